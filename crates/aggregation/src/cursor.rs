@@ -1,0 +1,77 @@
+//! The end of a pipeline that its command pulls, and the checks at both ends.
+
+use std::sync::Arc;
+
+use bson::raw::RawDocumentBuf;
+use query_language::ErrorKind;
+
+use crate::error::{AggregationError, Result};
+use crate::host::{BoxSource, DocumentSource, PipelineHost};
+
+/// Bytes that a document may have when it leaves a pipeline.
+const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Documents read between two checks for an interruption.
+const DOCUMENTS_PER_CHECK: u32 = 128;
+
+/// The output of a running pipeline.
+pub struct PipelineCursor {
+    source: Option<BoxSource>,
+}
+
+impl std::fmt::Debug for PipelineCursor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("PipelineCursor").field("ended", &self.source.is_none()).finish()
+    }
+}
+
+impl PipelineCursor {
+    pub(crate) fn new(source: BoxSource) -> Self {
+        Self { source: Some(source) }
+    }
+
+    /// The next document, `None` at the end and ever after. An error ends the pipeline.
+    pub fn next_document(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let Some(source) = &mut self.source else { return Ok(None) };
+        let next = source.next().and_then(|document| match document {
+            Some(document) if document.as_bytes().len() > DOCUMENT_BYTES_MAX => {
+                let size = document.as_bytes().len();
+                let message = format!(
+                    "BSONObj size: {size} (0x{size:X}) is invalid. \
+                     Size must be between 0 and {DOCUMENT_BYTES_MAX}(16MB)"
+                );
+                Err(AggregationError::new(ErrorKind::BsonObjectTooLarge, message))
+            }
+            document => Ok(document),
+        });
+        if !matches!(next, Ok(Some(_))) {
+            self.source = None;
+        }
+        next
+    }
+}
+
+/// A source that stops when its command is killed.
+pub(crate) struct Interruptible {
+    source: BoxSource,
+    host: Arc<dyn PipelineHost>,
+    until_check: u32,
+}
+
+impl Interruptible {
+    pub(crate) fn new(source: BoxSource, host: Arc<dyn PipelineHost>) -> Self {
+        Self { source, host, until_check: 0 }
+    }
+}
+
+impl DocumentSource for Interruptible {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        match self.until_check.checked_sub(1) {
+            Some(left) => self.until_check = left,
+            None => {
+                self.host.check_interrupt()?;
+                self.until_check = DOCUMENTS_PER_CHECK;
+            }
+        }
+        self.source.next()
+    }
+}

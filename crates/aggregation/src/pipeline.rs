@@ -1,0 +1,212 @@
+//! A parsed pipeline: its stages in order, checked and optimised.
+
+use std::sync::Arc;
+
+use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use query_language::ErrorKind;
+use query_language::expression::DependencySet;
+
+use crate::context::{PipelineContext, RunContext};
+use crate::cursor::{Interruptible, PipelineCursor};
+use crate::error::{AggregationError, Result};
+use crate::host::{BoxSource, ForeignQuery, PipelineHost, source_of};
+use crate::optimize::optimize;
+use crate::pushdown::{self, Pushdown};
+use crate::registry;
+use crate::stage::{Placement, Stage, chain_dependencies, stage_document};
+
+/// Stages that a pipeline may have, MongoDB's limit.
+const STAGES_MAX: usize = 1000;
+
+/// A parsed pipeline.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) context: PipelineContext,
+}
+
+/// Where a pipeline's documents come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PipelineSource {
+    /// The collection: `run` is given its documents.
+    Collection,
+    /// The first stage makes them (`$collStats`, `$indexStats`): `run` may be given an empty source.
+    FirstStage,
+}
+
+impl Pipeline {
+    /// Parses the stages of a command and brings them into the order in which they are best run.
+    pub fn parse(stages: &[&RawDocument], context: &PipelineContext) -> Result<Self> {
+        let mut pipeline = Self::parse_unplaced(stages, context)?;
+        pipeline.check_placement(Placement::Last)?;
+        optimize(&mut pipeline)?;
+        Ok(pipeline)
+    }
+
+    /// Parses the pipeline of a stage, which may not write.
+    pub(crate) fn parse_nested(value: RawBsonRef<'_>, context: &PipelineContext) -> Result<Self> {
+        let RawBsonRef::Array(array) = value else {
+            return Err(AggregationError::new(
+                ErrorKind::TypeMismatch,
+                "'pipeline' option must be specified as an array",
+            ));
+        };
+        let mut stages = Vec::new();
+        for stage in array {
+            let RawBsonRef::Document(stage) = stage? else {
+                let message = "Each element of the 'pipeline' array must be an object";
+                return Err(AggregationError::new(ErrorKind::TypeMismatch, message));
+            };
+            stages.push(stage);
+        }
+        let mut pipeline = Self::parse_unplaced(&stages, context)?;
+        pipeline.check_placement(Placement::Anywhere)?;
+        optimize(&mut pipeline)?;
+        Ok(pipeline)
+    }
+
+    fn parse_unplaced(stages: &[&RawDocument], context: &PipelineContext) -> Result<Self> {
+        if stages.len() > STAGES_MAX {
+            let message = format!("Pipeline length must be no longer than {STAGES_MAX} stages");
+            return Err(AggregationError::new(ErrorKind::FailedToParse, message));
+        }
+        let mut parsed = Vec::with_capacity(stages.len());
+        for stage in stages {
+            parsed.extend(parse_stage(stage, context)?);
+        }
+        Ok(Self { stages: parsed, context: context.clone() })
+    }
+
+    /// Refuses stages that must be first or last elsewhere, and, when `last` does not allow it, writing stages.
+    fn check_placement(&mut self, last: Placement) -> Result<()> {
+        let count = self.stages.len();
+        for (position, stage) in self.stages.iter().enumerate() {
+            let definition = stage.definition();
+            let name = name_of(stage)?;
+            match definition.placement() {
+                Placement::First if position > 0 => {
+                    let message = format!("{name} is only valid as the first stage in a pipeline.");
+                    return Err(AggregationError::numbered(40602, message));
+                }
+                Placement::Last if last != Placement::Last => {
+                    let message = format!("{name} is not allowed to be used within a nested pipeline");
+                    return Err(AggregationError::numbered(51047, message));
+                }
+                Placement::Last if position + 1 < count => {
+                    let message = format!("{name} can only be the final stage in the pipeline");
+                    return Err(AggregationError::numbered(40601, message));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the documents come from.
+    pub fn source(&self) -> PipelineSource {
+        match self.stages.first().map(|stage| stage.definition().placement()) {
+            Some(Placement::First) => PipelineSource::FirstStage,
+            _ => PipelineSource::Collection,
+        }
+    }
+
+    /// Whether the pipeline writes (`$out`), so that the command can check privileges and refuse to explain it.
+    pub fn writes(&self) -> bool {
+        self.stages.last().is_some_and(|stage| stage.definition().placement() == Placement::Last)
+    }
+
+    /// Whether no stage is left to run.
+    pub fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+
+    /// Takes off the front what a query plan does better.
+    pub fn split_pushdown(self) -> Result<Pushdown> {
+        pushdown::split(self)
+    }
+
+    /// What the stages read of the source's documents.
+    pub fn dependencies(&self) -> DependencySet {
+        chain_dependencies(&self.stages)
+    }
+
+    /// The stages as the client could have written them, after optimisation, for explain.
+    pub fn to_bson(&self) -> Result<RawArrayBuf> {
+        let mut array = RawArrayBuf::new();
+        for stage in &self.stages {
+            array.push(stage.definition().to_bson()?);
+        }
+        Ok(array)
+    }
+
+    /// The output over a source. Nothing is read before the cursor is asked for its first document.
+    pub fn run(&self, source: BoxSource, host: Arc<dyn PipelineHost>) -> Result<PipelineCursor> {
+        let run = RunContext { pipeline: self.context.clone(), host };
+        let source = Box::new(Interruptible::new(source, Arc::clone(&run.host)));
+        Ok(PipelineCursor::new(self.open(source, &run)?))
+    }
+
+    /// The output over the pipeline's own collection, of which only the documents that also meet `condition` count.
+    pub(crate) fn open_over_collection(
+        &self,
+        condition: Option<RawDocumentBuf>,
+        run: &RunContext,
+    ) -> Result<BoxSource> {
+        if self.source() == PipelineSource::FirstStage {
+            return self.open(source_of([]), run);
+        }
+        let (filter, rest) = match self.stages.split_first() {
+            Some((Stage::Match(first), rest)) => (Some(first.source().to_owned()), rest),
+            _ => (None, self.stages.as_slice()),
+        };
+        let filter = match (condition, filter) {
+            (Some(condition), Some(filter)) => {
+                let both: RawArrayBuf = [&*condition, &*filter].into_iter().collect();
+                stage_document(cstr!("$and"), both)
+            }
+            (condition, filter) => condition.or(filter).unwrap_or_default(),
+        };
+        let needed = chain_dependencies(rest);
+        let needed_paths = needed.needed_paths().map(|paths| paths.into_iter().map(str::to_owned).collect());
+        let query = ForeignQuery { filter, needed_paths, variables: Arc::clone(&self.context.variables) };
+        let found = run.host.find(&self.context.namespace, &query)?;
+        let found = Box::new(Interruptible::new(found, Arc::clone(&run.host)));
+        self.open_stages(rest, found, run)
+    }
+
+    /// The chain of the stages' sources.
+    pub(crate) fn open(&self, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        self.open_stages(&self.stages, source, run)
+    }
+
+    fn open_stages(&self, stages: &[Stage], source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        let run = RunContext { pipeline: self.context.clone(), host: Arc::clone(&run.host) };
+        stages.iter().try_fold(source, |source, stage| stage.definition().open(source, &run))
+    }
+}
+
+/// Parses one stage, which is a document of one field.
+fn parse_stage(stage: &RawDocument, context: &PipelineContext) -> Result<Vec<Stage>> {
+    let mut elements = stage.iter();
+    let (Some((name, argument)), None) = (elements.next().transpose()?, elements.next()) else {
+        let message = "A pipeline stage specification object must contain exactly one field.";
+        return Err(AggregationError::numbered(40323, message));
+    };
+    let Some(operator) = registry::find(name.as_str()) else {
+        let message = format!("Unrecognized pipeline stage name: '{name}'");
+        return Err(AggregationError::numbered(40324, message));
+    };
+    match operator.parse {
+        Some(parse) => parse(argument, context),
+        None => {
+            let message = format!("The {name} stage is not implemented");
+            Err(AggregationError::new(ErrorKind::NotImplemented, message))
+        }
+    }
+}
+
+fn name_of(stage: &Stage) -> Result<String> {
+    let shown = stage.definition().to_bson()?;
+    let name = shown.iter().next().transpose()?.map(|(name, _)| name.as_str().to_owned());
+    Ok(name.unwrap_or_default())
+}

@@ -1,0 +1,92 @@
+//! The table of pipeline stages, which drives parsing and the generated compatibility page.
+
+use bson::raw::RawBsonRef;
+
+use crate::context::PipelineContext;
+use crate::error::Result;
+use crate::stage::Stage;
+use crate::stages as s;
+
+/// A stage known to MongoDB.
+#[derive(Debug)]
+pub struct StageOperator {
+    /// The name with its `$`.
+    pub name: &'static str,
+    /// One line for the documentation.
+    pub summary: &'static str,
+    pub(crate) parse: Option<ParseStage>,
+}
+
+/// Parses a stage's argument; a stage that is sugar for others gives several.
+pub(crate) type ParseStage = fn(RawBsonRef<'_>, &PipelineContext) -> Result<Vec<Stage>>;
+
+impl StageOperator {
+    const fn new(name: &'static str, summary: &'static str, parse: ParseStage) -> Self {
+        Self { name, summary, parse: Some(parse) }
+    }
+
+    const fn refused(name: &'static str) -> Self {
+        Self { name, summary: "not implemented", parse: None }
+    }
+
+    /// Whether the stage works here; the others are refused by name.
+    pub fn is_implemented(&self) -> bool {
+        self.parse.is_some()
+    }
+}
+
+/// Every stage known, by name.
+pub static STAGES: &[StageOperator] = &[
+    StageOperator::new("$addFields", "Adds or replaces computed fields.", s::add_fields::parse_add_fields),
+    StageOperator::new("$bucket", "Groups documents into ranges of a value.", s::bucket::parse),
+    StageOperator::refused("$bucketAuto"),
+    StageOperator::refused("$changeStream"),
+    StageOperator::refused("$changeStreamSplitLargeEvent"),
+    StageOperator::new("$collStats", "Statistics of the collection.", s::coll_stats::parse),
+    StageOperator::new("$count", "The number of documents.", s::count::parse),
+    StageOperator::new("$currentOp", "What the server is doing.", s::current_op::parse),
+    StageOperator::refused("$densify"),
+    StageOperator::refused("$documents"),
+    StageOperator::new("$facet", "Several pipelines over the same documents.", s::facet::parse),
+    StageOperator::refused("$fill"),
+    StageOperator::refused("$geoNear"),
+    StageOperator::refused("$graphLookup"),
+    StageOperator::new("$group", "Groups documents by a value and accumulates.", s::group::parse),
+    StageOperator::new("$indexStats", "Statistics of the use of each index.", s::index_stats::parse),
+    StageOperator::new("$limit", "The first documents.", s::limit::parse),
+    StageOperator::refused("$listClusterCatalog"),
+    StageOperator::refused("$listLocalSessions"),
+    StageOperator::refused("$listSampledQueries"),
+    StageOperator::refused("$listSearchIndexes"),
+    StageOperator::refused("$listSessions"),
+    StageOperator::new("$lookup", "Joins documents of another collection.", s::lookup::parse),
+    StageOperator::new("$match", "The documents that match a filter.", s::match_stage::parse),
+    StageOperator::refused("$merge"),
+    StageOperator::new("$out", "Replaces a collection by the documents.", s::out::parse),
+    StageOperator::refused("$planCacheStats"),
+    StageOperator::new("$project", "Includes, excludes and computes fields.", s::project::parse),
+    StageOperator::refused("$querySettings"),
+    StageOperator::refused("$queryStats"),
+    StageOperator::refused("$rankFusion"),
+    StageOperator::refused("$redact"),
+    StageOperator::new("$replaceRoot", "Replaces each document by a value.", s::replace_root::parse_replace_root),
+    StageOperator::new("$replaceWith", "Replaces each document by a value.", s::replace_root::parse_replace_with),
+    StageOperator::new("$sample", "Documents drawn at random.", s::sample::parse),
+    StageOperator::refused("$search"),
+    StageOperator::refused("$searchMeta"),
+    StageOperator::new("$set", "Adds or replaces computed fields.", s::add_fields::parse_set),
+    StageOperator::refused("$setWindowFields"),
+    StageOperator::refused("$shardedDataDistribution"),
+    StageOperator::new("$skip", "All but the first documents.", s::skip::parse),
+    StageOperator::new("$sort", "The documents in an order.", s::sort::parse),
+    StageOperator::new("$sortByCount", "Groups by a value, the largest groups first.", s::sort_by_count::parse),
+    StageOperator::new("$unionWith", "The documents and those of another collection.", s::union_with::parse),
+    StageOperator::new("$unset", "Leaves fields out.", s::unset::parse),
+    StageOperator::new("$unwind", "A document for each element of an array.", s::unwind::parse),
+    StageOperator::refused("$vectorSearch"),
+];
+
+/// The stage of a name with its `$`.
+pub(crate) fn find(name: &str) -> Option<&'static StageOperator> {
+    STAGES.iter().find(|stage| stage.name == name)
+}

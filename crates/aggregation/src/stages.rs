@@ -1,0 +1,31 @@
+//! The pipeline stages, one file each.
+
+pub(crate) mod add_fields;
+pub(crate) mod bucket;
+pub(crate) mod coll_stats;
+pub(crate) mod count;
+pub(crate) mod current_op;
+pub(crate) mod facet;
+pub(crate) mod group;
+pub(crate) mod index_stats;
+pub(crate) mod limit;
+pub(crate) mod lookup;
+pub(crate) mod match_stage;
+pub(crate) mod out;
+pub(crate) mod project;
+pub(crate) mod replace_root;
+pub(crate) mod sample;
+pub(crate) mod skip;
+pub(crate) mod sort;
+pub(crate) mod sort_by_count;
+pub(crate) mod union_with;
+pub(crate) mod unset;
+pub(crate) mod unwind;
+
+use bson::raw::RawBsonRef;
+use query_language::expression::value::type_name;
+
+/// The name of a value's type as error messages show it.
+fn type_of(value: RawBsonRef<'_>) -> &'static str {
+    type_name(value.element_type())
+}

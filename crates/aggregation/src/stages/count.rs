@@ -1,0 +1,74 @@
+//! `$count`: one document with the number of documents, none when there are none.
+
+use std::sync::Arc;
+
+use bson::raw::{CString, RawBsonRef, RawDocumentBuf, cstr};
+use document::Number;
+use query_language::expression::DependencySet;
+
+use crate::context::{PipelineContext, RunContext};
+use crate::error::{AggregationError, Result};
+use crate::host::{BoxSource, DocumentSource};
+use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+
+/// The name of the field that gets the number.
+#[derive(Debug)]
+struct Count(CString);
+
+pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec<Stage>> {
+    let refuse = |number, message| Err(AggregationError::numbered(number, message));
+    let RawBsonRef::String(name) = argument else {
+        return refuse(40156, "the count field must be a non-empty string");
+    };
+    if name.is_empty() {
+        return refuse(40157, "the count field must be a non-empty string");
+    }
+    if name.starts_with('$') {
+        return refuse(40158, "the count field cannot be a $-prefixed path");
+    }
+    if name.contains('\0') {
+        return refuse(40159, "the count field cannot contain a null byte");
+    }
+    if name.contains('.') {
+        return refuse(40160, "the count field cannot contain '.'");
+    }
+    Ok(vec![Stage::other(Count(CString::try_from(name)?))])
+}
+
+impl PipelineStage for Count {
+    fn open(self: Arc<Self>, source: BoxSource, _: &RunContext) -> Result<BoxSource> {
+        Ok(Box::new(Counting { stage: self, source, done: false }))
+    }
+
+    fn dependencies(&self, _: &mut DependencySet) -> Needs {
+        Needs::Nothing
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        Ok(stage_document(cstr!("$count"), bson::RawBson::String(self.0.as_str().to_owned())))
+    }
+}
+
+struct Counting {
+    stage: Arc<Count>,
+    source: BoxSource,
+    done: bool,
+}
+
+impl DocumentSource for Counting {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(None);
+        }
+        let mut count = 0_i64;
+        while self.source.next()?.is_some() {
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let mut document = RawDocumentBuf::new();
+        document.append(&self.stage.0, Number::from_i64_narrowed(count).to_bson_ref());
+        Ok(Some(document))
+    }
+}

@@ -1,0 +1,78 @@
+//! `$currentOp`: what the server is doing, a document for each operation.
+//!
+//! Only on the database `admin` as a whole (`{aggregate: 1}`).
+
+use std::sync::Arc;
+
+use bson::raw::{RawBsonRef, RawDocumentBuf, cstr};
+use query_language::ErrorKind;
+use query_language::expression::DependencySet;
+
+use super::type_of;
+use crate::context::{PipelineContext, RunContext};
+use crate::error::{AggregationError, Result};
+use crate::host::{BoxSource, source_of};
+use crate::stage::{Needs, PipelineStage, Placement, Stage, stage_document};
+
+/// The options as they were given.
+#[derive(Debug)]
+struct CurrentOp(RawDocumentBuf);
+
+/// Without access control all operations are everybody's own, there is one server, and nothing is left out of a command
+/// that is not left out of the list itself.
+const WITHOUT_EFFECT: &[&str] = &["allUsers", "localOps", "truncateOps", "targetAllNodes"];
+const NOT_IMPLEMENTED: &[&str] = &["backtrace", "idleCursors"];
+
+pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Result<Vec<Stage>> {
+    let RawBsonRef::Document(options) = argument else {
+        let message = format!("$currentOp options must be specified in an object, but found: {}", type_of(argument));
+        return Err(AggregationError::new(ErrorKind::FailedToParse, message));
+    };
+    if context.namespace.database != "admin" || context.namespace.collection != "$cmd.aggregate" {
+        let message = "$currentOp must be run against the 'admin' database with {aggregate: 1}";
+        return Err(AggregationError::new(ErrorKind::InvalidNamespace, message));
+    }
+    for element in options {
+        let (name, value) = element?;
+        let RawBsonRef::Boolean(is_wanted) = value else {
+            let found = type_of(value);
+            let message =
+                format!("The '{name}' parameter of the $currentOp stage must be a boolean value, but found: {found}");
+            return Err(AggregationError::new(ErrorKind::FailedToParse, message));
+        };
+        match name.as_str() {
+            "idleConnections" | "idleSessions" => {}
+            name if WITHOUT_EFFECT.contains(&name) => {}
+            name if NOT_IMPLEMENTED.contains(&name) && !is_wanted => {}
+            name if NOT_IMPLEMENTED.contains(&name) => {
+                let message = format!("The option '{name}' of $currentOp is not implemented");
+                return Err(AggregationError::new(ErrorKind::NotImplemented, message));
+            }
+            name => {
+                let message = format!("Unrecognized option '{name}' in $currentOp stage.");
+                return Err(AggregationError::new(ErrorKind::FailedToParse, message));
+            }
+        }
+    }
+    Ok(vec![Stage::other(CurrentOp(options.to_owned()))])
+}
+
+impl PipelineStage for CurrentOp {
+    fn open(self: Arc<Self>, _: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        let with_idle =
+            document::get_field(&self.0, "idleConnections").and_then(|value| value.as_bool()).unwrap_or(false);
+        Ok(source_of(run.host.current_operations(with_idle)?))
+    }
+
+    fn dependencies(&self, _: &mut DependencySet) -> Needs {
+        Needs::Nothing
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::First
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        Ok(stage_document(cstr!("$currentOp"), self.0.clone()))
+    }
+}

@@ -1,0 +1,185 @@
+//! `$facet`: one document with the results of several pipelines over the same documents.
+//!
+//! The documents are kept once, in memory or, when there are too many, in a temporary file, and each pipeline runs over them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bson::raw::{CString, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr};
+use query_language::ErrorKind;
+use query_language::expression::DependencySet;
+
+use super::type_of;
+use crate::context::{Memory, PipelineContext, RunContext};
+use crate::error::{AggregationError, Result};
+use crate::host::{BoxSource, DocumentSource, SpillReader};
+use crate::pipeline::{Pipeline, PipelineSource};
+use crate::spill;
+use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+
+/// What a document costs beside its bytes.
+const DOCUMENT_BYTES: usize = 2 * size_of::<RawDocumentBuf>() + 16;
+
+#[derive(Debug)]
+struct Facet(Vec<(CString, Pipeline)>);
+
+pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Result<Vec<Stage>> {
+    let document = match argument {
+        RawBsonRef::Document(document) if !document.is_empty() => document,
+        _ => {
+            let message = "the $facet specification must be a non-empty object";
+            return Err(AggregationError::numbered(40169, message));
+        }
+    };
+    let mut facets = Vec::new();
+    for element in document {
+        let (name, value) = element?;
+        if name.as_str().starts_with('$') || name.as_str().contains('.') || name.is_empty() {
+            let message = format!("invalid $facet output field name: '{name}'");
+            return Err(AggregationError::new(ErrorKind::FailedToParse, message));
+        }
+        if !matches!(value, RawBsonRef::Array(_)) {
+            let message = format!("arguments to $facet must be arrays, {name} is type {}", type_of(value));
+            return Err(AggregationError::numbered(40170, message));
+        }
+        let pipeline = Pipeline::parse_nested(value, context)?;
+        let shown = pipeline.to_bson()?;
+        let nested = shown.into_iter().flatten().filter_map(RawBsonRef::as_document);
+        if pipeline.source() == PipelineSource::FirstStage || nested.into_iter().any(is_facet) {
+            let message = "a stage of its own source, or $facet, is not allowed to be used within a $facet stage";
+            return Err(AggregationError::numbered(40600, message));
+        }
+        facets.push((CString::from(name), pipeline));
+    }
+    Ok(vec![Stage::other(Facet(facets))])
+}
+
+fn is_facet(stage: &bson::RawDocument) -> bool {
+    stage.iter().flatten().any(|(name, _)| name == "$facet")
+}
+
+impl PipelineStage for Facet {
+    fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        let memory = run.begin_memory();
+        Ok(Box::new(Faceting { stage: self, source, run: run.clone(), memory, done: false }))
+    }
+
+    fn dependencies(&self, set: &mut DependencySet) -> Needs {
+        for (_, pipeline) in &self.0 {
+            let own = pipeline.dependencies();
+            set.paths.extend(own.paths);
+            set.variables.extend(own.variables);
+            set.whole_document |= own.whole_document;
+        }
+        Needs::Nothing
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let mut inner = RawDocumentBuf::new();
+        for (name, pipeline) in &self.0 {
+            inner.append(name, pipeline.to_bson()?);
+        }
+        Ok(stage_document(cstr!("$facet"), inner))
+    }
+}
+
+struct Faceting {
+    stage: Arc<Facet>,
+    source: BoxSource,
+    run: RunContext,
+    memory: Memory,
+    done: bool,
+}
+
+impl DocumentSource for Faceting {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(None);
+        }
+        let input = Arc::new(Mutex::new(self.read()?));
+        let mut result = RawDocumentBuf::new();
+        for (name, pipeline) in &self.stage.0 {
+            let mut output = pipeline.open(Box::new(SharedInput::new(&input)), &self.run)?;
+            let mut array = RawArrayBuf::new();
+            while let Some(document) = output.next()? {
+                array.push(document);
+                self.check_size(array.as_bytes().len())?;
+            }
+            result.append(name, array);
+        }
+        Ok(Some(result))
+    }
+}
+
+impl Faceting {
+    fn read(&mut self) -> Result<Input> {
+        let (mut documents, mut bytes) = (Vec::new(), 0);
+        while let Some(document) = self.source.next()? {
+            bytes += DOCUMENT_BYTES + document.as_bytes().len();
+            documents.push(document);
+            if !self.memory.holds(bytes) {
+                return self.spill(documents);
+            }
+        }
+        Ok(Input::Memory(documents))
+    }
+
+    /// Puts all of the input into a file.
+    fn spill(&mut self, documents: Vec<RawDocumentBuf>) -> Result<Input> {
+        let mut writer = spill::begin_run(&self.run, "$facet")?;
+        for document in documents {
+            writer.append(document.as_bytes())?;
+        }
+        self.memory.clear();
+        while let Some(document) = self.source.next()? {
+            writer.append(document.as_bytes())?;
+        }
+        Ok(Input::File(writer.finish()?))
+    }
+
+    /// The result is one document, so it cannot be larger than one may be.
+    fn check_size(&self, bytes: usize) -> Result<()> {
+        if bytes > self.run.pipeline.memory_bytes_max {
+            let message = "document constructed by $facet exceeds the stage's memory limit";
+            return Err(AggregationError::numbered(4031700, message));
+        }
+        Ok(())
+    }
+}
+
+/// What every facet reads.
+enum Input {
+    Memory(Vec<RawDocumentBuf>),
+    File(Box<dyn SpillReader>),
+}
+
+/// The input as the source of one facet. The facets are run to their ends one after the other.
+struct SharedInput {
+    input: Arc<Mutex<Input>>,
+    next: usize,
+}
+
+impl SharedInput {
+    fn new(input: &Arc<Mutex<Input>>) -> Self {
+        if let Input::File(reader) = &mut *input.lock().unwrap_or_else(PoisonError::into_inner) {
+            reader.restart();
+        }
+        Self { input: Arc::clone(input), next: 0 }
+    }
+}
+
+impl DocumentSource for SharedInput {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        match &mut *self.input.lock().unwrap_or_else(PoisonError::into_inner) {
+            Input::Memory(documents) => {
+                let document = documents.get(self.next).cloned();
+                self.next += 1;
+                Ok(document)
+            }
+            Input::File(reader) => {
+                let mut record = Vec::new();
+                let is_found = reader.next(&mut record)?;
+                Ok(if is_found { Some(RawDocumentBuf::from_bytes(record)?) } else { None })
+            }
+        }
+    }
+}

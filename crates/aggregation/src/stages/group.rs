@@ -1,0 +1,86 @@
+//! `$group`: documents grouped by the value of an expression, with accumulators over each group.
+
+mod grouping;
+mod table;
+
+use std::sync::Arc;
+
+use bson::raw::{CString, RawBsonRef, RawDocumentBuf, cstr};
+use query_language::accumulator::AccumulatorExpression;
+use query_language::expression::{DependencySet, Expression};
+
+use crate::context::{PipelineContext, RunContext};
+use crate::error::{AggregationError, Result};
+use crate::host::BoxSource;
+use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+use grouping::Grouping;
+
+/// What to group by and what to compute.
+#[derive(Debug)]
+pub(crate) struct Group {
+    key: Expression,
+    fields: Vec<(CString, AccumulatorExpression)>,
+}
+
+pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Result<Vec<Stage>> {
+    let RawBsonRef::Document(specification) = argument else {
+        return Err(AggregationError::numbered(15947, "a group's fields must be specified in an object"));
+    };
+    let expressions = context.expressions();
+    let mut key = None;
+    let mut fields: Vec<(CString, AccumulatorExpression)> = Vec::new();
+    for element in specification {
+        let (name, value) = element?;
+        match name.as_str() {
+            "_id" if key.is_some() => {
+                return Err(AggregationError::numbered(15948, "a group's _id may only be specified once"));
+            }
+            "_id" => key = Some(Expression::parse(value, &expressions)?),
+            "$doingMerge" => {
+                return Err(AggregationError::numbered(17030, "$doingMerge should be true if present"));
+            }
+            field => {
+                check_field_name(field)?;
+                let accumulator = AccumulatorExpression::parse_field(field, value, &expressions)?;
+                fields.push((CString::from(name), accumulator));
+            }
+        }
+    }
+    match key {
+        Some(key) => Ok(vec![Stage::other(Group { key, fields })]),
+        None => Err(AggregationError::numbered(15955, "a group specification must include an _id")),
+    }
+}
+
+fn check_field_name(field: &str) -> Result<()> {
+    if field.contains('.') {
+        let message = format!("The field name '{field}' cannot contain '.'");
+        return Err(AggregationError::numbered(40235, message));
+    }
+    if field.starts_with('$') {
+        let message = format!("The field name '{field}' cannot be an operator name");
+        return Err(AggregationError::numbered(40236, message));
+    }
+    Ok(())
+}
+
+impl PipelineStage for Group {
+    fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        Ok(Box::new(Grouping::new(self, source, run.clone())))
+    }
+
+    fn dependencies(&self, set: &mut DependencySet) -> Needs {
+        self.key.dependencies(set);
+        self.fields.iter().for_each(|(_, accumulator)| accumulator.dependencies(set));
+        Needs::Nothing
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let mut inner = RawDocumentBuf::new();
+        inner.append(cstr!("_id"), self.key.to_bson()?);
+        for (name, accumulator) in &self.fields {
+            inner.append(name, accumulator.to_bson()?);
+        }
+        Ok(stage_document(cstr!("$group"), inner))
+    }
+}

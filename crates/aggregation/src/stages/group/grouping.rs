@@ -1,0 +1,128 @@
+//! A running `$group`: fills the table, spills it as sorted runs when it grows too large, and gives the groups out.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
+use document::array_elements;
+use query_language::expression::EvaluationContext;
+use query_language::expression::order::compare;
+
+use super::Group;
+use super::table::{GroupState, GroupTable, new_group};
+use crate::context::{Memory, RunContext};
+use crate::error::Result;
+use crate::host::{BoxSource, DocumentSource, SpillReader};
+use crate::spill::{self, RunMerge, Runs};
+
+pub(super) struct Grouping {
+    stage: Arc<Group>,
+    source: BoxSource,
+    run: RunContext,
+    memory: Memory,
+    output: Option<Output>,
+}
+
+enum Output {
+    Memory(std::vec::IntoIter<GroupState>),
+    Merge(RunMerge),
+}
+
+impl DocumentSource for Grouping {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let output = match self.output.take() {
+            Some(output) => output,
+            None => self.gather()?,
+        };
+        let group = match self.output.insert(output) {
+            Output::Memory(groups) => groups.next(),
+            Output::Merge(merge) => next_merged(&self.stage, merge, &self.run)?,
+        };
+        group.map(|group| self.document(group)).transpose()
+    }
+}
+
+impl Grouping {
+    pub(super) fn new(stage: Arc<Group>, source: BoxSource, run: RunContext) -> Self {
+        let memory = run.begin_memory();
+        Self { stage, source, run, memory, output: None }
+    }
+
+    /// Reads all documents.
+    fn gather(&mut self) -> Result<Output> {
+        let mut table = GroupTable::new();
+        let mut runs = Runs::new(Arc::new(compare_keys));
+        let variables = Arc::clone(self.run.variables());
+        while let Some(document) = self.source.next()? {
+            let context = EvaluationContext::new(&document, &variables);
+            let key = self.stage.key.evaluate(&context)?;
+            // Undefined is a deprecated null; missing is grouped with null too.
+            let key = if key.is_nullish() { RawBsonRef::Null } else { key.or_null() };
+            table.accumulate(&self.stage, key, &context)?;
+            if !self.memory.holds(table.memory_bytes()) {
+                runs.push(self.spill(&mut table)?, &self.run, "$group")?;
+            }
+        }
+        if runs.is_empty() {
+            return Ok(Output::Memory(table.drain().into_iter()));
+        }
+        runs.push(self.spill(&mut table)?, &self.run, "$group")?;
+        Ok(Output::Merge(runs.merge()?))
+    }
+
+    /// Writes the groups out, sorted by key, as partial results.
+    fn spill(&mut self, table: &mut GroupTable) -> Result<Box<dyn SpillReader>> {
+        let mut writer = spill::begin_run(&self.run, "$group")?;
+        let mut groups = table.drain();
+        groups.sort_by(|left, right| compare_keys(std::slice::from_ref(&left.key), std::slice::from_ref(&right.key)));
+        let mut buffer = Vec::new();
+        for group in groups {
+            let mut partials = RawArrayBuf::new();
+            for state in &group.accumulators {
+                partials.push(state.to_partial()?);
+            }
+            let mut body = RawDocumentBuf::new();
+            body.append(cstr!("partials"), partials);
+            spill::append(writer.as_mut(), &mut buffer, &[group.key], &body)?;
+        }
+        self.memory.clear();
+        writer.finish()
+    }
+
+    /// `{_id: key, field: result, ...}`.
+    fn document(&self, group: GroupState) -> Result<RawDocumentBuf> {
+        let mut document = RawDocumentBuf::new();
+        document.append(cstr!("_id"), group.key);
+        for ((name, _), state) in self.stage.fields.iter().zip(&group.accumulators) {
+            document.append(name, state.finish()?.or_null());
+        }
+        Ok(document)
+    }
+}
+
+fn compare_keys(left: &[RawBson], right: &[RawBson]) -> Ordering {
+    compare(left.first().map(RawBson::as_raw_bson_ref), right.first().map(RawBson::as_raw_bson_ref))
+}
+
+/// The next group of the runs: the partial results of all records with its key, in the order of the runs.
+fn next_merged(stage: &Group, merge: &mut RunMerge, run: &RunContext) -> Result<Option<GroupState>> {
+    let Some(first) = merge.next()? else { return Ok(None) };
+    let key = first.key.first().cloned().unwrap_or(RawBson::Null);
+    let mut group = new_group(stage, key, run.variables())?;
+    add_partials(&mut group, &first.body)?;
+    while merge.peek().is_some_and(|next| compare_keys(next, &first.key).is_eq()) {
+        if let Some(record) = merge.next()? {
+            add_partials(&mut group, &record.body)?;
+        }
+    }
+    Ok(Some(group))
+}
+
+fn add_partials(group: &mut GroupState, body: &RawDocumentBuf) -> Result<()> {
+    let partials = document::get_field(body, "partials").and_then(RawBsonRef::as_array);
+    let partials = partials.into_iter().flat_map(array_elements);
+    for (state, partial) in group.accumulators.iter_mut().zip(partials) {
+        state.merge(partial.value())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! `$lookup`: an array of the documents of another collection that belong to each document.
+//!
+//! They belong by equal fields, by a pipeline (with variables from the document), or both. Each document asks the host
+//! for its matches, so that an index on the foreign field serves; without one, and if it fits into memory, the foreign
+//! collection is read once into a hash table. A pipeline that depends on nothing runs once.
+
+mod equality;
+mod hash_join;
+mod parse;
+
+use std::sync::Arc;
+
+use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Variables};
+
+use super::project::first_component;
+use crate::context::{Namespace, PipelineContext, RunContext};
+use crate::document_edit::with_path;
+use crate::error::{AggregationError, Result};
+use crate::host::{BoxSource, DocumentSource};
+use crate::pipeline::Pipeline;
+use crate::stage::{Needs, PipelineStage, stage_document};
+use hash_join::HashJoin;
+
+pub(crate) use parse::parse;
+
+#[derive(Debug)]
+struct Lookup {
+    from: Namespace,
+    output: FieldPath,
+    equality: Option<Equality>,
+    bindings: Vec<(String, Expression)>,
+    /// The pipeline as written: with bindings it is parsed anew for each document's values.
+    stages: Vec<RawDocumentBuf>,
+    /// The pipeline parsed with the variables of the command, its bindings missing.
+    pipeline: Pipeline,
+}
+
+#[derive(Debug)]
+struct Equality {
+    local: FieldPath,
+    foreign: FieldPath,
+}
+
+impl PipelineStage for Lookup {
+    fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        Ok(Box::new(Joining { stage: self, source, run: run.clone(), constant: None, hashed: None }))
+    }
+
+    fn dependencies(&self, set: &mut DependencySet) -> Needs {
+        if let Some(equality) = &self.equality {
+            set.add_path(equality.local.as_str());
+        }
+        self.bindings.iter().for_each(|(_, expression)| expression.dependencies(set));
+        Needs::WhatFollows
+    }
+
+    fn lets_filter_pass(&self, paths: &[String]) -> bool {
+        let changed = first_component(self.output.as_str());
+        !paths.iter().any(|path| first_component(path) == changed)
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let mut inner = RawDocumentBuf::new();
+        inner.append(cstr!("from"), self.from.collection.as_str());
+        inner.append(cstr!("as"), self.output.as_str());
+        if let Some(equality) = &self.equality {
+            inner.append(cstr!("localField"), equality.local.as_str());
+            inner.append(cstr!("foreignField"), equality.foreign.as_str());
+        }
+        if !self.bindings.is_empty() {
+            let mut bindings = RawDocumentBuf::new();
+            for (name, expression) in &self.bindings {
+                bindings.append(<&bson::raw::CStr>::try_from(name.as_str())?, expression.to_bson()?);
+            }
+            inner.append(cstr!("let"), bindings);
+        }
+        if !self.stages.is_empty() {
+            inner.append(cstr!("pipeline"), self.stages.iter().map(|stage| &**stage).collect::<RawArrayBuf>());
+        }
+        Ok(stage_document(cstr!("$lookup"), inner))
+    }
+}
+
+struct Joining {
+    stage: Arc<Lookup>,
+    source: BoxSource,
+    run: RunContext,
+    /// The matches, when they are the same for every document.
+    constant: Option<RawArrayBuf>,
+    /// The foreign collection in memory, if that was found to be worth it; unknown before the first document.
+    hashed: Option<Option<HashJoin>>,
+}
+
+impl DocumentSource for Joining {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let Some(document) = self.source.next()? else { return Ok(None) };
+        let stage = Arc::clone(&self.stage);
+        let path = stage.output.as_path();
+        if let Some(matches) = &self.constant {
+            return with_path(&document, path, Some(RawBsonRef::Array(matches))).map(Some);
+        }
+        let matches = self.matches(&document)?;
+        let joined = with_path(&document, path, Some(RawBsonRef::Array(&matches)))?;
+        let is_constant = self.stage.equality.is_none() && self.stage.bindings.is_empty();
+        if is_constant && matches.as_bytes().len() <= self.run.pipeline.memory_bytes_max {
+            self.constant = Some(matches);
+        }
+        Ok(Some(joined))
+    }
+}
+
+impl Joining {
+    fn matches(&mut self, document: &RawDocumentBuf) -> Result<RawArrayBuf> {
+        let stage = Arc::clone(&self.stage);
+        let mut condition = None;
+        if let Some(equality) = &stage.equality {
+            let local = equality.local.evaluate(document);
+            let filter = equality::filter(equality.foreign.as_str(), &local)?;
+            self.prepare_hash(equality)?;
+            if let Some(Some(hashed)) = &self.hashed {
+                let options = stage.pipeline.context.filters();
+                let mut matches = RawArrayBuf::new();
+                for found in hashed.matches(&local, &filter, &options)? {
+                    matches.push(found.clone());
+                    self.check_memory(matches.as_bytes().len())?;
+                }
+                return Ok(matches);
+            }
+            condition = Some(filter);
+        }
+        let bound;
+        let pipeline = match self.stage.bindings.is_empty() {
+            true => &self.stage.pipeline,
+            false => {
+                bound = self.bound_pipeline(document)?;
+                &bound
+            }
+        };
+        let mut found = pipeline.open_over_collection(condition, &self.run)?;
+        let mut matches = RawArrayBuf::new();
+        while let Some(document) = found.next()? {
+            matches.push(document);
+            self.check_memory(matches.as_bytes().len())?;
+        }
+        Ok(matches)
+    }
+
+    /// Reads the foreign collection into memory, once: for equal fields alone, without an index on the foreign one.
+    fn prepare_hash(&mut self, equality: &Equality) -> Result<()> {
+        if self.hashed.is_some() {
+            return Ok(());
+        }
+        let is_plain = self.stage.bindings.is_empty() && self.stage.stages.is_empty();
+        let is_wanted = is_plain && !self.run.host.has_index(&self.stage.from, equality.foreign.as_str())?;
+        let built = if is_wanted {
+            let mut source = self.stage.pipeline.open_over_collection(None, &self.run)?;
+            HashJoin::build(&equality.foreign, &mut *source, self.run.begin_memory())?
+        } else {
+            None
+        };
+        self.hashed = Some(built);
+        Ok(())
+    }
+
+    fn check_memory(&self, bytes: usize) -> Result<()> {
+        let limit = self.run.pipeline.memory_bytes_max;
+        if bytes > limit {
+            let from = &self.stage.from;
+            let message = format!(
+                "Total size of documents in {from} matching pipeline's $lookup stage exceeds {limit} bytes, \
+                 the memory limit of a stage"
+            );
+            return Err(AggregationError::numbered(4568, message));
+        }
+        Ok(())
+    }
+
+    /// The pipeline with the variables that the document gives it.
+    fn bound_pipeline(&self, document: &RawDocumentBuf) -> Result<Pipeline> {
+        let outer = self.run.variables();
+        let context = EvaluationContext::new(document, outer);
+        let mut variables: Variables = outer.as_ref().clone();
+        for (name, expression) in &self.stage.bindings {
+            variables.define(name, expression.evaluate(&context)?.into_raw_bson())?;
+        }
+        let inner = self.stage.context(&self.run.pipeline, Arc::new(variables));
+        let stages: RawArrayBuf = self.stage.stages.iter().map(|stage| &**stage).collect();
+        Pipeline::parse_nested(RawBson::Array(stages).as_raw_bson_ref(), &inner)
+    }
+}
+
+impl Lookup {
+    /// The context of the foreign pipeline.
+    fn context(&self, outer: &PipelineContext, variables: Arc<Variables>) -> PipelineContext {
+        PipelineContext { namespace: self.from.clone(), ..outer.with_variables(variables) }
+    }
+}

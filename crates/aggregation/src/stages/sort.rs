@@ -1,0 +1,164 @@
+//! `$sort`: the documents in the order of a pattern; equal ones keep the order in which they came.
+//!
+//! Documents are gathered in memory. With a limit known, only as many are kept as are wanted; what exceeds the stage's
+//! memory is written out as sorted runs that are merged at the end.
+
+use std::sync::Arc;
+
+use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
+use query_language::accumulator::value_bytes;
+use query_language::expression::DependencySet;
+use query_language::expression::sort_pattern::{SortKey, SortPattern};
+
+use crate::context::{Memory, PipelineContext, RunContext};
+use crate::error::{AggregationError, Result};
+use crate::host::{BoxSource, DocumentSource, SpillReader};
+use crate::spill::{self, KeyOrder, RunMerge, Runs};
+use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+
+/// With a limit, documents kept beyond it before those too many are dropped.
+const SLACK: usize = 1000;
+/// What an entry costs beside its bytes: its place in the vector (which grows by doubling and is sorted through a second one)
+/// and what the allocator adds.
+const ENTRY_BYTES: usize = 3 * size_of::<Entry>() + 32;
+
+/// A sort pattern, and how many documents are wanted of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Sort {
+    pattern: SortPattern,
+    limit: Option<u64>,
+}
+
+pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec<Stage>> {
+    let RawBsonRef::Document(pattern) = argument else {
+        return Err(AggregationError::numbered(15973, "the $sort key specification must be an object"));
+    };
+    Ok(vec![Stage::Sort(Arc::new(Sort::new(SortPattern::parse(pattern)?)))])
+}
+
+impl Sort {
+    pub(crate) fn new(pattern: SortPattern) -> Self {
+        Self { pattern, limit: None }
+    }
+
+    pub(crate) fn pattern(&self) -> &SortPattern {
+        &self.pattern
+    }
+
+    /// The same sort of which only the first documents are wanted.
+    pub(crate) fn limited(&self, limit: u64) -> Self {
+        let limit = self.limit.map_or(limit, |known| known.min(limit));
+        Self { pattern: self.pattern.clone(), limit: Some(limit) }
+    }
+}
+
+impl PipelineStage for Sort {
+    fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        let memory = run.begin_memory();
+        Ok(Box::new(Sorting { stage: self, source, run: run.clone(), memory, output: None }))
+    }
+
+    fn dependencies(&self, set: &mut DependencySet) -> Needs {
+        self.pattern.parts().iter().for_each(|part| set.add_path(part.path.as_str()));
+        Needs::WhatFollows
+    }
+
+    /// A filter drops the same documents before sorting, unless the sort has dropped some itself.
+    fn lets_filter_pass(&self, _: &[String]) -> bool {
+        self.limit.is_none()
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let mut inner = RawDocumentBuf::new();
+        inner.append(cstr!("sortKey"), self.pattern.to_document()?);
+        match self.limit {
+            Some(limit) => inner.append(cstr!("limit"), limit as i64),
+            None => return Ok(stage_document(cstr!("$sort"), self.pattern.to_document()?)),
+        }
+        Ok(stage_document(cstr!("$sort"), inner))
+    }
+}
+
+type Entry = (SortKey, RawDocumentBuf);
+
+struct Sorting {
+    stage: Arc<Sort>,
+    source: BoxSource,
+    run: RunContext,
+    memory: Memory,
+    output: Option<Output>,
+}
+
+enum Output {
+    Memory(std::vec::IntoIter<Entry>),
+    Merge { merge: RunMerge, left: u64 },
+}
+
+impl DocumentSource for Sorting {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let output = match self.output.take() {
+            Some(output) => output,
+            None => self.sort()?,
+        };
+        match self.output.insert(output) {
+            Output::Memory(entries) => Ok(entries.next().map(|(_, document)| document)),
+            Output::Merge { left: 0, .. } => Ok(None),
+            Output::Merge { merge, left } => {
+                *left -= 1;
+                Ok(merge.next()?.map(|record| record.body))
+            }
+        }
+    }
+}
+
+impl Sorting {
+    fn sort(&mut self) -> Result<Output> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let pattern = self.stage.pattern.clone();
+        let order: KeyOrder = Arc::new(move |left, right| pattern.compare(left, right));
+        let mut runs = Runs::new(order);
+        let mut bytes = 0;
+        let limit = self.stage.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        while let Some(document) = self.source.next()? {
+            let key = self.stage.pattern.key(&document);
+            bytes += entry_bytes(&key, &document);
+            entries.push((key, document));
+            if entries.len() >= limit.saturating_mul(2).max(limit.saturating_add(SLACK)) {
+                self.arrange(&mut entries, limit);
+                bytes = entries.iter().map(|(key, document)| entry_bytes(key, document)).sum();
+            }
+            if !self.memory.holds(bytes) {
+                self.arrange(&mut entries, limit);
+                runs.push(self.spill(&mut entries)?, &self.run, "$sort")?;
+                bytes = 0;
+            }
+        }
+        self.arrange(&mut entries, limit);
+        if runs.is_empty() {
+            return Ok(Output::Memory(entries.into_iter()));
+        }
+        runs.push(self.spill(&mut entries)?, &self.run, "$sort")?;
+        Ok(Output::Merge { merge: runs.merge()?, left: self.stage.limit.unwrap_or(u64::MAX) })
+    }
+
+    /// Sorts what is in memory and drops what is beyond the limit.
+    fn arrange(&self, entries: &mut Vec<Entry>, limit: usize) {
+        entries.sort_by(|(left, _), (right, _)| self.stage.pattern.compare(left, right));
+        entries.truncate(limit);
+    }
+
+    fn spill(&mut self, entries: &mut Vec<Entry>) -> Result<Box<dyn SpillReader>> {
+        let mut writer = spill::begin_run(&self.run, "$sort")?;
+        let mut buffer = Vec::new();
+        for (key, document) in entries.drain(..) {
+            spill::append(writer.as_mut(), &mut buffer, &key, &document)?;
+        }
+        *entries = Vec::new();
+        self.memory.clear();
+        writer.finish()
+    }
+}
+
+fn entry_bytes(key: &[RawBson], document: &RawDocumentBuf) -> usize {
+    ENTRY_BYTES + key.iter().map(value_bytes).sum::<usize>() + document.as_bytes().len()
+}

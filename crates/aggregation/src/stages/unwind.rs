@@ -1,0 +1,173 @@
+//! `$unwind`: a document for each element of an array, the element in the array's place.
+
+use std::sync::Arc;
+
+use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use document::{array_elements, get_field};
+use query_language::expression::{DependencySet, FieldPath};
+
+use super::project::first_component;
+use super::type_of;
+use crate::context::{PipelineContext, RunContext};
+use crate::document_edit::with_path;
+use crate::error::{AggregationError, Result};
+use crate::host::{BoxSource, DocumentSource};
+use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+
+#[derive(Debug)]
+struct Unwind {
+    path: FieldPath,
+    index_path: Option<FieldPath>,
+    keep_empty: bool,
+}
+
+pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec<Stage>> {
+    let refuse = AggregationError::numbered;
+    let (mut path, mut index_path, mut keep_empty) = (None, None, false);
+    match argument {
+        RawBsonRef::String(_) => path = Some(argument),
+        RawBsonRef::Document(document) => {
+            for element in document {
+                let (name, value) = element?;
+                match (name.as_str(), value) {
+                    ("path", value) => path = Some(value),
+                    ("preserveNullAndEmptyArrays", RawBsonRef::Boolean(keep)) => keep_empty = keep,
+                    ("preserveNullAndEmptyArrays", other) => {
+                        let text = "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got";
+                        return Err(refuse(28809, format!("{text} {}", type_of(other))));
+                    }
+                    ("includeArrayIndex", RawBsonRef::String(name)) if !name.is_empty() => {
+                        index_path = Some(parse_index_path(name)?);
+                    }
+                    ("includeArrayIndex", other) => {
+                        let text =
+                            "expected a non-empty string for the includeArrayIndex  option to $unwind stage, got";
+                        return Err(refuse(28810, format!("{text} {}", type_of(other))));
+                    }
+                    (other, _) => return Err(refuse(28811, format!("unrecognized option to $unwind stage: {other}"))),
+                }
+            }
+        }
+        other => {
+            let text = "expected either a string or an object as specification for $unwind stage, got";
+            return Err(refuse(15981, format!("{text} {}", type_of(other))));
+        }
+    }
+    let path = match path {
+        None => return Err(refuse(28812, "no path specified to $unwind stage".to_owned())),
+        Some(RawBsonRef::String(path)) => path,
+        Some(other) => {
+            let found = type_of(other);
+            return Err(refuse(28808, format!("expected a string as the path for $unwind stage, got {found}")));
+        }
+    };
+    let Some(path) = path.strip_prefix('$') else {
+        return Err(refuse(28818, format!("path option to $unwind stage should be prefixed with a '$': {path}")));
+    };
+    Ok(vec![Stage::other(Unwind { path: FieldPath::parse(path)?, index_path, keep_empty })])
+}
+
+fn parse_index_path(name: &str) -> Result<FieldPath> {
+    if name.starts_with('$') {
+        let message = format!("includeArrayIndex option to $unwind stage should not be prefixed with a '$': {name}");
+        return Err(AggregationError::numbered(28822, message));
+    }
+    Ok(FieldPath::parse(name)?)
+}
+
+impl PipelineStage for Unwind {
+    fn open(self: Arc<Self>, source: BoxSource, _: &RunContext) -> Result<BoxSource> {
+        Ok(Box::new(Unwinding { stage: self, source, document: RawDocumentBuf::new(), elements: Vec::new(), next: 0 }))
+    }
+
+    fn dependencies(&self, set: &mut DependencySet) -> Needs {
+        set.add_path(self.path.as_str());
+        Needs::WhatFollows
+    }
+
+    fn lets_filter_pass(&self, paths: &[String]) -> bool {
+        let changed = [Some(&self.path), self.index_path.as_ref()];
+        let changed: Vec<&str> = changed.iter().flatten().map(|path| first_component(path.as_str())).collect();
+        !paths.iter().any(|path| changed.contains(&first_component(path)))
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let mut inner = RawDocumentBuf::new();
+        inner.append(cstr!("path"), format!("${}", self.path.as_str()));
+        if self.keep_empty {
+            inner.append(cstr!("preserveNullAndEmptyArrays"), true);
+        }
+        if let Some(path) = &self.index_path {
+            inner.append(cstr!("includeArrayIndex"), path.as_str());
+        }
+        Ok(stage_document(cstr!("$unwind"), inner))
+    }
+}
+
+struct Unwinding {
+    stage: Arc<Unwind>,
+    source: BoxSource,
+    /// The document being unwound, and its elements from `next` on.
+    document: RawDocumentBuf,
+    elements: Vec<RawBson>,
+    next: usize,
+}
+
+impl DocumentSource for Unwinding {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        loop {
+            if let Some(element) = self.elements.get(self.next) {
+                let index = self.next as i64;
+                self.next += 1;
+                let path = self.stage.path.as_path();
+                let unwound = with_path(&self.document, path, Some(element.as_raw_bson_ref()))?;
+                return self.with_index(unwound, RawBsonRef::Int64(index)).map(Some);
+            }
+            let Some(document) = self.source.next()? else { return Ok(None) };
+            if let Some(unchanged) = self.begin(document)? {
+                return Ok(Some(unchanged));
+            }
+        }
+    }
+}
+
+impl Unwinding {
+    /// Takes a document in; gives it back when it is not to be unwound but kept.
+    fn begin(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>> {
+        self.elements.clear();
+        self.next = 0;
+        let kept = match nested_value(&document, &self.stage.path) {
+            Some(RawBsonRef::Array(array)) if array.is_empty() => {
+                if !self.stage.keep_empty {
+                    return Ok(None);
+                }
+                with_path(&document, self.stage.path.as_path(), None)?
+            }
+            Some(RawBsonRef::Array(array)) => {
+                self.elements.extend(array_elements(array).map(|element| RawBson::from(element.value())));
+                self.document = document;
+                return Ok(None);
+            }
+            None | Some(RawBsonRef::Null | RawBsonRef::Undefined) if !self.stage.keep_empty => return Ok(None),
+            _ => document,
+        };
+        self.with_index(kept, RawBsonRef::Null).map(Some)
+    }
+
+    fn with_index(&self, document: RawDocumentBuf, index: RawBsonRef<'_>) -> Result<RawDocumentBuf> {
+        match &self.stage.index_path {
+            Some(path) => with_path(&document, path.as_path(), Some(index)),
+            None => Ok(document),
+        }
+    }
+}
+
+/// The value at a path through documents only.
+fn nested_value<'d>(document: &'d RawDocument, path: &FieldPath) -> Option<RawBsonRef<'d>> {
+    let path = path.as_path();
+    let mut value = get_field(document, path.first())?;
+    for position in 1..path.len() {
+        value = get_field(value.as_document()?, path.name(position))?;
+    }
+    Some(value)
+}

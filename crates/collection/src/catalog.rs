@@ -1,0 +1,300 @@
+//! The catalog: which collections and indexes there are, and where their trees are.
+//!
+//! Called by `commands` and `transaction` to find collections, and by replay. Kept in the engine's catalog tree (format
+//! in `catalog/stored.rs`) and in memory. Looking up never waits. Changes (`apply`, index builds, `reap`, `put_counts`) must be
+//! made one at a time, under the definition lock of `transaction`; a checkpoint begins under that lock too, so that no
+//! checkpoint has half of a change. They are applied in the same way when they happen and in replay.
+//!
+//! A dropped collection or index disappears from the catalog at once, but its trees stay until nobody holds it any more:
+//! `reap` drops them then. A crash before that leaves a note in the catalog tree, which `load` acts on.
+
+mod apply;
+mod change;
+mod names;
+mod stored;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bson::Uuid;
+use parking_lot::{Mutex, RwLock};
+use platform::{Clock, Random};
+use storage_engine::{Batch, Engine, TreeId};
+
+pub use change::{CatalogChange, IndexChange, IndexModification, Modification};
+
+use crate::collection::Collection;
+use crate::document_change::NewlyMultikey;
+use crate::error::{CollectionError, Result};
+use crate::index::{Index, IndexList, IndexState};
+use crate::namespace::Namespace;
+use names::CollectionMap;
+use stored::COUNTS_KEY;
+pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, split_key};
+
+/// All collections of one data directory.
+pub struct Catalog {
+    engine: Arc<Engine>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    by_name: CollectionMap<String>,
+    by_uuid: CollectionMap<Uuid>,
+    /// Number of collections by database: a database exists as long as it has one.
+    databases: RwLock<BTreeMap<String, usize>>,
+    next_ident: AtomicU64,
+    dropped: Mutex<Vec<Dropped>>,
+}
+
+/// Something dropped whose trees are still there.
+enum Dropped {
+    Collection(Arc<Collection>),
+    Index(Arc<Index>),
+}
+
+impl Catalog {
+    /// Reads the catalog from the engine's catalog tree; of a new engine it is empty. Gives up index builds that a crash cut short.
+    ///
+    /// # Errors
+    /// `Engine`, `Damaged`.
+    pub fn load(engine: Arc<Engine>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Catalog> {
+        let catalog = Catalog {
+            engine,
+            clock,
+            random,
+            by_name: CollectionMap::new(),
+            by_uuid: CollectionMap::new(),
+            databases: RwLock::default(),
+            next_ident: AtomicU64::new(1),
+            dropped: Mutex::default(),
+        };
+        let mut repairs = Batch::new();
+        let mut abandoned = Vec::new();
+        catalog.load_collections(&mut repairs, &mut abandoned)?;
+        if !repairs.is_empty() {
+            catalog.engine.apply_settled(&repairs)?;
+        }
+        for tree in abandoned {
+            catalog.engine.drop_tree(tree)?;
+        }
+        catalog.rebuild_names();
+        Ok(catalog)
+    }
+
+    fn load_collections(&self, repairs: &mut Batch, abandoned: &mut Vec<TreeId>) -> Result<()> {
+        let mut by_ident = BTreeMap::new();
+        let mut cursor = self.engine.cursor(&self.engine.begin_snapshot(), TreeId::CATALOG);
+        cursor.seek_first()?;
+        while cursor.next()? {
+            let (kind, number) = stored::split_key(cursor.key())?;
+            match kind {
+                COLLECTION_KEY => {
+                    let collection = self.decode_collection(number, cursor.value()?, abandoned)?;
+                    self.next_ident.fetch_max(number + 1, Ordering::Relaxed);
+                    by_ident.insert(number, collection);
+                }
+                // Keys are in order of kind: every collection has been seen.
+                COUNTS_KEY => match by_ident.get(&number) {
+                    Some(collection) => {
+                        let (documents, bytes) = stored::decode_counts(cursor.value()?)?;
+                        collection.counts().set(documents, bytes);
+                    }
+                    None => repairs.delete(TreeId::CATALOG, cursor.key()),
+                },
+                DROPPED_TREE_KEY => {
+                    repairs.delete(TreeId::CATALOG, cursor.key());
+                    abandoned.push(TreeId(number));
+                }
+                _ => return Err(CollectionError::Damaged(format!("unknown kind {kind} of catalog key"))),
+            }
+        }
+        for (ident, collection) in &by_ident {
+            let entry = stored::encode_collection(collection);
+            if !abandoned.is_empty() {
+                // Without the builds that were given up.
+                repairs.put(TreeId::CATALOG, &stored::key(COLLECTION_KEY, *ident), entry.as_bytes());
+            }
+        }
+        self.by_uuid.fill(by_ident.into_values().map(|collection| (collection.uuid(), collection)));
+        Ok(())
+    }
+
+    fn decode_collection(&self, ident: u64, value: &[u8], abandoned: &mut Vec<TreeId>) -> Result<Arc<Collection>> {
+        let stored = stored::decode_collection(value, self.clock.wall_millis())?;
+        let (ready, building): (Vec<_>, Vec<_>) =
+            stored.indexes.into_iter().partition(|index| index.state() == IndexState::Ready);
+        abandoned.extend(building.iter().map(Index::tree));
+        let indexes = IndexList::new(ready.into_iter().map(Arc::new).collect());
+        let collection =
+            Collection::new(ident, stored.uuid, stored.record_tree, stored.namespace, stored.options, indexes);
+        Ok(Arc::new(collection))
+    }
+
+    /// Makes names agree with the collections. For the end of replay, during which names may clash for a while.
+    pub(crate) fn rebuild_names(&self) {
+        let all = self.by_uuid.all();
+        let mut databases = BTreeMap::new();
+        for collection in &all {
+            *databases.entry(collection.namespace().database().to_owned()).or_default() += 1;
+        }
+        self.by_name.fill(all.into_iter().map(|collection| (collection.namespace().as_str().to_owned(), collection)));
+        *self.databases.write() = databases;
+    }
+
+    /// The collection called `namespace` (`database.collection`).
+    #[inline]
+    pub fn lookup(&self, namespace: &str) -> Option<Arc<Collection>> {
+        self.by_name.get(namespace)
+    }
+
+    /// The collection with this identity.
+    pub fn lookup_uuid(&self, uuid: Uuid) -> Option<Arc<Collection>> {
+        self.by_uuid.get(&uuid)
+    }
+
+    /// The names of the databases, sorted.
+    pub fn databases(&self) -> Vec<String> {
+        self.databases.read().keys().cloned().collect()
+    }
+
+    /// The collections of a database, sorted by name.
+    pub fn collections_of(&self, database: &str) -> Vec<Arc<Collection>> {
+        let mut named: Vec<_> = self.by_uuid.all().into_iter().map(|found| (found.namespace(), found)).collect();
+        named.retain(|(namespace, _)| namespace.database() == database);
+        named.sort_by(|left, right| left.0.cmp(&right.0));
+        named.into_iter().map(|(_, collection)| collection).collect()
+    }
+
+    /// Every collection, in no order.
+    pub fn all_collections(&self) -> Vec<Arc<Collection>> {
+        self.by_uuid.all()
+    }
+
+    /// Every tree that is in use or waits to be dropped: for `Engine::verify`.
+    pub fn trees(&self) -> Vec<TreeId> {
+        let mut trees = vec![TreeId::CATALOG];
+        let of_collection = |collection: &Collection, trees: &mut Vec<TreeId>| {
+            trees.push(collection.record_tree());
+            trees.extend(collection.indexes().all().iter().map(|index| index.tree()));
+        };
+        self.by_uuid.all().iter().for_each(|collection| of_collection(collection, &mut trees));
+        for dropped in self.dropped.lock().iter() {
+            match dropped {
+                Dropped::Collection(collection) => of_collection(collection, &mut trees),
+                Dropped::Index(index) => trees.push(index.tree()),
+            }
+        }
+        trees
+    }
+
+    /// A new identity for a collection.
+    pub fn new_uuid(&self) -> Uuid {
+        let mut bytes = [0; 16];
+        self.random.fill(&mut bytes);
+        // Version 4 (random), variant of RFC 9562.
+        bytes[6] = bytes[6] & 0x0F | 0x40;
+        bytes[8] = bytes[8] & 0x3F | 0x80;
+        Uuid::from_bytes(bytes)
+    }
+
+    /// Whether a collection of this name could be created.
+    ///
+    /// # Errors
+    /// `NamespaceExists`; `DatabaseDifferCase`.
+    pub fn check_can_create(&self, namespace: &Namespace) -> Result<()> {
+        if self.lookup(namespace.as_str()).is_some() {
+            return Err(CollectionError::NamespaceExists(format!("Collection {namespace} already exists.")));
+        }
+        let requested = namespace.database();
+        let databases = self.databases.read();
+        if databases.contains_key(requested) {
+            return Ok(());
+        }
+        let lowercase = requested.to_lowercase();
+        match databases.keys().find(|existing| existing.to_lowercase() == lowercase) {
+            Some(existing) => {
+                Err(CollectionError::DatabaseDifferCase { existing: existing.clone(), requested: requested.to_owned() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Stores the counts of collections as of a coming checkpoint's mark.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn put_counts(&self, counts: &[(Arc<Collection>, i64, i64)]) -> Result<()> {
+        let mut batch = Batch::new();
+        for (collection, documents, bytes) in counts {
+            if !collection.is_dropped() {
+                let key = stored::key(COUNTS_KEY, collection.ident());
+                batch.put(TreeId::CATALOG, &key, &stored::encode_counts(*documents, *bytes));
+            }
+        }
+        if !batch.is_empty() {
+            self.engine.apply_settled(&batch)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that fields of indexes have met an array: in memory and in the catalog tree, before the batch that needs it
+    /// is applied, so that no checkpoint has the entries without the note. May be called by any writer.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn add_multikey(&self, collection: &Collection, newly: &[NewlyMultikey]) -> Result<()> {
+        for newly in newly {
+            if let Some(index) = collection.indexes().all().get(newly.index) {
+                index.add_multikey(&newly.paths);
+            }
+        }
+        self.persist(collection)
+    }
+
+    /// Writes the entry of a collection as it is now.
+    fn persist(&self, collection: &Collection) -> Result<()> {
+        let _newest_wins = collection.persisting.lock();
+        if collection.is_dropped() {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        let key = stored::key(COLLECTION_KEY, collection.ident());
+        batch.put(TreeId::CATALOG, &key, stored::encode_collection(collection).as_bytes());
+        Ok(self.engine.apply_settled(&batch)?)
+    }
+
+    /// Drops the trees of dropped collections and indexes that nobody holds any more. Background work; returns how many
+    /// things were finished.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn reap(&self) -> Result<usize> {
+        let finished: Vec<Dropped> = self.dropped.lock().extract_if(.., |dropped| dropped.is_unheld()).collect();
+        for dropped in &finished {
+            let trees = match dropped {
+                Dropped::Collection(collection) => {
+                    let indexes = collection.indexes();
+                    let indexes = indexes.all().iter().map(|index| index.tree());
+                    indexes.chain([collection.record_tree()]).collect()
+                }
+                Dropped::Index(index) => vec![index.tree()],
+            };
+            let mut batch = Batch::new();
+            trees.iter().for_each(|tree| batch.delete(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0)));
+            self.engine.apply_settled(&batch)?;
+            for tree in trees {
+                self.engine.drop_tree(tree)?;
+            }
+        }
+        Ok(finished.len())
+    }
+}
+
+impl Dropped {
+    fn is_unheld(&self) -> bool {
+        match self {
+            Dropped::Collection(collection) => Arc::strong_count(collection) == 1,
+            Dropped::Index(index) => index.holders() == 1,
+        }
+    }
+}

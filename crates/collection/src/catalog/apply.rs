@@ -1,0 +1,172 @@
+//! Applying changes of definitions. Every one may be applied again, or to a later state: replay does both.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bson::Uuid;
+use storage_engine::{Batch, Timestamp, TreeId};
+
+use super::stored::{self, COLLECTION_KEY, COUNTS_KEY, DROPPED_TREE_KEY};
+use super::{Catalog, CatalogChange, Dropped, IndexChange, IndexModification, Modification};
+use crate::collection::Collection;
+use crate::error::Result;
+use crate::index::{Index, IndexList, IndexState};
+use crate::index_specification::IndexSpecification;
+use crate::namespace::Namespace;
+use crate::options::CollectionOptions;
+
+impl Catalog {
+    /// Applies a change. Index builds have their own functions below, since building takes time.
+    ///
+    /// The caller holds the definition lock, and the gate of the collection exclusively if there is one.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn apply(&self, change: &CatalogChange) -> Result<()> {
+        match change {
+            CatalogChange::Create { namespace, uuid, options } => self.create(namespace, *uuid, options),
+            CatalogChange::Drop { uuid, .. } => self.drop_collection(*uuid),
+            CatalogChange::Rename { to, uuid, drop_target, .. } => {
+                if let Some(target) = drop_target {
+                    self.drop_collection(*target)?;
+                }
+                self.rename(*uuid, to)
+            }
+            CatalogChange::DropIndex(change) => self.drop_index(change),
+            CatalogChange::Modify { uuid, modification, .. } => self.modify(*uuid, modification),
+            CatalogChange::DropDatabase { .. }
+            | CatalogChange::StartIndexBuild(_)
+            | CatalogChange::CommitIndexBuild(_)
+            | CatalogChange::AbortIndexBuild(_) => Ok(()),
+        }
+    }
+
+    fn create(&self, namespace: &Namespace, uuid: Uuid, options: &CollectionOptions) -> Result<()> {
+        if self.lookup_uuid(uuid).is_some() {
+            return Ok(());
+        }
+        let ident = self.next_ident.fetch_add(1, Ordering::Relaxed);
+        let record_tree = self.engine.create_tree()?;
+        let id_tree = self.engine.create_tree()?;
+        let now = self.clock.wall_millis();
+        let id_index = Index::new(IndexSpecification::id_index()?, id_tree, IndexState::Ready, &[], now);
+        let indexes = IndexList::new(vec![Arc::new(id_index)]);
+        let collection =
+            Arc::new(Collection::new(ident, uuid, record_tree, namespace.clone(), options.clone(), indexes));
+        self.persist(&collection)?;
+        self.by_uuid.insert(uuid, collection.clone());
+        self.by_name.insert(namespace.as_str().to_owned(), collection);
+        *self.databases.write().entry(namespace.database().to_owned()).or_default() += 1;
+        Ok(())
+    }
+
+    fn drop_collection(&self, uuid: Uuid) -> Result<()> {
+        let Some(collection) = self.by_uuid.remove(&uuid) else { return Ok(()) };
+        self.forget_name(&collection);
+        let _newest_wins = collection.persisting.lock();
+        collection.mark_dropped();
+        let mut batch = Batch::new();
+        batch.delete(TreeId::CATALOG, &stored::key(COLLECTION_KEY, collection.ident()));
+        batch.delete(TreeId::CATALOG, &stored::key(COUNTS_KEY, collection.ident()));
+        let indexes = collection.indexes();
+        let trees = indexes.all().iter().map(|index| index.tree()).chain([collection.record_tree()]);
+        trees.for_each(|tree| batch.put(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0), &[]));
+        self.engine.apply_settled(&batch)?;
+        self.dropped.lock().push(Dropped::Collection(collection.clone()));
+        Ok(())
+    }
+
+    fn forget_name(&self, collection: &Arc<Collection>) {
+        let namespace = collection.namespace();
+        let is_its_name = self.lookup(namespace.as_str()).is_some_and(|named| Arc::ptr_eq(&named, collection));
+        if is_its_name {
+            self.by_name.remove(namespace.as_str());
+        }
+        let mut databases = self.databases.write();
+        if let Some(count) = databases.get_mut(namespace.database()) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                databases.remove(namespace.database());
+            }
+        }
+    }
+
+    fn rename(&self, uuid: Uuid, to: &Namespace) -> Result<()> {
+        let Some(collection) = self.lookup_uuid(uuid) else { return Ok(()) };
+        let options = collection.definition().options.clone();
+        // The new name is there before the old one goes: at no moment is the collection without a name.
+        self.by_name.insert(to.as_str().to_owned(), collection.clone());
+        *self.databases.write().entry(to.database().to_owned()).or_default() += 1;
+        if collection.namespace() != *to {
+            self.forget_name(&collection);
+        }
+        collection.replace_definition(to.clone(), options);
+        self.persist(&collection)
+    }
+
+    fn modify(&self, uuid: Uuid, modification: &Modification) -> Result<()> {
+        let Some(collection) = self.lookup_uuid(uuid) else { return Ok(()) };
+        if let Some(options) = &modification.options {
+            collection.replace_definition(collection.namespace(), options.clone());
+        }
+        if let Some(index) = &modification.index {
+            modify_index(&collection, index);
+        }
+        self.persist(&collection)
+    }
+
+    fn drop_index(&self, change: &IndexChange) -> Result<()> {
+        let Some(collection) = self.lookup_uuid(change.uuid) else { return Ok(()) };
+        let Some(index) = collection.indexes().find(&change.specification.name).cloned() else { return Ok(()) };
+        self.remove_index(&collection, &index)
+    }
+
+    /// Takes an index out of a collection: dropped, or its build given up.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn remove_index(&self, collection: &Collection, index: &Arc<Index>) -> Result<()> {
+        index.mark_dropped();
+        collection.replace_indexes(collection.indexes().without(index.tree()));
+        let mut batch = Batch::new();
+        batch.put(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, index.tree().0), &[]);
+        self.engine.apply_settled(&batch)?;
+        self.dropped.lock().push(Dropped::Index(index.clone()));
+        self.persist(collection)
+    }
+
+    /// Adds an empty index in state `Building`: from now on writers maintain it.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn add_building_index(&self, collection: &Collection, specification: IndexSpecification) -> Result<Arc<Index>> {
+        let tree = self.engine.create_tree()?;
+        let index = Arc::new(Index::new(specification, tree, IndexState::Building, &[], self.clock.wall_millis()));
+        collection.replace_indexes(collection.indexes().with(index.clone()));
+        self.persist(collection)?;
+        Ok(index)
+    }
+
+    /// Puts an index that has all its entries into use, for snapshots from `since` on.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn make_index_ready(&self, collection: &Collection, index: &Index, since: Timestamp) -> Result<()> {
+        index.set_ready_since(since);
+        let ready = index.with(index.specification().clone(), IndexState::Ready);
+        collection.replace_indexes(collection.indexes().with(Arc::new(ready)));
+        self.persist(collection)
+    }
+}
+
+fn modify_index(collection: &Collection, modification: &IndexModification) {
+    let Some(index) = collection.indexes().find(&modification.name).cloned() else { return };
+    let mut specification = index.specification().clone();
+    if let Some(hidden) = modification.hidden {
+        specification.hidden = hidden;
+    }
+    if let Some(seconds) = modification.expire_after_seconds {
+        specification.expire_after_seconds = Some(seconds);
+    }
+    collection.replace_indexes(collection.indexes().with(Arc::new(index.with(specification, index.state()))));
+}

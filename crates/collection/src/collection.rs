@@ -1,0 +1,278 @@
+//! One collection as the running server holds it: where its records and indexes are, and its gate.
+//!
+//! Handed out by the catalog as `Arc<Collection>`; it stays usable for reading after a drop as long as somebody holds it,
+//! because the trees are only given back once the last holder is gone.
+//!
+//! The gate is a reader-writer lock. Whoever changes documents holds it shared for one document; a change of the
+//! definition (drop, rename, adding or removing an index) holds it exclusively for as long as it takes to append the
+//! oplog entry and to swap the pointers. So the order of entries in the oplog is the order in which writers saw the
+//! definitions. Lock order: see `docs/lock-order.md`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use bson::Uuid;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use storage_engine::{Engine, EngineError, TreeId};
+
+use crate::error::{CollectionError, Result};
+use crate::index::IndexList;
+use crate::namespace::Namespace;
+use crate::oplog_entry::EntryPrefix;
+use crate::options::CollectionOptions;
+use crate::record_id::RecordId;
+
+/// A collection.
+#[derive(Debug)]
+pub struct Collection {
+    ident: u64,
+    uuid: Uuid,
+    record_tree: TreeId,
+    definition: ArcSwap<CollectionDefinition>,
+    indexes: ArcSwap<IndexList>,
+    gate: RwLock<()>,
+    dropped: AtomicBool,
+    record_ids: RecordIds,
+    counts: CollectionCounts,
+    /// Held while the catalog entry is encoded and stored, so that the newest one wins.
+    pub(crate) persisting: Mutex<()>,
+}
+
+/// The part of a collection that `renameCollection` and `collMod` change.
+#[derive(Debug)]
+pub struct CollectionDefinition {
+    /// Its name.
+    pub namespace: Namespace,
+    /// Its options.
+    pub options: CollectionOptions,
+    /// What every oplog entry about its documents starts with.
+    pub(crate) entry_prefix: EntryPrefix,
+}
+
+/// Proof that the gate is held shared and that the collection was not dropped then.
+pub struct WriteAccess<'a> {
+    _gate: RwLockReadGuard<'a, ()>,
+    /// The collection.
+    pub collection: &'a Arc<Collection>,
+    /// Its indexes; they do not change while the gate is held.
+    pub indexes: Guard<Arc<IndexList>>,
+    /// Its definition; does not change while the gate is held.
+    pub definition: Guard<Arc<CollectionDefinition>>,
+}
+
+/// Proof that the gate is held exclusively.
+pub struct ExclusiveAccess<'a> {
+    _gate: RwLockWriteGuard<'a, ()>,
+}
+
+impl Collection {
+    pub(crate) fn new(
+        ident: u64,
+        uuid: Uuid,
+        record_tree: TreeId,
+        namespace: Namespace,
+        options: CollectionOptions,
+        indexes: IndexList,
+    ) -> Collection {
+        Collection {
+            ident,
+            uuid,
+            record_tree,
+            definition: ArcSwap::from_pointee(CollectionDefinition::new(namespace, uuid, options)),
+            indexes: ArcSwap::from_pointee(indexes),
+            gate: RwLock::new(()),
+            dropped: AtomicBool::new(false),
+            record_ids: RecordIds::default(),
+            counts: CollectionCounts::default(),
+            persisting: Mutex::new(()),
+        }
+    }
+
+    /// Its number inside this data directory, never used again.
+    pub fn ident(&self) -> u64 {
+        self.ident
+    }
+
+    /// Its identity for ever and everywhere.
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// Where its records are.
+    pub fn record_tree(&self) -> TreeId {
+        self.record_tree
+    }
+
+    /// Its name and options now.
+    pub fn definition(&self) -> Guard<Arc<CollectionDefinition>> {
+        self.definition.load()
+    }
+
+    /// Its name now.
+    pub fn namespace(&self) -> Namespace {
+        self.definition.load().namespace.clone()
+    }
+
+    /// Its indexes now.
+    pub fn indexes(&self) -> Guard<Arc<IndexList>> {
+        self.indexes.load()
+    }
+
+    /// Documents and bytes, exact as of what is visible.
+    pub fn counts(&self) -> &CollectionCounts {
+        &self.counts
+    }
+
+    /// Whether it has been dropped.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Fails when the collection has been dropped; cursors ask at every step.
+    ///
+    /// # Errors
+    /// `CollectionDropped`.
+    #[inline]
+    pub fn check_alive(&self) -> Result<()> {
+        if self.is_dropped() {
+            return Err(CollectionError::CollectionDropped { uuid: self.uuid });
+        }
+        Ok(())
+    }
+
+    /// Takes the gate shared, for the change of one document. Waits for a definition change that is under way.
+    ///
+    /// # Errors
+    /// `CollectionDropped`.
+    pub fn begin_write(self: &Arc<Self>) -> Result<WriteAccess<'_>> {
+        let gate = self.gate.read();
+        self.check_alive()?;
+        Ok(WriteAccess {
+            _gate: gate,
+            collection: self,
+            indexes: self.indexes.load(),
+            definition: self.definition.load(),
+        })
+    }
+
+    /// Takes the gate exclusively, for a change of the definition. Waits for the documents being changed.
+    pub fn begin_definition_change(&self) -> ExclusiveAccess<'_> {
+        ExclusiveAccess { _gate: self.gate.write() }
+    }
+
+    pub(crate) fn replace_definition(&self, namespace: Namespace, options: CollectionOptions) {
+        self.definition.store(Arc::new(CollectionDefinition::new(namespace, self.uuid, options)));
+    }
+
+    pub(crate) fn replace_indexes(&self, indexes: IndexList) {
+        self.indexes.store(Arc::new(indexes));
+    }
+
+    pub(crate) fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// Says what an error of the engine is about, when it is about damaged data.
+    pub fn locate(&self, error: EngineError) -> CollectionError {
+        let EngineError::Corrupt { tree, .. } = &error else { return error.into() };
+        let namespace = self.namespace();
+        let indexes = self.indexes();
+        let index = indexes.all().iter().find(|index| index.tree().0 == *tree);
+        let what = match index {
+            Some(index) => format!("index '{}' of {namespace}", index.name()),
+            None => format!("collection {namespace}"),
+        };
+        CollectionError::DamagedData { what, cause: error }
+    }
+
+    /// The record id for the next new document.
+    ///
+    /// # Errors
+    /// `Engine` when the last record id has to be looked up first and cannot be.
+    pub fn allocate_record_id(&self, engine: &Arc<Engine>) -> Result<RecordId> {
+        self.record_ids.allocate(engine, self.record_tree)
+    }
+}
+
+impl CollectionDefinition {
+    fn new(namespace: Namespace, uuid: Uuid, options: CollectionOptions) -> CollectionDefinition {
+        let entry_prefix = EntryPrefix::new(namespace.as_str(), uuid);
+        CollectionDefinition { namespace, options, entry_prefix }
+    }
+}
+
+/// Hands out record ids in ascending order. The last one used is looked up in the tree at the first request, so that
+/// opening a database with many collections touches none of them.
+#[derive(Debug, Default)]
+struct RecordIds {
+    /// The last record id handed out; 0 when not yet looked up.
+    last: AtomicI64,
+    looking_up: Mutex<()>,
+}
+
+impl RecordIds {
+    fn allocate(&self, engine: &Arc<Engine>, tree: TreeId) -> Result<RecordId> {
+        if self.last.load(Ordering::Acquire) == 0 {
+            self.look_up(engine, tree)?;
+        }
+        Ok(RecordId(self.last.fetch_add(1, Ordering::AcqRel) + 1))
+    }
+
+    /// Record ids start at 2 so that a looked-up empty tree (1) differs from one not looked up (0).
+    fn look_up(&self, engine: &Arc<Engine>, tree: TreeId) -> Result<()> {
+        let _one_at_a_time = self.looking_up.lock();
+        if self.last.load(Ordering::Acquire) != 0 {
+            return Ok(());
+        }
+        let mut cursor = engine.cursor(&engine.begin_snapshot(), tree);
+        cursor.seek_last()?;
+        let last = if cursor.previous()? { RecordId::from_record_key(cursor.key())?.0 } else { 1 };
+        self.last.store(last.max(1), Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Number of documents and bytes in them. Moved by the visibility tracker in commit order, so that at any moment they are the
+/// exact totals of what is visible; see `docs/file-format.md`, "Collection counts".
+#[derive(Debug, Default)]
+pub struct CollectionCounts {
+    documents: AtomicI64,
+    bytes: AtomicI64,
+    changed: AtomicBool,
+}
+
+impl CollectionCounts {
+    /// Visible documents.
+    pub fn documents(&self) -> u64 {
+        self.documents.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Bytes of the visible documents.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed).max(0) as u64
+    }
+
+    /// Adds the effect of one commit. True when this is the first since `take_changed`.
+    pub fn add(&self, documents: i64, bytes: i64) -> bool {
+        self.documents.fetch_add(documents, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        !self.changed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether `add` was called since `take_changed`.
+    pub fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// The totals, and starts a new period for `add`.
+    pub fn take_changed(&self) -> (i64, i64) {
+        self.changed.store(false, Ordering::Relaxed);
+        (self.documents.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set(&self, documents: i64, bytes: i64) {
+        self.documents.store(documents, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,302 @@
+//! The change of one document, ready to be logged and applied: its oplog entry, the batch of its record and index
+//! entries, and the unique keys it claims.
+//!
+//! Called by `transaction` between taking the record lock and appending to the oplog. A `DocumentChange` is reusable: once
+//! its buffers have grown, preparing a change allocates nothing.
+//!
+//! Index entries are changed blindly (known absent, known present), because a record and its entries always change
+//! together. Only an index that is being built is changed the careful way: it may or may not have the entries yet.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bson::RawDocument;
+use index_key::KeySet;
+use storage_engine::{Batch, TreeId};
+
+use crate::collection::{Collection, WriteAccess};
+use crate::document_keys::{DocumentKeys, EntryChange, for_each_change};
+use crate::error::{CollectionError, Result};
+use crate::field_changes::FieldChanges;
+use crate::index::{Index, IndexState};
+use crate::oplog_entry::EntryEncoder;
+use crate::record_id::RecordId;
+use crate::validator::{self, Validation};
+
+/// Longest document, in bytes.
+pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+
+/// A prepared change of one document.
+#[derive(Debug, Default)]
+pub struct DocumentChange {
+    batch: Batch,
+    entry: EntryEncoder,
+    old_keys: DocumentKeys,
+    new_keys: DocumentKeys,
+    entry_key: Vec<u8>,
+    field_changes: FieldChanges,
+    claims: Vec<ClaimPlace>,
+    claimed_bytes: Vec<u8>,
+    newly_multikey: Vec<NewlyMultikey>,
+    count_change: i64,
+    size_change: i64,
+}
+
+#[derive(Clone, Debug)]
+struct ClaimPlace {
+    index: usize,
+    hash: u64,
+    key: Range<usize>,
+    type_bits: Range<usize>,
+}
+
+/// An index whose paths lead into arrays for the first time.
+#[derive(Clone, Debug)]
+pub struct NewlyMultikey {
+    /// Position in the list of `WriteAccess`.
+    pub index: usize,
+    /// Per field of the key pattern, a bit for each component of its path that leads into an array.
+    pub paths: Vec<u64>,
+}
+
+/// A key that the change puts into a unique index. Before the change is logged, no other record may have it, and
+/// nobody else may be claiming it.
+#[derive(Clone, Copy, Debug)]
+pub struct UniqueClaim<'a> {
+    /// Position of the index in the list of `WriteAccess`.
+    pub index: usize,
+    /// Identifies index and key for the lock table; equal keys have equal hashes.
+    pub hash: u64,
+    /// The index key; entries that have it begin with it.
+    pub key: &'a [u8],
+    /// The types of its numbers, to show it.
+    pub type_bits: &'a [u8],
+}
+
+/// Who changes, beside what.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeContext {
+    /// Whether the collection's validator has a say.
+    pub validation: Validation,
+    /// Wall clock for the oplog entry, milliseconds since 1970.
+    pub wall_millis: i64,
+}
+
+impl DocumentChange {
+    /// Prepares the insertion of `document`, whose first field is `_id` (see `insertable`).
+    ///
+    /// # Errors
+    /// `DocumentTooLarge`, `ValidationFailed`, `IndexKey`, `KeyTooLong`, `Query`.
+    pub fn prepare_insert(
+        &mut self,
+        access: &WriteAccess<'_>,
+        record_id: RecordId,
+        document: &RawDocument,
+        context: ChangeContext,
+    ) -> Result<()> {
+        self.clear();
+        check_size(document)?;
+        validator::check_insert(&access.definition.options, document, context.validation)?;
+        self.batch.put(access.collection.record_tree(), &record_id.record_key(), document.as_bytes());
+        self.new_keys.read(&access.indexes, document);
+        for (position, index) in access.indexes.all().iter().enumerate() {
+            self.new_keys.generate(&access.indexes, position, document)?;
+            self.take_entry_changes(position, index, record_id, Versions::NewOnly);
+        }
+        self.count_change = 1;
+        self.size_change = document.as_bytes().len() as i64;
+        self.entry.insert(&access.definition.entry_prefix, record_id, document, context.wall_millis);
+        Ok(())
+    }
+
+    /// Prepares the replacement of `old`, the newest version, by `new`. `false`: they are the same, nothing is to be done.
+    ///
+    /// # Errors
+    /// As `prepare_insert`, and `ImmutableField` when `_id` differs.
+    pub fn prepare_update(
+        &mut self,
+        access: &WriteAccess<'_>,
+        record_id: RecordId,
+        old: &RawDocument,
+        new: &RawDocument,
+        context: ChangeContext,
+    ) -> Result<bool> {
+        self.clear();
+        self.field_changes.compare(old, new);
+        if self.field_changes.is_empty() {
+            return Ok(false);
+        }
+        if self.field_changes.contains(b"_id", old, new) {
+            let message = "Performing an update on the path '_id' would modify the immutable field '_id'";
+            return Err(CollectionError::ImmutableField(message.to_owned()));
+        }
+        check_size(new)?;
+        validator::check_update(&access.definition.options, old, new, context.validation)?;
+        self.batch.put(access.collection.record_tree(), &record_id.record_key(), new.as_bytes());
+        let mut is_read = false;
+        for (position, index) in access.indexes.all().iter().enumerate() {
+            if !index.is_touched_by(&self.field_changes, old, new) {
+                continue;
+            }
+            if !is_read {
+                self.old_keys.read(&access.indexes, old);
+                self.new_keys.read(&access.indexes, new);
+                is_read = true;
+            }
+            self.old_keys.generate(&access.indexes, position, old)?;
+            self.new_keys.generate(&access.indexes, position, new)?;
+            self.take_entry_changes(position, index, record_id, Versions::Both);
+        }
+        self.size_change = new.as_bytes().len() as i64 - old.as_bytes().len() as i64;
+        let prefix = &access.definition.entry_prefix;
+        self.entry.update(prefix, record_id, (old, new), &self.field_changes, context.wall_millis)?;
+        Ok(true)
+    }
+
+    /// Prepares the deletion of `old`, the newest version.
+    ///
+    /// # Errors
+    /// `Damaged` when the stored document has no `_id`.
+    pub fn prepare_delete(
+        &mut self,
+        access: &WriteAccess<'_>,
+        record_id: RecordId,
+        old: &RawDocument,
+        wall_millis: i64,
+    ) -> Result<()> {
+        self.clear();
+        self.batch.delete(access.collection.record_tree(), &record_id.record_key());
+        self.old_keys.read(&access.indexes, old);
+        for (position, index) in access.indexes.all().iter().enumerate() {
+            self.old_keys.generate(&access.indexes, position, old)?;
+            self.take_entry_changes(position, index, record_id, Versions::OldOnly);
+        }
+        self.count_change = -1;
+        self.size_change = -(old.as_bytes().len() as i64);
+        self.entry.delete(&access.definition.entry_prefix, record_id, old, wall_millis)
+    }
+
+    fn clear(&mut self) {
+        self.batch.clear();
+        self.claims.clear();
+        self.claimed_bytes.clear();
+        self.newly_multikey.clear();
+        self.count_change = 0;
+        self.size_change = 0;
+    }
+
+    /// Turns the difference between `old_keys` and `new_keys` into changes of the batch and claims.
+    fn take_entry_changes(&mut self, position: usize, index: &Arc<Index>, record_id: RecordId, versions: Versions) {
+        let old = (versions != Versions::NewOnly).then(|| self.old_keys.keys());
+        let new = (versions != Versions::OldOnly).then(|| self.new_keys.keys());
+        if let Some(paths) = new.map(KeySet::multikey_paths)
+            && index.lacks_multikey(paths)
+        {
+            self.newly_multikey.push(NewlyMultikey { index: position, paths: paths.to_vec() });
+        }
+        let is_unique = index.specification().enforces_uniqueness();
+        let (batch, entry_key) = (&mut self.batch, &mut self.entry_key);
+        let (claims, bytes) = (&mut self.claims, &mut self.claimed_bytes);
+        for_each_change(old, new, |change| {
+            put_entry_change(batch, index, record_id, change, entry_key);
+            if let (EntryChange::Added(entry), true) = (change, is_unique) {
+                let start = bytes.len();
+                bytes.extend_from_slice(entry.key);
+                let middle = bytes.len();
+                bytes.extend_from_slice(entry.type_bits);
+                let hash = claim_hash(index.tree(), entry.key);
+                claims.push(ClaimPlace { index: position, hash, key: start..middle, type_bits: middle..bytes.len() });
+            }
+        });
+    }
+
+    /// The changes of the record and its index entries.
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// The payload for the oplog.
+    pub fn oplog_entry(&self) -> &[u8] {
+        self.entry.bytes()
+    }
+
+    /// The unique keys that the change puts into indexes.
+    pub fn claims(&self) -> impl ExactSizeIterator<Item = UniqueClaim<'_>> {
+        self.claims.iter().map(|place| UniqueClaim {
+            index: place.index,
+            hash: place.hash,
+            key: self.claimed_bytes.get(place.key.clone()).unwrap_or_default(),
+            type_bits: self.claimed_bytes.get(place.type_bits.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// What the catalog must know before the batch is applied: `Catalog::add_multikey`.
+    pub fn newly_multikey(&self) -> &[NewlyMultikey] {
+        &self.newly_multikey
+    }
+
+    /// By how many documents and bytes the collection grows.
+    pub fn count_changes(&self) -> (i64, i64) {
+        (self.count_change, self.size_change)
+    }
+}
+
+/// Which versions of a document there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Versions {
+    OldOnly,
+    NewOnly,
+    Both,
+}
+
+/// Puts one entry's change into a batch. `entry_key` is a buffer.
+pub(crate) fn put_entry_change(
+    batch: &mut Batch,
+    index: &Index,
+    record_id: RecordId,
+    change: EntryChange<'_>,
+    entry_key: &mut Vec<u8>,
+) {
+    let (EntryChange::Added(entry) | EntryChange::Removed(entry) | EntryChange::Retyped(entry)) = change;
+    record_id.write_entry_key(entry.key, entry_key);
+    let tree = index.tree();
+    match (change, index.state()) {
+        (EntryChange::Added(entry), IndexState::Ready) => batch.blind_insert(tree, entry_key, entry.type_bits),
+        (EntryChange::Removed(_), IndexState::Ready) => batch.blind_remove(tree, entry_key),
+        (EntryChange::Removed(_), IndexState::Building) => batch.delete(tree, entry_key),
+        (EntryChange::Added(entry), IndexState::Building) | (EntryChange::Retyped(entry), _) => {
+            batch.put(tree, entry_key, entry.type_bits);
+        }
+    }
+}
+
+/// The hash of `UniqueClaim`.
+pub fn claim_hash(tree: TreeId, key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    tree.0.hash(&mut hasher);
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn check_size(document: &RawDocument) -> Result<()> {
+    let bytes = document.as_bytes().len();
+    if bytes > DOCUMENT_BYTES_MAX { Err(CollectionError::DocumentTooLarge { bytes }) } else { Ok(()) }
+}
+
+/// The record of a collection with what belongs to it, for callers that only have a handle.
+impl Collection {
+    /// The newest applied version of a record, visible or not; `false` when there is none.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn read_latest(
+        &self,
+        engine: &storage_engine::Engine,
+        record_id: RecordId,
+        document: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let latest = engine.get_latest(self.record_tree(), &record_id.record_key(), document);
+        Ok(latest.map_err(|error| self.locate(error))?.is_some())
+    }
+}

@@ -1,0 +1,104 @@
+//! The keys that one document has in the indexes of its collection, and how they change between two versions.
+//!
+//! Called by `document_change`, index builds, replay and validation. Around `index_key::KeyGenerator`, which reads a document
+//! once for all indexes; adds partial filters and the engine's limit on the length of keys.
+
+use std::cmp::Ordering;
+
+use bson::RawDocument;
+use index_key::{ExtractedFields, KeyEntry, KeySet};
+
+use crate::error::{CollectionError, Result};
+use crate::index::{Index, IndexList};
+
+/// Longest index key in bytes: a record id of up to 9 bytes follows it in the tree.
+pub const INDEX_KEY_BYTES_MAX: usize = storage_engine::MAX_KEY_BYTES - 9;
+
+/// A position in no list of indexes: for it, the generator makes no keys.
+const NO_INDEX: usize = usize::MAX;
+
+/// The keys of one document in one index after another. Reusable.
+#[derive(Debug, Default)]
+pub(crate) struct DocumentKeys {
+    fields: ExtractedFields,
+    /// Which list of indexes the fields were read for; what they remember is good for that list only.
+    list_version: u64,
+    keys: KeySet,
+}
+
+impl DocumentKeys {
+    /// Finds the fields of `document` that the indexes need.
+    pub(crate) fn read(&mut self, indexes: &IndexList, document: &RawDocument) {
+        if self.list_version != indexes.version() {
+            self.fields = ExtractedFields::new();
+            self.list_version = indexes.version();
+        }
+        indexes.generator().read(document, &mut self.fields);
+    }
+
+    /// Makes the keys of the document that was read in the index at `position` of the list.
+    ///
+    /// # Errors
+    /// `IndexKey`, `KeyTooLong`, `Query` from a partial filter.
+    pub(crate) fn generate(&mut self, indexes: &IndexList, position: usize, document: &RawDocument) -> Result<()> {
+        let Some(index) = indexes.all().get(position) else { return Ok(()) };
+        let position = if index.admits(document)? { position } else { NO_INDEX };
+        indexes.generator().keys(position, document, &self.fields, &mut self.keys)?;
+        self.check_lengths(index)
+    }
+
+    /// The keys, sorted.
+    pub(crate) fn keys(&self) -> &KeySet {
+        &self.keys
+    }
+
+    /// Refused here, before anything is logged, because the engine would refuse it after.
+    fn check_lengths(&self, index: &Index) -> Result<()> {
+        match self.keys.iter().find(|entry| entry.key.len() > INDEX_KEY_BYTES_MAX) {
+            None => Ok(()),
+            Some(entry) => {
+                let (index, bytes) = (index.name().to_owned(), entry.key.len());
+                Err(CollectionError::KeyTooLong { index, bytes, bytes_max: INDEX_KEY_BYTES_MAX })
+            }
+        }
+    }
+}
+
+/// How one entry changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryChange<'a> {
+    Added(KeyEntry<'a>),
+    Removed(KeyEntry<'a>),
+    /// Same key, other type bits: a number changed its type.
+    Retyped(KeyEntry<'a>),
+}
+
+/// Calls `visit` for each difference between the keys of the old and the new version, in key order. `None`: there is no
+/// such version.
+#[inline]
+pub(crate) fn for_each_change<'a>(
+    old: Option<&'a KeySet>,
+    new: Option<&'a KeySet>,
+    mut visit: impl FnMut(EntryChange<'a>),
+) {
+    let mut old_entries = old.into_iter().flat_map(KeySet::iter).peekable();
+    let mut new_entries = new.into_iter().flat_map(KeySet::iter).peekable();
+    loop {
+        let order = match (old_entries.peek(), new_entries.peek()) {
+            (None, None) => return,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => old.key.cmp(new.key),
+        };
+        let removed = if order.is_le() { old_entries.next() } else { None };
+        let added = if order.is_ge() { new_entries.next() } else { None };
+        match (removed, added) {
+            (Some(removed), Some(added)) if removed.type_bits != added.type_bits => {
+                visit(EntryChange::Retyped(added));
+            }
+            (Some(removed), None) => visit(EntryChange::Removed(removed)),
+            (None, Some(added)) => visit(EntryChange::Added(added)),
+            _ => {}
+        }
+    }
+}

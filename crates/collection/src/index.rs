@@ -1,0 +1,334 @@
+//! An index of a collection as the running server holds it.
+//!
+//! Called by `document_change` (which entries a document has), by the planner (`pattern`, `multikey`), by cursors in
+//! `transaction`. Entries: key = index key ‖ record id, value = type bits (see `index_key`).
+//!
+//! Life: `Building` (writers maintain it, nobody reads it) → `Ready` → dropped. Each step replaces the `Index`
+//! in its collection's list by another `Arc` around the same `IndexRuntime`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bson::RawDocument;
+use index_key::{KeyGenerator, KeyPattern, Sparse};
+use parking_lot::Mutex;
+use storage_engine::{Timestamp, TreeId};
+
+use crate::error::{CollectionError, Result};
+use crate::field_changes::FieldChanges;
+use crate::index_specification::IndexSpecification;
+
+/// Where an index is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexState {
+    /// Being filled. Writers maintain it; it is not read and does not yet enforce uniqueness.
+    Building,
+    /// In use.
+    Ready,
+}
+
+/// An index.
+#[derive(Debug)]
+pub struct Index {
+    specification: IndexSpecification,
+    tree: TreeId,
+    state: IndexState,
+    dependencies: Dependencies,
+    runtime: Arc<IndexRuntime>,
+}
+
+/// What stays the same when an index is made ready, hidden or given another expiry.
+#[derive(Debug)]
+struct IndexRuntime {
+    /// Per field of the key pattern, a bit for each component of its path that has led into an array. Bits are only ever set.
+    multikey_paths: Box<[AtomicU64]>,
+    dropped: AtomicBool,
+    accesses: AtomicU64,
+    accesses_since_millis: i64,
+    /// Snapshots before this do not find every entry; 0 for an index that was there at start.
+    ready_since: AtomicU64,
+    /// Keys that two documents had while the index was being built; looked at again before it is made ready.
+    suspected_duplicates: Mutex<Vec<SuspectedDuplicate>>,
+}
+
+/// A key that two documents had at one time.
+#[derive(Debug)]
+pub struct SuspectedDuplicate {
+    /// The index key.
+    pub key: Vec<u8>,
+    /// The types of its numbers.
+    pub type_bits: Vec<u8>,
+}
+
+/// The top-level fields that decide whether and how a document is indexed.
+#[derive(Clone, Debug)]
+enum Dependencies {
+    All,
+    Fields(Vec<Box<[u8]>>),
+}
+
+impl Index {
+    pub(crate) fn new(
+        specification: IndexSpecification,
+        tree: TreeId,
+        state: IndexState,
+        multikey_paths: &[u64],
+        now_millis: i64,
+    ) -> Index {
+        let fields = specification.pattern.fields().len();
+        let paths = (0..fields).map(|field| AtomicU64::new(multikey_paths.get(field).copied().unwrap_or_default()));
+        let runtime = IndexRuntime {
+            multikey_paths: paths.collect(),
+            dropped: AtomicBool::new(false),
+            accesses: AtomicU64::new(0),
+            accesses_since_millis: now_millis,
+            ready_since: AtomicU64::new(0),
+            suspected_duplicates: Mutex::new(Vec::new()),
+        };
+        let dependencies = Dependencies::of(&specification);
+        Index { specification, tree, state, dependencies, runtime: Arc::new(runtime) }
+    }
+
+    /// The same index in another state or with other options that leave its entries as they are.
+    pub(crate) fn with(&self, specification: IndexSpecification, state: IndexState) -> Index {
+        let dependencies = self.dependencies.clone();
+        Index { specification, tree: self.tree, state, dependencies, runtime: self.runtime.clone() }
+    }
+
+    /// Its definition.
+    pub fn specification(&self) -> &IndexSpecification {
+        &self.specification
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.specification.name
+    }
+
+    /// Its key pattern.
+    pub fn pattern(&self) -> &KeyPattern {
+        &self.specification.pattern
+    }
+
+    /// Where its entries are.
+    pub fn tree(&self) -> TreeId {
+        self.tree
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> IndexState {
+        self.state
+    }
+
+    /// Whether queries may read it: filled, and not dropped.
+    pub fn is_ready(&self) -> bool {
+        self.state == IndexState::Ready && !self.is_dropped()
+    }
+
+    /// Whether a snapshot of this time may read it: an index that became ready later lacks what the snapshot sees.
+    pub fn is_ready_at(&self, timestamp: Timestamp) -> bool {
+        self.is_ready() && self.runtime.ready_since.load(Ordering::Acquire) <= timestamp.0
+    }
+
+    pub(crate) fn set_ready_since(&self, timestamp: Timestamp) {
+        self.runtime.ready_since.store(timestamp.0, Ordering::Release);
+    }
+
+    /// Whether the planner should leave it alone.
+    pub fn is_hidden(&self) -> bool {
+        self.specification.hidden
+    }
+
+    /// Whether any field has met an array: then one document may have several entries.
+    pub fn is_multikey(&self) -> bool {
+        self.runtime.multikey_paths.iter().any(|components| components.load(Ordering::Acquire) != 0)
+    }
+
+    /// For the field at `position` of the key pattern, a bit for each component of its path that has led into an array.
+    ///
+    /// Set before the first entry that needs it becomes visible, never cleared: read it after opening the `ReadView` that
+    /// the entries are read through.
+    pub fn multikey_components(&self, position: usize) -> u64 {
+        self.runtime.multikey_paths.get(position).map_or(0, |components| components.load(Ordering::Acquire))
+    }
+
+    /// `multikey_components` of every field, for explain and the catalog.
+    pub fn multikey_paths(&self) -> Vec<u64> {
+        self.runtime.multikey_paths.iter().map(|components| components.load(Ordering::Acquire)).collect()
+    }
+
+    /// Whether `paths`, as key generation reports them, say something new.
+    #[inline]
+    pub(crate) fn lacks_multikey(&self, paths: &[u64]) -> bool {
+        paths.iter().enumerate().any(|(position, components)| components & !self.multikey_components(position) != 0)
+    }
+
+    pub(crate) fn add_multikey(&self, paths: &[u64]) {
+        for (known, components) in self.runtime.multikey_paths.iter().zip(paths) {
+            known.fetch_or(*components, Ordering::AcqRel);
+        }
+    }
+
+    /// Counts a use by a query, for `$indexStats`.
+    pub fn count_access(&self) {
+        self.runtime.accesses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Uses by queries, and since when (wall clock, milliseconds since 1970).
+    pub fn accesses(&self) -> (u64, i64) {
+        (self.runtime.accesses.load(Ordering::Relaxed), self.runtime.accesses_since_millis)
+    }
+
+    /// Whether it has been dropped, or its build given up.
+    pub fn is_dropped(&self) -> bool {
+        self.runtime.dropped.load(Ordering::Acquire)
+    }
+
+    /// Fails when the index has been dropped; cursors ask at every step.
+    ///
+    /// # Errors
+    /// `IndexDropped`.
+    #[inline]
+    pub fn check_alive(&self) -> Result<()> {
+        if self.is_dropped() {
+            return Err(CollectionError::IndexDropped { name: self.name().to_owned() });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn mark_dropped(&self) {
+        self.runtime.dropped.store(true, Ordering::Release);
+    }
+
+    /// How many `Index` values share the tree of this one: 1 when nobody else can reach it any more.
+    pub(crate) fn holders(self: &Arc<Self>) -> usize {
+        Arc::strong_count(self).max(Arc::strong_count(&self.runtime))
+    }
+
+    /// Notes a key that two documents had at one time while the index was being built.
+    pub fn suspect_duplicate(&self, key: &[u8], type_bits: &[u8]) {
+        let suspected = SuspectedDuplicate { key: key.to_vec(), type_bits: type_bits.to_vec() };
+        self.runtime.suspected_duplicates.lock().push(suspected);
+    }
+
+    /// Takes the keys noted by `suspect_duplicate`.
+    pub fn take_suspected_duplicates(&self) -> Vec<SuspectedDuplicate> {
+        std::mem::take(&mut self.runtime.suspected_duplicates.lock())
+    }
+
+    /// Whether the partial filter, if there is one, lets `document` into the index.
+    ///
+    /// # Errors
+    /// `Query` when an expression in the filter fails.
+    pub fn admits(&self, document: &RawDocument) -> Result<bool> {
+        self.specification.partial_filter.as_ref().map_or(Ok(true), |partial| partial.matches(document))
+    }
+
+    /// Whether one of the changed fields can change the entries of the document in this index.
+    pub(crate) fn is_touched_by(&self, changes: &FieldChanges, old: &RawDocument, new: &RawDocument) -> bool {
+        match &self.dependencies {
+            Dependencies::All => true,
+            Dependencies::Fields(fields) => fields.iter().any(|field| changes.contains(field, old, new)),
+        }
+    }
+}
+
+impl Dependencies {
+    fn of(specification: &IndexSpecification) -> Dependencies {
+        let mut fields = Vec::new();
+        for element in document::elements(&specification.key) {
+            add_top_level(element.name_bytes(), &mut fields);
+        }
+        let Some(partial) = &specification.partial_filter else { return Dependencies::Fields(fields) };
+        let referenced = partial.filter().referenced_paths();
+        if referenced.whole_document {
+            return Dependencies::All;
+        }
+        referenced.paths.iter().for_each(|path| add_top_level(path.as_bytes(), &mut fields));
+        Dependencies::Fields(fields)
+    }
+}
+
+fn add_top_level(path: &[u8], fields: &mut Vec<Box<[u8]>>) {
+    let top = path.split(|byte| *byte == b'.').next().unwrap_or(path);
+    if !fields.iter().any(|known| **known == *top) {
+        fields.push(top.into());
+    }
+}
+
+/// The indexes of a collection at one time; `_id_` is first.
+#[derive(Debug)]
+pub struct IndexList {
+    indexes: Vec<Arc<Index>>,
+    generator: KeyGenerator,
+    version: u64,
+}
+
+/// Gives every list of indexes in the process another version.
+static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
+
+impl IndexList {
+    pub(crate) fn new(indexes: Vec<Arc<Index>>) -> IndexList {
+        let patterns = indexes.iter().map(|index| {
+            let sparse = if index.specification.sparse { Sparse::Yes } else { Sparse::No };
+            (index.pattern().clone(), sparse)
+        });
+        let generator = KeyGenerator::new(patterns);
+        IndexList { indexes, generator, version: NEXT_VERSION.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// Makes the keys of documents; its numbers are positions in this list.
+    pub(crate) fn generator(&self) -> &KeyGenerator {
+        &self.generator
+    }
+
+    /// Different for every list that there ever was.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Every index that writers maintain, also those being built.
+    pub fn all(&self) -> &[Arc<Index>] {
+        &self.indexes
+    }
+
+    /// The indexes that may be read.
+    pub fn ready(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.is_ready())
+    }
+
+    /// The indexes that a snapshot of this time may read: what to plan with.
+    pub fn ready_at(&self, timestamp: Timestamp) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(move |index| index.is_ready_at(timestamp))
+    }
+
+    /// The index on `_id`.
+    pub fn id_index(&self) -> Option<&Arc<Index>> {
+        self.indexes.first()
+    }
+
+    /// The index called `name`, whatever its state.
+    pub fn find(&self, name: &str) -> Option<&Arc<Index>> {
+        self.indexes.iter().find(|index| index.name() == name)
+    }
+
+    /// Where the index of this tree is in the list.
+    pub fn position(&self, tree: TreeId) -> Option<usize> {
+        self.indexes.iter().position(|index| index.tree == tree)
+    }
+
+    /// The list with the index of the same tree replaced, or added at the end.
+    pub(crate) fn with(&self, index: Arc<Index>) -> IndexList {
+        let mut indexes = self.indexes.clone();
+        match indexes.iter_mut().find(|present| present.tree == index.tree) {
+            Some(present) => *present = index,
+            None => indexes.push(index),
+        }
+        IndexList::new(indexes)
+    }
+
+    /// The list without the index of this tree.
+    pub(crate) fn without(&self, tree: TreeId) -> IndexList {
+        IndexList::new(self.indexes.iter().filter(|index| index.tree != tree).cloned().collect())
+    }
+}

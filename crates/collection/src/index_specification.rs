@@ -1,0 +1,310 @@
+//! What an index is defined by: its name, key pattern and options; which of them are supported, and by name which not.
+//!
+//! Called by the `createIndexes` command (through `transaction`) and by the catalog when it loads or replays. The document
+//! kept in the catalog, logged, and shown by `listIndexes` is the one `to_document` makes.
+
+use bson::raw::cstr;
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use document::Number;
+use index_key::KeyPattern;
+
+use crate::error::{CollectionError, Result};
+use crate::options::{is_simple_collation, wrong_type};
+use crate::predicate::Predicate;
+
+/// The name of the index on `_id` that every collection has.
+pub const ID_INDEX_NAME: &str = "_id_";
+
+/// The definition of an index.
+#[derive(Clone, Debug)]
+pub struct IndexSpecification {
+    /// Its name, unique in the collection.
+    pub name: String,
+    /// The key pattern as given, e.g. `{a: 1, b: -1}`.
+    pub key: RawDocumentBuf,
+    /// The parsed key pattern.
+    pub pattern: KeyPattern,
+    /// At most one document per key.
+    pub unique: bool,
+    /// Documents that have none of the fields are not in the index.
+    pub sparse: bool,
+    /// The planner does not use it.
+    pub hidden: bool,
+    /// Only documents that match are in the index.
+    pub partial_filter: Option<Predicate>,
+    /// Documents whose date is older than this are deleted in the background.
+    pub expire_after_seconds: Option<i64>,
+}
+
+impl IndexSpecification {
+    /// The index on `_id`.
+    ///
+    /// # Errors
+    /// None that can happen: the pattern is a constant.
+    pub fn id_index() -> Result<IndexSpecification> {
+        IndexSpecification::parse(&bson::rawdoc! { "v": 2, "key": { "_id": 1 }, "name": ID_INDEX_NAME })
+    }
+
+    /// Reads one element of `createIndexes.indexes`, or the document made by `to_document`.
+    ///
+    /// # Errors
+    /// MongoDB's for bad specifications (`CannotCreateIndex`, `FailedToParse`, `TypeMismatch`, `BadValue`), `NotImplemented`
+    /// naming an option or index type that MongoDB knows and Plimsoll does not, `InvalidIndexSpecificationOption` for unknown ones.
+    pub fn parse(document: &RawDocument) -> Result<IndexSpecification> {
+        let key = match document.get("key").map_err(CollectionError::damaged("index specification"))? {
+            Some(RawBsonRef::Document(key)) => key.to_owned(),
+            Some(other) => return Err(wrong_type("createIndexes.indexes.key", other, "object")),
+            None => return Err(required("key")),
+        };
+        let mut specification = IndexSpecification {
+            name: String::new(),
+            pattern: KeyPattern::parse(&key)?,
+            key,
+            unique: false,
+            sparse: false,
+            hidden: false,
+            partial_filter: None,
+            expire_after_seconds: None,
+        };
+        for element in document::elements(document) {
+            specification.set(element.name(), element.value())?;
+        }
+        specification.check(document)?;
+        Ok(specification)
+    }
+
+    fn set(&mut self, option: &str, value: RawBsonRef<'_>) -> Result<()> {
+        match option {
+            "key" | "ns" => {}
+            "name" => self.name = parse_name(value)?,
+            "v" => check_version(value)?,
+            "unique" => self.unique = parse_flag(option, value)?,
+            "sparse" => self.sparse = parse_flag(option, value)?,
+            "hidden" => self.hidden = parse_flag(option, value)?,
+            // Every build lets other operations go on, as MongoDB's have since 4.2, where this option has no effect.
+            "background" => drop(parse_flag(option, value)?),
+            "expireAfterSeconds" => self.expire_after_seconds = Some(parse_expiry(value)?),
+            "partialFilterExpression" => match value {
+                RawBsonRef::Document(filter) => self.partial_filter = Some(Predicate::parse_partial(filter)?),
+                _ => return Err(wrong_type("partialFilterExpression", value, "object")),
+            },
+            "collation" if matches!(value, RawBsonRef::Document(given) if is_simple_collation(given)) => {}
+            "storageEngine" if matches!(value, RawBsonRef::Document(given) if given.is_empty()) => {}
+            "clustered" if matches!(value, RawBsonRef::Boolean(false)) => {}
+            "collation"
+            | "storageEngine"
+            | "weights"
+            | "default_language"
+            | "language_override"
+            | "textIndexVersion"
+            | "2dsphereIndexVersion"
+            | "bits"
+            | "min"
+            | "max"
+            | "bucketSize"
+            | "wildcardProjection"
+            | "clustered"
+            | "prepareUnique"
+            | "dropDups" => {
+                return Err(CollectionError::NotImplemented(format!("index option '{option}' is not implemented")));
+            }
+            _ => {
+                let message = format!(
+                    "The field '{option}' is not valid for an index specification. Specification: {:?}",
+                    self.key
+                );
+                return Err(CollectionError::InvalidIndexSpecificationOption(message));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, document: &RawDocument) -> Result<()> {
+        if self.name.is_empty() {
+            return Err(required("name"));
+        }
+        if self.partial_filter.is_some() && self.sparse {
+            let message = "cannot mix \"partialFilterExpression\" and \"sparse\" options";
+            return Err(CollectionError::CannotCreateIndex(message.to_owned()));
+        }
+        let fields = document::elements(&self.key).count();
+        if self.expire_after_seconds.is_some() && (fields > 1 || self.is_id_index()) {
+            let message = if fields > 1 {
+                "TTL indexes are single-field indexes, compound indexes do not support TTL"
+            } else {
+                "The field 'expireAfterSeconds' is not valid for an _id index specification"
+            };
+            return Err(CollectionError::CannotCreateIndex(message.to_owned()));
+        }
+        if self.is_id_index() { self.check_id_index(document) } else { self.check_other_name() }
+    }
+
+    fn check_id_index(&self, document: &RawDocument) -> Result<()> {
+        if self.name != ID_INDEX_NAME {
+            let message = format!("The field 'name' for an _id index must be '_id_', but got '{}'", self.name);
+            return Err(CollectionError::BadValue(message));
+        }
+        for element in document::elements(document) {
+            if !matches!(element.name(), "key" | "name" | "ns" | "v" | "collation" | "clustered") {
+                let message = format!("The field '{}' is not valid for an _id index specification", element.name());
+                return Err(CollectionError::InvalidIndexSpecificationOption(message));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_other_name(&self) -> Result<()> {
+        if self.name == ID_INDEX_NAME {
+            let message = "The index name '_id_' is reserved for the _id index, which must have key pattern {_id: 1}";
+            return Err(CollectionError::BadValue(message.to_owned()));
+        }
+        if self.name == "*" {
+            return Err(CollectionError::BadValue("The index name '*' is not valid.".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Whether this is the index on `_id`, which every collection has and none can drop.
+    pub fn is_id_index(&self) -> bool {
+        self.pattern.is_id()
+    }
+
+    /// Whether at most one document may have a key: declared so, or the index on `_id`.
+    pub fn enforces_uniqueness(&self) -> bool {
+        self.unique || self.is_id_index()
+    }
+
+    /// The specification as `listIndexes` shows it.
+    pub fn to_document(&self) -> RawDocumentBuf {
+        let mut document = RawDocumentBuf::new();
+        document.append(cstr!("v"), 2);
+        document.append(cstr!("key"), &*self.key);
+        document.append(cstr!("name"), self.name.as_str());
+        for (flag, name) in
+            [(self.unique, cstr!("unique")), (self.sparse, cstr!("sparse")), (self.hidden, cstr!("hidden"))]
+        {
+            if flag {
+                document.append(name, true);
+            }
+        }
+        if let Some(partial) = &self.partial_filter {
+            document.append(cstr!("partialFilterExpression"), partial.source());
+        }
+        match self.expire_after_seconds.map(i32::try_from) {
+            Some(Ok(seconds)) => document.append(cstr!("expireAfterSeconds"), seconds),
+            Some(Err(_)) => document.append(cstr!("expireAfterSeconds"), self.expire_after_seconds.unwrap_or_default()),
+            None => {}
+        }
+        document
+    }
+
+    /// How this new specification relates to an index that exists.
+    ///
+    /// # Errors
+    /// `IndexOptionsConflict` and `IndexKeySpecsConflict` when one of the two cannot be had beside the other.
+    pub fn compare_with(&self, existing: &IndexSpecification) -> Result<Relation> {
+        let same_key = self.key.as_bytes() == existing.key.as_bytes() || self.pattern == existing.pattern;
+        let same_name = self.name == existing.name;
+        let same_partial = self.partial_bytes() == existing.partial_bytes();
+        let same_options = self.unique == existing.unique
+            && self.sparse == existing.sparse
+            && self.expire_after_seconds == existing.expire_after_seconds;
+        match (same_name, same_key && same_partial) {
+            (true, true) if same_options => Ok(Relation::Same),
+            (true, true) => Err(CollectionError::IndexOptionsConflict(format!(
+                "An equivalent index already exists with the same name but different options. Requested index: {:?}, \
+                 existing index: {:?}",
+                self.to_document(),
+                existing.to_document()
+            ))),
+            (true, false) => Err(CollectionError::IndexKeySpecsConflict(format!(
+                "An existing index has the same name as the requested index. When index names are not specified, they \
+                 are auto generated and can cause conflicts. Please refer to our documentation. Requested index: {:?}, \
+                 existing index: {:?}",
+                self.to_document(),
+                existing.to_document()
+            ))),
+            // The same keys for the same documents under two names would be the same index twice.
+            (false, true) if self.unique == existing.unique && self.sparse == existing.sparse => {
+                Err(CollectionError::IndexOptionsConflict(format!(
+                    "Index already exists with a different name: {}",
+                    existing.name
+                )))
+            }
+            (false, _) => Ok(Relation::Different),
+        }
+    }
+
+    fn partial_bytes(&self) -> Option<&[u8]> {
+        self.partial_filter.as_ref().map(|partial| partial.source().as_bytes())
+    }
+}
+
+/// See `IndexSpecification::compare_with`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// They can exist side by side.
+    Different,
+    /// They are the same index: nothing is to be done.
+    Same,
+}
+
+fn required(field: &str) -> CollectionError {
+    CollectionError::FailedToParse(format!(
+        "Error in specification: The '{field}' field is a required property of an index specification"
+    ))
+}
+
+fn parse_name(value: RawBsonRef<'_>) -> Result<String> {
+    match value {
+        RawBsonRef::String("") => Err(CollectionError::CannotCreateIndex("index name cannot be empty".to_owned())),
+        RawBsonRef::String(name) if name.contains('\0') => {
+            Err(CollectionError::CannotCreateIndex("index name cannot contain NUL bytes".to_owned()))
+        }
+        RawBsonRef::String(name) => Ok(name.to_owned()),
+        _ => Err(wrong_type("createIndexes.indexes.name", value, "string")),
+    }
+}
+
+fn parse_flag(option: &str, value: RawBsonRef<'_>) -> Result<bool> {
+    match (value, Number::from_bson(value)) {
+        (RawBsonRef::Boolean(given), _) => Ok(given),
+        (_, Some(number)) => Ok(!number.is_zero()),
+        _ => Err(wrong_type(option, value, "bool")),
+    }
+}
+
+fn check_version(value: RawBsonRef<'_>) -> Result<()> {
+    match Number::from_bson(value).and_then(|number| number.to_i64_exact()) {
+        Some(2) => Ok(()),
+        Some(1) => Err(CollectionError::NotImplemented("index version v:1 is not implemented".to_owned())),
+        Some(other) => Err(CollectionError::CannotCreateIndex(format!(
+            "Invalid index specification; cannot create an index with v={other}"
+        ))),
+        None => Err(wrong_type("v", value, "number")),
+    }
+}
+
+/// Reads `expireAfterSeconds`, also for `collMod`.
+///
+/// # Errors
+/// `CannotCreateIndex` when it is no number or out of range.
+pub fn parse_expiry(value: RawBsonRef<'_>) -> Result<i64> {
+    let Some(number) = Number::from_bson(value) else {
+        let message = format!(
+            "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{}'",
+            crate::options::type_name(value)
+        );
+        return Err(CollectionError::CannotCreateIndex(message));
+    };
+    match number.to_i64_truncated() {
+        Some(seconds) if (0..=i64::from(i32::MAX)).contains(&seconds) => Ok(seconds),
+        _ => {
+            let message = "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than the one given";
+            Err(CollectionError::CannotCreateIndex(message.to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

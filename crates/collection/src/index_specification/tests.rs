@@ -1,0 +1,71 @@
+//! Index specifications: what is accepted, refused, and written back.
+
+use bson::{RawDocumentBuf, rawdoc};
+use index_key::KeyError;
+
+use super::*;
+
+fn parse(document: RawDocumentBuf) -> Result<IndexSpecification> {
+    IndexSpecification::parse(&document)
+}
+
+#[test]
+fn options_survive_the_round_trip() {
+    let given = rawdoc! {
+        "v": 2, "key": { "a": 1, "b.c": -1 }, "name": "a_1_b.c_-1", "unique": true, "hidden": true,
+        "partialFilterExpression": { "a": { "$exists": true } },
+    };
+    let specification = parse(given.clone()).unwrap();
+    assert_eq!(specification.to_document(), given);
+    assert!(specification.enforces_uniqueness() && !specification.is_id_index());
+    let expiring = rawdoc! { "v": 2, "key": { "at": 1 }, "name": "at_1", "expireAfterSeconds": 3600 };
+    assert_eq!(parse(expiring.clone()).unwrap().to_document(), expiring);
+}
+
+#[test]
+fn bad_specifications_are_refused() {
+    use CollectionError::*;
+    assert!(matches!(parse(rawdoc! { "name": "x" }), Err(FailedToParse(_))));
+    assert!(matches!(parse(rawdoc! { "key": { "a": 1 } }), Err(FailedToParse(_))));
+    for key in [rawdoc! {}, rawdoc! { "a": 0 }, rawdoc! { "a": true }, rawdoc! { "a..b": 1 }] {
+        let refused = parse(rawdoc! { "key": key.clone(), "name": "x" });
+        assert!(matches!(refused, Err(IndexKey(KeyError::CannotCreateIndex(_)))), "{key:?}: {refused:?}");
+    }
+    for key in [rawdoc! { "a": "hashed" }, rawdoc! { "$**": 1 }] {
+        assert!(matches!(parse(rawdoc! { "key": key, "name": "x" }), Err(IndexKey(KeyError::NotImplemented(_)))));
+    }
+    assert!(matches!(parse(rawdoc! { "key": { "a": 1 }, "name": "x", "v": 1 }), Err(NotImplemented(_))));
+    assert!(matches!(
+        parse(rawdoc! { "key": { "a": 1 }, "name": "x", "uniq": true }),
+        Err(InvalidIndexSpecificationOption(_))
+    ));
+    assert!(matches!(
+        parse(rawdoc! { "key": { "a": 1, "b": 1 }, "name": "x", "expireAfterSeconds": 1 }),
+        Err(CannotCreateIndex(_))
+    ));
+    assert!(matches!(
+        parse(rawdoc! { "key": { "_id": 1 }, "name": "_id_", "unique": true }),
+        Err(InvalidIndexSpecificationOption(_))
+    ));
+    assert!(matches!(parse(rawdoc! { "key": { "a": 1 }, "name": "_id_" }), Err(BadValue(_))));
+}
+
+#[test]
+fn equal_and_conflicting_specifications_are_told_apart() {
+    let base = parse(rawdoc! { "key": { "a": 1 }, "name": "a_1" }).unwrap();
+    let relation = |document| parse(document).unwrap().compare_with(&base);
+    assert_eq!(relation(rawdoc! { "key": { "a": 1.0 }, "name": "a_1", "background": true }).unwrap(), Relation::Same);
+    assert_eq!(relation(rawdoc! { "key": { "a": -1 }, "name": "a_-1" }).unwrap(), Relation::Different);
+    assert!(matches!(
+        relation(rawdoc! { "key": { "a": 1 }, "name": "a_1", "unique": true }),
+        Err(CollectionError::IndexOptionsConflict(_))
+    ));
+    assert!(matches!(
+        relation(rawdoc! { "key": { "b": 1 }, "name": "a_1" }),
+        Err(CollectionError::IndexKeySpecsConflict(_))
+    ));
+    assert!(matches!(
+        relation(rawdoc! { "key": { "a": 1 }, "name": "other" }),
+        Err(CollectionError::IndexOptionsConflict(_))
+    ));
+}

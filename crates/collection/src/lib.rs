@@ -1,0 +1,57 @@
+//! Collections: the catalog of names and definitions, records, indexes, validation, and replay of the oplog at start.
+//!
+//! Called by `transaction`, which adds locks, snapshots and the order of commits; its handles and metadata are read by
+//! `planner`, `executor`, `aggregation` and `commands`. Built on `storage_engine` (bytes in trees), `index_key` (keys of documents),
+//! `query_language` (partial indexes, validators), `oplog` (replay).
+//! Must not know: locks on records, transactions, plans, commands, the wire.
+//!
+//! ```text
+//! Catalog ── Collection ─┬─ records: tree, record id → document
+//!                        └─ IndexList ── Index: tree, index key ‖ record id → type bits
+//! DocumentChange: (old, new) → oplog entry + Batch of record and index entries + claims of unique keys
+//! replay: oplog entry → (stored, final) → Batch
+//! ```
+//!
+//! Read `catalog` and `collection`, then `document_change`, then `replay`.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod catalog;
+mod collection;
+mod document_change;
+mod document_keys;
+mod duplicate_key;
+mod error;
+mod expiry;
+mod field_changes;
+mod index;
+mod index_fill;
+mod index_specification;
+mod namespace;
+mod oplog_entry;
+mod options;
+mod predicate;
+mod record_id;
+mod replay;
+mod salvage;
+mod validate;
+mod validator;
+
+pub use catalog::Catalog;
+pub use collection::{Collection, CollectionCounts, CollectionDefinition, ExclusiveAccess, WriteAccess};
+pub use document_change::{ChangeContext, DOCUMENT_BYTES_MAX, DocumentChange, NewlyMultikey, UniqueClaim, claim_hash};
+pub use document_keys::INDEX_KEY_BYTES_MAX;
+pub use duplicate_key::duplicate_key_error;
+pub use error::{CollectionError, DuplicateKey, Result};
+pub use expiry::ExpiredRange;
+pub use index::{Index, IndexList, IndexState, SuspectedDuplicate};
+pub use index_fill::RecordEntries;
+pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry};
+pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, check_database_name};
+pub use oplog_entry::{DocumentEntry, DocumentOperation, Entry, EntryEncoder};
+pub use options::{CollectionOptions, ValidationAction, ValidationLevel};
+pub use predicate::Predicate;
+pub use record_id::RecordId;
+pub use replay::{ReplaySummary, replay};
+pub use salvage::{SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
+pub use validate::{ValidateReport, validate};
+pub use validator::Validation;

@@ -1,0 +1,28 @@
+//! What is written to the oplog for a change, and reading it back.
+//!
+//! Entries have the shape of MongoDB's `local.oplog.rs`, so that they can be served as that collection:
+//!
+//! ```text
+//! {op: "i", ns, ui: UUID, rid: int64, sz: int32, o: <document>,                      wall: date, v: 2}
+//! {op: "u", ns, ui: UUID, rid: int64, sz: int32, o: <document or {$v: 2, diff}>, o2: {_id}, wall: date, v: 2}
+//! {op: "d", ns, ui: UUID, rid: int64, sz: int32, o: {_id},                           wall: date, v: 2}
+//! {op: "c", ns: "db.$cmd", ui: UUID, o: <command>, o2: ...,                          wall: date, v: 2}
+//! {op: "n", ns: "", o: {msg: ...},                                                   wall: date, v: 2}
+//! ```
+//!
+//! `ts` is the entry's timestamp in the oplog's own framing and is added when an entry is served. Two fields are ours
+//! and are left out then: `rid`, the record id, because replay finds records by it; `sz`, by how many bytes the size
+//! of the collection's documents changes, because counts must not depend on what replay finds stored (an entry may be
+//! replayed onto a newer record).
+//!
+//! Everything in an entry is a final value, so replaying a run of entries onto any state from within that run gives
+//! the state at its end. Formats are in `docs/file-format.md`.
+
+mod decode;
+mod delta;
+mod encode;
+
+pub use decode::{DocumentEntry, DocumentOperation, Entry};
+pub(crate) use delta::apply_delta;
+pub use encode::EntryEncoder;
+pub(crate) use encode::{EntryPrefix, encode_command};

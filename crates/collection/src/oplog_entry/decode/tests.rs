@@ -1,0 +1,71 @@
+//! Oplog entries: what is encoded is decoded, and damaged ones are refused.
+
+use bson::{RawDocumentBuf, Uuid, rawdoc};
+
+use super::*;
+use crate::field_changes::FieldChanges;
+use crate::oplog_entry::{EntryEncoder, EntryPrefix, apply_delta, encode_command};
+
+fn prefix() -> EntryPrefix {
+    EntryPrefix::new("db.c", Uuid::from_bytes([7; 16]))
+}
+
+fn document_entry(encoder: &EntryEncoder) -> DocumentEntry<'_> {
+    // Also well-formed for anybody else who reads BSON.
+    RawDocumentBuf::from_bytes(encoder.bytes().to_vec()).unwrap().iter().for_each(|element| assert!(element.is_ok()));
+    match Entry::decode(encoder.bytes()).unwrap() {
+        Entry::Document(entry) => entry,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn inserts_and_deletes_round_trip() {
+    let document = rawdoc! { "_id": 5, "a": "text" };
+    let mut encoder = EntryEncoder::default();
+    encoder.insert(&prefix(), RecordId(9), &document, 1_000);
+    let entry = document_entry(&encoder);
+    assert_eq!((entry.uuid, entry.record_id), (Uuid::from_bytes([7; 16]), RecordId(9)));
+    assert_eq!(entry.size_change, document.as_bytes().len() as i64);
+    assert!(matches!(entry.operation, DocumentOperation::Insert(found) if found == &*document));
+    encoder.delete(&prefix(), RecordId(9), &document, 1_000).unwrap();
+    let entry = document_entry(&encoder);
+    assert_eq!(entry.size_change, -(document.as_bytes().len() as i64));
+    assert!(matches!(entry.operation, DocumentOperation::Delete));
+}
+
+#[test]
+fn an_update_logs_whichever_form_is_shorter() {
+    let padding = "x".repeat(100);
+    let old = rawdoc! { "_id": 5, "a": 1, "padding": padding.as_str(), "gone": 1 };
+    let small_change = rawdoc! { "_id": 5, "a": 2, "padding": padding.as_str(), "new": 1 };
+    let other = rawdoc! { "_id": 5, "b": 2 };
+    let mut encoder = EntryEncoder::default();
+    let mut changes = FieldChanges::default();
+    changes.compare(&old, &small_change);
+    encoder.update(&prefix(), RecordId(9), (&old, &small_change), &changes, 0).unwrap();
+    match document_entry(&encoder).operation {
+        DocumentOperation::Delta(diff) => {
+            let mut applied = Vec::new();
+            apply_delta(&old, diff, &mut applied).unwrap();
+            assert_eq!(applied, small_change.as_bytes());
+        }
+        other => panic!("{other:?}"),
+    }
+    changes.compare(&old, &other);
+    encoder.update(&prefix(), RecordId(9), (&old, &other), &changes, 0).unwrap();
+    assert!(matches!(document_entry(&encoder).operation, DocumentOperation::Replace(found) if found == &*other));
+}
+
+#[test]
+fn commands_round_trip_and_damage_is_found() {
+    let command = rawdoc! { "drop": "c" };
+    let bytes = encode_command("db", Some(Uuid::from_bytes([1; 16])), &command, None, 5);
+    match Entry::decode(&bytes).unwrap() {
+        Entry::Command { database: "db", uuid: Some(_), command: found, second: None } => assert_eq!(found, &*command),
+        other => panic!("{other:?}"),
+    }
+    assert!(Entry::decode(rawdoc! { "op": "x" }.as_bytes()).is_err());
+    assert!(Entry::decode(rawdoc! { "op": "i", "ns": "a.b" }.as_bytes()).is_err());
+    assert!(Entry::decode(&[]).is_err());
+}

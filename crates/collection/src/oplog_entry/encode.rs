@@ -1,0 +1,232 @@
+//! Writing entries. Called by `document_change` for documents and by `transaction` for definition changes.
+//!
+//! Bytes are written directly: the prefix (`op`, `ns`, `ui`) is prepared once per collection, so an entry costs a few copies.
+
+use bson::spec::ElementType;
+use bson::{RawDocument, Uuid};
+
+use crate::error::{CollectionError, Result};
+use crate::field_changes::{FieldChangeKind, FieldChanges};
+use crate::record_id::RecordId;
+
+/// The elements `op`, `ns` and `ui`, as every entry about one collection's documents starts.
+#[derive(Clone, Debug)]
+pub(crate) struct EntryPrefix {
+    bytes: Vec<u8>,
+}
+
+/// Where the letter of `op` is: behind type, "op\0" and the string's length.
+const OPERATION_POSITION: usize = 1 + 3 + 4;
+
+impl EntryPrefix {
+    pub(crate) fn new(namespace: &str, uuid: Uuid) -> EntryPrefix {
+        let mut bytes = Vec::with_capacity(64 + namespace.len());
+        put_string(&mut bytes, "op", "?");
+        put_string(&mut bytes, "ns", namespace);
+        put_uuid(&mut bytes, "ui", uuid);
+        EntryPrefix { bytes }
+    }
+}
+
+/// Builds the entry of one change in a reusable buffer.
+#[derive(Debug, Default)]
+pub struct EntryEncoder {
+    bytes: Vec<u8>,
+}
+
+impl EntryEncoder {
+    /// The finished entry.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn begin(&mut self, prefix: &EntryPrefix, operation: u8, record_id: RecordId, size_change: i64) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(&prefix.bytes);
+        if let Some(letter) = self.bytes.get_mut(4 + OPERATION_POSITION) {
+            *letter = operation;
+        }
+        put_name(&mut self.bytes, ElementType::Int64, "rid");
+        self.bytes.extend_from_slice(&record_id.0.to_le_bytes());
+        put_name(&mut self.bytes, ElementType::Int32, "sz");
+        self.bytes.extend_from_slice(&(size_change as i32).to_le_bytes());
+    }
+
+    fn finish(&mut self, wall_millis: i64) {
+        finish_entry(&mut self.bytes, wall_millis);
+    }
+
+    /// A document was inserted.
+    pub(crate) fn insert(
+        &mut self,
+        prefix: &EntryPrefix,
+        record_id: RecordId,
+        document: &RawDocument,
+        wall_millis: i64,
+    ) {
+        self.begin(prefix, b'i', record_id, document.as_bytes().len() as i64);
+        put_document(&mut self.bytes, "o", document.as_bytes());
+        self.finish(wall_millis);
+    }
+
+    /// A document was changed. Logs the delta when that is shorter than the new document.
+    ///
+    /// # Errors
+    /// `Damaged` when the old document has no `_id`.
+    pub(crate) fn update(
+        &mut self,
+        prefix: &EntryPrefix,
+        record_id: RecordId,
+        versions: (&RawDocument, &RawDocument),
+        changes: &FieldChanges,
+        wall_millis: i64,
+    ) -> Result<()> {
+        let (old, new) = versions;
+        self.begin(prefix, b'u', record_id, new.as_bytes().len() as i64 - old.as_bytes().len() as i64);
+        let before = self.bytes.len();
+        if changes.is_delta() {
+            put_delta(&mut self.bytes, changes, old, new);
+        }
+        let delta_bytes = self.bytes.len() - before;
+        if delta_bytes == 0 || delta_bytes >= new.as_bytes().len() + 3 {
+            self.bytes.truncate(before);
+            put_document(&mut self.bytes, "o", new.as_bytes());
+        }
+        put_id(&mut self.bytes, "o2", old)?;
+        self.finish(wall_millis);
+        Ok(())
+    }
+
+    /// A document was deleted.
+    ///
+    /// # Errors
+    /// `Damaged` when the document has no `_id`.
+    pub(crate) fn delete(
+        &mut self,
+        prefix: &EntryPrefix,
+        record_id: RecordId,
+        old: &RawDocument,
+        wall_millis: i64,
+    ) -> Result<()> {
+        self.begin(prefix, b'd', record_id, -(old.as_bytes().len() as i64));
+        put_id(&mut self.bytes, "o", old)?;
+        self.finish(wall_millis);
+        Ok(())
+    }
+}
+
+/// The entry of a definition change.
+pub(crate) fn encode_command(
+    database: &str,
+    uuid: Option<Uuid>,
+    command: &RawDocument,
+    second: Option<&RawDocument>,
+    wall_millis: i64,
+) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    put_string(&mut bytes, "op", "c");
+    put_string(&mut bytes, "ns", &format!("{database}.$cmd"));
+    if let Some(uuid) = uuid {
+        put_uuid(&mut bytes, "ui", uuid);
+    }
+    put_document(&mut bytes, "o", command.as_bytes());
+    if let Some(second) = second {
+        put_document(&mut bytes, "o2", second.as_bytes());
+    }
+    finish_entry(&mut bytes, wall_millis);
+    bytes
+}
+
+/// `o: {$v: 2, diff: {d: {name: false}, u: {name: value}, i: {name: value}}}`.
+fn put_delta(bytes: &mut Vec<u8>, changes: &FieldChanges, old: &RawDocument, new: &RawDocument) {
+    put_name(bytes, ElementType::EmbeddedDocument, "o");
+    let outer = open(bytes);
+    put_name(bytes, ElementType::Int32, "$v");
+    bytes.extend_from_slice(&2_i32.to_le_bytes());
+    put_name(bytes, ElementType::EmbeddedDocument, "diff");
+    let diff = open(bytes);
+    let mut removed = changes.removed_names(old).peekable();
+    if removed.peek().is_some() {
+        put_name(bytes, ElementType::EmbeddedDocument, "d");
+        let names = open(bytes);
+        for name in removed {
+            bytes.push(ElementType::Boolean as u8);
+            bytes.extend_from_slice(name);
+            bytes.extend_from_slice(&[0, 0]);
+        }
+        close(bytes, names);
+    }
+    for (kind, section) in [(FieldChangeKind::Set, "u"), (FieldChangeKind::Inserted, "i")] {
+        let mut elements = changes.elements(kind, new).peekable();
+        if elements.peek().is_none() {
+            continue;
+        }
+        put_name(bytes, ElementType::EmbeddedDocument, section);
+        let fields = open(bytes);
+        elements.for_each(|element| bytes.extend_from_slice(element));
+        close(bytes, fields);
+    }
+    close(bytes, diff);
+    close(bytes, outer);
+}
+
+fn finish_entry(bytes: &mut Vec<u8>, wall_millis: i64) {
+    put_name(bytes, ElementType::DateTime, "wall");
+    bytes.extend_from_slice(&wall_millis.to_le_bytes());
+    put_name(bytes, ElementType::Int32, "v");
+    bytes.extend_from_slice(&2_i32.to_le_bytes());
+    close(bytes, 0);
+}
+
+/// Starts a document; the returned position goes to `close`.
+fn open(bytes: &mut Vec<u8>) -> usize {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; 4]);
+    start
+}
+
+fn close(bytes: &mut Vec<u8>, start: usize) {
+    bytes.push(0);
+    let length = (bytes.len() - start) as i32;
+    if let Some(field) = bytes.get_mut(start..start + 4) {
+        field.copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+fn put_name(bytes: &mut Vec<u8>, element_type: ElementType, name: &str) {
+    bytes.push(element_type as u8);
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.push(0);
+}
+
+fn put_string(bytes: &mut Vec<u8>, name: &str, value: &str) {
+    put_name(bytes, ElementType::String, name);
+    bytes.extend_from_slice(&(value.len() as i32 + 1).to_le_bytes());
+    bytes.extend_from_slice(value.as_bytes());
+    bytes.push(0);
+}
+
+fn put_uuid(bytes: &mut Vec<u8>, name: &str, uuid: Uuid) {
+    put_name(bytes, ElementType::Binary, name);
+    bytes.extend_from_slice(&16_i32.to_le_bytes());
+    bytes.push(4);
+    bytes.extend_from_slice(&uuid.bytes());
+}
+
+fn put_document(bytes: &mut Vec<u8>, name: &str, document: &[u8]) {
+    put_name(bytes, ElementType::EmbeddedDocument, name);
+    bytes.extend_from_slice(document);
+}
+
+/// `name: {_id: ...}`.
+fn put_id(bytes: &mut Vec<u8>, name: &str, document: &RawDocument) -> Result<()> {
+    let id = document::get_element(document, "_id")
+        .ok_or_else(|| CollectionError::Damaged("a stored document has no _id".to_owned()))?;
+    put_name(bytes, ElementType::EmbeddedDocument, name);
+    let start = open(bytes);
+    put_name(bytes, id.element_type, "_id");
+    bytes.extend_from_slice(id.value_bytes());
+    close(bytes, start);
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! A filter together with the document it was parsed from: validators and partial indexes.
+//!
+//! Called by `options` and `index_specification`, which must be able to show the filter as it was given.
+
+use bson::{RawDocument, RawDocumentBuf};
+use query_language::filter::{Filter, FilterNode, FilterOptions};
+
+use crate::error::{CollectionError, Result};
+
+/// A condition on documents.
+#[derive(Clone, Debug)]
+pub struct Predicate {
+    source: RawDocumentBuf,
+    filter: Filter,
+}
+
+impl Predicate {
+    /// Parses a filter.
+    ///
+    /// # Errors
+    /// `Query` with the filter's own error.
+    pub fn parse(source: &RawDocument) -> Result<Predicate> {
+        let filter = Filter::parse(source, &FilterOptions::default())?;
+        Ok(Predicate { source: source.to_owned(), filter })
+    }
+
+    /// Parses the filter of a partial index, which may only ask what an index can be matched against.
+    ///
+    /// # Errors
+    /// Those of `parse`; `CannotCreateIndex` for other operators.
+    pub fn parse_partial(source: &RawDocument) -> Result<Predicate> {
+        let predicate = Predicate::parse(source)?;
+        check_partial(predicate.filter.root())?;
+        Ok(predicate)
+    }
+
+    /// The filter as it was given.
+    pub fn source(&self) -> &RawDocument {
+        &self.source
+    }
+
+    /// The parsed filter.
+    pub fn filter(&self) -> &Filter {
+        &self.filter
+    }
+
+    /// Whether `document` meets the condition.
+    ///
+    /// # Errors
+    /// `Query` when an expression in it fails.
+    pub fn matches(&self, document: &RawDocument) -> Result<bool> {
+        Ok(self.filter.matches(document)?)
+    }
+}
+
+/// Source: the manual's page on partial indexes lists what their filters may use.
+fn check_partial(node: &FilterNode) -> Result<()> {
+    match node {
+        FilterNode::And(children) | FilterNode::Or(children) => children.iter().try_for_each(check_partial),
+        FilterNode::Comparison(_) | FilterNode::In(_) | FilterNode::Exists(_) | FilterNode::Type(_) => Ok(()),
+        _ => Err(CollectionError::CannotCreateIndex(
+            "unsupported expression in partial index: only equality, $in, $exists: true, $gt, $gte, $lt, $lte, $type, $and and $or can be used".to_owned(),
+        )),
+    }
+}

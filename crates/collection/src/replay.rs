@@ -1,0 +1,92 @@
+//! Replay of the oplog at start: from the checkpoint's mark to the end.
+//!
+//! Called by `transaction` when it opens a store. Every entry may already be contained in the checkpoint, or be followed by
+//! later entries that are: records and their index entries always change together, so the index changes are derived from
+//! what is stored and what the entry makes of it, and whatever an early entry brings back a later one takes away again.
+//! What makes this right is in the head of `oplog_entry`.
+//!
+//! Counts are the exception: they are logged changes added to the counts as of the mark, whatever is stored.
+//!
+//! Entries of one record are applied in order by one worker; definition changes wait until every worker is done with
+//! what came before.
+
+mod apply;
+mod workers;
+
+use std::sync::Arc;
+
+use oplog::{Oplog, OplogError, OplogPosition};
+use platform::Timestamp;
+use storage_engine::Engine;
+
+use crate::catalog::{Catalog, CatalogChange};
+use crate::error::{CollectionError, Result};
+use crate::index_fill::build_alone;
+use crate::oplog_entry::Entry;
+pub(crate) use apply::EntryApplier;
+use workers::Workers;
+
+/// What a replay did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplaySummary {
+    /// Entries read.
+    pub entries: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Timestamp of the last one; 0 when there was none.
+    pub last_timestamp: Timestamp,
+}
+
+/// Replays all entries from `from` on.
+///
+/// # Errors
+/// `Oplog`, `Engine`, `Damaged`.
+pub fn replay(
+    catalog: &Arc<Catalog>,
+    engine: &Arc<Engine>,
+    oplog: &dyn Oplog,
+    from: OplogPosition,
+    threads: usize,
+) -> Result<ReplaySummary> {
+    let mut summary = ReplaySummary::default();
+    let mut reader = oplog.read_from(from)?;
+    let mut workers = Workers::start(catalog, engine, threads)?;
+    while let Some(entry) = reader.next_entry().map_err(|error| damaged_start(error, from))? {
+        summary.entries += 1;
+        summary.bytes += entry.payload.len() as u64;
+        summary.last_timestamp = entry.timestamp;
+        match Entry::decode(entry.payload)? {
+            Entry::Document(change) => workers.dispatch(&change, entry.payload)?,
+            Entry::Command { database, uuid, command, second } => {
+                workers.finish_dispatched()?;
+                apply_change(catalog, engine, CatalogChange::decode(database, uuid, command, second)?)?;
+            }
+            Entry::Nothing => {}
+        }
+    }
+    workers.stop()?;
+    catalog.rebuild_names();
+    Ok(summary)
+}
+
+/// A checkpoint's position is the start of an entry: when there is none, it is damaged.
+fn damaged_start(error: OplogError, from: OplogPosition) -> CollectionError {
+    match error {
+        OplogError::InvalidPosition { position, .. } if position == from => CollectionError::Damaged(format!(
+            "the oplog entry at {from}, from where it has to be replayed, cannot be read"
+        )),
+        error => error.into(),
+    }
+}
+
+fn apply_change(catalog: &Catalog, engine: &Arc<Engine>, change: CatalogChange) -> Result<()> {
+    let CatalogChange::CommitIndexBuild(build) = change else {
+        return catalog.apply(&change);
+    };
+    let Some(collection) = catalog.lookup_uuid(build.uuid) else { return Ok(()) };
+    // There already: the checkpoint has it.
+    if collection.indexes().find(&build.specification.name).is_some() {
+        return Ok(());
+    }
+    build_alone(catalog, engine, &collection, build.specification)
+}

@@ -1,0 +1,359 @@
+//! Client cursors: result sets that are handed out in batches.
+//!
+//! Used by `find`, `aggregate`, `listCollections` and `listIndexes` (open), `getMore` and `killCursors`.
+//!
+//! Life of a cursor: `open` (made by its command, not registered when the first batch is all) → `idle` (registered) ⇄
+//! `in use` (taken out by a getMore) → `closed` (exhausted, killed, timed out).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::{RawDocument, RawDocumentBuf};
+use parking_lot::Mutex;
+use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse};
+
+use crate::DocumentWriter;
+use crate::document_writer::ArrayWriter;
+use crate::error::{CommandError, Result};
+use crate::operations::Operation;
+
+/// Idle cursors are closed after this long.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// Documents of the first batch when the client names no size.
+pub(crate) const FIRST_BATCH_DOCUMENTS: u64 = 101;
+/// What an idle cursor holds: copies of a leaf or two, its query and its plan.
+const CURSOR_BYTES: usize = 48 << 10;
+/// Bytes of documents in one batch.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// Where a cursor's documents come from.
+pub(crate) trait CursorSource: Send {
+    /// The next document, valid until the next call.
+    fn next(&mut self, operation: &Operation<'_>) -> Result<Option<&RawDocument>>;
+
+    /// Bytes that it holds between batches, beside what is counted elsewhere (sorts, groups).
+    fn held_bytes(&self) -> usize {
+        CURSOR_BYTES
+    }
+
+    /// Whether it is known that nothing more comes.
+    fn is_exhausted(&self) -> bool {
+        false
+    }
+
+    /// The cursor becomes idle: gives up what should not be held meanwhile.
+    fn suspend(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The cursor is used again.
+    fn resume(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Documents that are all there from the start.
+pub(crate) struct ListedDocuments(std::vec::IntoIter<RawDocumentBuf>, Option<RawDocumentBuf>);
+
+impl ListedDocuments {
+    pub(crate) fn new(documents: Vec<RawDocumentBuf>) -> Self {
+        Self(documents.into_iter(), None)
+    }
+}
+
+impl CursorSource for ListedDocuments {
+    fn next(&mut self, _operation: &Operation<'_>) -> Result<Option<&RawDocument>> {
+        self.1 = self.0.next();
+        Ok(self.1.as_deref())
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.0.as_slice().iter().map(|document| document.as_bytes().len()).sum()
+    }
+}
+
+/// A result set between batches.
+pub(crate) struct ClientCursor {
+    /// `database.collection`.
+    pub(crate) namespace: String,
+    source: Box<dyn CursorSource>,
+    /// A document that did not fit into the last batch.
+    pending: Option<RawDocumentBuf>,
+    /// Counts it in the memory budget while it is registered.
+    memory: Option<MemoryReservation>,
+    session: Option<bson::Uuid>,
+    has_no_timeout: bool,
+    /// The time limit of the command that opened it, which getMore goes on with.
+    pub(crate) max_time: Option<Duration>,
+}
+
+/// How much a batch may hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchLimit {
+    pub(crate) documents: Option<u64>,
+}
+
+/// Whether a cursor has more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remaining {
+    Maybe,
+    Nothing,
+}
+
+impl ClientCursor {
+    pub(crate) fn new(namespace: String, source: Box<dyn CursorSource>) -> Self {
+        Self { namespace, source, pending: None, memory: None, session: None, has_no_timeout: false, max_time: None }
+    }
+
+    /// Ties the cursor to a session, which closes it when it ends.
+    pub(crate) fn with_session(mut self, session: Option<bson::Uuid>) -> Self {
+        self.session = session;
+        self
+    }
+
+    /// Keeps the cursor however long it is idle.
+    pub(crate) fn without_timeout(mut self, has_no_timeout: bool) -> Self {
+        self.has_no_timeout = has_no_timeout;
+        self
+    }
+
+    /// Fills a batch.
+    pub(crate) fn fill(
+        &mut self,
+        batch: &mut ArrayWriter<'_>,
+        limit: BatchLimit,
+        operation: &Operation<'_>,
+    ) -> Result<Remaining> {
+        let most = limit.documents.unwrap_or(u64::MAX);
+        if most > 0
+            && let Some(pending) = self.pending.take()
+        {
+            batch.push(&pending);
+        }
+        while u64::from(batch.count()) < most {
+            let Some(document) = self.source.next(operation)? else { return Ok(Remaining::Nothing) };
+            if batch.count() > 0 && batch.bytes() + document.as_bytes().len() > BATCH_BYTES_MAX {
+                self.pending = Some(document.to_owned());
+                break;
+            }
+            batch.push(document);
+        }
+        let is_over = self.pending.is_none() && self.source.is_exhausted();
+        Ok(if is_over { Remaining::Nothing } else { Remaining::Maybe })
+    }
+}
+
+struct Idle {
+    cursor: ClientCursor,
+    since: Duration,
+}
+
+enum Entry {
+    Idle(Box<Idle>),
+    /// A getMore has it.
+    InUse {
+        session: Option<bson::Uuid>,
+        is_killed: bool,
+    },
+}
+
+/// The cursors of the server.
+pub(crate) struct ClientCursors {
+    entries: Mutex<HashMap<i64, Entry>>,
+    next_id: AtomicU64,
+    opened: AtomicU64,
+    timed_out: AtomicU64,
+    clock: Arc<dyn Clock>,
+    budget: Arc<MemoryBudget>,
+}
+
+impl ClientCursors {
+    /// No cursors. `seed` keeps ids from repeating between starts.
+    pub(crate) fn new(clock: Arc<dyn Clock>, seed: u64, budget: Arc<MemoryBudget>) -> Self {
+        Self {
+            entries: Mutex::default(),
+            next_id: AtomicU64::new(seed | 1),
+            opened: AtomicU64::new(0),
+            timed_out: AtomicU64::new(0),
+            clock,
+            budget,
+        }
+    }
+
+    /// A positive id that is hard to guess from another one.
+    fn new_id(&self) -> i64 {
+        loop {
+            let counter = self.next_id.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+            let mixed = (counter ^ counter >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let id = (mixed >> 1) as i64;
+            if id != 0 && !self.entries.lock().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Registers a cursor whose first batch has been filled and which may have more.
+    pub(crate) fn register(&self, mut cursor: ClientCursor) -> Result<i64> {
+        cursor.source.suspend()?;
+        self.count_memory(&mut cursor)?;
+        let id = self.new_id();
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let idle = Idle { cursor, since: self.clock.monotonic() };
+        self.entries.lock().insert(id, Entry::Idle(Box::new(idle)));
+        Ok(id)
+    }
+
+    /// Counts what the cursor holds while it is idle.
+    fn count_memory(&self, cursor: &mut ClientCursor) -> Result<()> {
+        let pending = cursor.pending.as_ref().map_or(0, |document| document.as_bytes().len());
+        let bytes = (cursor.source.held_bytes() + pending) as u64;
+        let memory = cursor.memory.get_or_insert_with(|| self.budget.reservation(MemoryUse::Cursors));
+        memory.shrink(bytes);
+        memory.cover(bytes).map_err(|error| {
+            CommandError::named("ExceededMemoryLimit", format!("there is no memory to keep a cursor: {error}"))
+        })
+    }
+
+    /// Takes a cursor for a getMore; it must be given back.
+    pub(crate) fn take(&self, id: i64, namespace: &str) -> Result<ClientCursor> {
+        let mut entries = self.entries.lock();
+        let session = match entries.get(&id) {
+            None => return Err(not_found(id)),
+            Some(Entry::InUse { .. }) => {
+                return Err(CommandError::named("CursorInUse", format!("cursor id {id} is already in use")));
+            }
+            Some(Entry::Idle(idle)) if idle.cursor.namespace != namespace => {
+                return Err(CommandError::named(
+                    "Unauthorized",
+                    format!(
+                        "Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {}",
+                        idle.cursor.namespace
+                    ),
+                ));
+            }
+            Some(Entry::Idle(idle)) => idle.cursor.session,
+        };
+        let taken = entries.insert(id, Entry::InUse { session, is_killed: false });
+        drop(entries);
+        let Some(Entry::Idle(mut idle)) = taken else { return Err(not_found(id)) };
+        if let Err(error) = idle.cursor.source.resume() {
+            self.entries.lock().remove(&id);
+            return Err(error);
+        }
+        Ok(idle.cursor)
+    }
+
+    /// Gives a cursor back after a getMore; one that was killed meanwhile is closed.
+    pub(crate) fn give_back(&self, id: i64, mut cursor: ClientCursor) -> Result<()> {
+        let suspended = cursor.source.suspend().and_then(|()| self.count_memory(&mut cursor));
+        let mut entries = self.entries.lock();
+        let is_killed = matches!(entries.get(&id), Some(Entry::InUse { is_killed: true, .. }) | None);
+        if is_killed || suspended.is_err() {
+            entries.remove(&id);
+        } else {
+            let idle = Idle { cursor, since: self.clock.monotonic() };
+            entries.insert(id, Entry::Idle(Box::new(idle)));
+        }
+        suspended
+    }
+
+    /// Closes a cursor that a getMore has taken.
+    pub(crate) fn close(&self, id: i64) {
+        self.entries.lock().remove(&id);
+    }
+
+    /// Kills a cursor; `false` when there is none.
+    pub(crate) fn kill(&self, id: i64) -> bool {
+        let mut entries = self.entries.lock();
+        match entries.get_mut(&id) {
+            None => false,
+            Some(Entry::InUse { is_killed, .. }) => {
+                *is_killed = true;
+                true
+            }
+            Some(Entry::Idle(_)) => {
+                let removed = entries.remove(&id);
+                drop(entries);
+                removed.is_some()
+            }
+        }
+    }
+
+    /// Closes the cursors of a session that ended.
+    pub(crate) fn close_of_session(&self, session: bson::Uuid) {
+        self.close_where(|entry| match entry {
+            Entry::Idle(idle) => idle.cursor.session == Some(session),
+            Entry::InUse { session: of, .. } => *of == Some(session),
+        });
+    }
+
+    /// Closes cursors that have been idle for too long; called now and then.
+    pub(crate) fn close_idle(&self) {
+        let now = self.clock.monotonic();
+        let closed = self.close_where(|entry| match entry {
+            Entry::Idle(idle) => !idle.cursor.has_no_timeout && now.saturating_sub(idle.since) > IDLE_TIMEOUT,
+            Entry::InUse { .. } => false,
+        });
+        self.timed_out.fetch_add(closed, Ordering::Relaxed);
+    }
+
+    fn close_where(&self, is_closed: impl Fn(&Entry) -> bool) -> u64 {
+        let mut entries = self.entries.lock();
+        let ids: Vec<i64> = entries.iter().filter(|(_, entry)| is_closed(entry)).map(|(id, _)| *id).collect();
+        let mut removed = Vec::new();
+        for id in &ids {
+            match entries.get_mut(id) {
+                Some(Entry::InUse { is_killed, .. }) => *is_killed = true,
+                _ => removed.extend(entries.remove(id)),
+            }
+        }
+        drop(entries);
+        ids.len() as u64
+    }
+
+    /// Open cursors, those opened since the start, and those that timed out.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        let open = self.entries.lock().len() as u64;
+        (open, self.opened.load(Ordering::Relaxed), self.timed_out.load(Ordering::Relaxed))
+    }
+}
+
+/// The error for a cursor that is not there.
+pub(crate) fn not_found(id: i64) -> CommandError {
+    CommandError::named("CursorNotFound", format!("cursor id {id} not found"))
+}
+
+/// Fills the first batch of a new cursor, registers it if there may be more, and writes the reply's `cursor`.
+pub(crate) fn write_first_batch(
+    cursors: &ClientCursors,
+    mut cursor: ClientCursor,
+    limit: BatchLimit,
+    is_single_batch: bool,
+    operation: &Operation<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<u64> {
+    let namespace = cursor.namespace.clone();
+    let mut result = Ok((0, 0));
+    reply.document("cursor", |body| {
+        let mut count = 0;
+        let filled = body.try_array("firstBatch", |batch| {
+            let remaining = cursor.fill(batch, limit, operation);
+            count = u64::from(batch.count());
+            remaining.map(|remaining| {
+                if remaining == Remaining::Nothing || is_single_batch {
+                    result = Ok((0, count));
+                } else {
+                    result = cursors.register(cursor).map(|id| (id, count));
+                }
+            })
+        });
+        if let Err(error) = filled {
+            result = Err(error);
+        }
+        body.int64("id", result.as_ref().map_or(0, |(id, _)| *id));
+        body.string("ns", &namespace);
+    });
+    result.map(|(_, count)| count)
+}

@@ -1,0 +1,199 @@
+//! What commands work with: the server's state, the client's, and the hooks into what is above.
+//!
+//! Built by `server` once ([`ServerContext`]) and for each connection ([`ClientContext`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::RawDocumentBuf;
+use bson::oid::ObjectId;
+use document::ObjectIdGenerator;
+use parking_lot::Mutex;
+use platform::{Clock, Random, WorkingMemory};
+use transaction::{Store, WriteContext};
+
+use crate::client_cursors::ClientCursors;
+use crate::operations::{Operation, OperationSlot, Operations};
+
+/// What the build knows of itself.
+#[derive(Debug, Clone)]
+pub struct BuildFacts {
+    /// Version of Plimsoll.
+    pub version: &'static str,
+    /// Revision it was built from; empty when unknown.
+    pub git_version: &'static str,
+}
+
+/// What does not change while the server runs.
+#[derive(Debug, Clone)]
+pub struct ServerFacts {
+    /// The build.
+    pub build: BuildFacts,
+    /// The command line, program first.
+    pub arguments: Vec<String>,
+    /// The configuration in force, for `getCmdLineOpts`.
+    pub configuration: RawDocumentBuf,
+    /// Name of the machine.
+    pub host_name: String,
+    /// Port of the first listener.
+    pub port: u16,
+    /// Bytes of memory that the server may use.
+    pub memory_bytes: u64,
+    /// Bytes of the engine's page frames.
+    pub cache_bytes: u64,
+    /// Compressors that `hello` may agree to, by their names on the wire.
+    pub compressors: Vec<&'static str>,
+    /// Connections accepted at once.
+    pub connections_max: u64,
+}
+
+/// What commands ask of the program around them.
+pub trait ServerHooks: Send + Sync {
+    /// Begins an orderly shutdown; the caller's reply is still sent.
+    fn shut_down(&self);
+    /// Connections now, and all since the start.
+    fn connections(&self) -> (u64, u64);
+    /// Starts a new diagnostics log file; an error text when there is none to rotate.
+    fn rotate_log(&self) -> Result<(), String>;
+}
+
+/// The recent lines of the diagnostics log, for `getLog`.
+pub trait DiagnosticLog: Send + Sync {
+    /// The lines kept, oldest first, and how many there were in all.
+    fn recent(&self) -> (Vec<String>, u64);
+}
+
+/// Counts of operations by kind, for `serverStatus`.
+#[derive(Debug, Default)]
+pub(crate) struct OperationCounts {
+    pub(crate) insert: AtomicU64,
+    pub(crate) query: AtomicU64,
+    pub(crate) update: AtomicU64,
+    pub(crate) delete: AtomicU64,
+    pub(crate) get_more: AtomicU64,
+    pub(crate) command: AtomicU64,
+    pub(crate) documents_inserted: AtomicU64,
+    pub(crate) documents_updated: AtomicU64,
+    pub(crate) documents_deleted: AtomicU64,
+    pub(crate) documents_returned: AtomicU64,
+}
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// The server's state, shared by all connections.
+pub struct ServerContext {
+    pub(crate) store: Arc<Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) facts: ServerFacts,
+    pub(crate) hooks: Arc<dyn ServerHooks>,
+    pub(crate) log: Arc<dyn DiagnosticLog>,
+    pub(crate) plan_cache: Arc<planner::PlanCache>,
+    pub(crate) cursors: ClientCursors,
+    pub(crate) operations: Operations,
+    pub(crate) counts: OperationCounts,
+    pub(crate) object_ids: ObjectIdGenerator,
+    /// Changes with every start; the `processId` of `topologyVersion`.
+    pub(crate) process_id: ObjectId,
+    pub(crate) started: Duration,
+    pub(crate) sessions: crate::sessions::Sessions,
+    pub(crate) usage: crate::diagnostics::NamespaceUsage,
+    pub(crate) memory: WorkingMemory,
+    write_contexts: Mutex<Vec<WriteContext>>,
+}
+
+impl ServerContext {
+    /// The state of a server over an open store.
+    pub fn new(
+        store: Arc<Store>,
+        clock: Arc<dyn Clock>,
+        random: &dyn Random,
+        facts: ServerFacts,
+        hooks: Arc<dyn ServerHooks>,
+        log: Arc<dyn DiagnosticLog>,
+        memory: WorkingMemory,
+    ) -> Arc<Self> {
+        let mut process = [0; 5];
+        random.fill(&mut process);
+        let object_ids = ObjectIdGenerator::new(process, random.next_u64() as u32);
+        let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
+        Arc::new(Self {
+            plan_cache: Arc::new(planner::PlanCache::new()),
+            cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
+            operations: Operations::new(clock.clone()),
+            counts: OperationCounts::default(),
+            sessions: crate::sessions::Sessions::new(clock.clone()),
+            usage: crate::diagnostics::NamespaceUsage::default(),
+            started: clock.monotonic(),
+            write_contexts: Mutex::default(),
+            process_id,
+            object_ids,
+            store,
+            clock,
+            facts,
+            hooks,
+            log,
+            memory,
+        })
+    }
+
+    /// The store underneath.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Ends running commands, because the server stops.
+    pub fn stop(&self) {
+        self.operations.stop();
+    }
+
+    /// Ends what has been idle for too long: cursors and sessions. Called every few seconds by the server.
+    pub fn close_idle(&self) {
+        self.cursors.close_idle();
+        self.sessions.end_expired(&self.cursors);
+    }
+
+    /// State for a new connection.
+    pub fn connect(&self, connection: u64, client: String) -> ClientContext {
+        let slot = self.operations.connect(connection, client);
+        ClientContext { connection, slot, metadata: None }
+    }
+
+    /// Lends the reusable buffers of a write.
+    pub(crate) fn with_write_context<T>(&self, write: impl FnOnce(&mut WriteContext) -> T) -> T {
+        let pooled = self.write_contexts.lock().pop();
+        let mut context = pooled.unwrap_or_default();
+        let result = write(&mut context);
+        let mut pool = self.write_contexts.lock();
+        if pool.len() < 64 {
+            pool.push(context);
+        }
+        result
+    }
+
+    /// A new ObjectId.
+    pub(crate) fn new_object_id(&self) -> ObjectId {
+        self.object_ids.next((self.clock.wall_millis() / 1000) as u32)
+    }
+}
+
+/// The state of one connection.
+pub struct ClientContext {
+    pub(crate) connection: u64,
+    pub(crate) slot: Arc<OperationSlot>,
+    /// What the client said of itself in its first `hello`.
+    pub(crate) metadata: Option<RawDocumentBuf>,
+}
+
+/// What a handler is given.
+pub(crate) struct Context<'a> {
+    pub(crate) server: &'a Arc<ServerContext>,
+    pub(crate) connection: u64,
+    pub(crate) metadata: &'a mut Option<RawDocumentBuf>,
+    pub(crate) slot: &'a Arc<OperationSlot>,
+    pub(crate) operation: Operation<'a>,
+    pub(crate) request: &'a crate::CommandRequest<'a>,
+}

@@ -1,0 +1,17 @@
+//! Commands that read and write documents.
+
+pub(crate) mod aggregate;
+pub(crate) mod count;
+pub(crate) mod delete;
+pub(crate) mod distinct;
+pub(crate) mod explain;
+pub(crate) mod find;
+pub(crate) mod find_and_modify;
+pub(crate) mod get_more;
+pub(crate) mod insert;
+pub(crate) mod kill_cursors;
+mod pipeline_host;
+mod query_arguments;
+mod spill_files;
+pub(crate) mod update;
+pub(crate) mod write_errors;

@@ -1,0 +1,247 @@
+//! `aggregate`: runs a pipeline on a collection.
+//!
+//! What the front of the pipeline asks of the collection (filter, sort, skip, limit) goes to the executor, so that it can
+//! use indexes; the rest runs over its results.
+
+use std::sync::Arc;
+
+use aggregation::{
+    AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor, PipelineSource,
+};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use collection::Namespace;
+use executor::{QueryExecutor, Verbosity};
+use planner::{CanonicalQuery, DiskUse, Hint};
+use query_language::expression::Variables;
+
+use super::explain::write_document;
+use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, services, target_of, variables};
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
+use crate::context::{Context, count};
+use crate::crud::pipeline_host::CommandHost;
+use crate::error::{CommandError, Result};
+use crate::operations::Operation;
+
+/// The fields of `aggregate`.
+pub(crate) struct AggregateArguments<'a> {
+    namespace: Namespace,
+    stages: Vec<&'a RawDocument>,
+    hint: Hint,
+    declared: Option<&'a RawDocument>,
+    batch_size: Option<u64>,
+    has_cursor: bool,
+    is_explain: bool,
+    allow_disk_use: bool,
+}
+
+impl AggregateArguments<'_> {
+    fn disk_use(&self) -> DiskUse {
+        if self.allow_disk_use { DiskUse::Allowed } else { DiskUse::Forbidden }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let parsed = parse(context, &mut arguments)?;
+    context.operation.set_time_limit(arguments.generic.max_time);
+    if parsed.is_explain {
+        let explained = explain(context, parsed, Verbosity::QueryPlanner)?;
+        return write_document(reply, &explained);
+    }
+    if !parsed.has_cursor {
+        return Err(CommandError::failed_to_parse(
+            "The 'cursor' option is required, except for aggregate with the explain argument",
+        ));
+    }
+    let server = context.server;
+    count(&server.counts.query, 1);
+    let variables = variables(context, parsed.declared)?;
+    let pipeline = parse_pipeline(&parsed, &variables)?;
+    let writes = pipeline.writes();
+    let (query, rest) = split(pipeline, &parsed, &variables)?;
+    let source = open_source(context, &parsed.namespace, query, &rest)?;
+    let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), parsed.disk_use()));
+    let results = rest.run(source, host)?;
+    let mut cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(PipelineResults::new(results)))
+        .with_session(arguments.generic.session);
+    cursor.max_time = arguments.generic.max_time;
+    let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
+    let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
+    count(&server.counts.documents_returned, returned);
+    server.usage.record_read(parsed.namespace.as_str(), 1, context.operation.elapsed());
+    if writes {
+        arguments.generic.write_concern.wait_for_all(&server.store)?;
+    }
+    Ok(())
+}
+
+/// Reads the fields.
+pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) -> Result<AggregateArguments<'a>> {
+    let database = context.request.database;
+    let namespace = match arguments.target().map(|field| field.value()) {
+        Some(RawBsonRef::String(name)) => Namespace::new(database, name)?,
+        Some(value) if document::Number::from_bson(value).is_some() => Namespace::of_database(database)?,
+        _ => {
+            return Err(CommandError::type_mismatch(
+                "BSON field 'aggregate.aggregate' must be a string or the number 1",
+            ));
+        }
+    };
+    let mut stages = None;
+    let mut parsed = AggregateArguments {
+        namespace,
+        stages: Vec::new(),
+        hint: Hint::None,
+        declared: None,
+        batch_size: None,
+        has_cursor: false,
+        is_explain: false,
+        allow_disk_use: true,
+    };
+    for field in arguments.fields() {
+        match field.name() {
+            "pipeline" => stages = Some(field.documents()?),
+            "cursor" => {
+                parsed.has_cursor = true;
+                for element in document::elements(field.document()?) {
+                    let option = crate::arguments::Field::of("aggregate.cursor", element);
+                    match option.name() {
+                        "batchSize" => parsed.batch_size = Some(option.unsigned()?),
+                        _ => return Err(option.unknown()),
+                    }
+                }
+            }
+            "explain" => parsed.is_explain = field.boolean()?,
+            "allowDiskUse" => parsed.allow_disk_use = field.boolean()?,
+            "hint" => parsed.hint = hint(field)?,
+            "let" => parsed.declared = Some(field.document()?),
+            // What $out writes is validated by no validator: it goes into a new collection.
+            "bypassDocumentValidation" => {
+                field.boolean()?;
+            }
+            "collation" => check_collation(field)?,
+            "exchange" | "fromMongos" | "needsMerge" | "requestReshardingResumeToken" => {
+                return Err(field.not_implemented());
+            }
+            _ => arguments.generic(field)?,
+        }
+    }
+    let missing = || CommandError::numbered(40414, "BSON field 'aggregate.pipeline' is missing but a required field");
+    parsed.stages = stages.ok_or_else(missing)?;
+    Ok(parsed)
+}
+
+fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Variables>) -> Result<Pipeline> {
+    let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
+    let pipeline = Pipeline::parse(&parsed.stages, &PipelineContext::new(namespace, variables.clone()))?;
+    if parsed.namespace.collection() == "$cmd.aggregate" && pipeline.source() == PipelineSource::Collection {
+        let stage = parsed.stages.first().and_then(|stage| document::elements(stage).next());
+        let name = stage.map_or("", |element| element.name());
+        return Err(CommandError::named(
+            "InvalidNamespace",
+            format!("{{aggregate: 1}} is not valid for '{name}'; a collection is required."),
+        ));
+    }
+    Ok(pipeline)
+}
+
+/// Splits off what the executor can do.
+fn split(
+    pipeline: Pipeline,
+    parsed: &AggregateArguments<'_>,
+    variables: &Arc<Variables>,
+) -> Result<(CanonicalQuery, Pipeline)> {
+    if pipeline.source() == PipelineSource::FirstStage {
+        return Ok((query(None, variables)?, pipeline));
+    }
+    let pushdown = pipeline.split_pushdown()?;
+    let mut query = query(pushdown.filter.as_deref(), variables)?;
+    query.sort = pushdown.sort;
+    query.skip = pushdown.skip;
+    query.limit = pushdown.limit;
+    query.hint = parsed.hint.clone();
+    query.disk_use = parsed.disk_use();
+    Ok((query, pushdown.rest))
+}
+
+fn open_source(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    query: CanonicalQuery,
+    rest: &Pipeline,
+) -> Result<BoxSource> {
+    if rest.source() == PipelineSource::FirstStage {
+        return Ok(aggregation::source_of(Vec::new()));
+    }
+    let server = context.server;
+    let (target, _) = target_of(server, namespace.clone());
+    let view = server.store.read_view();
+    let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
+    Ok(Box::new(ExecutorSource { executor, interrupt: OwnedInterrupt::of(context) }))
+}
+
+/// What a pipeline reads from the executor.
+pub(crate) struct ExecutorSource {
+    pub(crate) executor: QueryExecutor,
+    pub(crate) interrupt: OwnedInterrupt,
+}
+
+impl DocumentSource for ExecutorSource {
+    fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
+        match self.executor.next(&self.interrupt) {
+            Ok(row) => Ok(row.map(|row| row.document.to_owned())),
+            Err(error) => Err(AggregationError::Host(Box::new(CommandError::from(error)))),
+        }
+    }
+}
+
+/// A pipeline's results as a client cursor.
+struct PipelineResults {
+    results: PipelineCursor,
+    last: Option<RawDocumentBuf>,
+}
+
+impl PipelineResults {
+    fn new(results: PipelineCursor) -> Self {
+        Self { results, last: None }
+    }
+}
+
+impl CursorSource for PipelineResults {
+    fn next(&mut self, operation: &Operation<'_>) -> Result<Option<&RawDocument>> {
+        operation.check_interrupt()?;
+        self.last = self.results.next_document()?;
+        Ok(self.last.as_deref())
+    }
+}
+
+/// How a pipeline would be run.
+pub(crate) fn explain(
+    context: &Context<'_>,
+    parsed: AggregateArguments<'_>,
+    verbosity: Verbosity,
+) -> Result<bson::Document> {
+    let variables = variables(context, parsed.declared)?;
+    let pipeline = parse_pipeline(&parsed, &variables)?;
+    let (query, rest) = split(pipeline, &parsed, &variables)?;
+    let (target, _) = target_of(context.server, parsed.namespace.clone());
+    let view = context.server.store.read_view();
+    let mut executor =
+        QueryExecutor::new(&services(context.server), view, target, Arc::new(query), &context.operation)?;
+    let mut explained = executor.explain(verbosity, &context.operation)?;
+    if rest.is_empty() {
+        return Ok(explained);
+    }
+    explained.remove("explainVersion");
+    let mut stages = vec![bson::Bson::Document(bson::doc! { "$cursor": explained })];
+    for stage in &rest.to_bson()? {
+        stages.push(bson::Bson::try_from(stage?.to_owned())?);
+    }
+    Ok(bson::doc! { "explainVersion": "1", "stages": stages })
+}

@@ -1,0 +1,54 @@
+//! `count`: how many documents match.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::Namespace;
+use planner::{CanonicalQuery, Hint};
+
+use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::error::Result;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let query = parse(context, &mut arguments)?;
+    context.operation.set_time_limit(arguments.generic.max_time);
+    let server = context.server;
+    let (target, _) = target_of(server, namespace);
+    let view = server.store.read_view();
+    let namespace = target.namespace.clone();
+    reply.count("n", executor::count(&services(server), view, target, Arc::new(query), &context.operation)?);
+    server.usage.record_read(namespace.as_str(), 1, context.operation.elapsed());
+    Ok(())
+}
+
+/// Reads the fields.
+pub(crate) fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<CanonicalQuery> {
+    let (mut filter, mut skip, mut limit, mut hinted): (Option<&RawDocument>, _, _, _) = (None, 0, 0, Hint::None);
+    for field in arguments.fields() {
+        match field.name() {
+            "query" => filter = field.optional_document()?,
+            "skip" => skip = field.unsigned()?,
+            // A negative limit means the same as a positive one.
+            "limit" => limit = field.integer()?.unsigned_abs(),
+            "hint" => hinted = hint(field)?,
+            "collation" => check_collation(field)?,
+            // What old shells send; it never had an effect on the count.
+            "fields" => {}
+            _ => arguments.generic(field)?,
+        }
+    }
+    let mut query = query(filter, &variables(context, None)?)?;
+    query.skip = skip;
+    query.limit = Some(limit).filter(|limit| *limit > 0);
+    query.hint = hinted;
+    Ok(query)
+}

@@ -1,0 +1,55 @@
+//! `distinct`: the different values of a field.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::Namespace;
+use planner::{CanonicalQuery, Hint};
+use query_language::accumulator::value_bytes;
+
+use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let (query, key) = parse(context, &mut arguments)?;
+    context.operation.set_time_limit(arguments.generic.max_time);
+    let server = context.server;
+    let (target, _) = target_of(server, namespace);
+    let view = server.store.read_view();
+    let full_name = target.namespace.clone();
+    let values = executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation)?;
+    let bytes: usize = values.iter().map(value_bytes).sum();
+    if bytes > 16 << 20 {
+        return Err(CommandError::numbered(17217, "distinct too big, 16mb cap"));
+    }
+    server.usage.record_read(full_name.as_str(), 1, context.operation.elapsed());
+    reply.array("values", |list| values.iter().for_each(|value| list.push_value(value.as_raw_bson_ref())));
+    Ok(())
+}
+
+/// Reads the fields; gives the query and the path.
+pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) -> Result<(CanonicalQuery, &'a str)> {
+    let (mut filter, mut key, mut hinted): (Option<&RawDocument>, _, _) = (None, None, Hint::None);
+    for field in arguments.fields() {
+        match field.name() {
+            "query" => filter = field.optional_document()?,
+            "key" => key = Some(field.string()?),
+            "hint" => hinted = hint(field)?,
+            "collation" => check_collation(field)?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let missing = || CommandError::numbered(40414, "BSON field 'distinct.key' is missing but a required field");
+    let mut query = query(filter, &variables(context, None)?)?;
+    query.hint = hinted;
+    Ok((query, key.ok_or_else(missing)?))
+}

@@ -1,0 +1,162 @@
+//! `explain`: how a command would be run, and what it would touch.
+
+use std::sync::Arc;
+
+use bson::{Bson, RawDocument};
+use collection::{Namespace, Validation};
+use document::elements;
+use executor::{QueryExecutor, Verbosity};
+use planner::CanonicalQuery;
+
+use super::query_arguments::{services, target_of};
+use super::{aggregate, count, delete, distinct, find, update};
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let inner = match arguments.target() {
+        Some(field) => field.document()?,
+        None => return Err(CommandError::bad_value("explain needs a command")),
+    };
+    let mut verbosity = Verbosity::AllPlansExecution;
+    for field in arguments.fields() {
+        match field.name() {
+            "verbosity" => {
+                verbosity = Verbosity::parse(field.string()?).ok_or_else(|| {
+                    CommandError::failed_to_parse(
+                        "verbosity string must be one of {'queryPlanner', 'executionStats', 'allPlansExecution'}",
+                    )
+                })?;
+            }
+            _ => arguments.generic(field)?,
+        }
+    }
+    context.operation.set_time_limit(arguments.generic.max_time);
+    let explained = explain(context, inner, verbosity)?;
+    write_document(reply, &explained)?;
+    write_environment(context, inner, reply);
+    Ok(())
+}
+
+fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity) -> Result<bson::Document> {
+    let Some(first) = elements(inner).next() else {
+        return Err(CommandError::named("CommandNotFound", "Explain failed due to unknown command: "));
+    };
+    let server = context.server;
+    match first.name() {
+        "find" => {
+            let mut arguments = Arguments::new("find", inner);
+            let parsed = find::parse(&mut arguments)?;
+            let query = find::canonical_query(context, &parsed)?;
+            explain_query(context, arguments.collection_name()?, query, verbosity)
+        }
+        "aggregate" => {
+            let mut arguments = Arguments::new("aggregate", inner);
+            let parsed = aggregate::parse(context, &mut arguments)?;
+            aggregate::explain(context, parsed, verbosity)
+        }
+        "count" => {
+            let mut arguments = Arguments::new("count", inner);
+            let query = Arc::new(count::parse(context, &mut arguments)?);
+            let (target, _) =
+                target_of(server, Namespace::new(context.request.database, arguments.collection_name()?)?);
+            let view = server.store.read_view();
+            Ok(executor::explain_count(&services(server), view, target, query, verbosity, &context.operation)?)
+        }
+        "distinct" => {
+            let mut arguments = Arguments::new("distinct", inner);
+            let (query, key) = distinct::parse(context, &mut arguments)?;
+            let (target, _) =
+                target_of(server, Namespace::new(context.request.database, arguments.collection_name()?)?);
+            let view = server.store.read_view();
+            let query = Arc::new(query);
+            Ok(executor::explain_distinct(&services(server), view, target, query, key, verbosity, &context.operation)?)
+        }
+        "update" => explain_write(context, inner, "updates", verbosity),
+        "delete" => explain_write(context, inner, "deletes", verbosity),
+        "findAndModify" | "findandmodify" | "mapReduce" => {
+            Err(CommandError::not_implemented(format!("explain of {}", first.name())))
+        }
+        name => Err(CommandError::named("CommandNotFound", format!("Explain failed due to unknown command: {name}"))),
+    }
+}
+
+fn explain_query(
+    context: &Context<'_>,
+    collection: &str,
+    query: CanonicalQuery,
+    verbosity: Verbosity,
+) -> Result<bson::Document> {
+    let server = context.server;
+    let (target, _) = target_of(server, Namespace::new(context.request.database, collection)?);
+    let view = server.store.read_view();
+    let mut executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
+    Ok(executor.explain(verbosity, &context.operation)?)
+}
+
+/// An update or delete is explained as the query that finds its documents, under a stage of its own; nothing is changed.
+fn explain_write(
+    context: &Context<'_>,
+    inner: &RawDocument,
+    statements: &'static str,
+    verbosity: Verbosity,
+) -> Result<bson::Document> {
+    let arguments = Arguments::new(if statements == "updates" { "update" } else { "delete" }, inner);
+    let field = arguments.fields().find(|field| field.name() == statements);
+    let list = field.map(|field| field.documents()).transpose()?.unwrap_or_default();
+    let [statement] = list.as_slice() else {
+        return Err(CommandError::named("InvalidLength", "explained write batches must be of size 1"));
+    };
+    let (query, stage) = if statements == "updates" {
+        let parsed =
+            update::Statement::parse(context, &update::StatementFields::read(statement)?, None, Validation::Enforce)?;
+        (parsed.query, "UPDATE")
+    } else {
+        (delete::parse_statement(context, statement, None)?.0, "DELETE")
+    };
+    let query = Arc::try_unwrap(query).map_err(|_| CommandError::bad_value("the statement is in use"))?;
+    let mut explained = explain_query(context, arguments.collection_name()?, query, verbosity)?;
+    wrap_winning_plan(&mut explained, stage);
+    Ok(explained)
+}
+
+fn wrap_winning_plan(explained: &mut bson::Document, stage: &str) {
+    if let Ok(planner) = explained.get_document_mut("queryPlanner")
+        && let Some(winning) = planner.remove("winningPlan")
+    {
+        planner.insert("winningPlan", bson::doc! { "stage": stage, "inputStage": winning });
+    }
+    if let Ok(execution) = explained.get_document_mut("executionStats")
+        && let Some(stages) = execution.remove("executionStages")
+    {
+        let returned = execution.get("nReturned").cloned().unwrap_or(Bson::Int32(0));
+        let counter = if stage == "UPDATE" { "nWouldModify" } else { "nWouldDelete" };
+        execution.insert("nReturned", 0);
+        execution.insert("executionStages", bson::doc! { "stage": stage, counter: returned, "inputStage": stages });
+    }
+}
+
+/// Writes the fields of a document into the reply.
+pub(crate) fn write_document(reply: &mut DocumentWriter<'_>, document: &bson::Document) -> Result<()> {
+    let raw = bson::RawDocumentBuf::try_from(document)?;
+    elements(&raw).for_each(|element| reply.element(element));
+    Ok(())
+}
+
+fn write_environment(context: &Context<'_>, inner: &RawDocument, reply: &mut DocumentWriter<'_>) {
+    reply.embed("command", inner);
+    let facts = &context.server.facts;
+    reply.document("serverInfo", |info| {
+        info.string("host", &facts.host_name);
+        info.int32("port", i32::from(facts.port));
+        info.string("version", crate::diagnostics::versions::VERSION);
+        info.string("gitVersion", facts.build.git_version);
+    });
+}

@@ -1,0 +1,181 @@
+//! `find`: the documents of a collection that match a filter.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::Namespace;
+use document::{Number, elements};
+use executor::QueryExecutor;
+use planner::{CanonicalQuery, DiskUse, Hint, ScanDirection};
+use query_language::expression::ParseContext;
+use query_language::expression::sort_pattern::SortPattern;
+use query_language::projection::{Projection, ProjectionKind};
+use transaction::Store;
+
+use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
+use crate::DocumentWriter;
+use crate::arguments::{Arguments, Field};
+use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
+use crate::context::{Context, count};
+use crate::error::{CommandError, Result};
+use crate::operations::Operation;
+
+/// The fields of `find`.
+#[derive(Default)]
+pub(crate) struct FindArguments<'a> {
+    filter: Option<&'a RawDocument>,
+    projection: Option<&'a RawDocument>,
+    sort: Option<&'a RawDocument>,
+    declared: Option<&'a RawDocument>,
+    hint: Option<Field<'a>>,
+    min: Option<&'a RawDocument>,
+    max: Option<&'a RawDocument>,
+    skip: u64,
+    limit: u64,
+    batch_size: Option<u64>,
+    is_single_batch: bool,
+    return_key: bool,
+    show_record_id: bool,
+    has_no_timeout: bool,
+    /// Allowed unless the client forbids it, as MongoDB's parameter `allowDiskUseByDefault` has it since 6.0.
+    forbids_disk_use: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let parsed = parse(&mut arguments)?;
+    context.operation.set_time_limit(arguments.generic.max_time);
+    let query = Arc::new(canonical_query(context, &parsed)?);
+    let server = context.server;
+    count(&server.counts.query, 1);
+    let full_name = namespace.as_str().to_owned();
+    let (target, _) = target_of(server, namespace);
+    let view = server.store.read_view();
+    let executor = QueryExecutor::new(&services(server), view, target, query, &context.operation)?;
+    let source =
+        QuerySource { executor, store: server.store.clone(), left: Some(parsed.limit).filter(|limit| *limit > 0) };
+    let mut cursor = ClientCursor::new(full_name.clone(), Box::new(source))
+        .with_session(arguments.generic.session)
+        .without_timeout(parsed.has_no_timeout);
+    cursor.max_time = arguments.generic.max_time;
+    let is_single = parsed.is_single_batch || parsed.limit == 1;
+    let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
+    let returned = write_first_batch(&server.cursors, cursor, limit, is_single, &context.operation, reply)?;
+    count(&server.counts.documents_returned, returned);
+    server.usage.record_read(&full_name, 1, context.operation.elapsed());
+    Ok(())
+}
+
+/// Reads the fields.
+pub(crate) fn parse<'a>(arguments: &mut Arguments<'a>) -> Result<FindArguments<'a>> {
+    let mut parsed = FindArguments::default();
+    for field in arguments.fields() {
+        match field.name() {
+            "filter" => parsed.filter = Some(field.document()?),
+            "projection" => parsed.projection = field.optional_document()?,
+            "sort" => parsed.sort = field.optional_document()?,
+            "let" => parsed.declared = Some(field.document()?),
+            "hint" => parsed.hint = Some(field),
+            "min" => parsed.min = Some(field.document()?).filter(|bound| !bound.is_empty()),
+            "max" => parsed.max = Some(field.document()?).filter(|bound| !bound.is_empty()),
+            "skip" => parsed.skip = field.unsigned()?,
+            "limit" => parsed.limit = field.unsigned()?,
+            "batchSize" => parsed.batch_size = Some(field.unsigned()?),
+            "singleBatch" => parsed.is_single_batch = field.boolean()?,
+            "returnKey" => parsed.return_key = field.boolean()?,
+            "showRecordId" => parsed.show_record_id = field.boolean()?,
+            "noCursorTimeout" => parsed.has_no_timeout = field.boolean()?,
+            "allowDiskUse" => parsed.forbids_disk_use = !field.boolean()?,
+            // All data is on this server, and the oplog flag has had no effect since 4.4.
+            "allowPartialResults" | "oplogReplay" => {
+                field.boolean()?;
+            }
+            "collation" => check_collation(field)?,
+            "tailable" | "awaitData" if !field.boolean()? => {}
+            // There are no capped collections yet, so there is none that this could be right for.
+            "tailable" => {
+                let message = "error processing query: tailable cursor requested on non capped collection";
+                return Err(CommandError::bad_value(message));
+            }
+            "awaitData" => {
+                let message = "Cannot set 'awaitData' without also setting 'tailable'";
+                return Err(CommandError::failed_to_parse(message));
+            }
+            "resumeAfter" | "requestResumeToken" | "startAt" => {
+                return Err(field.not_implemented());
+            }
+            _ => arguments.generic(field)?,
+        }
+    }
+    Ok(parsed)
+}
+
+/// The query that the fields describe.
+pub(crate) fn canonical_query(context: &Context<'_>, parsed: &FindArguments<'_>) -> Result<CanonicalQuery> {
+    let variables = variables(context, parsed.declared)?;
+    let mut query = query(parsed.filter, &variables)?;
+    if let Some(field) = parsed.hint {
+        query.hint = hint(field)?;
+    }
+    if let Some(sort) = parsed.sort {
+        apply_sort(&mut query, sort)?;
+    }
+    if let Some(projection) = parsed.projection.filter(|projection| !projection.is_empty()) {
+        let context = ParseContext::for_variables(&variables);
+        query.projection = Some(Projection::parse(projection, ProjectionKind::Find, &context)?);
+    }
+    query.skip = parsed.skip;
+    query.limit = Some(parsed.limit).filter(|limit| *limit > 0);
+    query.min = parsed.min.map(ToOwned::to_owned);
+    query.max = parsed.max.map(ToOwned::to_owned);
+    query.return_key = parsed.return_key;
+    query.show_record_id = parsed.show_record_id;
+    query.disk_use = if parsed.forbids_disk_use { DiskUse::Forbidden } else { DiskUse::Allowed };
+    Ok(query)
+}
+
+/// Sets a query's sort; `{$natural: ±1}` is a hint in disguise.
+pub(crate) fn apply_sort(query: &mut CanonicalQuery, sort: &RawDocument) -> Result<()> {
+    let Some(first) = elements(sort).next() else { return Ok(()) };
+    if first.name() != "$natural" {
+        query.sort = Some(SortPattern::parse(sort)?);
+        return Ok(());
+    }
+    if elements(sort).count() > 1 {
+        return Err(CommandError::bad_value("$natural sort cannot be set to a value other than -1 or 1."));
+    }
+    query.hint = Hint::Natural(match Number::from_bson(first.value()).and_then(Number::to_i64_exact) {
+        Some(1) => ScanDirection::Forward,
+        Some(-1) => ScanDirection::Backward,
+        _ => return Err(CommandError::bad_value("$natural sort cannot be set to a value other than -1 or 1.")),
+    });
+    Ok(())
+}
+
+/// A query's results as a client cursor.
+pub(crate) struct QuerySource {
+    pub(crate) executor: QueryExecutor,
+    pub(crate) store: Arc<Store>,
+    /// Documents until the query's limit, if it has one.
+    pub(crate) left: Option<u64>,
+}
+
+impl CursorSource for QuerySource {
+    fn next(&mut self, operation: &Operation<'_>) -> Result<Option<&RawDocument>> {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        Ok(self.executor.next(operation)?.map(|row| row.document))
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    fn resume(&mut self) -> Result<()> {
+        Ok(self.executor.reseat(self.store.read_view())?)
+    }
+}

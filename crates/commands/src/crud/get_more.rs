@@ -1,0 +1,71 @@
+//! `getMore`: the next batch of a cursor.
+
+use bson::RawBsonRef;
+use document::Number;
+
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::client_cursors::{BatchLimit, Remaining};
+use crate::context::{Context, count};
+use crate::error::{CommandError, Result};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let id = match arguments
+        .target()
+        .map(|field| field.value())
+        .and_then(Number::from_bson)
+        .and_then(Number::to_i64_exact)
+    {
+        Some(id) => id,
+        None => return Err(CommandError::type_mismatch("BSON field 'getMore.getMore' must be a long")),
+    };
+    let (mut collection, mut limit) = (None, BatchLimit { documents: None });
+    for field in arguments.fields() {
+        match field.name() {
+            "collection" => collection = Some(field.string()?),
+            "batchSize" => limit.documents = Some(field.unsigned()?).filter(|size| *size > 0),
+            "maxTimeMS" if !matches!(field.value(), RawBsonRef::Null) => {
+                return Err(CommandError::bad_value(
+                    "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
+                ));
+            }
+            "term" | "lastKnownCommittedOpTime" => return Err(field.not_implemented()),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let collection = collection.ok_or_else(|| {
+        CommandError::numbered(40414, "BSON field 'getMore.collection' is missing but a required field")
+    })?;
+    count(&context.server.counts.get_more, 1);
+    let namespace = format!("{}.{collection}", context.request.database);
+    let cursors = &context.server.cursors;
+    let mut cursor = cursors.take(id, &namespace)?;
+    context.operation.set_time_limit(cursor.max_time);
+    let operation = &context.operation;
+    let mut remaining = Ok(Remaining::Nothing);
+    reply.document("cursor", |body| {
+        body.array("nextBatch", |batch| {
+            remaining = cursor.fill(batch, limit, operation);
+            count(&context.server.counts.documents_returned, u64::from(batch.count()));
+        });
+        body.int64("id", if matches!(remaining, Ok(Remaining::Maybe)) { id } else { 0 });
+        body.string("ns", &namespace);
+    });
+    context.server.usage.record_read(&namespace, 1, context.operation.elapsed());
+    match remaining {
+        Ok(Remaining::Maybe) => cursors.give_back(id, cursor),
+        Ok(Remaining::Nothing) => {
+            cursors.close(id);
+            Ok(())
+        }
+        Err(error) => {
+            cursors.close(id);
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `insert`: stores documents.
+//!
+//! Documents come in the body or as a document sequence. Each is checked on its own; a bad one is a write error at its
+//! position and the others are stored (all before it when `ordered`, which is the default).
+
+use std::borrow::Cow;
+
+use bson::RawDocument;
+use collection::{Namespace, Validation};
+use document::{Limits, prepare_for_storage, validate_document};
+use transaction::InsertOrder;
+
+use super::write_errors::{WriteErrors, write_concern_error};
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::{Context, count};
+use crate::error::{CommandError, Result};
+use crate::schema::check_may_create;
+
+/// Most operations in one write command.
+pub(crate) const OPERATIONS_MAX: usize = 100_000;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    check_may_create(&namespace)?;
+    let (mut order, mut validation) = (InsertOrder::Ordered, Validation::Enforce);
+    let mut documents: Option<Vec<&RawDocument>> =
+        context.request.sequences.documents("documents").map(Iterator::collect);
+    for field in arguments.fields() {
+        match field.name() {
+            "documents" => documents = Some(field.documents()?),
+            "ordered" => order = if field.boolean()? { InsertOrder::Ordered } else { InsertOrder::Unordered },
+            "bypassDocumentValidation" => {
+                validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
+            }
+            _ => arguments.generic(field)?,
+        }
+    }
+    let documents = documents.ok_or_else(|| {
+        CommandError::numbered(40414, "BSON field 'insert.documents' is missing but a required field")
+    })?;
+    check_count(documents.len())?;
+    context.operation.set_time_limit(arguments.generic.max_time);
+    let (prepared, positions, mut errors) = prepare(context, &documents, order);
+    let server = context.server;
+    let collection = server.store.collection_or_create(&namespace)?;
+    let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
+    let outcome = server
+        .with_write_context(|write| server.store.insert_documents(write, &collection, &stored, order, validation));
+    for (position, error) in outcome.errors {
+        errors.push((positions.get(position).copied().unwrap_or(position), error.into()));
+    }
+    errors.sort_by_key(|(position, _)| *position);
+    if order == InsertOrder::Ordered {
+        errors.truncate(1);
+    }
+    let inserted = outcome.inserted as u64;
+    count(&server.counts.insert, inserted);
+    count(&server.counts.documents_inserted, inserted);
+    server.usage.record_write(collection.namespace().as_str(), inserted, context.operation.elapsed());
+    reply.count("n", inserted);
+    let mut write_errors = WriteErrors::default();
+    errors.into_iter().for_each(|(position, error)| write_errors.push(position, error));
+    write_errors.write(reply);
+    write_concern_error(arguments.generic.write_concern.wait(&server.store, outcome.commit.as_ref()), reply);
+    Ok(())
+}
+
+/// Refuses empty commands and ones with too many operations.
+pub(crate) fn check_count(count: usize) -> Result<()> {
+    if (1..=OPERATIONS_MAX).contains(&count) {
+        return Ok(());
+    }
+    Err(CommandError::named(
+        "InvalidLength",
+        format!("Write batch sizes must be between 1 and {OPERATIONS_MAX}. Got {count} operations."),
+    ))
+}
+
+type Prepared<'a> = (Vec<Cow<'a, [u8]>>, Vec<usize>, Vec<(usize, CommandError)>);
+
+/// Checks the documents and gives each an `_id`; an ordered insert ends at the first bad one.
+fn prepare<'a>(context: &Context<'_>, documents: &[&'a RawDocument], order: InsertOrder) -> Prepared<'a> {
+    let mut prepared = Vec::with_capacity(documents.len());
+    let mut positions = Vec::with_capacity(documents.len());
+    let mut errors = Vec::new();
+    let seconds = (context.server.clock.wall_millis() / 1000) as u32;
+    for (position, document) in documents.iter().enumerate() {
+        let mut bytes = Vec::new();
+        let now = || bson::Timestamp { time: seconds, increment: position as u32 + 1 };
+        let checked = validate_document(document.as_bytes(), &Limits::USER)
+            .and_then(|()| prepare_for_storage(document, || context.server.new_object_id(), now, &mut bytes));
+        match checked {
+            Ok(is_changed) => {
+                prepared.push(if is_changed { Cow::Owned(bytes) } else { Cow::Borrowed(document.as_bytes()) });
+                positions.push(position);
+            }
+            Err(error) => {
+                errors.push((position, error.into()));
+                if order == InsertOrder::Ordered {
+                    break;
+                }
+            }
+        }
+    }
+    (prepared, positions, errors)
+}

@@ -1,0 +1,216 @@
+//! What pipelines need of the server: other collections, statistics, and the place where `$out` writes.
+//!
+//! Used by `aggregate`.
+
+use std::sync::Arc;
+
+use aggregation::{AggregationError, BoxSource, ForeignQuery, OutputWriter, PipelineHost, SpillStore, StageMemory};
+use bson::{RawDocument, RawDocumentBuf};
+use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, Validation};
+use executor::QueryExecutor;
+use planner::DiskUse;
+use transaction::{InsertOrder, RenameTarget};
+
+use super::aggregate::ExecutorSource;
+use super::query_arguments::{OwnedInterrupt, query, services, target_of};
+use super::spill_files::{CountedMemory, SpillFiles};
+use crate::context::{Context, ServerContext};
+use crate::diagnostics::current_op::current_operations;
+use crate::error::{CommandError, Result};
+use crate::schema;
+
+/// Bytes of documents that `$out` collects before it inserts them.
+const OUTPUT_BYTES: usize = 256 * 1024;
+
+/// The server as a pipeline sees it.
+pub(crate) struct CommandHost {
+    server: Arc<ServerContext>,
+    database: String,
+    interrupt: OwnedInterrupt,
+    /// Where stages put what exceeds their memory; nowhere when the command forbids it.
+    spill: Option<SpillFiles>,
+}
+
+impl CommandHost {
+    pub(crate) fn new(context: &Context<'_>, database: &str, disk_use: DiskUse) -> Self {
+        let files = || SpillFiles::new(context.server.memory.temporary());
+        Self {
+            server: context.server.clone(),
+            database: database.to_owned(),
+            interrupt: OwnedInterrupt::of(context),
+            spill: (disk_use == DiskUse::Allowed).then(files),
+        }
+    }
+
+    fn namespace(&self, namespace: &aggregation::Namespace) -> Result<Namespace> {
+        let database = if namespace.database.is_empty() { &self.database } else { &namespace.database };
+        Ok(Namespace::new(database, &namespace.collection)?)
+    }
+
+    fn open(&self, namespace: &aggregation::Namespace, foreign: &ForeignQuery) -> Result<BoxSource> {
+        let query = query(Some(&foreign.filter), &foreign.variables)?;
+        let (target, _) = target_of(&self.server, self.namespace(namespace)?);
+        let view = self.server.store.read_view();
+        let interrupt = self.interrupt.clone();
+        let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;
+        Ok(Box::new(ExecutorSource { executor, interrupt }))
+    }
+
+    fn begin_output(&self, namespace: &aggregation::Namespace) -> Result<Box<dyn OutputWriter>> {
+        let target = self.namespace(namespace)?;
+        schema::check_may_create(&target)?;
+        let store = &self.server.store;
+        let existing = store.catalog().lookup(target.as_str());
+        let options = match &existing {
+            Some(collection) => collection.definition().options.clone(),
+            None => CollectionOptions::default(),
+        };
+        let unique = self.server.new_object_id().to_hex();
+        let temporary = Namespace::new(target.database(), &format!("tmp.agg_out.{unique}"))?;
+        let (collection, _) = store.create_collection(&temporary, options)?;
+        let output = Output {
+            server: self.server.clone(),
+            target,
+            temporary,
+            collection,
+            documents: Vec::new(),
+            bytes: 0,
+            is_finished: false,
+        };
+        if let Some(existing) = existing {
+            let indexes = existing.indexes();
+            let copied: Vec<IndexSpecification> = indexes
+                .ready()
+                .map(|index| index.specification())
+                .filter(|specification| !specification.is_id_index())
+                .cloned()
+                .collect();
+            if !copied.is_empty() {
+                store.create_indexes(&output.collection, copied)?;
+            }
+        }
+        Ok(Box::new(output))
+    }
+}
+
+pub(super) fn host_error(error: CommandError) -> AggregationError {
+    AggregationError::Host(Box::new(error))
+}
+
+impl PipelineHost for CommandHost {
+    fn find(&self, namespace: &aggregation::Namespace, query: &ForeignQuery) -> aggregation::Result<BoxSource> {
+        self.open(namespace, query).map_err(host_error)
+    }
+
+    fn collection_statistics(
+        &self,
+        namespace: &aggregation::Namespace,
+        options: &RawDocument,
+    ) -> aggregation::Result<RawDocumentBuf> {
+        self.namespace(namespace)
+            .and_then(|namespace| schema::coll_stats::collection_statistics(&self.server, &namespace, options))
+            .map_err(host_error)
+    }
+
+    fn index_statistics(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Vec<RawDocumentBuf>> {
+        self.namespace(namespace)
+            .and_then(|namespace| schema::index_stats::index_statistics(&self.server, &namespace))
+            .map_err(host_error)
+    }
+
+    fn has_index(&self, namespace: &aggregation::Namespace, path: &str) -> aggregation::Result<bool> {
+        let namespace = self.namespace(namespace).map_err(host_error)?;
+        let Some(collection) = self.server.store.catalog().lookup(namespace.as_str()) else { return Ok(true) };
+        let indexes = collection.indexes();
+        // A sparse or partial index does not find all that may be equal.
+        Ok(indexes.ready().any(|index| {
+            let specification = index.specification();
+            let first = index.pattern().fields().first();
+            first.is_some_and(|first| first.path.as_str() == path)
+                && !index.is_hidden()
+                && !specification.sparse
+                && specification.partial_filter.is_none()
+        }))
+    }
+
+    fn current_operations(&self, with_idle: bool) -> aggregation::Result<Vec<RawDocumentBuf>> {
+        current_operations(&self.server, with_idle).map_err(host_error)
+    }
+
+    fn replace_collection(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Box<dyn OutputWriter>> {
+        self.begin_output(namespace).map_err(host_error)
+    }
+
+    fn spill_store(&self) -> Option<&dyn SpillStore> {
+        self.spill.as_ref().map(|files| files as &dyn SpillStore)
+    }
+
+    fn stage_memory(&self) -> Box<dyn StageMemory> {
+        Box::new(CountedMemory::new(self.server.memory.begin()))
+    }
+
+    fn check_interrupt(&self) -> aggregation::Result<()> {
+        self.interrupt.check_command().map_err(host_error)
+    }
+}
+
+/// A new collection beside the one that it will replace.
+struct Output {
+    server: Arc<ServerContext>,
+    target: Namespace,
+    temporary: Namespace,
+    collection: Arc<Collection>,
+    documents: Vec<RawDocumentBuf>,
+    bytes: usize,
+    is_finished: bool,
+}
+
+impl Output {
+    fn insert_collected(&mut self) -> Result<()> {
+        let documents: Vec<&RawDocument> = self.documents.iter().map(AsRef::as_ref).collect();
+        let outcome = self.server.with_write_context(|write| {
+            let (store, collection) = (&self.server.store, &self.collection);
+            store.insert_documents(write, collection, &documents, InsertOrder::Ordered, Validation::Enforce)
+        });
+        self.documents.clear();
+        self.bytes = 0;
+        match outcome.errors.into_iter().next() {
+            Some((_, error)) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn add(&mut self, document: &RawDocument) -> Result<()> {
+        let clock = self.server.clock.wall_millis();
+        let now = || bson::Timestamp { time: (clock / 1000) as u32, increment: 1 };
+        let mut stored = Vec::new();
+        let is_changed = document::prepare_for_storage(document, || self.server.new_object_id(), now, &mut stored)?;
+        let document = if is_changed { RawDocumentBuf::from_bytes(stored)? } else { document.to_owned() };
+        self.bytes += document.as_bytes().len();
+        self.documents.push(document);
+        if self.bytes >= OUTPUT_BYTES { self.insert_collected() } else { Ok(()) }
+    }
+}
+
+impl OutputWriter for Output {
+    fn write(&mut self, document: &RawDocument) -> aggregation::Result<()> {
+        self.add(document).map_err(host_error)
+    }
+
+    fn finish(mut self: Box<Self>) -> aggregation::Result<()> {
+        let renamed = self.insert_collected().and_then(|()| {
+            Ok(self.server.store.rename_collection(&self.temporary, &self.target, RenameTarget::Drop)?)
+        });
+        self.is_finished = renamed.is_ok();
+        renamed.map(|_| ()).map_err(host_error)
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // The error that ended the pipeline is the one to be told about.
+            let _ = self.server.store.drop_collection(&self.temporary);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `update`: changes documents that match, or inserts one if none does (`upsert`).
+//!
+//! The documents are found in one snapshot, so that a document which the update moves in an index is not met again. Each
+//! is then changed in its newest version, under its lock, if it still matches.
+
+use std::sync::Arc;
+
+use bson::{RawBson, RawBsonRef, RawDocument};
+use collection::{Collection, Namespace, Validation};
+use document::elements;
+use executor::{QueryExecutor, Target};
+use planner::{CanonicalQuery, Hint};
+use query_language::filter::MatchDetails;
+use query_language::update::{
+    Multiplicity, Update, UpdateContext, UpdateOptions, UpdateOutcome, UpdatePurpose, UpdateSource,
+};
+use transaction::{CommitInfo, Decision};
+
+use super::insert::check_count;
+use super::query_arguments::{CommandClock, check_collation, hint, query, services, variables};
+use super::write_errors::{WriteErrors, write_concern_error};
+use crate::DocumentWriter;
+use crate::arguments::{Arguments, Field};
+use crate::context::{Context, count};
+use crate::error::{CommandError, Result};
+use crate::schema::check_may_create;
+
+/// Attempts of an upsert whose insert finds that another one was faster.
+const UPSERT_ATTEMPTS: usize = 10;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let (mut is_ordered, mut validation, mut declared) = (true, Validation::Enforce, None);
+    let mut statements: Option<Vec<&RawDocument>> =
+        context.request.sequences.documents("updates").map(Iterator::collect);
+    for field in arguments.fields() {
+        match field.name() {
+            "updates" => statements = Some(field.documents()?),
+            "ordered" => is_ordered = field.boolean()?,
+            "let" => declared = Some(field.document()?),
+            "bypassDocumentValidation" => {
+                validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
+            }
+            _ => arguments.generic(field)?,
+        }
+    }
+    let statements = statements
+        .ok_or_else(|| CommandError::numbered(40414, "BSON field 'update.updates' is missing but a required field"))?;
+    check_count(statements.len())?;
+    context.operation.set_time_limit(arguments.generic.max_time);
+    let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
+    let mut totals = Totals::default();
+    let mut errors = WriteErrors::default();
+    for (position, statement) in statements.iter().enumerate() {
+        count(&context.server.counts.update, 1);
+        let outcome = Statement::parse(context, statement, declared, validation)
+            .and_then(|statement| run_statement(context, &namespace, &statement, &mut totals));
+        match outcome {
+            Ok(Some(upserted)) => totals.upserted.push((position, upserted)),
+            Ok(None) => {}
+            Err(error) => {
+                errors.push(position, error);
+                if is_ordered {
+                    break;
+                }
+            }
+        }
+    }
+    let server = context.server;
+    server.usage.record_write(namespace.as_str(), totals.matched, context.operation.elapsed());
+    reply.count("n", totals.matched + totals.upserted.len() as u64);
+    if !totals.upserted.is_empty() {
+        reply.array("upserted", |list| {
+            for (position, id) in &totals.upserted {
+                list.push_document(|item| {
+                    item.count("index", *position as u64);
+                    item.value("_id", id.as_raw_bson_ref());
+                });
+            }
+        });
+    }
+    reply.count("nModified", totals.modified);
+    errors.write(reply);
+    write_concern_error(arguments.generic.write_concern.wait(&server.store, totals.commit.as_ref()), reply);
+    Ok(())
+}
+
+/// Documents of a sequence come unchecked.
+pub(crate) fn validated(statement: &RawDocument) -> Result<()> {
+    Ok(document::validate_document(statement.as_bytes(), &document::Limits { bytes_max: 48_000_000 })?)
+}
+
+/// What a command has done so far.
+#[derive(Default)]
+struct Totals {
+    matched: u64,
+    modified: u64,
+    upserted: Vec<(usize, RawBson)>,
+    commit: Option<CommitInfo>,
+}
+
+/// One parsed update statement.
+pub(crate) struct Statement {
+    pub(crate) query: Arc<CanonicalQuery>,
+    pub(crate) update: Update,
+    pub(crate) multiplicity: Multiplicity,
+    pub(crate) is_upsert: bool,
+    pub(crate) validation: Validation,
+}
+
+/// The fields of a statement. What is wrong with them is an error of the command; what is wrong with the update they
+/// describe is an error of the statement.
+pub(crate) struct StatementFields<'a> {
+    filter: &'a RawDocument,
+    update: Field<'a>,
+    multiplicity: Multiplicity,
+    is_upsert: bool,
+    array_filters: Vec<&'a RawDocument>,
+    hint: Option<Field<'a>>,
+    constants: Option<&'a RawDocument>,
+}
+
+impl<'a> StatementFields<'a> {
+    /// Reads the fields.
+    pub(crate) fn read(statement: &'a RawDocument) -> Result<Self> {
+        validated(statement)?;
+        let (mut filter, mut update, mut array_filters, mut hint) = (None, None, Vec::new(), None);
+        let (mut multiplicity, mut is_upsert, mut constants) = (Multiplicity::One, false, None);
+        for element in elements(statement) {
+            let field = Field::of("update.updates", element);
+            match field.name() {
+                "q" => filter = Some(field.document()?),
+                "u" => update = Some(field),
+                "multi" => multiplicity = if field.boolean()? { Multiplicity::Many } else { Multiplicity::One },
+                "upsert" => is_upsert = field.boolean()?,
+                "arrayFilters" => array_filters = field.documents()?,
+                "hint" => hint = Some(field),
+                "c" => constants = Some(field.document()?),
+                "collation" => check_collation(field)?,
+                _ => return Err(field.unknown()),
+            }
+        }
+        let missing = |name| {
+            let message = format!("BSON field 'update.updates.{name}' is missing but a required field");
+            CommandError::numbered(40414, message)
+        };
+        let filter = filter.ok_or_else(|| missing("q"))?;
+        let update = update.ok_or_else(|| missing("u"))?;
+        Ok(Self { filter, update, multiplicity, is_upsert, array_filters, hint, constants })
+    }
+}
+
+impl Statement {
+    pub(crate) fn parse(
+        context: &Context<'_>,
+        fields: &StatementFields<'_>,
+        declared: Option<&RawDocument>,
+        validation: Validation,
+    ) -> Result<Self> {
+        let variables = variables(context, fields.constants.or(declared))?;
+        let options = UpdateOptions { multiplicity: fields.multiplicity, variables: variables.clone() };
+        let update = parse_update(fields.update, &fields.array_filters, &options)?;
+        let mut query = query(Some(fields.filter), &variables)?;
+        query.hint = fields.hint.map(hint).transpose()?.unwrap_or(Hint::None);
+        let (multiplicity, is_upsert) = (fields.multiplicity, fields.is_upsert);
+        Ok(Self { query: Arc::new(query), update, multiplicity, is_upsert, validation })
+    }
+}
+
+/// Parses an update document or pipeline.
+pub(crate) fn parse_update(
+    field: Field<'_>,
+    array_filters: &[&RawDocument],
+    options: &UpdateOptions,
+) -> Result<Update> {
+    let source = match field.value() {
+        RawBsonRef::Document(document) => UpdateSource::Document(document),
+        RawBsonRef::Array(pipeline) => UpdateSource::Pipeline(pipeline),
+        _ => {
+            return Err(CommandError::failed_to_parse("Update argument must be either an object or an array"));
+        }
+    };
+    Ok(Update::parse(source, array_filters, options)?)
+}
+
+/// Runs one statement; gives the `_id` of an upserted document.
+fn run_statement(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    statement: &Statement,
+    totals: &mut Totals,
+) -> Result<Option<RawBson>> {
+    for attempt in 1.. {
+        let matched_before = totals.matched;
+        if let Some(collection) = context.server.store.catalog().lookup(namespace.as_str()) {
+            update_matching(context, &collection, statement, totals)?;
+        }
+        if totals.matched > matched_before || !statement.is_upsert {
+            break;
+        }
+        match upsert(context, namespace, statement) {
+            Ok((id, commit, _)) => {
+                totals.commit = Some(commit);
+                return Ok(Some(id));
+            }
+            // Somebody inserted it since we looked: now it can be updated.
+            Err(error) if error.code == 11000 && attempt < UPSERT_ATTEMPTS => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn update_matching(
+    context: &Context<'_>,
+    collection: &Arc<Collection>,
+    statement: &Statement,
+    totals: &mut Totals,
+) -> Result<()> {
+    let server = context.server;
+    let view = server.store.read_view();
+    let query = statement.query.clone();
+    let mut found = QueryExecutor::new(&services(server), view, Target::of(collection), query, &context.operation)?;
+    let clock = CommandClock::of(server);
+    server.with_write_context(|write| {
+        while let Some(row) = found.next(&context.operation)? {
+            let Some(record_id) = row.record_id else { continue };
+            let mut is_match = false;
+            let changed =
+                server.store.change_document(write, collection, record_id, statement.validation, |newest, out| {
+                    is_match = apply(statement, newest, &clock, out)?;
+                    Ok::<_, CommandError>(if out.is_empty() { Decision::Keep } else { Decision::Replace })
+                })?;
+            totals.matched += u64::from(is_match);
+            if let Some(commit) = changed.commit() {
+                totals.modified += 1;
+                count(&server.counts.documents_updated, 1);
+                totals.commit = Some(commit);
+            }
+            if is_match && statement.multiplicity == Multiplicity::One {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Applies the update to a document if it (still) matches; the new document is written to `out` if it differs. `false`: no match.
+pub(crate) fn apply(
+    statement: &Statement,
+    newest: &RawDocument,
+    clock: &CommandClock,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    let mut details = MatchDetails::default();
+    if !statement.query.filter.matches_with(newest, &mut details)? {
+        return Ok(false);
+    }
+    let context = UpdateContext {
+        match_position: details.array_position(),
+        purpose: UpdatePurpose::Modify,
+        clock,
+        variables: &statement.query.variables,
+    };
+    if let UpdateOutcome::Changed { document, .. } = statement.update.apply(newest, &context)? {
+        out.extend_from_slice(document.as_bytes());
+    }
+    Ok(true)
+}
+
+/// Inserts the document of an upsert; gives its `_id`, the commit and the document.
+pub(crate) fn upsert(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    statement: &Statement,
+) -> Result<(RawBson, CommitInfo, bson::RawDocumentBuf)> {
+    let server = context.server;
+    let clock = CommandClock::of(server);
+    let update_context = UpdateContext {
+        match_position: None,
+        purpose: UpdatePurpose::Insert,
+        clock: &clock,
+        variables: &statement.query.variables,
+    };
+    let equalities = statement.query.filter.equality_fields_unchecked();
+    let made = statement.update.upsert_document(&equalities, &update_context, server.new_object_id())?;
+    let mut stored = Vec::new();
+    let is_reordered = document::prepare_for_storage(
+        &made,
+        || server.new_object_id(),
+        || update_context.clock.next_timestamp(),
+        &mut stored,
+    )?;
+    let document = if is_reordered { bson::RawDocumentBuf::from_bytes(stored)? } else { made };
+    check_may_create(namespace)?;
+    let collection = server.store.collection_or_create(namespace)?;
+    let commit = server.with_write_context(|write| {
+        server.store.insert_document(write, &collection, &document, statement.validation)
+    })?;
+    let id = document::document_id(&document).map_or(RawBson::Null, Into::into);
+    Ok((id, commit, document))
+}

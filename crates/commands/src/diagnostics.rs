@@ -1,0 +1,69 @@
+//! Commands about the server itself: what it is, what it is doing, and how it is told to stop.
+
+use bson::{RawDocument, RawDocumentBuf};
+
+use crate::arguments::Arguments;
+use crate::context::ServerFacts;
+use crate::error::Result;
+
+pub(crate) mod build_info;
+pub(crate) mod connection_status;
+pub(crate) mod current_op;
+mod engine_figures;
+pub(crate) mod fsync;
+pub(crate) mod get_cmd_line_opts;
+pub(crate) mod get_log;
+pub(crate) mod get_parameter;
+pub(crate) mod hello;
+pub(crate) mod host_info;
+pub(crate) mod kill_op;
+pub(crate) mod list_commands;
+pub(crate) mod log_rotate;
+mod namespace_usage;
+pub(crate) mod ping;
+mod process_memory;
+pub(crate) mod server_status;
+pub(crate) mod shutdown;
+#[cfg(test)]
+pub(crate) mod test_server;
+#[cfg(test)]
+mod tests;
+pub(crate) mod top;
+pub(crate) mod versions;
+pub(crate) mod whatsmyuri;
+
+pub(crate) use namespace_usage::NamespaceUsage;
+
+/// The port that goes without saying.
+const DEFAULT_PORT: u16 = 27017;
+
+/// The server's address with its port.
+pub(crate) fn host_and_port(facts: &ServerFacts) -> String {
+    format!("{}:{}", facts.host_name, facts.port)
+}
+
+/// The server's address; the port only if it is not the usual one.
+fn short_host(facts: &ServerFacts) -> String {
+    if facts.port == DEFAULT_PORT { facts.host_name.clone() } else { host_and_port(facts) }
+}
+
+/// For commands that have no fields of their own.
+fn only_generic(arguments: &mut Arguments<'_>) -> Result<()> {
+    for field in arguments.fields() {
+        arguments.generic(field)?;
+    }
+    Ok(())
+}
+
+/// A document made of some fields of a command.
+fn document_of_fields(fields: &[crate::arguments::Field<'_>]) -> Result<RawDocumentBuf> {
+    crate::schema::document_of(|document| fields.iter().for_each(|field| document.element(field.element)))
+}
+
+/// The first string in a command document: the collection for most commands.
+fn first_string(command: &RawDocument) -> Option<&str> {
+    match document::elements(command).next()?.value() {
+        bson::RawBsonRef::String(text) => Some(text),
+        _ => None,
+    }
+}

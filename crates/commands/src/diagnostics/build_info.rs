@@ -1,0 +1,44 @@
+//! `buildInfo`: the version of MongoDB that we are like, and our own.
+
+use std::env::consts;
+
+use super::only_generic;
+use super::versions::{DOCUMENT_BYTES_MAX, VERSION_ARRAY};
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::error::Result;
+
+pub(crate) use super::versions::VERSION as COMPATIBLE_VERSION;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    only_generic(&mut arguments)?;
+    let build = &context.server.facts.build;
+    reply.string("version", COMPATIBLE_VERSION);
+    reply.string("gitVersion", build.git_version);
+    reply.array("modules", |_| {});
+    reply.string("allocator", "system");
+    reply.string("javascriptEngine", "none");
+    reply.string("sysInfo", "deprecated");
+    reply.array("versionArray", |parts| VERSION_ARRAY.iter().for_each(|part| parts.push_int32(*part)));
+    reply.document("openssl", |openssl| {
+        openssl.string("running", "disabled");
+        openssl.string("compiled", "disabled");
+    });
+    reply.document("buildEnvironment", |environment| {
+        environment.string("distarch", consts::ARCH);
+        environment.string("target_arch", consts::ARCH);
+        environment.string("target_os", consts::OS);
+    });
+    reply.int32("bits", usize::BITS as i32);
+    reply.boolean("debug", cfg!(debug_assertions));
+    reply.int32("maxBsonObjectSize", DOCUMENT_BYTES_MAX);
+    reply.array("storageEngines", |engines| engines.push_string("plimsoll"));
+    reply.document("plimsoll", |ours| ours.string("version", build.version));
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! `hello` and `isMaster`: what the server is and can do; the first thing that every client asks.
+//!
+//! With a topology version and a time limit the client wants to be answered when the topology changes, which it never does on a
+//! server of its own: then the reply waits until the time is over.
+
+use std::time::Duration;
+
+use bson::oid::ObjectId;
+use bson::{DateTime, RawBsonRef, RawDocument};
+use document::{array_elements, elements, get_field};
+
+use super::versions::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
+use crate::DocumentWriter;
+use crate::arguments::{Arguments, Field};
+use crate::context::Context;
+use crate::crud::insert::OPERATIONS_MAX;
+use crate::dispatcher::Outcome;
+use crate::error::{CommandError, Result};
+use crate::sessions::TIMEOUT_MINUTES;
+
+/// Largest `client` document.
+const METADATA_BYTES_MAX: usize = 512;
+/// How often the topology has changed since the start.
+const TOPOLOGY_COUNTER: i64 = 0;
+
+/// What a client asks beside the obvious.
+#[derive(Default)]
+struct Request<'a> {
+    /// The compressors of both sides, in the client's order.
+    compressors: Vec<&'a str>,
+    topology: Option<(ObjectId, i64)>,
+    await_time: Option<Duration>,
+    metadata: Option<&'a RawDocument>,
+}
+
+/// Runs `hello`.
+pub(crate) fn run_hello(
+    context: &mut Context<'_>,
+    arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<Outcome> {
+    run(context, arguments, reply)
+}
+
+/// Runs `isMaster`.
+pub(crate) fn run_is_master(
+    context: &mut Context<'_>,
+    arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<Outcome> {
+    run(context, arguments, reply)
+}
+
+fn run(context: &mut Context<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<Outcome> {
+    let request = Request::parse(&mut arguments, &context.server.facts.compressors)?;
+    if let Some(wait) = request.wait(context)? {
+        return Ok(Outcome::WaitForTopologyChange(wait));
+    }
+    if let Some(metadata) = request.metadata.filter(|_| !context.request.has_waited) {
+        store_metadata(context, metadata)?;
+    }
+    write_reply(context, &request, reply);
+    Ok(Outcome::Reply)
+}
+
+impl<'a> Request<'a> {
+    fn parse(arguments: &mut Arguments<'a>, configured: &[&str]) -> Result<Self> {
+        let mut request = Self::default();
+        for field in arguments.fields() {
+            match field.name() {
+                // We always say that hello is understood.
+                "helloOk" => drop(field.boolean()?),
+                // The old shell says that it is one.
+                "forShell" => drop(field.boolean()?),
+                // An older server of a cluster says who it is.
+                "hostInfo" => drop(field.string()?),
+                // What the client does when it is told that the server is overloaded; nothing to answer.
+                "backpressure" => check_backpressure(field)?,
+                "client" => request.metadata = Some(field.document()?),
+                "compression" => request.compressors = common_compressors(field, configured)?,
+                // There are no users: the user is unknown, and has no mechanisms.
+                "saslSupportedMechs" => drop(field.string()?),
+                // Answering nothing means that authentication has to be asked for.
+                "speculativeAuthenticate" => drop(field.document()?),
+                "loadBalanced" if !field.boolean()? => {}
+                "loadBalanced" | "internalClient" => return Err(field.not_implemented()),
+                "topologyVersion" => request.topology = Some(topology_version(field.document()?)?),
+                "maxAwaitTimeMS" => request.await_time = Some(await_time(field)?),
+                _ => arguments.generic(field)?,
+            }
+        }
+        match (request.topology, request.await_time) {
+            (Some(_), None) => {
+                Err(CommandError::numbered(31368, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'"))
+            }
+            (None, Some(_)) => {
+                Err(CommandError::numbered(31368, "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'"))
+            }
+            _ => Ok(request),
+        }
+    }
+
+    /// How long the reply has to wait, if at all.
+    fn wait(&self, context: &Context<'_>) -> Result<Option<Duration>> {
+        let (Some((process, counter)), Some(limit)) = (self.topology, self.await_time) else { return Ok(None) };
+        let is_ours = process == context.server.process_id;
+        if is_ours && counter > TOPOLOGY_COUNTER {
+            let message = format!(
+                "Received a topology version with counter: {counter} which is greater than the server topology version \
+                 counter: {TOPOLOGY_COUNTER}"
+            );
+            return Err(CommandError::numbered(31382, message));
+        }
+        let has_news = !is_ours || counter < TOPOLOGY_COUNTER;
+        Ok((!has_news && !context.request.has_waited && !limit.is_zero()).then_some(limit))
+    }
+}
+
+fn check_backpressure(field: Field<'_>) -> Result<()> {
+    match field.value() {
+        RawBsonRef::String(_) => Ok(()),
+        _ => field.boolean().map(drop),
+    }
+}
+
+/// Those that the client offers and the server is configured to use, in the client's order.
+fn common_compressors<'a>(field: Field<'a>, configured: &[&str]) -> Result<Vec<&'a str>> {
+    let mut common = Vec::new();
+    for element in array_elements(field.array()?) {
+        match element.value() {
+            RawBsonRef::String(name) if configured.contains(&name) && !common.contains(&name) => common.push(name),
+            RawBsonRef::String(_) => {}
+            _ => return Err(field.wrong_type("an array of type 'string'")),
+        }
+    }
+    Ok(common)
+}
+
+fn topology_version(source: &RawDocument) -> Result<(ObjectId, i64)> {
+    let (mut process, mut counter) = (None, None);
+    for element in elements(source) {
+        let field = Field::of("TopologyVersion", element);
+        match (field.name(), field.value()) {
+            ("processId", RawBsonRef::ObjectId(id)) => process = Some(id),
+            ("processId", _) => return Err(field.wrong_type("type 'objectId'")),
+            ("counter", RawBsonRef::Int64(value)) => counter = Some(value),
+            ("counter", _) => return Err(field.wrong_type("type 'long'")),
+            _ => return Err(field.unknown()),
+        }
+    }
+    let missing = |name| {
+        CommandError::numbered(40414, format!("BSON field 'TopologyVersion.{name}' is missing but a required field"))
+    };
+    let process = process.ok_or_else(|| missing("processId"))?;
+    match counter.ok_or_else(|| missing("counter"))? {
+        negative if negative < 0 => {
+            Err(CommandError::numbered(31372, "topologyVersion must have a non-negative counter"))
+        }
+        counter => Ok((process, counter)),
+    }
+}
+
+fn await_time(field: Field<'_>) -> Result<Duration> {
+    let milliseconds = u64::try_from(field.integer()?);
+    milliseconds
+        .map(Duration::from_millis)
+        .map_err(|_| CommandError::numbered(31373, "maxAwaitTimeMS must be a non-negative integer"))
+}
+
+/// Keeps what the client says of itself. It says so once.
+fn store_metadata(context: &mut Context<'_>, metadata: &RawDocument) -> Result<()> {
+    if context.metadata.is_some() {
+        let message = "The client metadata document may only be sent in the first hello";
+        return Err(CommandError::named("ClientMetadataCannotBeMutated", message));
+    }
+    if metadata.as_bytes().len() > METADATA_BYTES_MAX {
+        let message = format!("The client metadata document must be less then or equal to {METADATA_BYTES_MAX} bytes");
+        return Err(CommandError::named("ClientMetadataDocumentTooLarge", message));
+    }
+    for name in ["driver", "os"] {
+        if !matches!(get_field(metadata, name), Some(RawBsonRef::Document(_))) {
+            let message = format!("Missing required field '{name}' in the client metadata document");
+            return Err(CommandError::named("ClientMetadataMissingField", message));
+        }
+    }
+    tracing::debug!(connection = context.connection, ?metadata, "client metadata");
+    *context.metadata = Some(metadata.to_owned());
+    Ok(())
+}
+
+fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut DocumentWriter<'_>) {
+    let server = context.server;
+    reply.boolean("helloOk", true);
+    reply.boolean("ismaster", true);
+    reply.boolean("isWritablePrimary", true);
+    reply.document("topologyVersion", |version| {
+        version.object_id("processId", server.process_id);
+        version.int64("counter", TOPOLOGY_COUNTER);
+    });
+    reply.int32("maxBsonObjectSize", DOCUMENT_BYTES_MAX);
+    reply.int32("maxMessageSizeBytes", MESSAGE_BYTES_MAX);
+    reply.int32("maxWriteBatchSize", OPERATIONS_MAX as i32);
+    reply.date("localTime", DateTime::from_millis(server.clock.wall_millis()));
+    reply.int32("logicalSessionTimeoutMinutes", TIMEOUT_MINUTES);
+    reply.int32("connectionId", context.connection as i32);
+    reply.int32("minWireVersion", WIRE_VERSION_MIN);
+    reply.int32("maxWireVersion", WIRE_VERSION_MAX);
+    reply.boolean("readOnly", false);
+    if !request.compressors.is_empty() {
+        reply.array("compression", |list| request.compressors.iter().for_each(|name| list.push_string(name)));
+    }
+}

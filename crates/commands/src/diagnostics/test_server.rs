@@ -1,0 +1,142 @@
+//! A server without a network on a simulated disk, for the tests of the commands.
+
+use std::sync::Arc;
+
+use bson::{Document, RawDocument, RawDocumentBuf, doc};
+use parking_lot::Mutex;
+use platform::{SeededRandom, SimulatedClock, SimulatedDisk, WorkingMemory};
+use storage_engine::EngineOptions;
+use transaction::{Store, StoreOptions};
+
+use crate::{
+    BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, Outcome, SequenceSource, ServerContext,
+    ServerFacts, ServerHooks,
+};
+
+/// The server and one client of it.
+pub(crate) struct TestServer {
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) client: ClientContext,
+    pub(crate) clock: Arc<SimulatedClock>,
+    pub(crate) hooks: Arc<TestHooks>,
+}
+
+/// Notes what commands asked for.
+#[derive(Default)]
+pub(crate) struct TestHooks {
+    pub(crate) shutdowns: Mutex<u32>,
+}
+
+impl ServerHooks for TestHooks {
+    fn shut_down(&self) {
+        *self.shutdowns.lock() += 1;
+    }
+
+    fn connections(&self) -> (u64, u64) {
+        (1, 5)
+    }
+
+    fn rotate_log(&self) -> Result<(), String> {
+        Err("there is no log file".to_owned())
+    }
+}
+
+struct TestLog;
+
+impl DiagnosticLog for TestLog {
+    fn recent(&self) -> (Vec<String>, u64) {
+        (vec!["{\"msg\":\"started\"}".to_owned()], 12)
+    }
+}
+
+/// A message without document sequences.
+struct NoSequences;
+
+impl SequenceSource for NoSequences {
+    fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
+        None
+    }
+
+    fn names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+}
+
+impl TestServer {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(SimulatedClock::new(1_790_000_000_000));
+        let random = Arc::new(SeededRandom::new(7));
+        let engine = EngineOptions { cache_bytes: 16 << 20, ..EngineOptions::default() };
+        let options = StoreOptions { engine, engine_threads: false, replay_threads: 0, ..StoreOptions::default() };
+        let disk = Arc::new(SimulatedDisk::new(7));
+        let store = Store::open(disk, clock.clone(), random.clone(), options).unwrap();
+        let hooks = Arc::new(TestHooks::default());
+        let server = ServerContext::new(
+            store,
+            clock.clone(),
+            &*random,
+            facts(),
+            hooks.clone(),
+            Arc::new(TestLog),
+            WorkingMemory::simulated(8 << 20).unwrap(),
+        );
+        let client = server.connect(1, "127.0.0.1:50000".to_owned());
+        Self { dispatcher: Dispatcher::new(server), client, clock, hooks }
+    }
+
+    /// Runs a command and gives its reply; `None` when there is none: it waits for a change of topology, or closes the connection.
+    pub(crate) fn send(&mut self, database: &str, command: Document, has_waited: bool) -> Option<Document> {
+        let body = RawDocumentBuf::try_from(&command).unwrap();
+        let name = command.keys().next().unwrap().clone();
+        let request = CommandRequest {
+            name: &name,
+            database,
+            body: &body,
+            sequences: &NoSequences,
+            has_waited,
+            is_legacy: false,
+        };
+        let mut reply = Vec::new();
+        match self.dispatcher.run(&request, &mut self.client, &mut reply) {
+            Outcome::Reply => Some(Document::try_from(RawDocument::from_bytes(&reply).unwrap()).unwrap()),
+            Outcome::WaitForTopologyChange(_) | Outcome::CloseConnection => None,
+        }
+    }
+
+    /// Runs a command that must succeed.
+    #[track_caller]
+    pub(crate) fn run(&mut self, database: &str, command: Document) -> Document {
+        let reply = self.send(database, command, false).unwrap();
+        assert_eq!(reply.get_f64("ok").unwrap(), 1.0, "{reply}");
+        reply
+    }
+
+    /// Runs a command that must fail; gives the code and the message.
+    #[track_caller]
+    pub(crate) fn fail(&mut self, database: &str, command: Document) -> (i32, String) {
+        let reply = self.send(database, command, false).unwrap();
+        assert_eq!(reply.get_f64("ok").unwrap(), 0.0, "{reply}");
+        (reply.get_i32("code").unwrap(), reply.get_str("errmsg").unwrap().to_owned())
+    }
+
+    /// Stores a document for each number, as `{_id: number, a: number}`.
+    #[track_caller]
+    pub(crate) fn insert(&mut self, database: &str, collection: &str, numbers: std::ops::Range<i32>) {
+        let documents: Vec<Document> = numbers.map(|number| doc! {"_id": number, "a": number}).collect();
+        self.run(database, doc! {"insert": collection, "documents": documents});
+    }
+}
+
+fn facts() -> ServerFacts {
+    ServerFacts {
+        build: BuildFacts { version: "0.1.0", git_version: "abc" },
+        arguments: vec!["plimsoll".to_owned()],
+        configuration: RawDocumentBuf::new(),
+        host_name: "machine".to_owned(),
+        port: 27018,
+        memory_bytes: 1 << 30,
+        cache_bytes: 16 << 20,
+        compressors: vec!["snappy", "zstd", "zlib"],
+        connections_max: 100,
+    }
+}

@@ -1,0 +1,19 @@
+//! The version of MongoDB that we say we are, in one place.
+//!
+//! Used by `hello`, `buildInfo`, `serverStatus` and `getParameter`. Clients choose what they send by these; see
+//! the page on drivers before raising them: wire version 25 obliges us to have `bulkWrite`.
+
+/// As `buildInfo` gives it.
+pub(crate) const VERSION: &str = "7.0.14";
+/// The same in parts.
+pub(crate) const VERSION_ARRAY: [i32; 4] = [7, 0, 14, 0];
+/// The feature compatibility version.
+pub(crate) const FEATURE_COMPATIBILITY_VERSION: &str = "7.0";
+/// The newest wire version that we speak: that of 7.0.
+pub(crate) const WIRE_VERSION_MAX: i32 = 21;
+/// The oldest.
+pub(crate) const WIRE_VERSION_MIN: i32 = 0;
+/// Largest document.
+pub(crate) const DOCUMENT_BYTES_MAX: i32 = 16 << 20;
+/// Largest message.
+pub(crate) const MESSAGE_BYTES_MAX: i32 = 48_000_000;

@@ -1,0 +1,152 @@
+//! From a message to its command's handler, and from its result to the reply.
+//!
+//! Called by `server` for every request. Checks the message's documents, finds the handler in `registry`, writes `ok` or
+//! the error.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bson::RawDocument;
+use document::{Limits, validate_document};
+
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::{ClientContext, Context, ServerContext};
+use crate::error::{CommandError, Result};
+use crate::registry::{self, Handler};
+
+/// Command bodies may be larger than documents: they carry them.
+const BODY_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
+
+/// Where the documents of a message's document sequences come from.
+pub trait SequenceSource {
+    /// The documents of the sequence with this name; `None` when the message has none.
+    fn documents<'a>(&'a self, name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>>;
+    /// The names of all sequences.
+    fn names(&self) -> Vec<&str>;
+}
+
+/// One command as it came in.
+pub struct CommandRequest<'a> {
+    /// The body's first field.
+    pub name: &'a str,
+    /// The database it is for.
+    pub database: &'a str,
+    /// The command document, not yet validated.
+    pub body: &'a RawDocument,
+    /// Documents beside the body.
+    pub sequences: &'a dyn SequenceSource,
+    /// Whether this request was run before and told to wait for a change of topology.
+    pub has_waited: bool,
+    /// Whether it came as a legacy OP_QUERY.
+    pub is_legacy: bool,
+}
+
+/// What is to be done when a command has run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Send the reply.
+    Reply,
+    /// Send nothing and close the connection: the server stops.
+    CloseConnection,
+    /// Send nothing yet: run the request again after at most this long.
+    WaitForTopologyChange(Duration),
+}
+
+/// Runs commands.
+pub struct Dispatcher {
+    server: Arc<ServerContext>,
+}
+
+impl Dispatcher {
+    /// A dispatcher over a server's state.
+    pub fn new(server: Arc<ServerContext>) -> Self {
+        Self { server }
+    }
+
+    /// The state it works on.
+    pub fn server(&self) -> &Arc<ServerContext> {
+        &self.server
+    }
+
+    /// Runs one command and appends one reply document to `reply`.
+    pub fn run(&self, request: &CommandRequest<'_>, client: &mut ClientContext, reply: &mut Vec<u8>) -> Outcome {
+        let start = reply.len();
+        let mut writer = DocumentWriter::begin(reply);
+        match self.try_run(request, client, &mut writer) {
+            Ok(Outcome::Reply) => {
+                writer.double("ok", 1.0);
+                writer.finish();
+                Outcome::Reply
+            }
+            Ok(waiting) => {
+                reply.truncate(start);
+                waiting
+            }
+            Err(error) => {
+                reply.truncate(start);
+                let mut writer = DocumentWriter::begin(reply);
+                writer.double("ok", 0.0);
+                error.write_fields(&mut writer);
+                writer.finish();
+                Outcome::Reply
+            }
+        }
+    }
+
+    fn try_run(
+        &self,
+        request: &CommandRequest<'_>,
+        client: &mut ClientContext,
+        reply: &mut DocumentWriter<'_>,
+    ) -> Result<Outcome> {
+        validate_document(request.body.as_bytes(), &BODY_LIMITS)?;
+        let Some(command) = registry::find(request.name) else {
+            return Err(registry::refusal(request.name));
+        };
+        if request.database.is_empty() {
+            return Err(CommandError::named("InvalidNamespace", "Invalid namespace specified ''"));
+        }
+        if command.is_admin_only && request.database != "admin" {
+            let message = format!("{} may only be run against the admin database.", command.name);
+            return Err(CommandError::named("Unauthorized", message));
+        }
+        check_sequences(request, command.sequence)?;
+        self.server.counts.command.fetch_add(u64::from(command.counts_as_command), Ordering::Relaxed);
+        let body = request.body.as_bytes();
+        let operation = self.server.operations.begin(&client.slot, command.name, request.database, body);
+        if let Some(session) = session_of(request.body) {
+            self.server.sessions.refresh(session)?;
+        }
+        let mut context = Context {
+            server: &self.server,
+            connection: client.connection,
+            metadata: &mut client.metadata,
+            slot: &client.slot,
+            operation,
+            request,
+        };
+        let arguments = Arguments::new(command.name, request.body);
+        match command.handler {
+            Handler::Reply(run) => run(&mut context, arguments, reply).map(|()| Outcome::Reply),
+            Handler::MayWait(run) => run(&mut context, arguments, reply),
+        }
+    }
+}
+
+fn check_sequences(request: &CommandRequest<'_>, known: Option<&'static str>) -> Result<()> {
+    for name in request.sequences.names() {
+        if Some(name) != known {
+            let message = format!("BSON field '{}.{name}' is an unknown field.", request.name);
+            return Err(CommandError::numbered(40415, message));
+        }
+    }
+    Ok(())
+}
+
+/// The session that a command belongs to; a malformed one is refused when the command's fields are read.
+fn session_of(body: &RawDocument) -> Option<bson::Uuid> {
+    let bson::RawBsonRef::Document(lsid) = document::get_field(body, "lsid")? else { return None };
+    crate::arguments::session_id(lsid).ok()
+}

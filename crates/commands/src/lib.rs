@@ -1,0 +1,35 @@
+//! The commands: one file each, and the dispatcher that finds them.
+//!
+//! Called by `server` with one parsed message at a time ([`Dispatcher::run`]); also by tests, without a network. Built on
+//! everything below: `executor` and `planner` for queries, `aggregation` for pipelines, `transaction` for writes and
+//! definitions. Must not know: sockets, frames, threads of the server.
+//!
+//! ```text
+//! Dispatcher::run ─ registry (name → handler) ─ Arguments (fields, refusing what is unknown) ─ handler
+//!        └── CommandError → {ok: 0, errmsg, code, codeName}
+//! ```
+//!
+//! Read `dispatcher`, `registry`, `arguments`, then `crud/insert` and `crud/find`.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod arguments;
+mod client_cursors;
+mod context;
+mod crud;
+mod diagnostics;
+mod dispatcher;
+mod document_writer;
+mod error;
+mod error_codes;
+pub mod inspect;
+mod operations;
+mod registry;
+mod schema;
+mod sessions;
+mod write_concern;
+
+pub use context::{BuildFacts, ClientContext, DiagnosticLog, ServerContext, ServerFacts, ServerHooks};
+pub use dispatcher::{CommandRequest, Dispatcher, Outcome, SequenceSource};
+pub use document_writer::DocumentWriter;
+pub use error::{CommandError, Result};
+pub use registry::{CommandDescription, command_descriptions};

@@ -1,0 +1,288 @@
+//! The table of commands: what we have, and what MongoDB has and we refuse by name.
+//!
+//! Used by `dispatcher`, `listCommands` and the compatibility page. One row a command.
+
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::dispatcher::Outcome;
+use crate::error::{CommandError, Result};
+use crate::{crud, diagnostics, schema, sessions};
+
+/// How a command is run.
+#[derive(Clone, Copy)]
+pub(crate) enum Handler {
+    /// It always replies.
+    Reply(fn(&mut Context<'_>, Arguments<'_>, &mut DocumentWriter<'_>) -> Result<()>),
+    /// It may ask to be run again later.
+    MayWait(fn(&mut Context<'_>, Arguments<'_>, &mut DocumentWriter<'_>) -> Result<Outcome>),
+}
+
+/// A command that we have.
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    /// Other names it answers to.
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) help: &'static str,
+    pub(crate) handler: Handler,
+    pub(crate) is_admin_only: bool,
+    /// Whether `opcounters.command` counts it; CRUD has counters of its own.
+    pub(crate) counts_as_command: bool,
+    /// The one field that may come as a document sequence.
+    pub(crate) sequence: Option<&'static str>,
+}
+
+/// What the documentation says of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandDescription {
+    /// Its name.
+    pub name: &'static str,
+    /// One sentence; `None` for commands that are known and refused.
+    pub help: Option<&'static str>,
+}
+
+macro_rules! command {
+    ($name:literal, $handler:path, $help:literal) => {
+        Command {
+            name: $name,
+            aliases: &[],
+            help: $help,
+            handler: Handler::Reply($handler),
+            is_admin_only: false,
+            counts_as_command: true,
+            sequence: None,
+        }
+    };
+}
+
+/// All commands, sorted by name.
+static COMMANDS: &[Command] = &[
+    command!("aggregate", crud::aggregate::run, "Runs an aggregation pipeline on a collection."),
+    Command {
+        aliases: &["buildinfo"],
+        ..command!("buildInfo", diagnostics::build_info::run, "Version and build of the server.")
+    },
+    command!("collMod", schema::coll_mod::run, "Changes options of a collection or of one of its indexes."),
+    Command { aliases: &["collstats"], ..command!("collStats", schema::coll_stats::run, "Figures of a collection.") },
+    command!("connectionStatus", diagnostics::connection_status::run, "Who the client is to the server."),
+    command!("count", crud::count::run, "Counts the documents that match."),
+    command!("create", schema::create::run, "Creates a collection."),
+    command!("createIndexes", schema::create_indexes::run, "Builds indexes of a collection."),
+    Command {
+        is_admin_only: true,
+        ..command!("currentOp", diagnostics::current_op::run, "Lists the commands that are running.")
+    },
+    Command { aliases: &["dbstats"], ..command!("dbStats", schema::db_stats::run, "Figures of a database.") },
+    Command {
+        sequence: Some("deletes"),
+        counts_as_command: false,
+        ..command!("delete", crud::delete::run, "Deletes documents.")
+    },
+    command!("distinct", crud::distinct::run, "The distinct values of a field."),
+    command!("drop", schema::drop::run, "Drops a collection."),
+    command!("dropDatabase", schema::drop_database::run, "Drops a database."),
+    Command {
+        aliases: &["deleteIndexes"],
+        ..command!("dropIndexes", schema::drop_indexes::run, "Drops indexes of a collection.")
+    },
+    command!("endSessions", sessions::end_sessions::run, "Ends sessions."),
+    command!("explain", crud::explain::run, "Says how a query would be run."),
+    Command { counts_as_command: false, ..command!("find", crud::find::run, "Finds documents.") },
+    Command {
+        aliases: &["findandmodify"],
+        ..command!("findAndModify", crud::find_and_modify::run, "Changes one document and returns it.")
+    },
+    Command { is_admin_only: true, ..command!("fsync", diagnostics::fsync::run, "Makes everything durable.") },
+    Command {
+        is_admin_only: true,
+        ..command!("getCmdLineOpts", diagnostics::get_cmd_line_opts::run, "How the server was started.")
+    },
+    Command {
+        is_admin_only: true,
+        ..command!("getLog", diagnostics::get_log::run, "Recent lines of the diagnostics log.")
+    },
+    Command { counts_as_command: false, ..command!("getMore", crud::get_more::run, "The next batch of a cursor.") },
+    Command { is_admin_only: true, ..command!("getParameter", diagnostics::get_parameter::run, "Server parameters.") },
+    Command {
+        name: "hello",
+        aliases: &[],
+        help: "What the server is and can do.",
+        handler: Handler::MayWait(diagnostics::hello::run_hello),
+        is_admin_only: false,
+        counts_as_command: true,
+        sequence: None,
+    },
+    Command {
+        aliases: &["hostinfo"],
+        ..command!("hostInfo", diagnostics::host_info::run, "The machine the server runs on.")
+    },
+    Command {
+        sequence: Some("documents"),
+        counts_as_command: false,
+        ..command!("insert", crud::insert::run, "Inserts documents.")
+    },
+    Command {
+        name: "isMaster",
+        aliases: &["ismaster"],
+        help: "What the server is and can do; the older name of hello.",
+        handler: Handler::MayWait(diagnostics::hello::run_is_master),
+        is_admin_only: false,
+        counts_as_command: true,
+        sequence: None,
+    },
+    command!("killCursors", crud::kill_cursors::run, "Closes cursors."),
+    Command { is_admin_only: true, ..command!("killOp", diagnostics::kill_op::run, "Ends a running command.") },
+    command!("listCollections", schema::list_collections::run, "Lists the collections of a database."),
+    command!("listCommands", diagnostics::list_commands::run, "Lists the commands of the server."),
+    Command { is_admin_only: true, ..command!("listDatabases", schema::list_databases::run, "Lists the databases.") },
+    command!("listIndexes", schema::list_indexes::run, "Lists the indexes of a collection."),
+    Command {
+        is_admin_only: true,
+        ..command!("logRotate", diagnostics::log_rotate::run, "Starts a new diagnostics log file.")
+    },
+    command!("ping", diagnostics::ping::run, "Answers."),
+    command!("refreshSessions", sessions::refresh_sessions::run, "Keeps sessions alive."),
+    Command {
+        is_admin_only: true,
+        ..command!("renameCollection", schema::rename_collection::run, "Renames a collection.")
+    },
+    command!("serverStatus", diagnostics::server_status::run, "Figures of the server."),
+    Command {
+        name: "shutdown",
+        aliases: &[],
+        help: "Stops the server in an orderly way.",
+        handler: Handler::MayWait(diagnostics::shutdown::run),
+        is_admin_only: true,
+        counts_as_command: true,
+        sequence: None,
+    },
+    command!("startSession", sessions::start_session::run, "Starts a session."),
+    Command { is_admin_only: true, ..command!("top", diagnostics::top::run, "Use of each collection.") },
+    Command {
+        sequence: Some("updates"),
+        counts_as_command: false,
+        ..command!("update", crud::update::run, "Updates documents.")
+    },
+    command!("validate", schema::validate::run, "Checks a collection's records, indexes and pages."),
+    command!("whatsmyuri", diagnostics::whatsmyuri::run, "The client's address."),
+];
+
+/// Commands of MongoDB that we do not have yet: refused by name, so that nobody takes them for a misspelling.
+static KNOWN_ELSEWHERE: &[&str] = &[
+    "abortTransaction",
+    "appendOplogNote",
+    "applyOps",
+    "authenticate",
+    "autoCompact",
+    "balancerStart",
+    "bulkWrite",
+    "cloneCollectionAsCapped",
+    "commitTransaction",
+    "compact",
+    "configureFailPoint",
+    "connPoolStats",
+    "convertToCapped",
+    "createRole",
+    "createSearchIndexes",
+    "createUser",
+    "dataSize",
+    "dbHash",
+    "dropAllRolesFromDatabase",
+    "dropAllUsersFromDatabase",
+    "dropConnections",
+    "dropRole",
+    "dropUser",
+    "features",
+    "filemd5",
+    "fsyncUnlock",
+    "getAuditConfig",
+    "getClusterParameter",
+    "getDefaultRWConcern",
+    "getDiagnosticData",
+    "getnonce",
+    "grantPrivilegesToRole",
+    "grantRolesToRole",
+    "grantRolesToUser",
+    "invalidateUserCache",
+    "killAllSessions",
+    "killAllSessionsByPattern",
+    "killSessions",
+    "listSearchIndexes",
+    "lockInfo",
+    "logout",
+    "mapReduce",
+    "planCacheClear",
+    "planCacheClearFilters",
+    "planCacheListFilters",
+    "planCacheSetFilter",
+    "profile",
+    "reIndex",
+    "replSetFreeze",
+    "replSetGetConfig",
+    "replSetGetStatus",
+    "replSetInitiate",
+    "replSetReconfig",
+    "replSetResizeOplog",
+    "replSetStepDown",
+    "replSetSyncFrom",
+    "revokePrivilegesFromRole",
+    "revokeRolesFromRole",
+    "revokeRolesFromUser",
+    "rolesInfo",
+    "rotateCertificates",
+    "saslContinue",
+    "saslStart",
+    "setClusterParameter",
+    "setDefaultRWConcern",
+    "setFeatureCompatibilityVersion",
+    "setIndexCommitQuorum",
+    "setParameter",
+    "shardCollection",
+    "updateRole",
+    "updateUser",
+    "usersInfo",
+    "validateDBMetadata",
+    "waitForFailPoint",
+];
+
+/// Finds a command.
+pub(crate) fn find(name: &str) -> Option<&'static Command> {
+    if let Ok(position) = COMMANDS.binary_search_by(|command| command.name.cmp(name)) {
+        return COMMANDS.get(position);
+    }
+    COMMANDS.iter().find(|command| command.aliases.contains(&name))
+}
+
+/// The error for a name that [`find`] does not find.
+pub(crate) fn refusal(name: &str) -> CommandError {
+    let note =
+        if KNOWN_ELSEWHERE.contains(&name) { " (MongoDB has it; Plimsoll does not implement it yet)" } else { "" };
+    CommandError::named("CommandNotFound", format!("no such command: '{name}'{note}"))
+}
+
+/// All commands that we have.
+pub(crate) fn all() -> &'static [Command] {
+    COMMANDS
+}
+
+/// Every command, ours and those refused by name, for the compatibility page.
+pub fn command_descriptions() -> Vec<CommandDescription> {
+    let ours = COMMANDS.iter().map(|command| CommandDescription { name: command.name, help: Some(command.help) });
+    let refused = KNOWN_ELSEWHERE.iter().map(|name| CommandDescription { name, help: None });
+    let mut all: Vec<CommandDescription> = ours.chain(refused).collect();
+    all.sort_by_key(|command| command.name);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_sorted_and_disjoint() {
+        assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
+        assert!(KNOWN_ELSEWHERE.is_sorted_by(|a, b| a < b));
+        assert!(KNOWN_ELSEWHERE.iter().all(|name| find(name).is_none()));
+        assert_eq!(find("findandmodify").map(|command| command.name), Some("findAndModify"));
+    }
+}

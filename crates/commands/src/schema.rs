@@ -1,0 +1,163 @@
+//! Commands about databases, collections and indexes as such: creating, dropping, changing, listing, measuring, checking.
+//!
+//! The work is done by `transaction::Store`; here are the commands' fields, replies and MongoDB's special cases.
+
+use std::sync::Arc;
+
+use bson::{RawDocument, RawDocumentBuf};
+use collection::{Collection, CollectionError, Namespace};
+use query_language::filter::{Filter, FilterOptions};
+use transaction::{CommitInfo, TransactionError};
+
+use crate::DocumentWriter;
+use crate::arguments::{Arguments, Field};
+use crate::client_cursors::{BatchLimit, ClientCursor, ListedDocuments, write_first_batch};
+use crate::context::{Context, ServerContext, count};
+use crate::crud::write_errors::write_concern_error;
+use crate::error::{CommandError, Result};
+use crate::operations::Operation;
+use crate::write_concern::WriteConcern;
+
+pub(crate) mod coll_mod;
+pub(crate) mod coll_stats;
+pub(crate) mod create;
+pub(crate) mod create_indexes;
+pub(crate) mod db_stats;
+pub(crate) mod disk_sizes;
+pub(crate) mod drop;
+pub(crate) mod drop_database;
+pub(crate) mod drop_indexes;
+pub(crate) mod index_stats;
+pub(crate) mod list_collections;
+pub(crate) mod list_databases;
+pub(crate) mod list_indexes;
+pub(crate) mod rename_collection;
+#[cfg(test)]
+mod tests;
+pub(crate) mod validate;
+
+/// The namespace that a command of the form `{<command>: <collection>}` is about.
+fn target_namespace(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Namespace> {
+    Ok(Namespace::new(context.request.database, arguments.collection_name()?)?)
+}
+
+/// The collection of a name, or NamespaceNotFound with the message that the command gives.
+fn existing_collection(
+    server: &ServerContext,
+    namespace: &str,
+    message: impl FnOnce() -> String,
+) -> Result<Arc<Collection>> {
+    server.store.catalog().lookup(namespace).ok_or_else(|| CommandError::named("NamespaceNotFound", message()))
+}
+
+/// Refuses to make a collection of a name that only the server itself may use. Of MongoDB's exceptions only `system.js` means
+/// nothing special here.
+///
+/// # Errors
+/// InvalidNamespace (73).
+pub(crate) fn check_may_create(namespace: &Namespace) -> Result<()> {
+    let name = namespace.collection();
+    if name.starts_with("system.") && name != "system.js" {
+        return Err(CommandError::named("InvalidNamespace", format!("Invalid system namespace: {namespace}")));
+    }
+    Ok(())
+}
+
+/// Why work was stopped, when it was stopped because the command asked for it.
+fn reason_to_stop(error: TransactionError, operation: &Operation<'_>) -> CommandError {
+    match (&error, operation.check_interrupt()) {
+        (TransactionError::Collection(CollectionError::Stopped), Err(reason)) => reason,
+        _ => error.into(),
+    }
+}
+
+/// Takes a field that any command may have; `false` when it is not one of them.
+pub(crate) fn take_generic<'a>(arguments: &mut Arguments<'a>, field: Field<'a>) -> Result<bool> {
+    const UNKNOWN_FIELD: i32 = 40415;
+    match arguments.generic(field) {
+        Ok(()) => Ok(true),
+        // A generic field with an unknown field inside has a document as its value; the field itself is known then.
+        Err(error) if error.code == UNKNOWN_FIELD && error.message == field.unknown().message => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A field that must be there.
+fn missing_field(command: &str, field: &str) -> CommandError {
+    CommandError::numbered(40414, format!("BSON field '{command}.{field}' is missing but a required field"))
+}
+
+/// Waits until a change of definitions is durable, whatever the write concern: it is rare, and what clients do next
+/// builds on it. Every later command sees it.
+fn acknowledge(context: &Context<'_>, commit: Option<&CommitInfo>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    write_concern_error(WriteConcern::DURABLE.wait(&context.server.store, commit), reply);
+    Ok(())
+}
+
+/// A document written by a closure.
+pub(crate) fn document_of(write: impl FnOnce(&mut DocumentWriter<'_>)) -> Result<RawDocumentBuf> {
+    let mut bytes = Vec::new();
+    let mut writer = DocumentWriter::begin(&mut bytes);
+    write(&mut writer);
+    writer.finish();
+    Ok(RawDocumentBuf::from_bytes(bytes)?)
+}
+
+/// The filter of a list command, which works on the documents of the list.
+fn list_filter(field: Field<'_>) -> Result<Option<Filter>> {
+    match field.optional_document()? {
+        Some(filter) => Ok(Some(Filter::parse(filter, &FilterOptions::default())?)),
+        None => Ok(None),
+    }
+}
+
+/// Reads `cursor: {batchSize}`.
+fn batch_size(cursor: Field<'_>) -> Result<Option<u64>> {
+    let mut size = None;
+    for element in document::elements(cursor.document()?) {
+        let field = Field::of("cursor", element);
+        match field.name() {
+            "batchSize" => size = Some(field.unsigned()?),
+            _ => return Err(field.unknown()),
+        }
+    }
+    Ok(size)
+}
+
+/// Replies with a cursor over a list.
+fn write_list(
+    context: &Context<'_>,
+    arguments: &Arguments<'_>,
+    namespace: String,
+    batch_size: Option<u64>,
+    documents: Vec<RawDocumentBuf>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    // A list that fits leaves no cursor behind.
+    let limit = BatchLimit { documents: batch_size.filter(|size| *size < documents.len() as u64) };
+    let source = Box::new(ListedDocuments::new(documents));
+    let cursor = ClientCursor::new(namespace, source).with_session(arguments.generic.session);
+    let server = context.server;
+    let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
+    count(&server.counts.documents_returned, returned);
+    Ok(())
+}
+
+/// Whether a document is wanted by an optional filter.
+fn is_wanted(filter: Option<&Filter>, document: &RawDocument) -> Result<bool> {
+    match filter {
+        Some(filter) => Ok(filter.matches(document)?),
+        None => Ok(true),
+    }
+}
+
+/// Reads `scale`: what sizes are divided by.
+fn scale(field: Field<'_>) -> Result<u64> {
+    let value = field.integer()?;
+    match u64::try_from(value) {
+        Ok(scale) if scale >= 1 => Ok(scale),
+        _ => {
+            Err(CommandError::numbered(51024, format!("BSON field 'scale' value must be >= 1, actual value '{value}'")))
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `create`: creates a collection.
+//!
+//! Creating a collection that exists with the same options changes nothing and succeeds. Views, time series, capped and clustered
+//! collections are refused by name (`collection::CollectionOptions`).
+
+use bson::RawDocumentBuf;
+use collection::{CollectionError, CollectionOptions, IndexSpecification, Namespace};
+use transaction::{CommitInfo, TransactionError};
+
+use super::{acknowledge, check_may_create, document_of, take_generic, target_namespace};
+use crate::DocumentWriter;
+use crate::arguments::{Arguments, Field};
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = target_namespace(context, &arguments)?;
+    check_may_create(&namespace)?;
+    let options = parse_options(&mut arguments)?;
+    let commit = create(context, &namespace, options)?;
+    acknowledge(context, commit.as_ref(), reply)
+}
+
+fn parse_options(arguments: &mut Arguments<'_>) -> Result<CollectionOptions> {
+    let mut given: Vec<Field<'_>> = Vec::new();
+    for field in arguments.fields() {
+        match field.name() {
+            "idIndex" => check_id_index(field)?,
+            _ if take_generic(arguments, field)? => {}
+            _ => given.push(field),
+        }
+    }
+    let options: RawDocumentBuf =
+        document_of(|document| given.iter().for_each(|field| document.element(field.element)))?;
+    Ok(CollectionOptions::parse(&options)?)
+}
+
+/// The `_id` index is what it is; saying so is fine.
+fn check_id_index(field: Field<'_>) -> Result<()> {
+    let specification = IndexSpecification::parse(field.document()?)?;
+    if specification.is_id_index() {
+        return Ok(());
+    }
+    Err(CommandError::bad_value(format!(
+        "The field 'key' for an _id index must be {{_id: 1}}, but got {:?}",
+        specification.key
+    )))
+}
+
+fn create(context: &Context<'_>, namespace: &Namespace, options: CollectionOptions) -> Result<Option<CommitInfo>> {
+    let store = &context.server.store;
+    match store.create_collection(namespace, options.clone()) {
+        Ok((_, commit)) => Ok(Some(commit)),
+        Err(TransactionError::Collection(CollectionError::NamespaceExists(message))) => {
+            let existing = store.catalog().lookup(namespace.as_str());
+            let is_same = existing.is_some_and(|existing| existing.definition().options.same_as(&options));
+            if is_same { Ok(None) } else { Err(CommandError::named("NamespaceExists", message)) }
+        }
+        Err(error) => Err(error.into()),
+    }
+}

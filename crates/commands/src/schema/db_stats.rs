@@ -1,0 +1,75 @@
+//! `dbStats`: figures of a database, the sums over its collections.
+
+use collection::check_database_name;
+
+use super::disk_sizes::SizeEstimator;
+use super::scale;
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::error::Result;
+
+/// Sums over the collections.
+#[derive(Default)]
+struct Totals {
+    collections: u64,
+    documents: u64,
+    document_bytes: u64,
+    record_bytes: u64,
+    indexes: u64,
+    index_bytes: u64,
+    has_estimates: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let database = context.request.database;
+    check_database_name(database)?;
+    let mut scale_factor = 1;
+    for field in arguments.fields() {
+        match field.name() {
+            "scale" => scale_factor = scale(field)?,
+            "freeStorage" if !field.boolean()? => {}
+            "freeStorage" => return Err(field.not_implemented()),
+            _ => arguments.generic(field)?,
+        }
+    }
+    context.operation.set_time_limit(arguments.generic.max_time);
+    let totals = sum(context, database)?;
+    let scaled = |bytes: u64| bytes as f64 / scale_factor as f64;
+    reply.string("db", database);
+    reply.count("collections", totals.collections);
+    reply.int32("views", 0);
+    reply.count("objects", totals.documents);
+    reply.double("avgObjSize", totals.document_bytes as f64 / totals.documents.max(1) as f64);
+    reply.double("dataSize", scaled(totals.document_bytes));
+    reply.double("storageSize", scaled(totals.record_bytes));
+    reply.count("indexes", totals.indexes);
+    reply.double("indexSize", scaled(totals.index_bytes));
+    reply.double("totalSize", scaled(totals.record_bytes + totals.index_bytes));
+    reply.count("scaleFactor", scale_factor);
+    reply.document("plimsoll", |section| section.boolean("diskSizesAreEstimates", totals.has_estimates));
+    Ok(())
+}
+
+fn sum(context: &Context<'_>, database: &str) -> Result<Totals> {
+    let store = &context.server.store;
+    let estimator = SizeEstimator::new(store)?;
+    let mut totals = Totals::default();
+    for collection in store.catalog().collections_of(database) {
+        context.operation.check_interrupt()?;
+        let sizes = estimator.sizes(&collection)?;
+        totals.collections += 1;
+        totals.documents += collection.counts().documents();
+        totals.document_bytes += collection.counts().bytes();
+        totals.record_bytes += sizes.record_bytes;
+        totals.indexes += sizes.indexes.len() as u64;
+        totals.index_bytes += sizes.index_bytes();
+        totals.has_estimates |= sizes.is_estimate;
+    }
+    Ok(totals)
+}

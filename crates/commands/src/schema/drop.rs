@@ -1,0 +1,24 @@
+//! `drop`: drops a collection with its indexes. Dropping what does not exist succeeds, as in MongoDB since 7.0.
+
+use super::{acknowledge, target_namespace};
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::error::Result;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = target_namespace(context, &arguments)?;
+    for field in arguments.fields() {
+        arguments.generic(field)?;
+    }
+    let Some((indexes, commit)) = context.server.store.drop_collection(&namespace)? else { return Ok(()) };
+    context.server.usage.forget(namespace.as_str());
+    reply.count("nIndexesWas", indexes as u64);
+    reply.string("ns", namespace.as_str());
+    acknowledge(context, Some(&commit), reply)
+}

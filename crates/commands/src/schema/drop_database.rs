@@ -1,0 +1,34 @@
+//! `dropDatabase`: drops all collections of a database. `dropped` is in the reply only when there was something to drop.
+
+use collection::check_database_name;
+
+use super::acknowledge;
+use crate::DocumentWriter;
+use crate::arguments::Arguments;
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let database = context.request.database;
+    check_database_name(database)?;
+    check_target(&arguments)?;
+    for field in arguments.fields() {
+        arguments.generic(field)?;
+    }
+    let Some(commit) = context.server.store.drop_database(database)? else { return Ok(()) };
+    context.server.usage.forget_database(database);
+    reply.string("dropped", database);
+    acknowledge(context, Some(&commit), reply)
+}
+
+fn check_target(arguments: &Arguments<'_>) -> Result<()> {
+    match arguments.target().map(|field| field.integer()) {
+        Some(Ok(1)) => Ok(()),
+        _ => Err(CommandError::numbered(5255100, "Have to pass 1 as 'dropDatabase' parameter")),
+    }
+}

@@ -1,0 +1,45 @@
+//! `renameCollection`: gives a collection another name, also in another database.
+
+use bson::RawBsonRef;
+use collection::Namespace;
+use transaction::RenameTarget;
+
+use super::{acknowledge, check_may_create, missing_field};
+use crate::DocumentWriter;
+use crate::arguments::{Arguments, Field};
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    let from = Namespace::parse(target.string()?)?;
+    let (mut to, mut replaced) = (None, RenameTarget::MustNotExist);
+    for field in arguments.fields() {
+        match field.name() {
+            "to" => to = Some(Namespace::parse(field.string()?)?),
+            "dropTarget" => replaced = parse_drop_target(field)?,
+            "stayTemp" if !field.boolean()? => {}
+            "stayTemp" => return Err(field.not_implemented()),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let to = to.ok_or_else(|| missing_field("renameCollection", "to"))?;
+    check_may_create(&from)?;
+    check_may_create(&to)?;
+    let commit = context.server.store.rename_collection(&from, &to, replaced)?;
+    context.server.usage.forget(from.as_str());
+    acknowledge(context, Some(&commit), reply)
+}
+
+fn parse_drop_target(field: Field<'_>) -> Result<RenameTarget> {
+    match field.value() {
+        RawBsonRef::Binary(_) => Err(field.not_implemented()),
+        _ if field.boolean()? => Ok(RenameTarget::Drop),
+        _ => Ok(RenameTarget::MustNotExist),
+    }
+}

@@ -1,0 +1,45 @@
+//! Makes the stages of a plan.
+
+use planner::PlanNode;
+
+use crate::collection_scan::CollectionScan;
+use crate::covered_projection::CoveredProjection;
+use crate::eof::Eof;
+use crate::error::Result;
+use crate::fetch::Fetch;
+use crate::id_lookup::IdLookupStage;
+use crate::index_scan::IndexScan;
+use crate::limit::Limit;
+use crate::or_stage::OrStage;
+use crate::projection::ProjectionStage;
+use crate::return_key::ReturnKey;
+use crate::skip::Skip;
+use crate::sort::Sort;
+use crate::stage::{BoxedStage, Context};
+
+/// The stages of a node and everything below it.
+pub(crate) fn build(node: &PlanNode, context: &Context<'_>) -> Result<BoxedStage> {
+    Ok(match node {
+        PlanNode::Eof => Box::new(Eof),
+        PlanNode::IdLookup { index, id } => Box::new(IdLookupStage::new(index.clone(), id)),
+        PlanNode::CollectionScan { direction, filter } => {
+            Box::new(CollectionScan::new(context, *direction, filter.clone()))
+        }
+        PlanNode::IndexScan(plan) => Box::new(IndexScan::new(context, plan.clone())),
+        PlanNode::Fetch { input, filter } => Box::new(Fetch::new(build(input, context)?, filter.clone())),
+        PlanNode::Or { inputs } => {
+            let inputs = inputs.iter().map(|input| build(input, context));
+            Box::new(OrStage::new(inputs.collect::<Result<Vec<_>>>()?))
+        }
+        PlanNode::Sort { input, pattern, limit } => {
+            Box::new(Sort::new(build(input, context)?, pattern.clone(), *limit, context.memory.begin()))
+        }
+        PlanNode::Skip { input, count } => Box::new(Skip::new(build(input, context)?, *count)),
+        PlanNode::Limit { input, count } => Box::new(Limit::new(build(input, context)?, *count)),
+        PlanNode::Projection { input } => Box::new(ProjectionStage::new(build(input, context)?)),
+        PlanNode::CoveredProjection { input, needed } => {
+            Box::new(CoveredProjection::new(build(input, context)?, needed.clone()))
+        }
+        PlanNode::ReturnKey { input } => Box::new(ReturnKey::new(build(input, context)?)),
+    })
+}

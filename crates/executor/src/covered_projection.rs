@@ -1,0 +1,114 @@
+//! PROJECTION_COVERED: the query's projection of what index keys hold, without reading documents.
+//!
+//! A key has null for a missing field too; only then is the document read.
+
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use collection::RecordId;
+use document::{Element, elements};
+use index_key::decode_key;
+use transaction::ReadView;
+
+use crate::error::{ExecutorError, Result};
+use crate::projection::project;
+use crate::stage::{BoxedStage, Context, PlanStage, Step};
+use crate::statistics::StageStatistics;
+
+pub(crate) struct CoveredProjection {
+    input: BoxedStage,
+    /// Fields of the key pattern that the projection reads.
+    needed: Vec<usize>,
+    fetched: Vec<u8>,
+    projected: Vec<u8>,
+    statistics: StageStatistics,
+}
+
+impl CoveredProjection {
+    pub(crate) fn new(input: BoxedStage, needed: Vec<usize>) -> CoveredProjection {
+        CoveredProjection {
+            input,
+            needed,
+            fetched: Vec::new(),
+            projected: Vec::new(),
+            statistics: StageStatistics::default(),
+        }
+    }
+
+    fn project(&mut self, context: &Context<'_>) -> Result<()> {
+        let record_id = self.input.record_id();
+        let Some(entry) = self.input.key()? else {
+            return Err(ExecutorError::Damaged("a covered plan without an index key".to_owned()));
+        };
+        let values = decode_key(entry.pattern, entry.key, entry.type_bits)?;
+        let held: Vec<Element<'_>> = elements(&values)
+            .enumerate()
+            .filter(|(index, _)| self.needed.contains(index))
+            .map(|(_, field)| field)
+            .collect();
+        if held.iter().any(|element| matches!(element.value(), RawBsonRef::Null)) {
+            self.statistics.docs_examined += 1;
+            if let Some(record_id) = record_id
+                && context.view.get_record(context.collection, record_id, &mut self.fetched)?
+            {
+                return project(context, RawDocument::from_bytes(&self.fetched)?, &mut self.projected);
+            }
+        }
+        let fields: Vec<(&str, RawBsonRef<'_>)> =
+            held.iter().map(|element| (element.name(), element.value())).collect();
+        project(context, &nested(&fields)?, &mut self.projected)
+    }
+}
+
+/// The document in which each dotted path leads to its value.
+fn nested(fields: &[(&str, RawBsonRef<'_>)]) -> Result<RawDocumentBuf> {
+    let mut document = RawDocumentBuf::new();
+    let mut done: Vec<&str> = Vec::new();
+    for (path, value) in fields {
+        let Some((name, _)) = path.split_once('.') else {
+            document.append(<&bson::raw::CStr>::try_from(*path)?, *value);
+            continue;
+        };
+        if done.contains(&name) {
+            continue;
+        }
+        done.push(name);
+        let below = fields.iter().filter_map(|(path, value)| match path.split_once('.') {
+            Some((first, rest)) if first == name => Some((rest, *value)),
+            _ => None,
+        });
+        document.append(<&bson::raw::CStr>::try_from(name)?, nested(&below.collect::<Vec<_>>())?);
+    }
+    Ok(document)
+}
+
+impl PlanStage for CoveredProjection {
+    fn next(&mut self, context: &Context<'_>) -> Result<Step> {
+        self.statistics.works += 1;
+        let step = self.input.next(context)?;
+        if step == Step::Advanced {
+            self.statistics.advanced += 1;
+            self.project(context)?;
+        }
+        self.statistics.is_at_end |= step == Step::End;
+        Ok(step)
+    }
+
+    fn document(&mut self) -> Result<&RawDocument> {
+        Ok(RawDocument::from_bytes(&self.projected)?)
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.input.record_id()
+    }
+
+    fn reseat(&mut self, view: &ReadView) -> Result<()> {
+        self.input.reseat(view)
+    }
+
+    fn statistics(&self) -> StageStatistics {
+        self.statistics
+    }
+
+    fn inputs(&self) -> Vec<&dyn PlanStage> {
+        vec![&*self.input]
+    }
+}

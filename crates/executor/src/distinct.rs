@@ -1,0 +1,203 @@
+//! The distinct values of a field among the documents of a query.
+//!
+//! An index that begins with the field, for a query without a filter, is skipped through key by key (DISTINCT_SCAN); otherwise
+//! the query is run.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bson::raw::RawBson;
+use bson::{Document, RawBsonRef, RawDocument};
+use collection::{Collection, Index};
+use document::{FieldPath, elements, elements_of_bytes, get_field};
+use index_key::{Direction, KeyReader, append_after_prefix, decode_key, encode_value};
+use planner::{CanonicalQuery, Hint};
+use transaction::ReadView;
+
+use crate::error::{ExecutorError, Result};
+use crate::explain::Verbosity;
+use crate::interrupt::Interrupt;
+use crate::query_executor::{QueryExecutor, QueryServices, Target};
+
+/// The values of `field`: elements of arrays one by one, equal values once, in the order in which the documents are found, and
+/// in the order of values within a document, as the manual's examples have it.
+///
+/// # Errors
+/// As `QueryExecutor::new` and `next`.
+pub fn distinct(
+    services: &QueryServices,
+    view: ReadView,
+    target: Target,
+    query: Arc<CanonicalQuery>,
+    field: &str,
+    interrupt: &dyn Interrupt,
+) -> Result<Vec<RawBson>> {
+    let path = FieldPath::new(field);
+    if let Some(collection) = &target.collection
+        && let Some(index) = skippable_index(collection, &view, &query, &path)
+    {
+        return Ok(scan(&view, collection, &index, &path, interrupt)?.values);
+    }
+    let mut found = DistinctValues::default();
+    let mut executor = QueryExecutor::new(services, view, target, query, interrupt)?;
+    while let Some(row) = executor.next(interrupt)? {
+        collect(row.document, &path, 0, &mut found);
+        found.end_document();
+    }
+    Ok(found.values)
+}
+
+/// Explains `distinct`.
+///
+/// # Errors
+/// As `distinct`.
+pub fn explain_distinct(
+    services: &QueryServices,
+    view: ReadView,
+    target: Target,
+    query: Arc<CanonicalQuery>,
+    field: &str,
+    verbosity: Verbosity,
+    interrupt: &dyn Interrupt,
+) -> Result<Document> {
+    let path = FieldPath::new(field);
+    let skippable = target.collection.as_ref().and_then(|collection| skippable_index(collection, &view, &query, &path));
+    let collection = target.collection.clone();
+    let mut executor = QueryExecutor::new(services, view.clone(), target, query, interrupt)?;
+    let (Some(index), Some(collection)) = (skippable, collection) else {
+        return executor.explain(verbosity, interrupt);
+    };
+    let scanned = match verbosity {
+        Verbosity::QueryPlanner => None,
+        _ => Some(scan(&view, &collection, &index, &path, interrupt)?),
+    };
+    executor.explain_distinct_scan(&index, scanned.as_ref())
+}
+
+/// An index whose keys begin with the values of the field.
+fn skippable_index(
+    collection: &Arc<Collection>,
+    view: &ReadView,
+    query: &CanonicalQuery,
+    path: &FieldPath,
+) -> Option<Arc<Index>> {
+    let is_plain = query.filter.is_empty() && query.hint == Hint::None && query.skip == 0 && query.limit.is_none();
+    let has_position = (0..path.len()).any(|component| path.position(component).is_some());
+    if !is_plain || has_position {
+        return None;
+    }
+    let list = collection.indexes();
+    let serves = |index: &&Arc<Index>| {
+        let first = index.pattern().fields().first();
+        first.is_some_and(|first| first.path == *path)
+            && index.multikey_components(0) == 0
+            && index.specification().partial_filter.is_none()
+            && !index.is_hidden()
+    };
+    list.ready_at(view.timestamp()).filter(serves).min_by_key(|index| index.pattern().fields().len()).cloned()
+}
+
+fn scan(
+    view: &ReadView,
+    collection: &Arc<Collection>,
+    index: &Arc<Index>,
+    path: &FieldPath,
+    interrupt: &dyn Interrupt,
+) -> Result<DistinctScan> {
+    index.count_access();
+    let mut cursor = view.index_cursor(collection, index);
+    cursor.seek_first()?;
+    let mut found = DistinctScan::default();
+    let (mut position, mut document) = (Vec::new(), Vec::new());
+    while cursor.next()? {
+        found.keys_examined += 1;
+        interrupt.check().map_err(ExecutorError::Interrupted)?;
+        let key = cursor.key().to_vec();
+        let mut reader = KeyReader::new(index.pattern(), &key);
+        reader.skip_component();
+        let component = key.get(..key.len() - reader.rest().len()).unwrap_or_default();
+        let decoded = decode_key(index.pattern(), &key, cursor.type_bits()?)?;
+        let Some(value) = elements(&decoded).next().map(|element| element.value()) else { continue };
+        if matches!(value, RawBsonRef::Null) {
+            // Null, or missing: only a document that has the field counts.
+            found.docs_examined += 1;
+            let is_there = view.get_record(collection, cursor.record_id(), &mut document)?
+                && document::get_path(RawDocument::from_bytes(&document)?, path).is_some();
+            if !is_there {
+                continue;
+            }
+        }
+        found.values.push(RawBson::from(value));
+        position.clear();
+        position.extend_from_slice(component);
+        append_after_prefix(&mut position);
+        cursor.seek(&position)?;
+    }
+    Ok(found)
+}
+
+/// What skipping through an index has found.
+#[derive(Default)]
+pub(crate) struct DistinctScan {
+    pub(crate) values: Vec<RawBson>,
+    pub(crate) keys_examined: u64,
+    pub(crate) docs_examined: u64,
+}
+
+#[derive(Default)]
+struct DistinctValues {
+    values: Vec<RawBson>,
+    seen: HashSet<Vec<u8>>,
+    /// What one document adds, with the key that orders it.
+    added: Vec<(Vec<u8>, RawBson)>,
+}
+
+impl DistinctValues {
+    fn add(&mut self, value: RawBsonRef<'_>) {
+        let mut key = Vec::new();
+        encode_value(&mut key, value, Direction::Ascending);
+        if !self.seen.contains(&key) {
+            self.added.push((key, RawBson::from(value)));
+        }
+    }
+
+    fn end_document(&mut self) {
+        if self.added.len() > 1 {
+            self.added.sort_by(|(left, _), (right, _)| left.cmp(right));
+        }
+        for (key, value) in self.added.drain(..) {
+            if self.seen.insert(key) {
+                self.values.push(value);
+            }
+        }
+    }
+}
+
+fn collect(document: &RawDocument, path: &FieldPath, component: usize, found: &mut DistinctValues) {
+    if let Some(value) = get_field(document, path.name(component)) {
+        follow(value, path, component + 1, found);
+    }
+}
+
+/// Goes on from what the components before `component` led to.
+fn follow(value: RawBsonRef<'_>, path: &FieldPath, component: usize, found: &mut DistinctValues) {
+    let is_end = component == path.len();
+    match value {
+        RawBsonRef::Array(array) if is_end => {
+            elements_of_bytes(array.as_bytes()).for_each(|element| found.add(element.value()));
+        }
+        value if is_end => found.add(value),
+        RawBsonRef::Document(inner) => collect(inner, path, component, found),
+        RawBsonRef::Array(array) => {
+            let named = path.position(component);
+            for (position, element) in elements_of_bytes(array.as_bytes()).enumerate() {
+                if named == Some(position) {
+                    follow(element.value(), path, component + 1, found);
+                } else if let RawBsonRef::Document(inner) = element.value() {
+                    collect(inner, path, component, found);
+                }
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,48 @@
+//! The one error type of this crate. MongoDB's numbers are attached in `commands`.
+
+use planner::PlanError;
+use query_language::QueryError;
+use transaction::TransactionError;
+
+use crate::interrupt::Interruption;
+
+/// Shorthand for results of this crate.
+pub type Result<T> = std::result::Result<T, ExecutorError>;
+
+/// What can go wrong with running a query.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    /// There is no plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// From reading: also a dropped collection or index (QueryPlanKilled), and a snapshot too old.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+    /// From evaluating filters and projections.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// Killed, or out of time.
+    #[error("{0}")]
+    Interrupted(Interruption),
+    /// QueryExceededMemoryLimitNoDiskUseAllowed (292).
+    #[error("{0}")]
+    MemoryLimit(String),
+    /// The disk failed, or is full, where temporary files are.
+    #[error("a temporary file cannot be used: {0}")]
+    TemporaryFile(std::io::Error),
+    /// What is stored does not make sense.
+    #[error("stored data is damaged: {0}")]
+    Damaged(String),
+}
+
+impl From<index_key::KeyError> for ExecutorError {
+    fn from(error: index_key::KeyError) -> ExecutorError {
+        ExecutorError::Damaged(format!("index key: {error}"))
+    }
+}
+
+impl From<bson::error::Error> for ExecutorError {
+    fn from(error: bson::error::Error) -> ExecutorError {
+        ExecutorError::Damaged(format!("record: {error}"))
+    }
+}

@@ -1,0 +1,225 @@
+//! IXSCAN: entries of an index within byte ranges, in either direction.
+//!
+//! Behind the ranges stand checks of later fields; after a few failures in a row the scan seeks to the next key that can pass.
+//! A record with several entries in a multikey index is yielded once.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use collection::RecordId;
+use index_key::{KeyReader, append_after_prefix};
+use planner::{FieldCheck, IndexScanPlan, ScanDirection};
+use transaction::{IndexCursor, ReadView};
+
+use crate::error::Result;
+use crate::key_filter::KeyFilter;
+use crate::stage::{Context, KeyEntry, PlanStage, Step, WORKS_PER_STEP};
+use crate::statistics::StageStatistics;
+
+pub(crate) struct IndexScan {
+    plan: Arc<IndexScanPlan>,
+    cursor: IndexCursor,
+    /// Which range is being read, counted in the direction of the scan.
+    range: usize,
+    is_positioned: bool,
+    key_filter: Option<KeyFilter>,
+    /// Records yielded from a multikey index.
+    seen: Option<HashSet<RecordId>>,
+    failed_checks: u32,
+    seek_position: Vec<u8>,
+    statistics: StageStatistics,
+}
+
+/// Failures of checks in a row after which the scan seeks: stepping over a few keys costs less.
+const FAILED_CHECKS_MAX: u32 = 4;
+
+/// What a key's look at its checks says.
+enum Checked {
+    Passed,
+    Failed,
+    /// `seek_position` is where the next key that can pass is.
+    Seek,
+}
+
+impl IndexScan {
+    pub(crate) fn new(context: &Context<'_>, plan: Arc<IndexScanPlan>) -> IndexScan {
+        plan.index.count_access();
+        let key_filter = plan.key_filter.clone().map(|node| KeyFilter::new(node, plan.index.pattern()));
+        IndexScan {
+            cursor: context.view.index_cursor(context.collection, &plan.index),
+            range: 0,
+            is_positioned: false,
+            key_filter,
+            seen: plan.is_multikey().then(HashSet::new),
+            failed_checks: 0,
+            seek_position: Vec::new(),
+            statistics: StageStatistics::default(),
+            plan,
+        }
+    }
+
+    /// Moves to the next entry within the ranges, in the direction of the scan; `false` at the end.
+    #[inline]
+    fn step(&mut self) -> Result<bool> {
+        let ranges = &self.plan.ranges.ranges;
+        loop {
+            let ordinal = match self.plan.direction {
+                ScanDirection::Forward => Some(self.range),
+                ScanDirection::Backward => ranges.len().checked_sub(self.range + 1),
+            };
+            let Some(range) = ordinal.and_then(|ordinal| ranges.get(ordinal)) else { return Ok(false) };
+            if !self.is_positioned {
+                self.statistics.seeks += 1;
+                match self.plan.direction {
+                    ScanDirection::Forward => self.cursor.seek(&range.low)?,
+                    ScanDirection::Backward => self.cursor.seek_before(&range.high)?,
+                }
+                self.is_positioned = true;
+            }
+            let moved = match self.plan.direction {
+                ScanDirection::Forward => self.cursor.next()?,
+                ScanDirection::Backward => self.cursor.previous()?,
+            };
+            if !moved {
+                self.range = ranges.len();
+                return Ok(false);
+            }
+            self.statistics.keys_examined += 1;
+            let key = self.cursor.key();
+            let is_inside = match self.plan.direction {
+                ScanDirection::Forward => key < range.high.as_slice(),
+                ScanDirection::Backward => key >= range.low.as_slice(),
+            };
+            if is_inside {
+                return Ok(true);
+            }
+            self.range += 1;
+            self.is_positioned = false;
+            self.statistics.keys_examined -= u64::from(self.range < ranges.len());
+        }
+    }
+
+    fn check(&mut self) -> Checked {
+        let key = self.cursor.key();
+        let mut reader = KeyReader::new(self.plan.index.pattern(), key);
+        let mut position = 0;
+        for check in &self.plan.ranges.checks {
+            while position < check.position {
+                reader.skip_component();
+                position += 1;
+            }
+            let start = key.len() - reader.rest().len();
+            reader.skip_component();
+            position += 1;
+            let component = key.get(start..key.len() - reader.rest().len()).unwrap_or_default();
+            let inside = check.ranges.iter().any(|range| *range.low <= *component && *component < *range.high);
+            if inside {
+                continue;
+            }
+            self.failed_checks += 1;
+            if self.failed_checks < FAILED_CHECKS_MAX {
+                return Checked::Failed;
+            }
+            self.seek_position.clear();
+            self.seek_position.extend_from_slice(key.get(..start).unwrap_or_default());
+            append_next(&mut self.seek_position, check, component, self.plan.direction);
+            return Checked::Seek;
+        }
+        self.failed_checks = 0;
+        Checked::Passed
+    }
+
+    /// Whether the entry that the cursor is on is to be yielded.
+    fn is_wanted(&mut self) -> Result<bool> {
+        if !self.plan.ranges.checks.is_empty() {
+            match self.check() {
+                Checked::Passed => {}
+                Checked::Failed => return Ok(false),
+                Checked::Seek => {
+                    self.statistics.seeks += 1;
+                    match self.plan.direction {
+                        ScanDirection::Forward => self.cursor.seek(&self.seek_position)?,
+                        ScanDirection::Backward => self.cursor.seek_before(&self.seek_position)?,
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        if let Some(filter) = &mut self.key_filter
+            && !filter.accepts(self.plan.index.pattern(), self.cursor.key())?
+        {
+            return Ok(false);
+        }
+        if let Some(seen) = &mut self.seen
+            && !seen.insert(self.cursor.record_id())
+        {
+            self.statistics.duplicates_dropped += 1;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
+
+/// Appends where, after a component that is in none of a check's ranges, the next one begins.
+fn append_next(position: &mut Vec<u8>, check: &FieldCheck, component: &[u8], direction: ScanDirection) {
+    match direction {
+        ScanDirection::Forward => match check.ranges.iter().find(|range| *component < *range.low) {
+            Some(range) => position.extend_from_slice(&range.low),
+            None => append_after_prefix(position),
+        },
+        ScanDirection::Backward => {
+            if let Some(range) = check.ranges.iter().rfind(|range| *component >= *range.high) {
+                position.extend_from_slice(&range.high);
+            }
+        }
+    }
+}
+
+impl PlanStage for IndexScan {
+    fn next(&mut self, _: &Context<'_>) -> Result<Step> {
+        for _ in 0..WORKS_PER_STEP {
+            self.statistics.works += 1;
+            if !self.step()? {
+                self.statistics.is_at_end = true;
+                return Ok(Step::End);
+            }
+            if self.is_wanted()? {
+                self.statistics.advanced += 1;
+                return Ok(Step::Advanced);
+            }
+        }
+        Ok(Step::Working)
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        Some(self.cursor.record_id())
+    }
+
+    fn key(&mut self) -> Result<Option<KeyEntry<'_>>> {
+        // The cursor lends either, so the type bits come with a copy of the key.
+        self.seek_position.clear();
+        self.seek_position.extend_from_slice(self.cursor.key());
+        let type_bits = self.cursor.type_bits()?;
+        Ok(Some(KeyEntry { pattern: self.plan.index.pattern(), key: &self.seek_position, type_bits }))
+    }
+
+    fn reseat(&mut self, view: &ReadView) -> Result<()> {
+        match self.plan.direction {
+            ScanDirection::Forward => self.cursor.reseat(view)?,
+            ScanDirection::Backward => self.cursor.reseat_backward(view)?,
+        }
+        Ok(())
+    }
+
+    fn can_reseat(&self) -> bool {
+        !self.plan.is_outdated()
+    }
+
+    fn statistics(&self) -> StageStatistics {
+        self.statistics
+    }
+
+    fn inputs(&self) -> Vec<&dyn PlanStage> {
+        Vec::new()
+    }
+}

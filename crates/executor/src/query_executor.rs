@@ -1,0 +1,338 @@
+//! A query being run: chooses a plan, yields rows, moves to newer views between batches.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use bson::raw::cstr;
+use collection::{Collection, Namespace, RecordId};
+use planner::{CanonicalQuery, Plan, PlanCache, PlanNode, Purpose};
+use platform::WorkingMemory;
+use query_language::filter::MatchDetails;
+use transaction::{ReadView, Store};
+
+use crate::build::build;
+use crate::error::{ExecutorError, Result};
+use crate::interrupt::Interrupt;
+use crate::stage::{BoxedStage, Context, Step, total};
+use crate::statistics::ExecutionTotals;
+use crate::trial::{self, Memory};
+
+/// What all queries of a server share.
+#[derive(Clone)]
+pub struct QueryServices {
+    /// For the clock.
+    pub store: Arc<Store>,
+    /// What trials have decided.
+    pub plan_cache: Arc<PlanCache>,
+    /// For what has to be gathered before it can be yielded.
+    pub memory: WorkingMemory,
+}
+
+/// What is queried.
+#[derive(Clone)]
+pub struct Target {
+    /// Its name.
+    pub namespace: Namespace,
+    /// The collection, if there is one of that name.
+    pub collection: Option<Arc<Collection>>,
+}
+
+impl Target {
+    /// A collection.
+    pub fn of(collection: &Arc<Collection>) -> Target {
+        Target { namespace: collection.namespace(), collection: Some(collection.clone()) }
+    }
+
+    /// A name without a collection: nothing is found.
+    pub fn missing(namespace: Namespace) -> Target {
+        Target { namespace, collection: None }
+    }
+}
+
+/// One result.
+#[derive(Debug)]
+pub struct Row<'r> {
+    /// As the query wants it shown.
+    pub document: &'r RawDocument,
+    /// Where it came from.
+    pub record_id: Option<RecordId>,
+}
+
+/// See the module's head.
+pub struct QueryExecutor {
+    pub(crate) services: QueryServices,
+    pub(crate) view: ReadView,
+    pub(crate) target: Target,
+    pub(crate) query: Arc<CanonicalQuery>,
+    pub(crate) plan: Plan,
+    pub(crate) rejected: Vec<Plan>,
+    /// `None` without a collection.
+    pub(crate) root: Option<BoxedStage>,
+    pub(crate) returned: u64,
+    /// By shape, how much the plan had worked when it was chosen.
+    decision: Option<(String, u64)>,
+    purpose: Purpose,
+    unread: Option<Unread>,
+    /// The document with `$recordId`.
+    shown: Vec<u8>,
+}
+
+/// A row that was given back.
+struct Unread {
+    document: Vec<u8>,
+    record_id: Option<RecordId>,
+    is_next: bool,
+}
+
+/// Steps between questions to `Interrupt`.
+const STEPS_PER_CHECK: u64 = 128;
+/// How much more than expected a plan from the cache may work without a result.
+const REPLAN_FACTOR: u64 = 10;
+const REPLAN_WORKS_MIN: u64 = 1_000;
+
+impl QueryExecutor {
+    /// Plans a query, with a trial if several plans are worth it.
+    ///
+    /// # Errors
+    /// `Plan` for bad hints and the like; those of `next` from a trial.
+    pub fn new(
+        services: &QueryServices,
+        view: ReadView,
+        target: Target,
+        query: Arc<CanonicalQuery>,
+        interrupt: &dyn Interrupt,
+    ) -> Result<QueryExecutor> {
+        QueryExecutor::for_purpose(services, view, target, query, Purpose::Documents, interrupt)
+    }
+
+    pub(crate) fn for_purpose(
+        services: &QueryServices,
+        view: ReadView,
+        target: Target,
+        query: Arc<CanonicalQuery>,
+        purpose: Purpose,
+        interrupt: &dyn Interrupt,
+    ) -> Result<QueryExecutor> {
+        let mut executor = QueryExecutor {
+            services: services.clone(),
+            view,
+            target,
+            query,
+            plan: Plan { root: PlanNode::Eof },
+            rejected: Vec::new(),
+            root: None,
+            returned: 0,
+            decision: None,
+            purpose,
+            unread: None,
+            shown: Vec::new(),
+        };
+        executor.choose_plan(Memory::Use, interrupt)?;
+        Ok(executor)
+    }
+
+    fn choose_plan(&mut self, memory: Memory, interrupt: &dyn Interrupt) -> Result<()> {
+        let Some(collection) = &self.target.collection else { return Ok(()) };
+        let target = planner::Target { collection, view: &self.view };
+        let plans = planner::candidates(&target, &self.query, self.purpose)?;
+        let context = Context { view: &self.view, collection, query: &self.query, memory: &self.services.memory };
+        let choice = trial::choose(plans, &context, &self.services.plan_cache, memory, interrupt)?;
+        if self.query.return_key && choice.plan.root.is_blocking() {
+            let message = "returnKey with a sort that no index provides is not implemented".to_owned();
+            return Err(ExecutorError::Plan(planner::PlanError::NotImplemented(message)));
+        }
+        self.root = Some(build(&choice.plan.root, &context)?);
+        (self.plan, self.rejected, self.decision) = (choice.plan, choice.rejected, choice.decision);
+        Ok(())
+    }
+
+    /// Runs a plan of the caller's choice.
+    #[cfg(test)]
+    pub(crate) fn with_plan(
+        services: &QueryServices,
+        view: ReadView,
+        collection: &Arc<Collection>,
+        query: Arc<CanonicalQuery>,
+        plan: Plan,
+    ) -> Result<QueryExecutor> {
+        let context = Context { view: &view, collection, query: &query, memory: &services.memory };
+        let root = Some(build(&plan.root, &context)?);
+        Ok(QueryExecutor {
+            services: services.clone(),
+            view,
+            target: Target::of(collection),
+            query,
+            plan,
+            rejected: Vec::new(),
+            root,
+            returned: 0,
+            decision: None,
+            purpose: Purpose::Documents,
+            unread: None,
+            shown: Vec::new(),
+        })
+    }
+
+    /// The next result; `None` at the end.
+    ///
+    /// # Errors
+    /// `Interrupted`; `Transaction`: a dropped collection or index, a snapshot too old; `Query` from filter and projection;
+    /// `MemoryLimit` from sorting.
+    pub fn next(&mut self, interrupt: &dyn Interrupt) -> Result<Option<Row<'_>>> {
+        if self.unread.as_ref().is_some_and(|unread| unread.is_next) {
+            return self.next_unread();
+        }
+        self.unread = None;
+        if self.advance(interrupt)? != Step::Advanced {
+            return Ok(None);
+        }
+        self.returned += 1;
+        if self.returned.is_multiple_of(STEPS_PER_CHECK) {
+            interrupt.check().map_err(ExecutorError::Interrupted)?;
+        }
+        let Some(root) = &mut self.root else { return Ok(None) };
+        let record_id = root.record_id();
+        let document = root.document()?;
+        if !self.query.show_record_id {
+            return Ok(Some(Row { document, record_id }));
+        }
+        let mut shown = document.to_owned();
+        shown.append(cstr!("$recordId"), record_id.map_or(0, |record_id| record_id.0));
+        self.shown = shown.into_bytes();
+        Ok(Some(Row { document: RawDocument::from_bytes(&self.shown)?, record_id }))
+    }
+
+    /// Moves to the next result without looking at it.
+    pub(crate) fn advance(&mut self, interrupt: &dyn Interrupt) -> Result<Step> {
+        loop {
+            let (Some(root), Some(collection)) = (&mut self.root, &self.target.collection) else {
+                return Ok(Step::End);
+            };
+            let context = Context { view: &self.view, collection, query: &self.query, memory: &self.services.memory };
+            match root.next(&context)? {
+                Step::Working => {
+                    interrupt.check().map_err(ExecutorError::Interrupted)?;
+                    self.replan_if_hopeless(interrupt)?;
+                }
+                step => return Ok(step),
+            }
+        }
+    }
+
+    /// A plan chosen for other constants may be a bad one for these: as long as nothing was yielded, another can be taken.
+    fn replan_if_hopeless(&mut self, interrupt: &dyn Interrupt) -> Result<()> {
+        let (Some((shape, works)), Some(root), Some(collection)) =
+            (&self.decision, &self.root, &self.target.collection)
+        else {
+            return Ok(());
+        };
+        let total = total(&**root);
+        let limit = works.saturating_mul(REPLAN_FACTOR).max(REPLAN_WORKS_MIN);
+        let is_untouched = self.returned == 0 && !self.rejected.is_empty();
+        if !is_untouched || root.statistics().advanced > 0 || total.keys_examined + total.docs_examined <= limit {
+            return Ok(());
+        }
+        self.services.plan_cache.forget_shape(collection, shape);
+        self.choose_plan(Memory::Ignore, interrupt)?;
+        // One change of mind is enough.
+        self.decision = None;
+        Ok(())
+    }
+
+    /// Gives the last row back: `next` yields it again. For a row that does not fit into a batch.
+    ///
+    /// # Errors
+    /// `Damaged`.
+    pub fn unread(&mut self) -> Result<()> {
+        if let Some(unread) = &mut self.unread {
+            unread.is_next = true;
+            return Ok(());
+        }
+        let Some(root) = &mut self.root else { return Ok(()) };
+        let record_id = root.record_id();
+        let document = match self.query.show_record_id {
+            true => self.shown.clone(),
+            false => root.document()?.as_bytes().to_vec(),
+        };
+        self.returned -= 1;
+        self.unread = Some(Unread { document, record_id, is_next: true });
+        Ok(())
+    }
+
+    fn next_unread(&mut self) -> Result<Option<Row<'_>>> {
+        let Some(unread) = &mut self.unread else { return Ok(None) };
+        unread.is_next = false;
+        self.returned += 1;
+        Ok(Some(Row { document: RawDocument::from_bytes(&unread.document)?, record_id: unread.record_id }))
+    }
+
+    /// Where the filter matched in the last row's document, which must not have been projected: for positional updates.
+    ///
+    /// # Errors
+    /// `Query` when the filter fails.
+    pub fn match_details(&mut self) -> Result<MatchDetails> {
+        let mut details = MatchDetails::new();
+        if let Some(root) = &mut self.root {
+            self.query.filter.matches_with(root.document()?, &mut details)?;
+        }
+        Ok(details)
+    }
+
+    /// Goes on in a newer view, opened by the caller just now. Stays in the old one where going on would be wrong, because an
+    /// index has become multikey since the plan was made.
+    ///
+    /// # Errors
+    /// `Transaction`.
+    pub fn reseat(&mut self, view: ReadView) -> Result<()> {
+        match &mut self.root {
+            Some(root) if root.can_reseat() => {
+                root.reseat(&view)?;
+                self.view = view;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The view it reads.
+    pub fn view(&self) -> &ReadView {
+        &self.view
+    }
+
+    /// The query.
+    pub fn query(&self) -> &Arc<CanonicalQuery> {
+        &self.query
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> ExecutionTotals {
+        let sum = self.root.as_ref().map(|root| total(&**root)).unwrap_or_default();
+        ExecutionTotals {
+            keys_examined: sum.keys_examined,
+            docs_examined: sum.docs_examined,
+            returned: self.returned,
+            works: sum.works,
+        }
+    }
+
+    /// The plan in a few words, as slow-query lines and `$currentOp` show it: `IXSCAN { a: 1 }`.
+    pub fn plan_summary(&self) -> String {
+        let mut parts = Vec::new();
+        summarize(&self.plan.root, &mut parts);
+        parts.dedup();
+        parts.join(", ")
+    }
+}
+
+fn summarize(node: &PlanNode, parts: &mut Vec<String>) {
+    match node {
+        PlanNode::Eof | PlanNode::IdLookup { .. } | PlanNode::CollectionScan { .. } => {
+            parts.push(node.stage_name().to_owned());
+        }
+        PlanNode::IndexScan(scan) => {
+            let pattern = bson::RawBsonRef::Document(scan.index.pattern().document());
+            parts.push(format!("IXSCAN {}", query_language::expression::show_value(pattern)));
+        }
+        other => other.inputs().iter().for_each(|input| summarize(input, parts)),
+    }
+}

@@ -1,0 +1,230 @@
+//! SORT: all documents of the input in the query's order, in bounded memory.
+//!
+//! With a limit only so many (at most twice) are kept. What exceeds the stage's share of memory is written out as sorted
+//! runs that are merged at the end, if the query may use the disk.
+
+use bson::RawDocument;
+use collection::RecordId;
+use index_key::{Direction, encode_value};
+use planner::DiskUse;
+use platform::OperationMemory;
+use query_language::expression::sort_pattern::SortPattern;
+use transaction::ReadView;
+
+use crate::error::{ExecutorError, Result};
+use crate::sorted_runs::{Entry, RunMerge, SortedRuns};
+use crate::stage::{BoxedStage, Context, PlanStage, Step, WORKS_PER_STEP};
+use crate::statistics::StageStatistics;
+
+/// Room for more than a small limit, so that trimming is rare.
+const KEPT_MIN: usize = 1024;
+/// What an entry costs beside its bytes: its place in the vector (which grows by doubling and is sorted through a second one)
+/// and what the allocator adds to its two allocations.
+const ENTRY_BYTES: usize = 3 * size_of::<Entry>() + 32;
+
+pub(crate) struct Sort {
+    input: BoxedStage,
+    pattern: SortPattern,
+    limit: Option<usize>,
+    state: State,
+    entries: Vec<Entry>,
+    /// The key that later documents must be below, once as many as the limit are known.
+    threshold: Option<Vec<u8>>,
+    bytes: usize,
+    memory: OperationMemory,
+    runs: Option<SortedRuns>,
+    statistics: StageStatistics,
+}
+
+enum State {
+    Reading,
+    /// Yielding what is in memory; on the entry before this one.
+    Entries(usize),
+    /// Yielding what is in files.
+    Merging {
+        merge: RunMerge,
+        current: Option<Entry>,
+    },
+}
+
+fn bytes_of(entry: &Entry) -> usize {
+    ENTRY_BYTES + entry.key.capacity() + entry.document.capacity()
+}
+
+impl Sort {
+    pub(crate) fn new(input: BoxedStage, pattern: SortPattern, limit: Option<u64>, memory: OperationMemory) -> Sort {
+        Sort {
+            input,
+            pattern,
+            limit: limit.and_then(|limit| usize::try_from(limit).ok()),
+            state: State::Reading,
+            entries: Vec::new(),
+            threshold: None,
+            bytes: 0,
+            memory,
+            runs: None,
+            statistics: StageStatistics::default(),
+        }
+    }
+
+    fn read(&mut self, context: &Context<'_>) -> Result<Step> {
+        for _ in 0..WORKS_PER_STEP {
+            self.statistics.works += 1;
+            match self.input.next(context)? {
+                Step::Advanced => self.take(context)?,
+                Step::Working => return Ok(Step::Working),
+                Step::End => {
+                    self.end_reading()?;
+                    return Ok(Step::Working);
+                }
+            }
+        }
+        Ok(Step::Working)
+    }
+
+    fn end_reading(&mut self) -> Result<()> {
+        self.arrange();
+        self.state = match self.runs.take() {
+            None => State::Entries(0),
+            Some(mut runs) => {
+                runs.push(&mut self.entries)?;
+                self.forget_entries();
+                State::Merging { merge: runs.merge()?, current: None }
+            }
+        };
+        Ok(())
+    }
+
+    /// Keeps the document that the input is on, if it can be among those wanted.
+    fn take(&mut self, context: &Context<'_>) -> Result<()> {
+        let record_id = self.input.record_id();
+        let document = self.input.document()?;
+        let mut key = Vec::new();
+        for (part, value) in self.pattern.parts().iter().zip(self.pattern.key(document)) {
+            let direction = if part.descending { Direction::Descending } else { Direction::Ascending };
+            encode_value(&mut key, value.as_raw_bson_ref(), direction);
+        }
+        if self.threshold.as_ref().is_some_and(|threshold| key >= *threshold) {
+            return Ok(());
+        }
+        let entry = Entry { key, document: document.as_bytes().to_vec(), record_id };
+        self.bytes += bytes_of(&entry);
+        self.statistics.sorted_bytes += (entry.key.len() + entry.document.len()) as u64;
+        self.entries.push(entry);
+        if self.limit.is_some_and(|limit| self.entries.len() >= limit.saturating_mul(2).max(KEPT_MIN)) {
+            self.trim();
+        }
+        if self.memory.holds(self.bytes as u64) { Ok(()) } else { self.save_memory(context) }
+    }
+
+    /// In order, without what the limit leaves out.
+    fn arrange(&mut self) {
+        self.entries.sort_by(|left, right| left.key.cmp(&right.key));
+        self.entries.truncate(self.limit.unwrap_or(usize::MAX));
+    }
+
+    /// Drops what the limit leaves out.
+    fn trim(&mut self) {
+        let Some(limit) = self.limit else { return };
+        if self.entries.len() <= limit {
+            return;
+        }
+        self.arrange();
+        self.threshold = self.entries.last().map(|entry| entry.key.clone());
+        self.bytes = self.entries.iter().map(bytes_of).sum();
+    }
+
+    fn save_memory(&mut self, context: &Context<'_>) -> Result<()> {
+        self.trim();
+        if self.memory.holds(self.bytes as u64) {
+            return Ok(());
+        }
+        if context.query.disk_use == DiskUse::Forbidden {
+            let limit = self.memory.share();
+            let problem = "but did not opt in to external sorting.";
+            return Err(ExecutorError::MemoryLimit(format!("Sort exceeded memory limit of {limit} bytes, {problem}")));
+        }
+        self.arrange();
+        let limit = self.limit;
+        let runs = self.runs.get_or_insert_with(|| SortedRuns::new(context.memory.temporary(), limit));
+        runs.push(&mut self.entries)?;
+        self.statistics.spilled_bytes = runs.bytes();
+        self.statistics.spills += 1;
+        self.forget_entries();
+        Ok(())
+    }
+
+    fn forget_entries(&mut self) {
+        self.entries = Vec::new();
+        self.bytes = 0;
+        self.memory.shrink(0);
+    }
+
+    fn current(&self) -> Option<&Entry> {
+        match &self.state {
+            State::Entries(next) => self.entries.get(next.checked_sub(1)?),
+            State::Merging { current, .. } => current.as_ref(),
+            State::Reading => None,
+        }
+    }
+}
+
+impl PlanStage for Sort {
+    fn next(&mut self, context: &Context<'_>) -> Result<Step> {
+        let is_found = match &mut self.state {
+            State::Reading => return self.read(context),
+            State::Entries(next) => {
+                // What has been yielded needs no memory any more.
+                if let Some(previous) = next.checked_sub(1).and_then(|previous| self.entries.get_mut(previous)) {
+                    previous.document = Vec::new();
+                }
+                let is_found = *next < self.entries.len();
+                *next += usize::from(is_found);
+                is_found
+            }
+            State::Merging { merge, current } => {
+                *current = merge.next()?;
+                current.is_some()
+            }
+        };
+        self.statistics.works += 1;
+        if !is_found {
+            self.statistics.is_at_end = true;
+            return Ok(Step::End);
+        }
+        self.statistics.advanced += 1;
+        Ok(Step::Advanced)
+    }
+
+    fn document(&mut self) -> Result<&RawDocument> {
+        let bytes = self.current().map_or(&[][..], |entry| &entry.document);
+        Ok(RawDocument::from_bytes(bytes)?)
+    }
+
+    fn record_id(&self) -> Option<RecordId> {
+        self.current()?.record_id
+    }
+
+    fn reseat(&mut self, view: &ReadView) -> Result<()> {
+        match self.state {
+            State::Reading => self.input.reseat(view),
+            State::Entries(_) | State::Merging { .. } => Ok(()),
+        }
+    }
+
+    fn can_reseat(&self) -> bool {
+        // Half a sort from one view and half from another would be of no point in time.
+        match self.state {
+            State::Reading => self.statistics.works == 0 && self.input.can_reseat(),
+            State::Entries(_) | State::Merging { .. } => true,
+        }
+    }
+
+    fn statistics(&self) -> StageStatistics {
+        self.statistics
+    }
+
+    fn inputs(&self) -> Vec<&dyn PlanStage> {
+        vec![&*self.input]
+    }
+}

@@ -1,0 +1,6 @@
+//! Tests of plans and stages together, over a store on a simulated disk.
+
+mod equivalence;
+mod fixture;
+mod plans;
+mod sorting;

@@ -1,0 +1,152 @@
+//! Which plans are made, and what stages do at their edges.
+
+use std::sync::Arc;
+
+use bson::doc;
+use planner::{Hint, ScanDirection};
+use query_language::expression::sort_pattern::SortPattern;
+
+use super::fixture::{Fixture, query, raw};
+use crate::{IdLookup, Target, Uninterrupted, Verbosity, count, distinct};
+
+fn numbered(count: i32) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.create_index(&doc! { "v": 2, "key": { "a": 1, "b": -1 }, "name": "a_1_b_-1" });
+    for id in 0..count {
+        assert!(fixture.insert(&doc! { "_id": id, "a": id % 7, "b": id % 3, "c": id }));
+    }
+    fixture
+}
+
+#[test]
+fn id_equality_is_a_lookup() {
+    let fixture = numbered(50);
+    let executor = fixture.executor(query(&doc! { "_id": 7 }));
+    assert_eq!(executor.plan_summary(), "IDHACK");
+    assert_eq!(fixture.find(query(&doc! { "_id": 7.0 })), [doc! { "_id": 7, "a": 0, "b": 1, "c": 7 }]);
+    let view = fixture.services.store.read_view();
+    let mut lookup = IdLookup::default();
+    let found = lookup.fetch(&view, &fixture.collection, bson::RawBsonRef::Int32(49)).unwrap();
+    assert_eq!(found.unwrap().1.get_i32("c").unwrap(), 49);
+    assert!(lookup.find(&view, &fixture.collection, bson::RawBsonRef::Int32(50)).unwrap().is_none());
+}
+
+#[test]
+fn mod_is_decided_on_keys() {
+    let fixture = numbered(1000);
+    let mut executor = fixture.executor(query(&doc! { "_id": { "$mod": [100, 3] } }));
+    assert_eq!(executor.plan_summary(), "IXSCAN { _id: 1 }");
+    assert_eq!(super::fixture::drain(&mut executor).len(), 10);
+    let statistics = executor.statistics();
+    assert_eq!((statistics.keys_examined, statistics.docs_examined), (1000, 10));
+}
+
+#[test]
+fn bounds_and_order_come_from_the_index() {
+    let fixture = numbered(100);
+    let mut ordered = query(&doc! { "a": 3, "b": { "$gte": 1 } });
+    ordered.sort = Some(SortPattern::parse(&raw(&doc! { "b": 1 })).unwrap());
+    let mut executor = fixture.executor(ordered);
+    let explained = executor.explain(Verbosity::ExecutionStats, &Uninterrupted).unwrap();
+    let winning = explained.get_document("queryPlanner").unwrap().get_document("winningPlan").unwrap();
+    assert_eq!(winning.get_str("stage").unwrap(), "FETCH");
+    let scan = winning.get_document("inputStage").unwrap();
+    assert_eq!(scan.get_str("direction").unwrap(), "backward");
+    let bounds = doc! { "a": ["[3, 3]"], "b": ["[1, inf.0]"] };
+    assert_eq!(scan.get_document("indexBounds").unwrap(), &bounds);
+    let stats = explained.get_document("executionStats").unwrap();
+    assert_eq!(stats.get_i32("nReturned").unwrap(), 9);
+    assert_eq!(stats.get_i32("totalDocsExamined").unwrap(), 9);
+}
+
+#[test]
+fn hints_are_followed_or_refused() {
+    let fixture = numbered(10);
+    let mut hinted = query(&doc! { "_id": { "$gte": 0 } });
+    hinted.hint = Hint::Name("a_1_b_-1".to_owned());
+    assert_eq!(fixture.executor(hinted).plan_summary(), "IXSCAN { a: 1, b: -1 }");
+    let mut natural = query(&doc! {});
+    natural.hint = Hint::Natural(ScanDirection::Backward);
+    assert_eq!(fixture.find(natural).first().unwrap().get_i32("_id").unwrap(), 9);
+    let mut wrong = query(&doc! {});
+    wrong.hint = Hint::Name("none".to_owned());
+    let view = fixture.services.store.read_view();
+    let target = Target::of(&fixture.collection);
+    let refused = crate::QueryExecutor::new(&fixture.services, view, target, Arc::new(wrong), &Uninterrupted);
+    let message = refused.err().unwrap().to_string();
+    assert!(message.contains("hint provided does not correspond to an existing index"), "{message}");
+}
+
+#[test]
+fn min_and_max_bound_the_scan() {
+    let fixture = numbered(70);
+    let mut bounded = query(&doc! {});
+    bounded.hint = Hint::KeyPattern(raw(&doc! { "a": 1, "b": -1 }));
+    bounded.min = Some(raw(&doc! { "a": 2, "b": 1 }));
+    bounded.max = Some(raw(&doc! { "a": 3, "b": 2 }));
+    let found = fixture.find(bounded);
+    assert!(found.iter().all(|document| document.get_i32("a").unwrap() == 2 && document.get_i32("b").unwrap() <= 1));
+    assert_eq!(found.len(), (0..70).filter(|id| id % 7 == 2 && id % 3 <= 1).count());
+}
+
+#[test]
+fn rows_survive_reseating_and_unreading() {
+    let mut fixture = numbered(20);
+    for filter in [doc! { "a": { "$gte": 0 } }, doc! { "c": { "$gte": 0 } }] {
+        let mut executor = fixture.executor(query(&filter));
+        let mut ids = Vec::new();
+        while let Some(row) = executor.next(&Uninterrupted).unwrap() {
+            let id = row.document.get_i32("_id").unwrap();
+            executor.unread().unwrap();
+            executor.reseat(fixture.services.store.read_view()).unwrap();
+            assert_eq!(executor.next(&Uninterrupted).unwrap().unwrap().document.get_i32("_id").unwrap(), id);
+            executor.reseat(fixture.services.store.read_view()).unwrap();
+            ids.push(id);
+        }
+        assert_eq!(executor.statistics().returned, ids.len() as u64);
+        ids.sort_unstable();
+        assert_eq!(ids, (0..20).collect::<Vec<_>>());
+    }
+    // An index that becomes multikey keeps the executor in its view.
+    let mut executor = fixture.executor(query(&doc! { "a": { "$gte": 0 } }));
+    executor.next(&Uninterrupted).unwrap();
+    assert!(fixture.insert(&doc! { "_id": 100, "a": [100, 200] }));
+    executor.reseat(fixture.services.store.read_view()).unwrap();
+    assert_eq!(super::fixture::drain(&mut executor).len(), 19);
+}
+
+#[test]
+fn counting_and_distinct_values() {
+    let mut fixture = numbered(70);
+    let view = fixture.services.store.read_view();
+    let target = Target::of(&fixture.collection);
+    let counted = |filter, view: &transaction::ReadView| {
+        count(&fixture.services, view.clone(), target.clone(), Arc::new(query(&filter)), &Uninterrupted).unwrap()
+    };
+    assert_eq!((counted(doc! {}, &view), counted(doc! { "a": { "$lt": 2 } }, &view)), (70, 20));
+    let values = |fixture: &Fixture, filter, field: &str| {
+        let view = fixture.services.store.read_view();
+        let target = Target::of(&fixture.collection);
+        let found = distinct(&fixture.services, view, target, Arc::new(query(&filter)), field, &Uninterrupted);
+        found.unwrap().into_iter().map(|value| format!("{value:?}")).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&fixture, doc! {}, "a").len(), 7);
+    assert_eq!(values(&fixture, doc! { "c": { "$lt": 3 } }, "b").len(), 3);
+    assert!(fixture.insert(&doc! { "_id": "none" }));
+    assert_eq!(values(&fixture, doc! {}, "a").len(), 7);
+    assert!(fixture.insert(&doc! { "_id": "null", "a": null }));
+    assert_eq!(values(&fixture, doc! {}, "a").len(), 8);
+    assert!(fixture.insert(&doc! { "_id": "array", "a": [1, 50, [3]] }));
+    assert_eq!(values(&fixture, doc! {}, "a").len(), 10);
+}
+
+#[test]
+fn missing_collections_are_empty() {
+    let fixture = numbered(1);
+    let missing = Target::missing(collection::Namespace::parse("test.none").unwrap());
+    let view = fixture.services.store.read_view();
+    let query = Arc::new(query(&doc! { "a": 1 }));
+    let mut executor = crate::QueryExecutor::new(&fixture.services, view, missing, query, &Uninterrupted).unwrap();
+    assert!(executor.next(&Uninterrupted).unwrap().is_none());
+    assert_eq!(executor.plan_summary(), "EOF");
+}

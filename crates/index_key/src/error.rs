@@ -1,0 +1,37 @@
+//! The one error type of this crate.
+
+/// What went wrong with a key pattern, with the keys of a document, or in decoding.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// The key pattern is not allowed (MongoDB: CannotCreateIndex, 67).
+    #[error("{0}")]
+    CannotCreateIndex(String),
+    /// The key pattern asks for a kind of index that does not exist here yet (MongoDB: NotImplemented, 238).
+    #[error("{0}")]
+    NotImplemented(String),
+    /// More than 32 fields (MongoDB: Location13103).
+    #[error("too many compound keys")]
+    TooManyFields,
+    /// Two fields of one key lead into different arrays (MongoDB: CannotIndexParallelArrays, 171).
+    #[error("cannot index parallel arrays [{second}] [{first}]")]
+    ParallelArrays {
+        /// The field whose array was found first.
+        first: String,
+        /// The field whose array was found next.
+        second: String,
+    },
+    /// A number in a path could be a position or a field name (MongoDB: Location16746).
+    #[error(
+        "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), \
+         field: '{field}' for array: {array}"
+    )]
+    AmbiguousFieldName {
+        /// The number.
+        field: String,
+        /// The name of the array's field.
+        array: String,
+    },
+    /// The bytes are not a key of this pattern.
+    #[error("malformed index key")]
+    Malformed,
+}

@@ -1,0 +1,123 @@
+//! The keys of one document in one index: a reusable buffer that key generation writes into.
+
+use crate::type_bits::TypeBits;
+
+/// One key with its type bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyEntry<'a> {
+    /// The key, without record id.
+    pub key: &'a [u8],
+    /// What to store as the entry's value; empty for the usual types.
+    pub type_bits: &'a [u8],
+}
+
+/// The keys of one document in one index, sorted and without duplicates.
+#[derive(Debug, Clone, Default)]
+pub struct KeySet {
+    /// Key, then type bits, of every entry.
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    /// Per field of the pattern, a bit for each path component that led into an array.
+    multikey_paths: Vec<u64>,
+    type_bits: TypeBits,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: u32,
+    key_end: u32,
+    end: u32,
+}
+
+impl KeySet {
+    /// An empty set; allocates nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of keys.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// True when the document has no key in the index (it is sparse).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The keys in order.
+    #[inline]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = KeyEntry<'_>> {
+        self.spans.iter().map(|span| self.entry(*span))
+    }
+
+    /// True when some field led into an array.
+    #[inline]
+    pub fn is_multikey(&self) -> bool {
+        self.multikey_paths.iter().any(|components| *components != 0)
+    }
+
+    /// For each field of the pattern, a bit for each component of its path that led into an array; empty when there
+    /// were none.
+    #[inline]
+    pub fn multikey_paths(&self) -> &[u64] {
+        &self.multikey_paths
+    }
+
+    #[inline]
+    fn entry(&self, span: Span) -> KeyEntry<'_> {
+        KeyEntry {
+            key: self.bytes.get(span.start as usize..span.key_end as usize).unwrap_or_default(),
+            type_bits: self.bytes.get(span.key_end as usize..span.end as usize).unwrap_or_default(),
+        }
+    }
+
+    /// Forgets all keys, keeping the memory.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.multikey_paths.clear();
+        self.type_bits.clear();
+    }
+
+    /// The buffers that the next key is written to; ended by `finish_key` or `abandon_key`.
+    #[inline]
+    pub(crate) fn begin_key(&mut self) -> (&mut Vec<u8>, &mut TypeBits) {
+        self.type_bits.clear();
+        (&mut self.bytes, &mut self.type_bits)
+    }
+
+    #[inline]
+    pub(crate) fn finish_key(&mut self) {
+        let start = self.spans.last().map_or(0, |span| span.end);
+        let key_end = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(self.type_bits.as_bytes());
+        self.spans.push(Span { start, key_end, end: self.bytes.len() as u32 });
+    }
+
+    /// Drops what was written since `begin_key`.
+    #[inline]
+    pub(crate) fn abandon_key(&mut self) {
+        let start = self.spans.last().map_or(0, |span| span.end);
+        self.bytes.truncate(start as usize);
+    }
+
+    /// Notes that the path component `component` of field `field` led into an array.
+    pub(crate) fn note_array(&mut self, field: usize, component: usize, field_count: usize) {
+        self.multikey_paths.resize(field_count, 0);
+        if let Some(components) = self.multikey_paths.get_mut(field) {
+            *components |= 1u64 << component.min(63);
+        }
+    }
+
+    /// Sorts the keys and drops duplicates; among equal keys the first generated stays.
+    pub(crate) fn sort(&mut self) {
+        let bytes = &self.bytes;
+        let key = |span: &Span| bytes.get(span.start as usize..span.key_end as usize).unwrap_or_default();
+        self.spans.sort_by(|left, right| key(left).cmp(key(right)));
+        self.spans.dedup_by(|later, earlier| key(later) == key(earlier));
+    }
+}

@@ -1,0 +1,174 @@
+//! Keys of documents with arrays on an indexed path: one key for each element.
+//!
+//! All paths are followed until each ends in a value, is missing, or leads into an array. All that lead into an array
+//! must lead into the same one; then for each of its elements the paths continue from there, recursively. Details:
+//! - an array at the end of a path gives its elements (an array among them is a value), or undefined when empty;
+//! - an element that is no document gives null for a path that goes on;
+//! - a number in a path is a position when the array has one there, and the array is then not expanded for that path.
+
+use bson::RawDocument;
+use bson::spec::ElementType;
+use document::{Element, FieldPath, ValueView, elements_of_bytes};
+
+use crate::encode::encode_view;
+use crate::error::KeyError;
+use crate::generate::Sparse;
+use crate::key_pattern::KeyPattern;
+use crate::key_set::KeySet;
+
+/// How far one path has been followed.
+#[derive(Clone, Copy)]
+enum Place<'d> {
+    /// To its end, or to where it is missing.
+    Ended(Option<ValueView<'d>>),
+    /// To a document in which component `next` is to be looked up.
+    Document { stored: &'d [u8], next: usize },
+    /// To an array, which the component before `next` led to.
+    Array { stored: &'d [u8], next: usize },
+}
+
+/// Writes the keys of `document` into `keys`, sorted and without duplicates.
+pub(crate) fn expand(
+    pattern: &KeyPattern,
+    sparse: Sparse,
+    document: &RawDocument,
+    keys: &mut KeySet,
+) -> Result<(), KeyError> {
+    let start = Place::Document { stored: document.as_bytes(), next: 0 };
+    let places = vec![start; pattern.fields().len()];
+    Expansion { pattern, sparse, keys }.expand(places)?;
+    keys.sort();
+    Ok(())
+}
+
+struct Expansion<'p, 'k> {
+    pattern: &'p KeyPattern,
+    sparse: Sparse,
+    keys: &'k mut KeySet,
+}
+
+impl Expansion<'_, '_> {
+    fn expand(&mut self, mut places: Vec<Place<'_>>) -> Result<(), KeyError> {
+        for (place, field) in places.iter_mut().zip(self.pattern.fields()) {
+            *place = follow(*place, &field.path)?;
+        }
+        let Some(array) = self.common_array(&places)? else {
+            self.emit(&places);
+            return Ok(());
+        };
+        let mut items = elements_of_bytes(array).peekable();
+        if items.peek().is_none() {
+            let places = places.iter().zip(self.pattern.fields());
+            return self.expand(places.map(|(place, field)| enter_empty(*place, &field.path)).collect());
+        }
+        for item in items {
+            let places = places.iter().zip(self.pattern.fields());
+            self.expand(places.map(|(place, field)| enter(*place, item, &field.path)).collect())?;
+        }
+        Ok(())
+    }
+
+    /// The array that paths lead into, if any do; an error if there are two.
+    fn common_array<'d>(&mut self, places: &[Place<'d>]) -> Result<Option<&'d [u8]>, KeyError> {
+        let mut common: Option<(&'d [u8], &str)> = None;
+        for (index, (place, field)) in places.iter().zip(self.pattern.fields()).enumerate() {
+            let Place::Array { stored, next } = *place else { continue };
+            let name = field.path.name(next - 1);
+            match common {
+                Some((other, first)) if !std::ptr::eq(other, stored) => {
+                    return Err(KeyError::ParallelArrays { first: first.to_owned(), second: name.to_owned() });
+                }
+                Some(_) => {}
+                None => common = Some((stored, name)),
+            }
+            self.keys.note_array(index, next - 1, self.pattern.fields().len());
+        }
+        Ok(common.map(|(stored, _)| stored))
+    }
+
+    /// Writes one key: every path has ended.
+    fn emit(&mut self, places: &[Place<'_>]) {
+        let (out, type_bits) = self.keys.begin_key();
+        let mut any_present = false;
+        for (place, field) in places.iter().zip(self.pattern.fields()) {
+            let value = match place {
+                Place::Ended(value) => *value,
+                _ => None,
+            };
+            any_present |= value.is_some();
+            encode_view(out, type_bits, value.unwrap_or(ValueView::Null), field.direction);
+        }
+        if any_present || self.sparse == Sparse::No {
+            self.keys.finish_key();
+        } else {
+            self.keys.abandon_key();
+        }
+    }
+}
+
+/// Follows `path` from `place` until it ends or leads into an array that must be expanded.
+fn follow<'d>(mut place: Place<'d>, path: &FieldPath) -> Result<Place<'d>, KeyError> {
+    loop {
+        place = match place {
+            Place::Ended(_) => return Ok(place),
+            Place::Document { stored, next } => {
+                match elements_of_bytes(stored).find_named(path.name(next).as_bytes()) {
+                    Some(element) => arrive(element, next + 1, path),
+                    None => Place::Ended(None),
+                }
+            }
+            Place::Array { stored, next } => match at_position(stored, next, path)? {
+                Some(element) => arrive(element, next + 1, path),
+                None => return Ok(place),
+            },
+        }
+    }
+}
+
+/// Where a path is after its component before `next` led to `element`.
+fn arrive<'d>(element: Element<'d>, next: usize, path: &FieldPath) -> Place<'d> {
+    match element.element_type {
+        ElementType::Array => Place::Array { stored: element.value_bytes(), next },
+        _ if next == path.len() => Place::Ended(Some(element.view())),
+        ElementType::EmbeddedDocument => Place::Document { stored: element.value_bytes(), next },
+        _ => Place::Ended(None),
+    }
+}
+
+/// The element that component `next` of `path` names by its position, if it is a number and there is one.
+fn at_position<'d>(array: &'d [u8], next: usize, path: &FieldPath) -> Result<Option<Element<'d>>, KeyError> {
+    let Some(element) = path.position(next).and_then(|position| elements_of_bytes(array).nth(position)) else {
+        return Ok(None);
+    };
+    let name = path.name(next);
+    let has_field = |item: Element<'_>| {
+        item.element_type == ElementType::EmbeddedDocument
+            && elements_of_bytes(item.value_bytes()).find_named(name.as_bytes()).is_some()
+    };
+    if elements_of_bytes(array).any(has_field) {
+        let array = path.name(next - 1).to_owned();
+        return Err(KeyError::AmbiguousFieldName { field: name.to_owned(), array });
+    }
+    Ok(Some(element))
+}
+
+/// Where a path is inside the element `item` of the array it led into.
+fn enter<'d>(place: Place<'d>, item: Element<'d>, path: &FieldPath) -> Place<'d> {
+    match place {
+        Place::Array { next, .. } if next == path.len() => Place::Ended(Some(item.view())),
+        Place::Array { next, .. } if item.element_type == ElementType::EmbeddedDocument => {
+            Place::Document { stored: item.value_bytes(), next }
+        }
+        Place::Array { .. } => Place::Ended(None),
+        _ => place,
+    }
+}
+
+/// Where a path is when the array it led into is empty.
+fn enter_empty<'d>(place: Place<'d>, path: &FieldPath) -> Place<'d> {
+    match place {
+        Place::Array { next, .. } if next == path.len() => Place::Ended(Some(ValueView::Undefined)),
+        Place::Array { .. } => Place::Ended(None),
+        _ => place,
+    }
+}

@@ -1,0 +1,148 @@
+//! Keys of documents: golden tables of multikey expansion, and the generator against the slow path.
+
+use bson::{Bson, RawDocumentBuf, doc};
+use document::strategies::documents;
+use proptest::prelude::*;
+
+use super::order::pattern;
+use crate::{ExtractedFields, KeyGenerator, KeyPattern, KeySet, Sparse, decode_key, keys_for_document};
+
+fn raw(document: bson::Document) -> RawDocumentBuf {
+    (&document).try_into().unwrap()
+}
+
+/// The keys as text: components joined by `,`, keys by ` | `; then the multikey bits if there are any.
+fn show(pattern: &KeyPattern, keys: &KeySet) -> String {
+    let text: Vec<String> = keys
+        .iter()
+        .map(|entry| {
+            let decoded = decode_key(pattern, entry.key, entry.type_bits).unwrap();
+            let values = decoded.iter().map(|element| Bson::try_from(element.unwrap().1).unwrap());
+            values.map(|value| value.to_string().replace(' ', "")).collect::<Vec<_>>().join(",")
+        })
+        .collect();
+    let paths = if keys.is_multikey() { format!(" {:?}", keys.multikey_paths()) } else { String::new() };
+    text.join(" | ") + &paths
+}
+
+fn keys_of(key_pattern: bson::Document, document: bson::Document, sparse: Sparse) -> String {
+    let pattern = pattern(key_pattern);
+    match keys_for_document(&pattern, sparse, &raw(document)) {
+        Ok(keys) => show(&pattern, &keys),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn table() {
+    let undefined = "undefined";
+    let cases = [
+        (doc! {"a": 1}, doc! {"a": 5}, "5"),
+        (doc! {"a": 1}, doc! {"b": 5}, "null"),
+        (doc! {"a": 1, "b": -1}, doc! {"b": 5, "a": "x"}, "\"x\",5"),
+        (doc! {"a.b": 1}, doc! {"a": {"b": 5}}, "5"),
+        (doc! {"a.b": 1}, doc! {"a": {"c": 5}}, "null"),
+        (doc! {"a.b": 1}, doc! {"a": 5}, "null"),
+        (doc! {"a": 1}, doc! {"a": {"b": 5}}, "{\"b\":5}"),
+        // Arrays at the end of a path.
+        (doc! {"a": 1}, doc! {"a": [3, 1, 2, 1, 1.0]}, "1 | 2 | 3 [1]"),
+        (doc! {"a": 1}, doc! {"a": []}, &format!("{undefined} [1]")),
+        (doc! {"a": 1}, doc! {"a": [[1, 2], 3]}, "3 | [1,2] [1]"),
+        (doc! {"a": -1}, doc! {"a": [1, 2]}, "2 | 1 [1]"),
+        (doc! {"a": 1, "b": 1}, doc! {"a": [1, 2], "b": 9}, "1,9 | 2,9 [1, 0]"),
+        (doc! {"b": 1, "a": 1}, doc! {"a": [2, 1]}, "null,1 | null,2 [0, 1]"),
+        // Arrays in the middle.
+        (doc! {"a.b": 1}, doc! {"a": [{"b": 2}, {"b": 1}, {"c": 1}, 5]}, "null | 1 | 2 [1]"),
+        (doc! {"a.b": 1}, doc! {"a": []}, "null [1]"),
+        (doc! {"a.b": 1}, doc! {"a": [[{"b": 1}]]}, "null [1]"),
+        (doc! {"a.b": 1, "a.c": 1}, doc! {"a": [{"b": 1, "c": 2}, {"b": 3}]}, "1,2 | 3,null [1, 1]"),
+        (doc! {"a": 1, "a.b": 1}, doc! {"a": [{"b": 1}]}, "{\"b\":1},1 [1, 1]"),
+        (doc! {"a.b": 1}, doc! {"a": [{"b": [1, 2]}, {"b": 3}]}, "1 | 2 | 3 [3]"),
+        (doc! {"a.b.c": 1}, doc! {"a": {"b": [{"c": 1}, {"c": 2}]}}, "1 | 2 [2]"),
+        (doc! {"a.b": 1}, doc! {"a": [{"b": []}]}, &format!("{undefined} [3]")),
+        // Positions.
+        (doc! {"a.1": 1}, doc! {"a": [5, 6]}, "6"),
+        (doc! {"a.2": 1}, doc! {"a": [5, 6]}, "null [1]"),
+        (doc! {"a.0.b": 1}, doc! {"a": [{"b": 1}, {"b": 2}]}, "1"),
+        (doc! {"a.0": 1}, doc! {"a": [[1, 2], 3]}, "1 | 2 [2]"),
+        (doc! {"a.0": 1, "a.b": 1}, doc! {"a": [{"b": 4}]}, "{\"b\":4},4 [0, 1]"),
+        (doc! {"a.1": 1}, doc! {"a": {"1": 7}}, "7"),
+        (doc! {"a.3": 1}, doc! {"a": [{"3": 7}]}, "7 [1]"),
+        (
+            doc! {"a.0": 1},
+            doc! {"a": [{"0": 7}]},
+            "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), \
+             field: '0' for array: a",
+        ),
+        // Parallel arrays.
+        (doc! {"a": 1, "b": 1}, doc! {"a": [1], "b": [2]}, "cannot index parallel arrays [b] [a]"),
+        (doc! {"a.b": 1, "a.c": 1}, doc! {"a": {"b": [], "c": [1]}}, "cannot index parallel arrays [c] [b]"),
+        (doc! {"a.b": 1, "a.c": 1}, doc! {"a": [{"b": [1, 2], "c": 3}]}, "1,3 | 2,3 [3, 1]"),
+    ];
+    for (key_pattern, document, expected) in cases {
+        let shown = keys_of(key_pattern.clone(), document.clone(), Sparse::No);
+        assert_eq!(shown, expected, "{key_pattern} of {document}");
+    }
+}
+
+#[test]
+fn sparse_indexes_leave_out_what_has_no_field() {
+    let cases = [
+        (doc! {"a": 1}, doc! {"b": 1}, ""),
+        (doc! {"a": 1}, doc! {"a": null}, "null"),
+        (doc! {"a": 1, "b": 1}, doc! {"b": 1}, "null,1"),
+        (doc! {"a": 1, "b": 1}, doc! {"c": 1}, ""),
+        (doc! {"a.b": 1}, doc! {"a": [{"b": 1}, {"c": 2}]}, "1 [1]"),
+        (doc! {"a.b": 1}, doc! {"a": [{"c": 2}]}, " [1]"),
+    ];
+    for (key_pattern, document, expected) in cases {
+        assert_eq!(keys_of(key_pattern.clone(), document.clone(), Sparse::Yes), expected, "{key_pattern} {document}");
+    }
+}
+
+#[test]
+fn generator_follows_changing_shapes() {
+    let indexes = [doc! {"x": 1, "a": 1}, doc! {"a": -1}, doc! {"n.m": 1}].map(pattern);
+    let generator = KeyGenerator::new(indexes.clone().map(|index| (index, Sparse::No)));
+    let (mut fields, mut keys) = (ExtractedFields::new(), KeySet::new());
+    let documents = [
+        doc! {"_id": 1, "x": "s", "a": 2},
+        doc! {"_id": 2, "x": "t", "a": 3},
+        doc! {"a": 4, "n": {"m": true}, "x": "u"},
+        doc! {"_id": 3},
+        doc! {"x": [1, 2], "a": 9, "a2": 1},
+        doc! {"_id": 1, "x": "s", "a": 2},
+    ];
+    for document in documents.map(raw) {
+        generator.read(&document, &mut fields);
+        for (index, pattern) in indexes.iter().enumerate() {
+            generator.keys(index, &document, &fields, &mut keys).unwrap();
+            let alone = keys_for_document(pattern, Sparse::No, &document).unwrap();
+            assert_eq!(keys.iter().collect::<Vec<_>>(), alone.iter().collect::<Vec<_>>());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// The fast path and the expansion give the same keys when there is nothing to expand.
+    #[test]
+    fn paths_agree(document in documents(), descending in any::<bool>()) {
+        let pattern = pattern(doc! {"a": 1, "b.c": if descending { -1 } else { 1 }, "c.0": 1});
+        let fast = keys_for_document(&pattern, Sparse::No, &document);
+        let mut slow = KeySet::new();
+        let outcome = crate::multikey::expand(&pattern, Sparse::No, &document, &mut slow);
+        match fast {
+            Ok(fast) => {
+                prop_assert!(outcome.is_ok());
+                prop_assert_eq!(fast.iter().collect::<Vec<_>>(), slow.iter().collect::<Vec<_>>());
+                prop_assert!(fast.iter().map(|entry| entry.key).is_sorted_by(|left, right| left < right));
+                for entry in fast.iter() {
+                    prop_assert!(decode_key(&pattern, entry.key, entry.type_bits).is_ok());
+                }
+            }
+            Err(error) => prop_assert_eq!(outcome, Err(error)),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Starts a server program on this machine for one run: a free port, a data directory of its own that is removed at the
+//! end, and an orderly stop. Optionally under valgrind's callgrind, which counts instructions by function.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::LabError;
+use crate::target::Target;
+
+/// How a program is started when nothing else is said: our own server's way.
+pub(crate) const DEFAULT_COMMAND: &str = "{binary} serve --data {data} --listen 127.0.0.1:{port}";
+/// A program under callgrind is some fifty times slower.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+const STOP_PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running server.
+pub(crate) struct LaunchedServer {
+    child: Child,
+    pub(crate) uri: String,
+    data: PathBuf,
+    callgrind: Option<PathBuf>,
+    binary: String,
+}
+
+impl LaunchedServer {
+    /// Starts `binary` as `command` says, with data and log in `scratch`, and waits until it answers.
+    pub(crate) async fn start(binary: &Path, command: &str, scratch: &Path, count: bool) -> Result<Self, LabError> {
+        let name = binary.display().to_string();
+        let failed = |reason: String| LabError::Program { program: name.clone(), reason };
+        let port = free_port().map_err(|error| failed(format!("no port is free: {error}")))?;
+        let data = scratch.join("data");
+        let log = scratch.join("server.log");
+        std::fs::create_dir_all(&data).map_err(LabError::output(&data))?;
+        let callgrind = count.then(|| scratch.join("callgrind.out"));
+        let mut words: Vec<String> = Vec::new();
+        if let Some(file) = &callgrind {
+            words.extend(["valgrind", "--tool=callgrind", "--quiet"].map(str::to_owned));
+            words.push(format!("--callgrind-out-file={}", file.display()));
+        }
+        for word in command.split_whitespace() {
+            let word = word.replace("{binary}", &name).replace("{data}", &data.display().to_string());
+            words.push(word.replace("{port}", &port.to_string()));
+        }
+        let Some((program, arguments)) = words.split_first() else { return Err(failed("an empty command".to_owned())) };
+        let output = File::create(&log).map_err(LabError::output(&log))?;
+        let errors = output.try_clone().map_err(LabError::output(&log))?;
+        let mut server = Command::new(program);
+        server.args(arguments).stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = server.spawn().map_err(|error| failed(format!("cannot be run: {error}")))?;
+        let uri = format!("mongodb://127.0.0.1:{port}");
+        let mut launched = Self { child, uri, data, callgrind, binary: name.clone() };
+        launched.wait_until_it_answers(&log).await?;
+        Ok(launched)
+    }
+
+    /// Of the server; under valgrind that is the same process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    async fn wait_until_it_answers(&mut self, log: &Path) -> Result<(), LabError> {
+        let until = Instant::now() + START_PATIENCE;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                let said = std::fs::read_to_string(log).unwrap_or_default();
+                let last: Vec<&str> = said.lines().rev().take(3).collect();
+                let reason =
+                    format!("ended at once ({status}): {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "));
+                return Err(LabError::Program { program: self.binary.clone(), reason });
+            }
+            match Target::connect_to(&self.uri, Some(self.child.id()), 1).await {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() >= until => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    /// Stops it in order and gives callgrind's file, when it ran under it.
+    pub(crate) fn stop(mut self) -> Result<Option<PathBuf>, LabError> {
+        self.end();
+        Ok(self.callgrind.clone())
+    }
+
+    fn end(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let until = Instant::now() + STOP_PATIENCE;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() >= until {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for LaunchedServer {
+    fn drop(&mut self) {
+        self.end();
+        // Data of a measurement that is over; what cannot be removed is in the result directory for all to see.
+        let _ = std::fs::remove_dir_all(&self.data);
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}

@@ -1,0 +1,223 @@
+//! What the clients of a lane write down: latencies, the series of 0.1 s, errors. One lock a lane, taken by one thread, so
+//! never waited for; records of lanes are merged when a phase has ended.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::latency::Latencies;
+use crate::throughput::{CommandSpan, Gap};
+
+/// Answers later than this after the intended start are no goodput.
+const GOODPUT_BOUND: Duration = Duration::from_secs(1);
+/// Commands of several documents that are remembered one by one.
+const SPANS_MAX: usize = 200_000;
+
+/// Counts of a running phase that everybody sees.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) operations: AtomicU64,
+    pub(crate) documents: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    /// Nanoseconds from the start of the series to the last success.
+    last_success: AtomicU64,
+}
+
+/// One 0.1 s.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tenth {
+    pub(crate) operations: u64,
+    pub(crate) documents: u64,
+    pub(crate) errors: u64,
+    pub(crate) latency_maximum: u64,
+}
+
+/// One kind of operation.
+#[derive(Debug, Clone)]
+pub(crate) struct StepRecord {
+    pub(crate) operations: u64,
+    pub(crate) documents: u64,
+    pub(crate) errors: u64,
+    /// From the intended start.
+    pub(crate) latencies: Latencies,
+    /// From when it was sent.
+    pub(crate) service: Latencies,
+}
+
+/// The record of a lane, or of all.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    /// Start of the series: the end of the warm-up.
+    start: Instant,
+    pub(crate) tenths: Vec<Tenth>,
+    /// Latencies of each second.
+    pub(crate) seconds: Vec<Latencies>,
+    pub(crate) steps: Vec<StepRecord>,
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) spans: Vec<CommandSpan>,
+    /// Whether `spans` has all commands.
+    pub(crate) spans_complete: bool,
+    pub(crate) start_delays: Latencies,
+    pub(crate) good: u64,
+    pub(crate) unstarted: u64,
+    pub(crate) unanswered: u64,
+    pub(crate) longest_gap: Gap,
+}
+
+/// An operation that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    /// Which step of the phase.
+    pub(crate) step: usize,
+    pub(crate) intended: Instant,
+    pub(crate) sent: Instant,
+    pub(crate) ended: Instant,
+}
+
+impl Live {
+    /// Notes a success and gives the time since the one before it.
+    fn success(&self, documents: u64, at: Duration) -> (Duration, Duration) {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+        self.documents.fetch_add(documents, Ordering::Relaxed);
+        let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        let before = self.last_success.fetch_max(at, Ordering::Relaxed);
+        (Duration::from_nanos(before), Duration::from_nanos(at.saturating_sub(before)))
+    }
+
+    /// Time from the start of the series to the last success.
+    pub(crate) fn last_success(&self) -> Duration {
+        Duration::from_nanos(self.last_success.load(Ordering::Relaxed))
+    }
+}
+
+impl Record {
+    pub(crate) fn new(start: Instant, steps: usize) -> Self {
+        let step = StepRecord {
+            operations: 0,
+            documents: 0,
+            errors: 0,
+            latencies: Latencies::new(),
+            service: Latencies::new(),
+        };
+        Self {
+            start,
+            tenths: Vec::new(),
+            seconds: Vec::new(),
+            steps: vec![step; steps],
+            errors: BTreeMap::new(),
+            last_error: None,
+            spans: Vec::new(),
+            spans_complete: true,
+            start_delays: Latencies::new(),
+            good: 0,
+            unstarted: 0,
+            unanswered: 0,
+            longest_gap: Gap::default(),
+        }
+    }
+
+    /// Notes an operation that succeeded. One that ended in the warm-up is not noted.
+    pub(crate) fn success(&mut self, operation: Ended, documents: u64, live: &Live) {
+        let Some(at) = operation.ended.checked_duration_since(self.start) else { return };
+        let latency = operation.ended.saturating_duration_since(operation.intended);
+        let (gap_start, gap) = live.success(documents, at);
+        if gap.as_secs_f64() > self.longest_gap.seconds {
+            self.longest_gap = Gap { start: gap_start.as_secs_f64(), seconds: gap.as_secs_f64() };
+        }
+        self.good += u64::from(latency <= GOODPUT_BOUND);
+        let tenth = self.tenth(at);
+        tenth.operations += 1;
+        tenth.documents += documents;
+        tenth.latency_maximum = tenth.latency_maximum.max(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+        self.second(at).record(latency);
+        if let Some(step) = self.steps.get_mut(operation.step) {
+            step.operations += 1;
+            step.documents += documents;
+            step.latencies.record(latency);
+            step.service.record(operation.ended.saturating_duration_since(operation.sent));
+        }
+        if documents > 1 && self.spans.len() < SPANS_MAX {
+            let start = operation.sent.saturating_duration_since(self.start).as_secs_f64();
+            self.spans.push(CommandSpan { start, end: at.as_secs_f64(), documents });
+        } else {
+            self.spans_complete = false;
+        }
+    }
+
+    /// Notes an operation that failed.
+    pub(crate) fn failure(&mut self, operation: Ended, error: &LabError, live: &Live) {
+        let Some(at) = operation.ended.checked_duration_since(self.start) else { return };
+        live.errors.fetch_add(1, Ordering::Relaxed);
+        self.tenth(at).errors += 1;
+        *self.errors.entry(error.short_name()).or_default() += 1;
+        self.last_error = Some(error.to_string());
+        if let Some(step) = self.steps.get_mut(operation.step) {
+            step.errors += 1;
+        }
+    }
+
+    /// Notes an operation whose time had come but that was never sent: it waited from then to the end at least.
+    pub(crate) fn unstarted(&mut self, intended: Instant, end: Instant) {
+        if intended < self.start {
+            return;
+        }
+        self.unstarted += 1;
+        let at = end.saturating_duration_since(self.start);
+        self.second(at).record(end.saturating_duration_since(intended));
+    }
+
+    /// Adds another lane's record of the same phase.
+    pub(crate) fn merge(&mut self, other: Self) {
+        let length = self.tenths.len().max(other.tenths.len());
+        self.tenths.resize(length, Tenth::default());
+        for (mine, theirs) in self.tenths.iter_mut().zip(&other.tenths) {
+            mine.operations += theirs.operations;
+            mine.documents += theirs.documents;
+            mine.errors += theirs.errors;
+            mine.latency_maximum = mine.latency_maximum.max(theirs.latency_maximum);
+        }
+        self.seconds.resize_with(self.seconds.len().max(other.seconds.len()), Latencies::coarse);
+        for (mine, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
+            mine.operations += theirs.operations;
+            mine.documents += theirs.documents;
+            mine.errors += theirs.errors;
+            mine.latencies.merge(&theirs.latencies);
+            mine.service.merge(&theirs.service);
+        }
+        for (name, count) in other.errors {
+            *self.errors.entry(name).or_default() += count;
+        }
+        self.last_error = other.last_error.or(self.last_error.take());
+        self.spans.extend(other.spans);
+        self.spans_complete &= other.spans_complete;
+        self.start_delays.merge(&other.start_delays);
+        self.good += other.good;
+        self.unstarted += other.unstarted;
+        self.unanswered += other.unanswered;
+        if other.longest_gap.seconds > self.longest_gap.seconds {
+            self.longest_gap = other.longest_gap;
+        }
+    }
+
+    fn tenth(&mut self, at: Duration) -> &mut Tenth {
+        let position = (at.as_millis() / 100) as usize;
+        if self.tenths.len() <= position {
+            self.tenths.resize(position + 1, Tenth::default());
+        }
+        // Just made long enough.
+        &mut self.tenths[position]
+    }
+
+    fn second(&mut self, at: Duration) -> &mut Latencies {
+        let position = at.as_secs() as usize;
+        if self.seconds.len() <= position {
+            self.seconds.resize_with(position + 1, Latencies::coarse);
+        }
+        &mut self.seconds[position]
+    }
+}

@@ -1,0 +1,41 @@
+//! From a query to plans: canonical query, index bounds, candidate plans, their ranking, and the cache of decisions.
+//!
+//! Called by `executor`, which turns a plan into stages and runs trials, and by `commands`, which builds the
+//! [`CanonicalQuery`]. Relies on `query_language` (filter trees), `index_key` (bounds as bytes), `collection` (indexes).
+//! Must not know: cursors over trees, stages, commands, the wire.
+//!
+//! ```text
+//! filter → predicates (by path) → per index: bounds, key filter, residual filter → candidates → ranking, cache → plan
+//! ```
+//!
+//! Read `canonical_query`, `predicate_bounds`, `index_assignment`, `candidates`.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod bracket;
+mod candidates;
+mod canonical_query;
+mod covered;
+mod error;
+mod hint;
+mod index_assignment;
+mod interval;
+mod key_ranges;
+mod min_max;
+mod or_plan;
+mod partial_index;
+mod plan;
+mod plan_cache;
+mod predicate_bounds;
+mod predicates;
+mod ranking;
+mod sort_order;
+
+pub use candidates::{Purpose, Target, candidates};
+pub use canonical_query::{CanonicalQuery, DiskUse};
+pub use error::{PlanError, Result};
+pub use hint::{Hint, ScanDirection};
+pub use interval::{Bound, Interval, IntervalList};
+pub use key_ranges::{FieldCheck, KeyRange, KeyRanges};
+pub use plan::{IndexScanPlan, Plan, PlanNode};
+pub use plan_cache::{CachedPlan, PlanCache, query_shape};
+pub use ranking::heuristic_rank;

@@ -1,0 +1,103 @@
+//! The lock on a data directory: two servers on one directory would destroy it.
+//!
+//! Taken by the server before it opens anything. An advisory `flock` on a file in the directory: the kernel drops it
+//! when the process ends however it ends, so a stale lock cannot stay behind.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Name of the lock file inside the data directory.
+const LOCK_FILE_NAME: &str = "plimsoll.lock";
+
+/// Why a data directory could not be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryLockError {
+    /// Another process has it.
+    #[error("the data directory {directory} is in use by another server (process {process})")]
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+        /// The other's process id as it wrote it into the lock file, or "unknown".
+        process: String,
+    },
+    /// The lock file could not be created, read or locked.
+    #[error("the data directory {directory} could not be locked: {cause}")]
+    Failed {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+}
+
+/// Exclusive possession of a data directory; given up when dropped.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    // Held for the lock on its descriptor.
+    _file: File,
+}
+
+impl DirectoryLock {
+    /// Locks `directory` (created if missing) for this process.
+    ///
+    /// # Errors
+    /// `InUse` at once, without waiting, when another process or another lock of this process has it.
+    pub fn acquire(directory: &Path) -> Result<DirectoryLock, DirectoryLockError> {
+        let failed = |cause| DirectoryLockError::Failed { directory: directory.to_owned(), cause };
+        let mut file = open_lock_file(directory).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let process = read_process(&mut file);
+                return Err(DirectoryLockError::InUse { directory: directory.to_owned(), process });
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+        write_process(&mut file).map_err(failed)?;
+        Ok(DirectoryLock { _file: file })
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the lock is on a real directory, beneath the Disk trait")]
+fn open_lock_file(directory: &Path) -> io::Result<File> {
+    std::fs::create_dir_all(directory)?;
+    File::options().read(true).write(true).create(true).truncate(false).open(directory.join(LOCK_FILE_NAME))
+}
+
+fn read_process(file: &mut File) -> String {
+    let mut text = String::new();
+    match file.read_to_string(&mut text) {
+        Ok(length) if length > 0 => text.trim().to_owned(),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn write_process(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_lock_is_refused_by_name_until_the_first_is_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = DirectoryLock::acquire(directory.path()).unwrap();
+        let message = DirectoryLock::acquire(directory.path()).unwrap_err().to_string();
+        assert!(message.contains(&format!("in use by another server (process {})", std::process::id())), "{message}");
+        drop(first);
+        DirectoryLock::acquire(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn missing_directory_is_created() {
+        let directory = tempfile::tempdir().unwrap();
+        DirectoryLock::acquire(&directory.path().join("data/inner")).unwrap();
+    }
+}

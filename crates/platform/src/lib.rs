@@ -1,0 +1,35 @@
+//! The world outside the process, behind traits: time, randomness, disk and threads.
+//!
+//! Every other crate reaches the machine through this one, so that the simulator can run the same code against a
+//! clock that it moves by hand, a seeded generator and a disk that fails on command. `clippy.toml` at the workspace
+//! root bans the raw calls and names the replacement here.
+//!
+//! Called by: everything that stores, waits or draws a random number. Built on: `std` and `rustix`.
+//! Must not know: documents, pages, the oplog, the wire. `Timestamp` lives here only because the oplog and the
+//! storage engine, which do not depend on each other, both speak of it.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod clock;
+mod directory_lock;
+mod disk;
+mod memory_budget;
+mod random;
+mod real_disk;
+mod simulated_disk;
+mod temporary_store;
+mod thread;
+mod timestamp;
+mod working_memory;
+
+pub use clock::{Clock, SimulatedClock, SystemClock};
+pub use directory_lock::{DirectoryLock, DirectoryLockError};
+pub use disk::{Disk, File, OpenMode, is_disk_full};
+pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};
+pub use random::{Random, SeededRandom, SystemRandom};
+pub use real_disk::RealDisk;
+pub use simulated_disk::{InjectedError, Operation, OperationCounts, SimulatedDisk};
+pub use temporary_store::{RunReader, RunWriter, TemporaryStore};
+pub use thread::spawn_named;
+pub use timestamp::Timestamp;
+pub use working_memory::{OperationMemory, WorkingMemory};

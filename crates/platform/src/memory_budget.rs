@@ -1,0 +1,249 @@
+//! The one memory budget of the process (invariant I4): whoever allocates by the size of data reserves first.
+//!
+//! The server makes it from `--memory` and reserves what is fixed from the start (page frames, version history, log
+//! buffers); sorts, groups, cursors, write sets and connections come and go. A reservation that does not fit is refused, and
+//! its owner spills, waits or fails; nobody else's is ever taken. The budget counts bytes and knows nothing of what they hold.
+//!
+//! Relies on nothing. Reserving is one atomic addition to the sum and one to the figure of its use, so owners reserve in
+//! steps (`MemoryReservation::cover`) and not for each document.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What memory is used for; each has a figure of its own in `serverStatus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryUse {
+    /// Page frames.
+    Frames,
+    /// Older versions that are in memory.
+    History,
+    /// The oplog's buffers.
+    Log,
+    /// Threads, code, what is too small to count one by one.
+    Fixed,
+    /// Received requests and replies.
+    Connections,
+    /// Results that wait for their next batch.
+    Cursors,
+    /// Blocking stages: `$sort`, `$group`, SORT.
+    Operations,
+    /// Changes of transactions that are not committed.
+    WriteSets,
+}
+
+impl MemoryUse {
+    /// All uses, in the order in which they are shown.
+    pub const ALL: [MemoryUse; 8] = [
+        MemoryUse::Frames,
+        MemoryUse::History,
+        MemoryUse::Log,
+        MemoryUse::Fixed,
+        MemoryUse::Connections,
+        MemoryUse::Cursors,
+        MemoryUse::Operations,
+        MemoryUse::WriteSets,
+    ];
+
+    /// Its name in statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryUse::Frames => "frames",
+            MemoryUse::History => "history",
+            MemoryUse::Log => "log",
+            MemoryUse::Fixed => "fixed",
+            MemoryUse::Connections => "connections",
+            MemoryUse::Cursors => "cursors",
+            MemoryUse::Operations => "operations",
+            MemoryUse::WriteSets => "writeSets",
+        }
+    }
+}
+
+/// The budget. Shared as an `Arc`.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    limit: u64,
+    used: AtomicU64,
+    refused: AtomicU64,
+    by_use: [AtomicU64; MemoryUse::ALL.len()],
+}
+
+/// A reservation was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudget {
+    /// Bytes that were asked for in addition.
+    pub wanted: u64,
+    /// Bytes that were free.
+    pub free: u64,
+}
+
+impl fmt::Display for OverBudget {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} bytes do not fit into the memory budget, of which {} are free", self.wanted, self.free)
+    }
+}
+
+impl std::error::Error for OverBudget {}
+
+impl MemoryBudget {
+    /// A budget of `limit` bytes.
+    pub fn new(limit: u64) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget {
+            limit,
+            used: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            by_use: Default::default(),
+        })
+    }
+
+    /// A budget that refuses nothing, for tests and tools.
+    pub fn unlimited() -> Arc<MemoryBudget> {
+        MemoryBudget::new(u64::MAX)
+    }
+
+    /// Bytes in all.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes reserved now.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that can still be reserved.
+    pub fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.used())
+    }
+
+    /// Bytes reserved now for one use.
+    pub fn used_for(&self, purpose: MemoryUse) -> u64 {
+        self.counter(purpose).load(Ordering::Relaxed)
+    }
+
+    /// Reservations that were refused since the start.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// An empty reservation, to grow.
+    pub fn reservation(self: &Arc<Self>, purpose: MemoryUse) -> MemoryReservation {
+        MemoryReservation { budget: self.clone(), purpose, bytes: 0 }
+    }
+
+    /// Reserves what is needed whatever the limit: what is fixed from the start.
+    pub fn reserve_fixed(self: &Arc<Self>, purpose: MemoryUse, bytes: u64) -> MemoryReservation {
+        let mut reservation = self.reservation(purpose);
+        reservation.grow_unchecked(bytes);
+        reservation
+    }
+
+    fn counter(&self, purpose: MemoryUse) -> &AtomicU64 {
+        // The enum's values are the positions in ALL.
+        &self.by_use[purpose as usize]
+    }
+}
+
+/// A part of the budget; given back when dropped.
+#[derive(Debug)]
+pub struct MemoryReservation {
+    budget: Arc<MemoryBudget>,
+    purpose: MemoryUse,
+    bytes: u64,
+}
+
+/// Reservations grow by at least this many bytes, so that growing by documents costs an atomic operation now and then.
+const STEP_BYTES: u64 = 64 << 10;
+
+impl MemoryReservation {
+    /// Bytes reserved.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The budget it is a part of.
+    pub fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
+    /// Makes sure that at least `bytes` are reserved; a little more may be.
+    ///
+    /// # Errors
+    /// `OverBudget`: nothing has changed.
+    pub fn cover(&mut self, bytes: u64) -> Result<(), OverBudget> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let rounded = bytes.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES);
+        self.grow(rounded - self.bytes).or_else(|_| self.grow(bytes - self.bytes))
+    }
+
+    /// Reserves so many bytes more.
+    fn grow(&mut self, additional: u64) -> Result<(), OverBudget> {
+        let budget = &self.budget;
+        let before = budget.used.fetch_add(additional, Ordering::Relaxed);
+        if before.saturating_add(additional) > budget.limit {
+            budget.used.fetch_sub(additional, Ordering::Relaxed);
+            budget.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(OverBudget { wanted: additional, free: budget.limit.saturating_sub(before) });
+        }
+        budget.counter(self.purpose).fetch_add(additional, Ordering::Relaxed);
+        self.bytes += additional;
+        Ok(())
+    }
+
+    /// Reserves so many bytes more even when the limit is exceeded: the little that work cannot go on without.
+    pub fn grow_unchecked(&mut self, additional: u64) {
+        self.budget.used.fetch_add(additional, Ordering::Relaxed);
+        self.budget.counter(self.purpose).fetch_add(additional, Ordering::Relaxed);
+        self.bytes += additional;
+    }
+
+    /// Gives back what is beyond `bytes`.
+    pub fn shrink(&mut self, bytes: u64) {
+        let surplus = self.bytes.saturating_sub(bytes);
+        self.budget.used.fetch_sub(surplus, Ordering::Relaxed);
+        self.budget.counter(self.purpose).fetch_sub(surplus, Ordering::Relaxed);
+        self.bytes -= surplus;
+    }
+}
+
+impl Drop for MemoryReservation {
+    fn drop(&mut self) {
+        self.shrink(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_what_is_dropped_returns() {
+        let budget = MemoryBudget::new((1 << 20) - 5);
+        let fixed = budget.reserve_fixed(MemoryUse::Frames, 512 << 10);
+        let mut sort = budget.reservation(MemoryUse::Operations);
+        sort.cover(100_000).unwrap();
+        assert_eq!(sort.bytes(), 128 << 10);
+        let refused = sort.cover(600 << 10).unwrap_err();
+        assert!(refused.wanted > refused.free);
+        assert_eq!((sort.bytes(), budget.refused()), (128 << 10, 2));
+        // Less than a whole step is left, and it can be had.
+        sort.cover((512 << 10) - 5).unwrap();
+        assert_eq!(budget.free(), 0);
+        sort.shrink(1000);
+        assert_eq!((budget.used_for(MemoryUse::Operations), budget.used_for(MemoryUse::Frames)), (1000, 512 << 10));
+        drop((sort, fixed));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn every_use_has_its_own_figure() {
+        let budget = MemoryBudget::unlimited();
+        let held: Vec<_> =
+            MemoryUse::ALL.iter().zip(1..).map(|(purpose, bytes)| budget.reserve_fixed(*purpose, bytes)).collect();
+        let figures: Vec<u64> = MemoryUse::ALL.iter().map(|purpose| budget.used_for(*purpose)).collect();
+        assert_eq!(figures, (1..=held.len() as u64).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,224 @@
+//! Runs of records on temporary files: where sorts and groups put what exceeds their share of memory.
+//!
+//! Called by `executor` (SORT) and, through `commands`, by the stages of `aggregation`. Each run is a file in the directory
+//! `temporary` of the data directory. Its name is removed as soon as it is open, so that its space returns when the writer
+//! or reader is dropped and nothing is left after a crash. It relies on `Disk`; nothing is ever synced.
+//!
+//! A record is its length (4 bytes, little endian) and its bytes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::disk::{Disk, File, OpenMode};
+
+/// Bytes that are read or written at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The directory of temporary files.
+pub struct TemporaryStore {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    next: AtomicU64,
+    bytes_written: AtomicU64,
+    runs: AtomicU64,
+}
+
+impl TemporaryStore {
+    /// The files in `directory`, which is made, and emptied of what an earlier process left.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn open(disk: Arc<dyn Disk>, directory: &Path) -> io::Result<Arc<TemporaryStore>> {
+        disk.create_directory(directory)?;
+        for name in disk.list(directory)? {
+            disk.remove(&directory.join(name))?;
+        }
+        Ok(Arc::new(TemporaryStore {
+            disk,
+            directory: directory.to_owned(),
+            next: AtomicU64::new(1),
+            bytes_written: AtomicU64::new(0),
+            runs: AtomicU64::new(0),
+        }))
+    }
+
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn begin_run(self: &Arc<Self>) -> io::Result<RunWriter> {
+        let path = self.directory.join(format!("{}.run", self.next.fetch_add(1, Ordering::Relaxed)));
+        let file = self.disk.open(&path, OpenMode::CreateNew)?;
+        self.disk.remove(&path)?;
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        Ok(RunWriter { store: self.clone(), file, buffer: Vec::with_capacity(BUFFER_BYTES), offset: 0 })
+    }
+
+    /// Runs begun and bytes written since the start.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.runs.load(Ordering::Relaxed), self.bytes_written.load(Ordering::Relaxed))
+    }
+}
+
+/// Writes a run.
+pub struct RunWriter {
+    store: Arc<TemporaryStore>,
+    file: Arc<dyn File>,
+    buffer: Vec<u8>,
+    offset: u64,
+}
+
+impl RunWriter {
+    /// Appends a record that is given in parts.
+    ///
+    /// # Errors
+    /// Those of the disk, and `InvalidInput` for 4 GiB.
+    pub fn append(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let length = u32::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.buffer.extend_from_slice(&length.to_le_bytes());
+        for part in parts {
+            self.buffer.extend_from_slice(part);
+        }
+        if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.buffer, self.offset)?;
+        self.offset += self.buffer.len() as u64;
+        self.store.bytes_written.fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
+        self.buffer.clear();
+        if self.buffer.capacity() > 4 * BUFFER_BYTES {
+            self.buffer = Vec::with_capacity(BUFFER_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Ends the run.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn finish(mut self) -> io::Result<RunReader> {
+        self.flush()?;
+        Ok(RunReader { file: self.file, length: self.offset, offset: 0, buffer: Vec::new(), start: 0 })
+    }
+}
+
+/// Reads a run from its beginning.
+pub struct RunReader {
+    file: Arc<dyn File>,
+    length: u64,
+    /// Where in the file the buffer ends.
+    offset: u64,
+    buffer: Vec<u8>,
+    /// Where in the buffer the next record begins.
+    start: usize,
+}
+
+impl RunReader {
+    /// Puts the next record into `record`, replacing its content; `false` at the end.
+    ///
+    /// # Errors
+    /// Those of the disk, and `UnexpectedEof` when the file was cut.
+    pub fn next(&mut self, record: &mut Vec<u8>) -> io::Result<bool> {
+        record.clear();
+        let Some(length) = self.length_of_next()? else { return Ok(false) };
+        let mut missing = length;
+        while missing > 0 {
+            if self.start == self.buffer.len() {
+                self.fill()?;
+            }
+            let available = self.buffer.get(self.start..).unwrap_or_default();
+            let taken = available.len().min(missing);
+            record.extend_from_slice(available.get(..taken).unwrap_or_default());
+            self.start += taken;
+            missing -= taken;
+        }
+        Ok(true)
+    }
+
+    /// Goes back to the first record.
+    pub fn restart(&mut self) {
+        self.offset = 0;
+        self.buffer.clear();
+        self.start = 0;
+    }
+
+    fn length_of_next(&mut self) -> io::Result<Option<usize>> {
+        if self.start == self.buffer.len() && self.offset == self.length {
+            return Ok(None);
+        }
+        let mut bytes = [0; 4];
+        for byte in &mut bytes {
+            if self.start == self.buffer.len() {
+                self.fill()?;
+            }
+            *byte = self.buffer.get(self.start).copied().unwrap_or_default();
+            self.start += 1;
+        }
+        Ok(Some(u32::from_le_bytes(bytes) as usize))
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        let left = usize::try_from(self.length - self.offset).unwrap_or(usize::MAX);
+        if left == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.buffer.resize(left.min(BUFFER_BYTES), 0);
+        self.file.read_exact_at(&mut self.buffer, self.offset)?;
+        self.offset += self.buffer.len() as u64;
+        self.start = 0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RealDisk, SimulatedDisk};
+
+    #[test]
+    fn records_come_back_in_order_whatever_their_size() {
+        let disk = Arc::new(SimulatedDisk::new(1));
+        let store = TemporaryStore::open(disk, Path::new("temporary")).unwrap();
+        let records: Vec<Vec<u8>> = [0, 1, BUFFER_BYTES - 5, 3, BUFFER_BYTES, 2, 5 * BUFFER_BYTES, 7]
+            .iter()
+            .map(|size| vec![*size as u8; *size])
+            .collect();
+        let mut writer = store.begin_run().unwrap();
+        for record in &records {
+            let (front, back) = record.split_at(record.len() / 2);
+            writer.append(&[front, back]).unwrap();
+        }
+        let mut reader = writer.finish().unwrap();
+        let (mut read, mut record) = (Vec::new(), Vec::new());
+        while reader.next(&mut record).unwrap() {
+            read.push(record.clone());
+        }
+        assert_eq!(read, records);
+        assert!(!reader.next(&mut record).unwrap());
+        reader.restart();
+        assert!(reader.next(&mut record).unwrap() && reader.next(&mut record).unwrap());
+        assert_eq!(record, records[1]);
+        let mut none = store.begin_run().unwrap().finish().unwrap();
+        assert!(!none.next(&mut record).unwrap());
+    }
+
+    #[test]
+    fn nothing_is_left_in_the_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Arc::new(RealDisk::new(directory.path()).unwrap());
+        disk.create_directory(Path::new("temporary")).unwrap();
+        disk.open(Path::new("temporary/old.run"), OpenMode::CreateNew).unwrap();
+        let store = TemporaryStore::open(disk.clone(), Path::new("temporary")).unwrap();
+        let mut writer = store.begin_run().unwrap();
+        writer.append(&[b"record"]).unwrap();
+        let mut reader = writer.finish().unwrap();
+        assert!(disk.list(Path::new("temporary")).unwrap().is_empty());
+        let mut record = Vec::new();
+        assert!(reader.next(&mut record).unwrap());
+        assert_eq!(record, b"record");
+    }
+}

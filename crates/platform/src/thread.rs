@@ -1,0 +1,16 @@
+//! Threads: the one place where background threads are started, so that each has a name.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+/// Starts a thread called `name` (the kernel shows the first 15 bytes) that runs `body`.
+///
+/// # Errors
+/// When the machine refuses another thread.
+#[allow(clippy::disallowed_methods, reason = "this is the replacement that the ban names")]
+pub fn spawn_named<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    Builder::new().name(name.to_owned()).spawn(body)
+}

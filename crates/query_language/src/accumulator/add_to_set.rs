@@ -1,0 +1,51 @@
+//! `$addToSet`: every distinct value that is not missing, in the order of first appearance.
+
+use std::collections::HashSet;
+
+use bson::raw::{RawArrayBuf, RawBson, RawBsonRef};
+
+use super::{Accumulator, Input, partial_elements, value_bytes};
+use crate::error::Result;
+use crate::expression::Value;
+use crate::expression::order::ValueKey;
+
+#[derive(Debug, Default)]
+struct AddToSet {
+    seen: HashSet<ValueKey>,
+    values: RawArrayBuf,
+    bytes: usize,
+}
+
+pub(super) fn make() -> Box<dyn Accumulator> {
+    Box::new(AddToSet::default())
+}
+
+impl Accumulator for AddToSet {
+    fn accumulate(&mut self, input: Input<'_>) -> Result<()> {
+        let Some(value) = input.into_value().into_raw_bson() else { return Ok(()) };
+        let bytes = value_bytes(&value);
+        let key = ValueKey(Some(value));
+        if !self.seen.contains(&key) {
+            self.bytes += bytes;
+            self.values.push(key.get().unwrap_or(RawBsonRef::Null));
+            self.seen.insert(key);
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value<'static>> {
+        Ok(self.values.clone().into())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.bytes + self.values.as_bytes().len()
+    }
+
+    fn to_partial(&self) -> Result<RawBson> {
+        Ok(RawBson::Array(self.values.clone()))
+    }
+
+    fn merge(&mut self, partial: RawBsonRef<'_>) -> Result<()> {
+        partial_elements(partial).try_for_each(|value| self.accumulate(Input::Value(value.into())))
+    }
+}

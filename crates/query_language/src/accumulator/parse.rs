@@ -1,0 +1,220 @@
+//! One accumulator as the client wrote it: `{$sum: "$qty"}`, `{$topN: {n, sortBy, output}}`.
+
+use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+
+use super::registry::{self, AccumulatorOperator, Form};
+use super::{Accumulator, Input};
+use crate::error::{ErrorKind, QueryError, Result};
+use crate::expression::sort_pattern::SortPattern;
+use crate::expression::{DependencySet, EvaluationContext, Expression, ParseContext};
+
+/// A parsed accumulator with its argument expressions.
+#[derive(Debug)]
+pub struct AccumulatorExpression {
+    operator: &'static AccumulatorOperator,
+    argument: Argument,
+}
+
+#[derive(Debug)]
+enum Argument {
+    None,
+    Unary(Expression),
+    Counted { count: Expression, input: Expression },
+    Sorted { count: Option<Expression>, sort: SortPattern, output: Expression },
+}
+
+impl AccumulatorExpression {
+    /// Parses the value of an output field of `$group`, which must be a document of one accumulator.
+    pub fn parse_field(field: &str, value: RawBsonRef<'_>, context: &ParseContext) -> Result<Self> {
+        let numbered = |number, message: String| QueryError::new(ErrorKind::Location(number), message);
+        let RawBsonRef::Document(document) = value else {
+            return Err(numbered(40234, format!("The field '{field}' must be an accumulator object")));
+        };
+        let mut elements = document.iter();
+        match (elements.next().transpose()?, elements.next()) {
+            (Some((name, argument)), None) => Self::parse(name.as_str(), argument, context),
+            _ => Err(numbered(40238, format!("The field '{field}' must specify one accumulator"))),
+        }
+    }
+
+    /// Parses `{name: argument}`.
+    pub fn parse(name: &str, argument: RawBsonRef<'_>, context: &ParseContext) -> Result<Self> {
+        let Some(operator) = registry::find(name) else {
+            let message = format!("unknown group operator '{name}'");
+            return Err(QueryError::new(ErrorKind::Location(15952), message));
+        };
+        let argument = match operator.form {
+            Form::Unary(_) => {
+                if matches!(argument, RawBsonRef::Array(_)) {
+                    let message = format!("The {name} accumulator is a unary operator");
+                    return Err(QueryError::new(ErrorKind::Location(40237), message));
+                }
+                Argument::Unary(Expression::parse(argument, context)?)
+            }
+            Form::Nullary(_) => match argument {
+                RawBsonRef::Document(document) if document.is_empty() => Argument::None,
+                _ => {
+                    let message = format!("{name} takes no arguments, i.e. {name}:{{}}");
+                    return Err(QueryError::new(ErrorKind::TypeMismatch, message));
+                }
+            },
+            Form::Counted(_) => parse_counted(name, argument, context)?,
+            Form::Sorted { counted, .. } => parse_sorted(name, argument, counted, context)?,
+            Form::Refused => {
+                let message = format!("The {name} accumulator is not implemented");
+                return Err(QueryError::new(ErrorKind::NotImplemented, message));
+            }
+        };
+        Ok(Self { operator, argument })
+    }
+
+    /// The name with its `$`.
+    pub fn name(&self) -> &'static str {
+        self.operator.name
+    }
+
+    /// A state for a group. `context` evaluates `n`, which may depend on the group's `_id`.
+    pub fn new_state(&self, context: &EvaluationContext<'_>) -> Result<Box<dyn Accumulator>> {
+        let count = |expression: &Expression| {
+            let value = expression.evaluate(context)?;
+            crate::expression::positive_count(value.or_null())
+        };
+        Ok(match (self.operator.form, &self.argument) {
+            (Form::Unary(make) | Form::Nullary(make), _) => make(),
+            (Form::Counted(make), Argument::Counted { count: expression, .. }) => make(count(expression)?),
+            (Form::Sorted { make, .. }, Argument::Sorted { count: expression, sort, .. }) => {
+                make(expression.as_ref().map(count).transpose()?.unwrap_or(1), sort)
+            }
+            _ => {
+                let message = format!("{} has an argument of another form", self.operator.name);
+                return Err(QueryError::new(ErrorKind::BadValue, message));
+            }
+        })
+    }
+
+    /// Feeds a document of the group to its state.
+    pub fn accumulate(&self, state: &mut dyn Accumulator, context: &EvaluationContext<'_>) -> Result<()> {
+        let input = match &self.argument {
+            Argument::None => Input::Value(crate::expression::Value::Missing),
+            Argument::Unary(expression) | Argument::Counted { input: expression, .. } => {
+                Input::Value(expression.evaluate(context)?)
+            }
+            Argument::Sorted { sort, output, .. } => Input::Keyed(sort.key(context.root()), output.evaluate(context)?),
+        };
+        state.accumulate(input)
+    }
+
+    /// Adds what the arguments read. The count of `$firstN` and its kin reads the group's `_id`, not the document.
+    pub fn dependencies(&self, set: &mut DependencySet) {
+        match &self.argument {
+            Argument::None => {}
+            Argument::Unary(expression) | Argument::Counted { input: expression, .. } => expression.dependencies(set),
+            Argument::Sorted { sort, output, .. } => {
+                sort.parts().iter().for_each(|part| set.add_path(part.path.as_str()));
+                output.dependencies(set);
+            }
+        }
+    }
+
+    /// The accumulator as the client could have written it, for explain.
+    pub fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let argument = match &self.argument {
+            Argument::None => RawBson::Document(RawDocumentBuf::new()),
+            Argument::Unary(expression) => expression.to_bson()?,
+            Argument::Counted { count, input } => {
+                let mut document = RawDocumentBuf::new();
+                document.append(cstr!("n"), count.to_bson()?);
+                document.append(cstr!("input"), input.to_bson()?);
+                RawBson::Document(document)
+            }
+            Argument::Sorted { count, sort, output } => {
+                let mut document = RawDocumentBuf::new();
+                if let Some(count) = count {
+                    document.append(cstr!("n"), count.to_bson()?);
+                }
+                document.append(cstr!("sortBy"), sort.to_document()?);
+                document.append(cstr!("output"), output.to_bson()?);
+                RawBson::Document(document)
+            }
+        };
+        crate::expression::single_field(self.operator.name, argument)
+    }
+}
+
+fn parse_counted(name: &str, argument: RawBsonRef<'_>, context: &ParseContext) -> Result<Argument> {
+    let RawBsonRef::Document(document) = argument else {
+        let message = format!("specification must be an object; found {name}: {}", show(argument));
+        return Err(QueryError::new(ErrorKind::Location(5787900), message));
+    };
+    let (mut count, mut input) = (None, None);
+    for element in document {
+        let (field, value) = element?;
+        match field.as_str() {
+            "n" => count = Some(Expression::parse(value, context)?),
+            "input" => input = Some(Expression::parse(value, context)?),
+            other => {
+                let message = format!("Unknown argument for 'n' operator: {other}");
+                return Err(QueryError::new(ErrorKind::Location(5787901), message));
+            }
+        }
+    }
+    let missing =
+        |field: &str, number| QueryError::new(ErrorKind::Location(number), format!("Missing value for '{field}'"));
+    Ok(Argument::Counted {
+        count: checked_count(count.ok_or_else(|| missing("n", 5787906))?)?,
+        input: input.ok_or_else(|| missing("input", 5787907))?,
+    })
+}
+
+fn parse_sorted(name: &str, argument: RawBsonRef<'_>, counted: bool, context: &ParseContext) -> Result<Argument> {
+    let RawBsonRef::Document(document) = argument else {
+        let message = format!("specification must be an object; found {name}: {}", show(argument));
+        return Err(QueryError::new(ErrorKind::Location(5788001), message));
+    };
+    let missing =
+        |field: &str, number| QueryError::new(ErrorKind::Location(number), format!("Missing value for '{field}'"));
+    check_sorted_fields(document, counted)?;
+    let count = match document.get("n")? {
+        Some(count) => Some(checked_count(Expression::parse(count, context)?)?),
+        None if counted => return Err(missing("n", 5788003)),
+        None => None,
+    };
+    let output = document.get("output")?.ok_or_else(|| missing("output", 5788004))?;
+    let sort = match document.get("sortBy")? {
+        Some(RawBsonRef::Document(sort)) => SortPattern::parse(sort)?,
+        Some(other) => {
+            let found = crate::expression::value::type_name(other.element_type());
+            let message = format!("invalid parameter: expected an object (sortBy), found: {found}");
+            return Err(QueryError::new(ErrorKind::Location(10065), message));
+        }
+        None => return Err(missing("sortBy", 5788005)),
+    };
+    Ok(Argument::Sorted { count, sort, output: Expression::parse(output, context)? })
+}
+
+fn check_sorted_fields(document: &RawDocument, counted: bool) -> Result<()> {
+    for element in document {
+        let (field, _) = element?;
+        match field.as_str() {
+            "sortBy" | "output" => {}
+            "n" if counted => {}
+            other => {
+                let message = format!("Unknown argument to $topN/$bottomN: {other}");
+                return Err(QueryError::new(ErrorKind::Location(5788002), message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A constant count is checked when it is parsed.
+fn checked_count(count: Expression) -> Result<Expression> {
+    if let Some(value) = count.as_constant() {
+        crate::expression::positive_count(value.or_null())?;
+    }
+    Ok(count)
+}
+
+fn show(value: RawBsonRef<'_>) -> String {
+    crate::filter::value_text::value(value)
+}

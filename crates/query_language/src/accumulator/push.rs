@@ -1,0 +1,39 @@
+//! `$push`: every value that is not missing, in order.
+
+use bson::raw::{RawArrayBuf, RawBson, RawBsonRef};
+
+use super::{Accumulator, Input, partial_elements};
+use crate::error::Result;
+use crate::expression::Value;
+
+#[derive(Debug)]
+struct Push(RawArrayBuf);
+
+pub(super) fn make() -> Box<dyn Accumulator> {
+    Box::new(Push(RawArrayBuf::new()))
+}
+
+impl Accumulator for Push {
+    fn accumulate(&mut self, input: Input<'_>) -> Result<()> {
+        if let Some(value) = input.into_value().get() {
+            self.0.push(value);
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value<'static>> {
+        Ok(self.0.clone().into())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.0.as_bytes().len()
+    }
+
+    fn to_partial(&self) -> Result<RawBson> {
+        Ok(RawBson::Array(self.0.clone()))
+    }
+
+    fn merge(&mut self, partial: RawBsonRef<'_>) -> Result<()> {
+        partial_elements(partial).try_for_each(|value| self.accumulate(Input::Value(value.into())))
+    }
+}

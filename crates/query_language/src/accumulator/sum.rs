@@ -1,0 +1,44 @@
+//! `$sum`: the numbers added up, in the widest type seen; other values do not count.
+
+use bson::raw::{RawBson, RawBsonRef};
+use document::Number;
+
+use super::{Accumulator, Input};
+use crate::error::Result;
+use crate::expression::Value;
+use crate::expression::summation::Summation;
+
+#[derive(Debug, Default)]
+struct Sum(Summation);
+
+pub(super) fn make() -> Box<dyn Accumulator> {
+    Box::new(Sum::default())
+}
+
+impl Accumulator for Sum {
+    fn accumulate(&mut self, input: Input<'_>) -> Result<()> {
+        if let Some(number) = Number::from_bson(input.into_value().or_null()) {
+            self.0.add(number);
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value<'static>> {
+        Ok(self.0.total().into())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    fn to_partial(&self) -> Result<RawBson> {
+        Ok(RawBson::Array(self.0.to_partial()))
+    }
+
+    fn merge(&mut self, partial: RawBsonRef<'_>) -> Result<()> {
+        if let Some(partial) = partial.as_array() {
+            self.0.merge(partial);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! Dotted field paths of expressions: validation and evaluation.
+//!
+//! Unlike a filter's path, an expression's never reads a component as an array position: over an array it collects
+//! the values of the documents in it, one level deep.
+
+use bson::raw::{RawArray, RawArrayBuf, RawBsonRef, RawDocument};
+use document::{array_elements, get_field};
+
+use super::value::Value;
+use crate::error::{ErrorKind, QueryError, Result};
+
+/// Components a path may have, as MongoDB limits nesting.
+const COMPONENTS_MAX: usize = 200;
+
+/// A validated dotted path: no component is empty, begins with `$` or holds a null byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldPath(document::FieldPath);
+
+impl FieldPath {
+    /// Validates a path without its leading `$`.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            let message = "FieldPath cannot be constructed with empty string";
+            return Err(QueryError::new(ErrorKind::Location(40352), message));
+        }
+        if text.ends_with('.') {
+            return Err(QueryError::new(ErrorKind::Location(40353), "FieldPath must not end with a '.'."));
+        }
+        text.split('.').try_for_each(check_field_name)?;
+        let path = document::FieldPath::new(text);
+        if path.len() > COMPONENTS_MAX {
+            return Err(QueryError::new(ErrorKind::Overflow, "FieldPath is too long"));
+        }
+        Ok(Self(path))
+    }
+
+    /// The dotted text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// The path as other parts of the query language use it.
+    pub fn as_path(&self) -> &document::FieldPath {
+        &self.0
+    }
+
+    /// The value at this path of a document.
+    #[inline]
+    pub fn evaluate<'a>(&self, document: &'a RawDocument) -> Value<'a> {
+        self.evaluate_from(document, 0)
+    }
+
+    /// The value at this path of any value: arrays are mapped over, scalars have no fields.
+    pub fn evaluate_value<'a>(&self, value: RawBsonRef<'a>) -> Value<'a> {
+        match value {
+            RawBsonRef::Document(document) => self.evaluate_from(document, 0),
+            RawBsonRef::Array(array) => self.collect_from(array, 0).into(),
+            _ => Value::Missing,
+        }
+    }
+
+    fn evaluate_from<'a>(&self, mut document: &'a RawDocument, first: usize) -> Value<'a> {
+        for position in first..self.0.len() {
+            let Some(value) = get_field(document, self.0.name(position)) else { return Value::Missing };
+            if position + 1 == self.0.len() {
+                return Value::Borrowed(value);
+            }
+            match value {
+                RawBsonRef::Document(inner) => document = inner,
+                RawBsonRef::Array(array) => return self.collect_from(array, position + 1).into(),
+                _ => return Value::Missing,
+            }
+        }
+        Value::Missing
+    }
+
+    fn collect_from(&self, array: &RawArray, position: usize) -> RawArrayBuf {
+        let mut collected = RawArrayBuf::new();
+        for element in array_elements(array) {
+            if let RawBsonRef::Document(document) = element.value()
+                && let Some(value) = self.evaluate_from(document, position).get()
+            {
+                collected.push(value);
+            }
+        }
+        collected
+    }
+}
+
+/// Refuses a path component or an output field name that is empty, begins with `$` or holds a null byte.
+pub(crate) fn check_field_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(QueryError::new(ErrorKind::Location(15998), "FieldPath field names may not be empty strings."));
+    }
+    if name.starts_with('$') {
+        let message = "FieldPath field names may not start with '$'. Consider using $getField or $setField.";
+        return Err(QueryError::new(ErrorKind::Location(16410), message));
+    }
+    if name.contains('\0') {
+        let message = "FieldPath field names may not contain '\\0'.";
+        return Err(QueryError::new(ErrorKind::Location(16411), message));
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! The `unit`, `startOfWeek` and date arguments that the date arithmetic operators share.
+
+use bson::DateTime;
+use jiff::civil::Weekday;
+
+use crate::expression::calendar::{Unit, parse_weekday, to_date};
+use crate::expression::operators::prelude::*;
+
+/// The unit; `None` when null.
+pub(super) fn unit(operator: &Operator, value: &Value<'_>, kind: u32) -> Result<Option<Unit>> {
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    match value.as_str() {
+        Some(name) => Unit::parse(name).map(Some),
+        None => {
+            let text = format!("requires 'unit' to be a string, but got {}", value.type_name());
+            Err(operator.error(ErrorKind::Location(kind), text))
+        }
+    }
+}
+
+/// The first day of the week, Sunday when left out; `None` when null.
+pub(super) fn first_day(operator: &Operator, value: Option<&Value<'_>>, kind: u32) -> Result<Option<Weekday>> {
+    let Some(value) = value else { return Ok(Some(Weekday::Sunday)) };
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    let Some(name) = value.as_str() else {
+        let text = format!("requires 'startOfWeek' to be a string, but got {}", value.type_name());
+        return Err(operator.error(ErrorKind::Location(kind), text));
+    };
+    match parse_weekday(name) {
+        Some(day) => Ok(Some(day)),
+        None => {
+            let text = format!("parameter 'startOfWeek' value cannot be recognized as a day of a week: {name}");
+            Err(operator.error(ErrorKind::FailedToParse, text))
+        }
+    }
+}
+
+/// A date argument; `None` when null.
+pub(super) fn date(operator: &Operator, name: &str, value: &Value<'_>, kind: u32) -> Result<Option<DateTime>> {
+    to_date(value).map_err(|_| {
+        let text = format!("requires '{name}' to be a date, but got {}", value.type_name());
+        operator.error(ErrorKind::Location(kind), text)
+    })
+}

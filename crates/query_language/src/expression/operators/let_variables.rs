@@ -1,0 +1,98 @@
+//! `$let`: binds variables for one expression.
+
+use smallvec::SmallVec;
+
+use super::prelude::*;
+use crate::expression::parse::parse_fields;
+use crate::expression::variables::check_user_variable_name;
+
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::special("$let", "The value of an expression with variables bound.", parse)];
+
+const FIELDS: &[NamedField] =
+    &[NamedField::required("vars", ErrorKind::Location(16876)), NamedField::required("in", ErrorKind::Location(16877))];
+
+#[derive(Debug)]
+struct Let {
+    bindings: Vec<Binding>,
+    body: Node,
+}
+
+#[derive(Debug)]
+struct Binding {
+    name: String,
+    slot: usize,
+    value: Node,
+}
+
+fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseContext) -> Result<Node> {
+    let fields = parse_fields(operator.name, argument, FIELDS, NamedRefusals::only_supports(16874, 16875))?;
+    let [Some(variables), Some(body)] = fields.as_slice() else { return Err(operator.misplaced()) };
+    let RawBsonRef::Document(variables) = variables else {
+        let found = crate::expression::value::type_name(variables.element_type());
+        let message = format!("invalid parameter: expected an object (vars), found: {found}");
+        return Err(numbered(10065, message));
+    };
+    let mut inner = context.clone();
+    let mut bindings = Vec::new();
+    for element in *variables {
+        let (name, value) = element?;
+        let name = name.as_str();
+        if name != "CURRENT" {
+            check_user_variable_name(name)?;
+        }
+        let value = parse_node(value, context)?;
+        let (extended, slot) = inner.bind(name);
+        inner = extended;
+        bindings.push(Binding { name: name.to_owned(), slot, value });
+    }
+    let body = parse_node(*body, &inner)?;
+    if body.as_constant().is_some() {
+        return Ok(body);
+    }
+    Ok(Node::Special(Box::new(Let { bindings, body })))
+}
+
+impl SpecialNode for Let {
+    fn evaluate<'a>(&'a self, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
+        let mut values: SmallVec<[Value<'a>; 2]> = SmallVec::new();
+        for binding in &self.bindings {
+            values.push(binding.value.evaluate(context)?);
+        }
+        evaluate_bound(&self.body, &self.bindings, &values, context)
+    }
+
+    fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {
+        self.bindings.iter().for_each(|binding| visit(&binding.value));
+        visit(&self.body);
+    }
+
+    fn bound_slots(&self) -> Vec<usize> {
+        self.bindings.iter().map(|binding| binding.slot).collect()
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let mut variables = RawDocumentBuf::new();
+        for binding in &self.bindings {
+            variables.append(CString::try_from(binding.name.as_str())?, binding.value.to_bson()?);
+        }
+        let mut inner = RawDocumentBuf::new();
+        inner.append(bson::raw::cstr!("vars"), variables);
+        inner.append(bson::raw::cstr!("in"), self.body.to_bson()?);
+        single_field("$let", RawBson::Document(inner))
+    }
+}
+
+/// Evaluates `body` with the bindings chained one scope each; the scopes live on this stack, so the result is owned.
+fn evaluate_bound<'a>(
+    body: &Node,
+    bindings: &[Binding],
+    values: &[Value<'_>],
+    context: &EvaluationContext<'_>,
+) -> Result<Value<'a>> {
+    let (Some((binding, bindings)), Some((value, values))) = (bindings.split_first(), values.split_first()) else {
+        return Ok(body.evaluate(context)?.into_owned());
+    };
+    let scope = Scope { parent: context.scope(), slot: binding.slot, value: value.get() };
+    evaluate_bound(body, bindings, values, &context.with_scope(&scope))
+}

@@ -1,0 +1,26 @@
+//! `$setUnion`.
+
+use super::elements::distinct;
+use crate::expression::operators::prelude::*;
+
+pub(super) const OPERATORS: &[Operator] =
+    &[Operator::eager("$setUnion", "The elements that appear in any of the arrays.", Arity::Any, union)];
+
+fn union<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+    let mut all = RawArrayBuf::new();
+    for argument in arguments {
+        if argument.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        let Some(array) = argument.as_array() else {
+            let found = argument.type_name();
+            let message = format!("All operands of $setUnion must be arrays. One argument is of type: {found}");
+            return Err(numbered(17043, message));
+        };
+        for element in array {
+            all.push(element?);
+        }
+        check_bytes(all.as_bytes().len())?;
+    }
+    Ok(distinct(&all)?.into_iter().collect::<RawArrayBuf>().into())
+}

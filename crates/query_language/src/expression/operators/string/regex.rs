@@ -1,0 +1,188 @@
+//! `$regexFind`, `$regexFindAll`, `$regexMatch`.
+//!
+//! A constant expression is compiled once, when it is parsed; one read from the document is compiled for each.
+
+use bson::raw::cstr;
+use fancy_regex::{Captures, Regex};
+
+use crate::expression::operators::prelude::*;
+use crate::expression::parse::parse_fields;
+use crate::filter::compile_regex;
+
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator::special("$regexFind", "The first match of a regular expression.", parse),
+    Operator::special("$regexFindAll", "Every match of a regular expression.", parse),
+    Operator::special("$regexMatch", "Whether a regular expression matches.", parse),
+];
+
+const FIELDS: &[NamedField] = &[
+    NamedField::required("input", ErrorKind::Location(31022)),
+    NamedField::required("regex", ErrorKind::Location(31023)),
+    NamedField::optional("options"),
+];
+
+#[derive(Debug)]
+struct RegexNode {
+    operator: &'static Operator,
+    input: Node,
+    regex: Node,
+    options: Option<Node>,
+    /// The compiled expression when it is constant, `None` within when it is null.
+    compiled: Option<Option<Regex>>,
+}
+
+fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseContext) -> Result<Node> {
+    let fields = parse_fields(operator.name, argument, FIELDS, NamedRefusals::requires(51103, 31024))?;
+    let [Some(input), Some(regex), options] = fields.as_slice() else { return Err(operator.misplaced()) };
+    let input = parse_node(*input, context)?;
+    let regex = parse_node(*regex, context)?;
+    let options = options.map(|options| parse_node(options, context)).transpose()?;
+    let constant_options = options.as_ref().map_or(Some(&Value::NULL), Node::as_constant);
+    let compiled = match (regex.as_constant(), constant_options) {
+        (Some(regex), Some(options)) => Some(compile(operator, regex, options)?),
+        _ => None,
+    };
+    Ok(Node::Special(Box::new(RegexNode { operator, input, regex, options, compiled })))
+}
+
+impl SpecialNode for RegexNode {
+    fn evaluate<'a>(&'a self, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
+        let input = self.input.evaluate(context)?;
+        if !input.is_nullish() && input.as_str().is_none() {
+            let text = "needs 'input' to be of type string";
+            return Err(self.operator.error(ErrorKind::Location(51104), text));
+        }
+        let compiled_here;
+        let regex = match &self.compiled {
+            Some(compiled) => compiled,
+            None => {
+                let regex = self.regex.evaluate(context)?;
+                let options = self.options.as_ref().map(|options| options.evaluate(context)).transpose()?;
+                compiled_here = compile(self.operator, &regex, &options.unwrap_or_default())?;
+                &compiled_here
+            }
+        };
+        let subject = input.as_str().zip(regex.as_ref());
+        match self.operator.name {
+            "$regexMatch" => self.is_match(subject),
+            "$regexFind" => self.find(subject),
+            _ => self.find_all(subject),
+        }
+    }
+
+    fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {
+        visit(&self.input);
+        visit(&self.regex);
+        self.options.iter().for_each(visit);
+    }
+
+    fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let mut inner = RawDocumentBuf::new();
+        inner.append(cstr!("input"), self.input.to_bson()?);
+        inner.append(cstr!("regex"), self.regex.to_bson()?);
+        if let Some(options) = &self.options {
+            inner.append(cstr!("options"), options.to_bson()?);
+        }
+        single_field(self.operator.name, RawBson::Document(inner))
+    }
+}
+
+impl RegexNode {
+    fn is_match<'a>(&self, subject: Option<(&str, &Regex)>) -> Result<Value<'a>> {
+        let Some((text, regex)) = subject else { return Ok(false.into()) };
+        Ok(regex.is_match(text).map_err(|error| self.failed(&error))?.into())
+    }
+
+    fn find<'a>(&self, subject: Option<(&str, &Regex)>) -> Result<Value<'a>> {
+        let Some((text, regex)) = subject else { return Ok(Value::NULL) };
+        match regex.captures(text).map_err(|error| self.failed(&error))? {
+            Some(captures) => Ok(describe(&captures, &mut Position::start(text)).into()),
+            None => Ok(Value::NULL),
+        }
+    }
+
+    fn find_all<'a>(&self, subject: Option<(&str, &Regex)>) -> Result<Value<'a>> {
+        let mut found = RawArrayBuf::new();
+        if let Some((text, regex)) = subject {
+            let mut position = Position::start(text);
+            for captures in regex.captures_iter(text) {
+                found.push(describe(&captures.map_err(|error| self.failed(&error))?, &mut position));
+                check_bytes(found.as_bytes().len())?;
+            }
+        }
+        Ok(found.into())
+    }
+
+    /// Backtracking went too far.
+    fn failed(&self, error: &fancy_regex::Error) -> QueryError {
+        let name = self.operator.name;
+        numbered(51156, format!("Error occurred while executing the regular expression in {name}: {error}"))
+    }
+}
+
+/// The compiled expression; `None` when it is null.
+fn compile(operator: &Operator, regex: &Value<'_>, options: &Value<'_>) -> Result<Option<Regex>> {
+    if !options.is_nullish() && options.as_str().is_none() {
+        return Err(operator.error(ErrorKind::Location(51106), "needs 'options' to be of type string"));
+    }
+    let options = options.as_str().unwrap_or("");
+    let (pattern, options) = match regex.get() {
+        None | Some(RawBsonRef::Null | RawBsonRef::Undefined) => return Ok(None),
+        Some(RawBsonRef::String(pattern)) => (pattern, options),
+        Some(RawBsonRef::RegularExpression(regex)) if regex.options.is_empty() => (regex.pattern.as_str(), options),
+        Some(RawBsonRef::RegularExpression(regex)) if options.is_empty() => {
+            (regex.pattern.as_str(), regex.options.as_str())
+        }
+        Some(RawBsonRef::RegularExpression(_)) => {
+            let text = "found regex option(s) specified in both 'regex' and 'option' fields";
+            return Err(numbered(51107, format!("{}: {text}", operator.name)));
+        }
+        Some(_) => {
+            return Err(operator.error(ErrorKind::Location(51105), "needs 'regex' to be of type string or regex"));
+        }
+    };
+    if pattern.contains('\0') {
+        let text = "regular expression cannot contain an embedded null byte";
+        return Err(operator.error(ErrorKind::Location(51109), text));
+    }
+    if let Some(flag) = options.chars().find(|flag| !"imsxu".contains(*flag)) {
+        return Err(numbered(51108, format!("{} invalid flag in regex options: {flag}", operator.name)));
+    }
+    let invalid = |error: QueryError| numbered(51111, format!("Invalid Regex in {}: {}", operator.name, error.message));
+    compile_regex(pattern, options).map(Some).map_err(invalid)
+}
+
+/// Counts code points as matches go along the text.
+struct Position<'t> {
+    text: &'t str,
+    bytes: usize,
+    code_points: usize,
+}
+
+impl<'t> Position<'t> {
+    fn start(text: &'t str) -> Self {
+        Self { text, bytes: 0, code_points: 0 }
+    }
+
+    /// The code points before a byte position, which is not before the last one asked for.
+    fn advance(&mut self, bytes: usize) -> usize {
+        self.code_points += self.text.get(self.bytes..bytes).map_or(0, |passed| passed.chars().count());
+        self.bytes = bytes;
+        self.code_points
+    }
+}
+
+/// `{match, idx, captures}`, `idx` in code points.
+fn describe(captures: &Captures<'_, str>, position: &mut Position<'_>) -> RawDocumentBuf {
+    let mut description = RawDocumentBuf::new();
+    if let Some(whole) = captures.get(0) {
+        description.append(cstr!("match"), whole.as_str());
+        description.append(cstr!("idx"), position.advance(whole.start()) as i32);
+    }
+    let mut groups = RawArrayBuf::new();
+    for group in captures.iter().skip(1) {
+        groups.push(group.map_or(RawBsonRef::Null, |group| RawBsonRef::String(group.as_str())));
+    }
+    description.append(cstr!("captures"), groups);
+    description
+}

@@ -1,0 +1,187 @@
+//! Sort patterns (`{a: 1, "b.c": -1}`) and the keys they give a document.
+//!
+//! Used by `$sort`, `$sortArray`, `$top` and their kin. A path through arrays sorts by its least value ascending and by
+//! its greatest descending; a missing value sorts as null, an empty array as undefined, below null.
+
+use std::cmp::Ordering;
+
+use bson::raw::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use document::{array_elements, get_field};
+
+use super::field_path::FieldPath;
+use super::number;
+use super::order::compare;
+use super::parse::show;
+use crate::error::{ErrorKind, QueryError, Result};
+
+/// A parsed sort pattern.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SortPattern {
+    parts: Vec<SortPart>,
+}
+
+/// One field of a sort pattern.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SortPart {
+    /// The path sorted by.
+    pub path: FieldPath,
+    /// From greatest to least.
+    pub descending: bool,
+}
+
+/// The values a document is sorted by, one a part.
+pub type SortKey = Vec<RawBson>;
+
+impl SortPattern {
+    /// Parses a pattern; directions are 1 and -1, `$meta` is refused by name.
+    pub fn parse(pattern: &RawDocument) -> Result<Self> {
+        let mut parts = Vec::new();
+        for element in pattern {
+            let (name, direction) = element?;
+            let path = FieldPath::parse(name.as_str())?;
+            parts.push(SortPart { path, descending: parse_direction(name.as_str(), direction)? });
+        }
+        if parts.is_empty() {
+            return Err(QueryError::new(ErrorKind::Location(15976), "$sort stage must have at least one sort key"));
+        }
+        Ok(Self { parts })
+    }
+
+    /// The parts in order of significance.
+    pub fn parts(&self) -> &[SortPart] {
+        &self.parts
+    }
+
+    /// The key of a document.
+    pub fn key(&self, document: &RawDocument) -> SortKey {
+        self.parts.iter().map(|part| part.key(document)).collect()
+    }
+
+    /// The key of any value: one that is not a document has no fields.
+    pub fn key_of_value(&self, value: RawBsonRef<'_>) -> SortKey {
+        match value {
+            RawBsonRef::Document(document) => self.key(document),
+            _ => vec![RawBson::Null; self.parts.len()],
+        }
+    }
+
+    /// Orders two keys.
+    pub fn compare(&self, left: &[RawBson], right: &[RawBson]) -> Ordering {
+        for ((part, left), right) in self.parts.iter().zip(left).zip(right) {
+            let ordering = compare(Some(left.as_raw_bson_ref()), Some(right.as_raw_bson_ref()));
+            if ordering.is_ne() {
+                return if part.descending { ordering.reverse() } else { ordering };
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// The pattern as the client wrote it.
+    pub fn to_document(&self) -> Result<RawDocumentBuf> {
+        let mut document = RawDocumentBuf::new();
+        for part in &self.parts {
+            let direction = if part.descending { -1 } else { 1 };
+            document.append(<&bson::raw::CStr>::try_from(part.path.as_str())?, direction);
+        }
+        Ok(document)
+    }
+}
+
+fn parse_direction(name: &str, direction: RawBsonRef<'_>) -> Result<bool> {
+    match direction {
+        RawBsonRef::Document(document) => match document.iter().next().transpose()? {
+            Some((meta, _)) if meta == "$meta" => {
+                Err(QueryError::new(ErrorKind::NotImplemented, "The $meta sort is not implemented"))
+            }
+            _ => {
+                let shown = show(direction);
+                let message = format!("Illegal key in $sort specification: {name}: {shown}");
+                Err(QueryError::new(ErrorKind::Location(15974), message))
+            }
+        },
+        value if !number::is_number(value) => {
+            let shown = show(value);
+            let message = format!("Illegal key in $sort specification: {name}: {shown}");
+            Err(QueryError::new(ErrorKind::Location(15974), message))
+        }
+        value => match number::to_f64(value) {
+            Some(1.0) => Ok(false),
+            Some(-1.0) => Ok(true),
+            _ => {
+                let message = "$sort key ordering must be 1 (for ascending) or -1 (for descending)";
+                Err(QueryError::new(ErrorKind::Location(15975), message))
+            }
+        },
+    }
+}
+
+impl SortPart {
+    fn key(&self, document: &RawDocument) -> RawBson {
+        let mut best = Best { value: None, descending: self.descending };
+        collect(document, self.path.as_path(), 0, &mut best);
+        best.value.map_or(RawBson::Null, RawBson::from)
+    }
+}
+
+/// The least value seen, or the greatest when descending.
+struct Best<'a> {
+    value: Option<RawBsonRef<'a>>,
+    descending: bool,
+}
+
+impl<'a> Best<'a> {
+    fn offer(&mut self, value: RawBsonRef<'a>) {
+        let replaces = self.value.is_none_or(|best| {
+            let ordering = compare(Some(value), Some(best));
+            if self.descending { ordering.is_gt() } else { ordering.is_lt() }
+        });
+        if replaces {
+            self.value = Some(value);
+        }
+    }
+}
+
+/// Offers every value at the path from a component on; a document without it offers null.
+fn collect<'a>(document: &'a RawDocument, path: &document::FieldPath, position: usize, best: &mut Best<'a>) {
+    let last = position + 1 == path.len();
+    match get_field(document, path.name(position)) {
+        None => best.offer(RawBsonRef::Null),
+        Some(value) if last => offer_leaf(value, best),
+        Some(RawBsonRef::Document(inner)) => collect(inner, path, position + 1, best),
+        Some(RawBsonRef::Array(array)) => collect_in_array(array, path, position + 1, best),
+        Some(_) => best.offer(RawBsonRef::Null),
+    }
+}
+
+/// Offers a value at the end of the path: each element of an array, undefined for an empty one.
+fn offer_leaf<'a>(value: RawBsonRef<'a>, best: &mut Best<'a>) {
+    match value {
+        RawBsonRef::Array(array) if array.is_empty() => best.offer(RawBsonRef::Undefined),
+        RawBsonRef::Array(array) => array_elements(array).for_each(|element| best.offer(element.value())),
+        value => best.offer(value),
+    }
+}
+
+/// Goes on into the documents of an array, or into the element that a numeric component names.
+fn collect_in_array<'a>(array: &'a RawArray, path: &document::FieldPath, position: usize, best: &mut Best<'a>) {
+    let named = path.position(position).and_then(|named| array_elements(array).nth(named));
+    if let Some(element) = named {
+        match element.value() {
+            value if position + 1 == path.len() => offer_leaf(value, best),
+            RawBsonRef::Document(inner) => collect(inner, path, position + 1, best),
+            RawBsonRef::Array(inner) => collect_in_array(inner, path, position + 1, best),
+            _ => best.offer(RawBsonRef::Null),
+        }
+        return;
+    }
+    if array.is_empty() {
+        best.offer(RawBsonRef::Null);
+    }
+    for element in array_elements(array) {
+        match element.value() {
+            RawBsonRef::Document(inner) => collect(inner, path, position, best),
+            _ => best.offer(RawBsonRef::Null),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Variables: the command's (`let`, `NOW`, `CLUSTER_TIME`) and those that expressions bind (`$let`, `$map`...).
+//!
+//! Names become slots when an expression is parsed (`ParseContext`); evaluation looks a slot up, first in the
+//! command's `Variables`, then in the chain of `Scope`s that the binding operators put on the stack.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bson::raw::{RawBson, RawBsonRef, RawDocument};
+use bson::{DateTime, Timestamp};
+
+use crate::error::{ErrorKind, QueryError, Result};
+
+/// The variables of one command: its clock readings, its `let`, and the state of `$rand`.
+///
+/// `now` is read once a command so that `$$NOW` is the same everywhere in it.
+#[derive(Debug)]
+pub struct Variables {
+    now: DateTime,
+    cluster_time: Option<Timestamp>,
+    defined: Vec<(String, Option<RawBson>)>,
+    random_state: AtomicU64,
+}
+
+impl Variables {
+    /// Variables of a command that started at `now`; `random_seed` feeds `$rand` and `$sample`.
+    pub fn new(now: DateTime, cluster_time: Option<Timestamp>, random_seed: u64) -> Self {
+        Self { now, cluster_time, defined: Vec::new(), random_state: AtomicU64::new(random_seed) }
+    }
+
+    /// Adds a user variable (a field of the command's `let`); `None` is a missing value. Returns an error when the
+    /// name is not one a user may define.
+    pub fn define(&mut self, name: &str, value: Option<RawBson>) -> Result<()> {
+        check_user_variable_name(name)?;
+        match self.defined.iter_mut().find(|(defined, _)| defined == name) {
+            Some((_, slot)) => *slot = value,
+            None => self.defined.push((name.to_owned(), value)),
+        }
+        Ok(())
+    }
+
+    /// `$$NOW`.
+    pub fn now(&self) -> DateTime {
+        self.now
+    }
+
+    /// `$$CLUSTER_TIME`.
+    pub fn cluster_time(&self) -> Option<Timestamp> {
+        self.cluster_time
+    }
+
+    /// The user variables in slot order.
+    pub fn defined(&self) -> impl Iterator<Item = (&str, Option<RawBsonRef<'_>>)> {
+        self.defined.iter().map(|(name, value)| (name.as_str(), value.as_ref().map(RawBson::as_raw_bson_ref)))
+    }
+
+    /// The user variable in `slot`; `None` when the slot belongs to a scope.
+    pub(crate) fn slot(&self, slot: usize) -> Option<Option<RawBsonRef<'_>>> {
+        self.defined.get(slot).map(|(_, value)| value.as_ref().map(RawBson::as_raw_bson_ref))
+    }
+
+    /// The next 64 random bits (splitmix64), for `$rand` and `$sample`.
+    pub fn next_random(&self) -> u64 {
+        const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut bits = self.random_state.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+}
+
+impl Clone for Variables {
+    fn clone(&self) -> Self {
+        Self {
+            now: self.now,
+            cluster_time: self.cluster_time,
+            defined: self.defined.clone(),
+            random_state: AtomicU64::new(self.next_random()),
+        }
+    }
+}
+
+/// The names that an expression may refer to, in slot order.
+///
+/// Parse with the context of the same `Variables` that evaluation will be given: slots are positions.
+#[derive(Debug, Clone, Default)]
+pub struct ParseContext {
+    names: Vec<String>,
+}
+
+impl ParseContext {
+    /// No user variables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The variables of a command.
+    pub fn for_variables(variables: &Variables) -> Self {
+        Self { names: variables.defined.iter().map(|(name, _)| name.clone()).collect() }
+    }
+
+    /// Declares one more user variable, in the next slot.
+    pub fn declare(&mut self, name: &str) -> Result<()> {
+        check_user_variable_name(name)?;
+        self.names.push(name.to_owned());
+        Ok(())
+    }
+
+    /// This context and one more name, with the slot of the name. The name has been checked.
+    pub(crate) fn bind(&self, name: &str) -> (ParseContext, usize) {
+        let mut inner = self.clone();
+        inner.names.push(name.to_owned());
+        (inner, self.names.len())
+    }
+
+    /// The slot of a user variable, innermost first.
+    pub(crate) fn slot_of(&self, name: &str) -> Option<usize> {
+        self.names.iter().rposition(|declared| declared == name)
+    }
+}
+
+/// One variable bound by an operator, on the stack of the operator's evaluation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) parent: Option<&'a Scope<'a>>,
+    pub(crate) slot: usize,
+    pub(crate) value: Option<RawBsonRef<'a>>,
+}
+
+/// What an expression is evaluated against.
+#[derive(Debug, Clone, Copy)]
+pub struct EvaluationContext<'a> {
+    root: &'a RawDocument,
+    variables: &'a Variables,
+    scope: Option<&'a Scope<'a>>,
+}
+
+impl<'a> EvaluationContext<'a> {
+    /// Evaluation of a document (`$$ROOT`) with the variables of a command.
+    pub fn new(root: &'a RawDocument, variables: &'a Variables) -> Self {
+        Self { root, variables, scope: None }
+    }
+
+    /// `$$ROOT`.
+    pub fn root(&self) -> &'a RawDocument {
+        self.root
+    }
+
+    /// The command's variables.
+    pub fn variables(&self) -> &'a Variables {
+        self.variables
+    }
+
+    /// The same with one more variable bound.
+    pub(crate) fn with_scope(&self, scope: &'a Scope<'a>) -> Self {
+        Self { scope: Some(scope), ..*self }
+    }
+
+    /// The innermost binding, to chain a `Scope` to.
+    pub(crate) fn scope(&self) -> Option<&'a Scope<'a>> {
+        self.scope
+    }
+
+    /// The value of the variable in `slot`, `None` when it is missing.
+    pub(crate) fn lookup(&self, slot: usize) -> Option<RawBsonRef<'a>> {
+        if let Some(value) = self.variables.slot(slot) {
+            return value;
+        }
+        let mut scope = self.scope;
+        while let Some(bound) = scope {
+            if bound.slot == slot {
+                return bound.value;
+            }
+            scope = bound.parent;
+        }
+        None
+    }
+}
+
+/// Refuses a name that is not the user's to define: it must begin with a lower-case letter or a non-ASCII character
+/// and go on with letters, digits, `_` or non-ASCII characters.
+pub(crate) fn check_user_variable_name(name: &str) -> Result<()> {
+    let Some(first) = name.chars().next() else {
+        return Err(QueryError::new(ErrorKind::FailedToParse, "empty variable names are not allowed"));
+    };
+    if first.is_ascii() && !first.is_ascii_lowercase() {
+        let message = format!("'{name}' starts with an invalid character for a user variable name");
+        return Err(QueryError::new(ErrorKind::FailedToParse, message));
+    }
+    check_variable_characters(name, "user variable name")
+}
+
+/// Refuses characters that no variable name may contain.
+pub(crate) fn check_variable_characters(name: &str, what: &str) -> Result<()> {
+    match name.chars().find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && *c != '_') {
+        None => Ok(()),
+        Some(bad) => {
+            let message = format!("'{name}' contains an invalid character for a {what}: '{bad}'");
+            Err(QueryError::new(ErrorKind::FailedToParse, message))
+        }
+    }
+}

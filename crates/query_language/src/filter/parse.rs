@@ -1,0 +1,108 @@
+//! From the client's document to a tree: field names, operators, and what is refused where.
+
+use bson::{RawBsonRef, RawDocument};
+
+use super::comparison;
+use super::operators;
+use super::regex::RegexFilter;
+use super::{FilterNode, FilterOptions};
+use crate::error::{ErrorKind, QueryError, Result};
+use document::FieldPath;
+
+/// What a document of a filter is matched against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The whole document.
+    Root,
+    /// A document inside an array, under `$elemMatch`.
+    Element,
+}
+
+/// One operator of a field: `{path: {name: value}}`.
+#[derive(Clone, Copy)]
+pub(crate) struct FieldOperand<'a> {
+    pub(crate) path: &'a FieldPath,
+    pub(crate) name: &'a str,
+    pub(crate) value: RawBsonRef<'a>,
+    /// The document the operator stands in, for operators that come in pairs.
+    pub(crate) siblings: &'a RawDocument,
+    pub(crate) place: Place,
+}
+
+/// Parses the documents of one filter.
+pub(crate) struct Parser<'o> {
+    pub(crate) options: &'o FilterOptions,
+}
+
+impl<'o> Parser<'o> {
+    pub(crate) fn new(options: &'o FilterOptions) -> Self {
+        Self { options }
+    }
+
+    /// A whole filter.
+    pub(crate) fn filter(&self, filter: &RawDocument) -> Result<FilterNode> {
+        self.document(filter, Place::Root)
+    }
+
+    /// A document of operators over the value itself.
+    pub(crate) fn value_predicate(&self, operators: &RawDocument) -> Result<FilterNode> {
+        self.operators(&FieldPath::new(""), operators, Place::Element)
+    }
+
+    /// A document of fields and top-level operators, all of which must hold.
+    pub(crate) fn document(&self, document: &RawDocument, place: Place) -> Result<FilterNode> {
+        let mut children = Vec::new();
+        for element in document.iter() {
+            let (name, value) = element?;
+            if name.as_str().starts_with('$') {
+                children.extend(operators::parse_top_level(self, name.as_str(), value, place)?);
+            } else {
+                children.push(self.field(name.as_str(), value, place)?);
+            }
+        }
+        Ok(FilterNode::And(children))
+    }
+
+    /// `{name: value}`, where the value is a constant, a regular expression or a document of operators.
+    fn field(&self, name: &str, value: RawBsonRef<'_>, place: Place) -> Result<FilterNode> {
+        let path = FieldPath::new(name);
+        match value {
+            RawBsonRef::Document(operators) if is_operator_document(operators) => {
+                self.operators(&path, operators, place)
+            }
+            RawBsonRef::RegularExpression(regex) => {
+                RegexFilter::new(path, regex.pattern.as_str(), regex.options.as_str()).map(FilterNode::Regex)
+            }
+            _ => comparison::equality(path, value),
+        }
+    }
+
+    /// A document of operators of one path, all of which must hold.
+    pub(crate) fn operators(&self, path: &FieldPath, document: &RawDocument, place: Place) -> Result<FilterNode> {
+        let mut children = Vec::new();
+        for element in document.iter() {
+            let (name, value) = element?;
+            let operand = FieldOperand { path, name: name.as_str(), value, siblings: document, place };
+            children.extend(operators::parse_field_operator(self, &operand)?);
+        }
+        Ok(FilterNode::And(children))
+    }
+}
+
+/// Whether a document is one of operators: its first field begins with `$` and it is no DBRef.
+pub(crate) fn is_operator_document(document: &RawDocument) -> bool {
+    match first_name(document) {
+        Some(first) => first.starts_with('$') && !matches!(first, "$ref" | "$id" | "$db"),
+        None => false,
+    }
+}
+
+/// The name of a document's first field.
+pub(crate) fn first_name(document: &RawDocument) -> Option<&str> {
+    document.iter_elements().next()?.ok().map(|element| element.key().as_str())
+}
+
+/// A `BadValue` error.
+pub(crate) fn bad_value<T>(message: impl Into<String>) -> Result<T> {
+    Err(QueryError::new(ErrorKind::BadValue, message))
+}

@@ -1,0 +1,14 @@
+//! Filters, updates, projections, expressions and accumulators over raw BSON: pure functions of documents.
+//!
+//! Called by the planner, the executor, aggregation, and `collection` (partial indexes, validators). It relies on
+//! `document` for comparison and path walking. It must not know storage, collections, commands or sessions.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod accumulator;
+pub mod error;
+pub mod expression;
+pub mod filter;
+pub mod projection;
+pub mod update;
+
+pub use error::{ErrorKind, QueryError, Result};

@@ -1,0 +1,193 @@
+//! What the server is told: flags before environment before the configuration file before defaults. Called by `main`.
+
+mod machine_memory;
+mod settings;
+mod size;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tracing_subscriber::filter::Targets;
+use wire_protocol::Compressor;
+
+use crate::logging::LogFormat;
+
+pub use machine_memory::machine_memory_bytes;
+pub use settings::Settings;
+pub use size::Size;
+
+const PORT: &str = "27017";
+const MEMORY_PERCENT: f64 = 50.0;
+const CACHE_PERCENT: f64 = 60.0;
+/// An explicit cache without an explicit budget raises the budget to this much more than the cache, if it must.
+const MEMORY_PER_CACHE_PERCENT: u64 = 125;
+const MEMORY_BYTES_MIN: u64 = 32 << 20;
+const CACHE_BYTES_MIN: u64 = 4 << 20;
+const CONNECTIONS_MAX: usize = 65_536;
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigurationError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration file {path}: {error}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The file is not TOML, or has an unknown key, or a value of a wrong type.
+    #[error("in the configuration file {path}: {error}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        error: Box<toml::de::Error>,
+    },
+    /// A setting has a value that cannot be.
+    #[error("{setting}: {reason}")]
+    BadValue {
+        /// Name of the setting.
+        setting: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl ConfigurationError {
+    fn bad_value(setting: &'static str, reason: impl Into<String>) -> Self {
+        Self::BadValue { setting, reason: reason.into() }
+    }
+}
+
+/// Everything settled.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Directory of the data.
+    pub data: PathBuf,
+    /// Addresses to listen on, each `HOST:PORT`.
+    pub listen: Vec<String>,
+    /// The budget for all memory, in bytes.
+    pub memory_bytes: u64,
+    /// The part of the budget that caches pages, in bytes.
+    pub cache_bytes: u64,
+    /// What diagnostic lines look like.
+    pub log_format: LogFormat,
+    /// Which diagnostic lines are written.
+    pub log_level: Targets,
+    /// The most connections at once.
+    pub connections_max: usize,
+    /// Compressors offered to clients, the best first.
+    pub compressors: Vec<Compressor>,
+    /// How long running commands may take to end when the server stops.
+    pub stop_grace: Duration,
+}
+
+impl Configuration {
+    /// Settles the configuration from what flags and environment say and the file they name, on a machine (or in a
+    /// container) with `machine_bytes` of memory.
+    ///
+    /// # Errors
+    /// When the file cannot be used, or a value cannot be.
+    pub fn resolve(given: Settings, machine_bytes: u64) -> Result<Self, ConfigurationError> {
+        let settings = match given.config.clone() {
+            Some(path) => given.or(read_file(&path)?),
+            None => given,
+        };
+        let (memory_bytes, cache_bytes) = memory_and_cache(settings.memory, settings.cache, machine_bytes)?;
+        let listen = settings.listen.unwrap_or_else(|| vec![format!("127.0.0.1:{PORT}")]);
+        if listen.is_empty() {
+            return Err(ConfigurationError::bad_value("listen", "at least one address is needed"));
+        }
+        let connections_max = settings.max_connections.unwrap_or(CONNECTIONS_MAX);
+        if connections_max == 0 {
+            return Err(ConfigurationError::bad_value("max-connections", "must be at least 1"));
+        }
+        let level = settings.log_level.unwrap_or_else(|| "info".to_owned());
+        let grace = settings.stop_grace_seconds.map_or(STOP_GRACE, Duration::from_secs);
+        Ok(Self {
+            data: settings.data.unwrap_or_else(|| PathBuf::from("data")),
+            listen: listen.iter().map(|address| listen_address(address)).collect::<Result<_, _>>()?,
+            memory_bytes,
+            cache_bytes,
+            log_format: settings.log_format.unwrap_or(LogFormat::Text),
+            log_level: level
+                .parse()
+                .map_err(|_| ConfigurationError::bad_value("log-level", format!("'{level}' is no level or filter")))?,
+            connections_max,
+            compressors: compressors(settings.compressors)?,
+            stop_grace: grace,
+        })
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "read once, before there is a disk to go through")]
+fn read_file(path: &Path) -> Result<Settings, ConfigurationError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigurationError::Unreadable { path: path.to_owned(), error })?;
+    toml::from_str(&text)
+        .map_err(|error| ConfigurationError::Malformed { path: path.to_owned(), error: Box::new(error) })
+}
+
+fn memory_and_cache(
+    memory: Option<Size>,
+    cache: Option<Size>,
+    machine_bytes: u64,
+) -> Result<(u64, u64), ConfigurationError> {
+    let mut memory_bytes = memory.unwrap_or(Size::Percent(MEMORY_PERCENT)).of(machine_bytes);
+    let cache_bytes = cache.unwrap_or(Size::Percent(CACHE_PERCENT)).of(memory_bytes);
+    if let (None, Some(Size::Bytes(cache_bytes))) = (memory, cache) {
+        let enough = cache_bytes.saturating_mul(MEMORY_PER_CACHE_PERCENT) / 100;
+        memory_bytes = memory_bytes.max(enough.min(machine_bytes));
+    }
+    if memory_bytes < MEMORY_BYTES_MIN {
+        let reason = format!("{memory_bytes} bytes is below the least possible, {MEMORY_BYTES_MIN}");
+        return Err(ConfigurationError::bad_value("memory", reason));
+    }
+    if memory_bytes > machine_bytes {
+        let reason = format!("{memory_bytes} bytes is more than the {machine_bytes} there are");
+        return Err(ConfigurationError::bad_value("memory", reason));
+    }
+    if cache_bytes < CACHE_BYTES_MIN {
+        let reason = format!("{cache_bytes} bytes is below the least possible, {CACHE_BYTES_MIN}");
+        return Err(ConfigurationError::bad_value("cache", reason));
+    }
+    if cache_bytes > memory_bytes / 10 * 9 {
+        let reason = format!("{cache_bytes} bytes is more than nine tenths of the memory budget, {memory_bytes}");
+        return Err(ConfigurationError::bad_value("cache", reason));
+    }
+    Ok((memory_bytes, cache_bytes))
+}
+
+/// Adds the port where there is none.
+fn listen_address(text: &str) -> Result<String, ConfigurationError> {
+    let with_port = match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && (!host.contains(':') || host.ends_with(']')) => {
+            port.parse::<u16>().is_ok().then(|| text.to_owned())
+        }
+        None if !text.is_empty() => Some(format!("{text}:{PORT}")),
+        _ if text.ends_with(']') => Some(format!("{text}:{PORT}")),
+        _ => None,
+    };
+    let wrong = || ConfigurationError::bad_value("listen", format!("'{text}' is not HOST:PORT, HOST or [IPV6]:PORT"));
+    with_port.ok_or_else(wrong)
+}
+
+fn compressors(names: Option<Vec<String>>) -> Result<Vec<Compressor>, ConfigurationError> {
+    let Some(names) = names else { return Ok(vec![Compressor::Snappy, Compressor::Zstd, Compressor::Zlib]) };
+    if names == ["disabled"] {
+        return Ok(Vec::new());
+    }
+    let compressor = |name: &String| match Compressor::from_name(name) {
+        Some(Compressor::Noop) | None => {
+            let reason = format!("unknown compressor '{name}'; there are snappy, zstd and zlib, or 'disabled' alone");
+            Err(ConfigurationError::bad_value("compressors", reason))
+        }
+        Some(compressor) => Ok(compressor),
+    };
+    names.iter().map(compressor).collect()
+}
+
+#[cfg(test)]
+mod tests;

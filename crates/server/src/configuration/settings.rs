@@ -1,0 +1,73 @@
+//! Every setting once: its flag, its environment variable, its key in the file, its help.
+
+use std::path::PathBuf;
+
+use crate::configuration::Size;
+use crate::logging::LogFormat;
+
+/// Settings of `plimsoll serve`; each may be absent. A key in the file is the flag's name without the dashes.
+#[derive(Debug, Clone, Default, clap::Args, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Directory that holds the data, made if absent [default: data]
+    #[arg(long, env = "PLIMSOLL_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Address to listen on; may be repeated, or be a list with commas [default: 127.0.0.1:27017]
+    #[arg(long, env = "PLIMSOLL_LISTEN", value_name = "HOST:PORT", value_delimiter = ',')]
+    pub listen: Option<Vec<String>>,
+
+    /// The budget for all memory, as 512MiB, 4GiB or a share of what the machine or container has [default: 50%]
+    #[arg(long, env = "PLIMSOLL_MEMORY", value_name = "SIZE")]
+    pub memory: Option<Size>,
+
+    /// The part of the budget that caches pages, as 256MiB, 1GiB or a share of --memory [default: 60%]
+    #[arg(long, env = "PLIMSOLL_CACHE", value_name = "SIZE")]
+    pub cache: Option<Size>,
+
+    /// The most connections at once; more are closed as soon as they are accepted [default: 65536, or what the limit on
+    /// open files allows]
+    #[arg(long, env = "PLIMSOLL_MAX_CONNECTIONS", value_name = "NUMBER")]
+    pub max_connections: Option<usize>,
+
+    /// Compression offered to clients, the best first: any of snappy, zstd, zlib, or 'disabled' [default:
+    /// snappy,zstd,zlib]
+    #[arg(long, env = "PLIMSOLL_COMPRESSORS", value_name = "NAMES", value_delimiter = ',')]
+    pub compressors: Option<Vec<String>>,
+
+    /// What diagnostic lines on standard error look like [default: text]
+    #[arg(long, env = "PLIMSOLL_LOG_FORMAT", value_enum)]
+    pub log_format: Option<LogFormat>,
+
+    /// Which diagnostic lines to write: error, warn, info, debug or trace, also by component, as info,network=debug
+    /// [default: info]
+    #[arg(long, env = "PLIMSOLL_LOG_LEVEL", value_name = "LEVEL")]
+    pub log_level: Option<String>,
+
+    /// How long running commands may take to end when the server is stopped [default: 10]
+    #[arg(long, env = "PLIMSOLL_STOP_GRACE_SECONDS", value_name = "SECONDS")]
+    pub stop_grace_seconds: Option<u64>,
+
+    /// A TOML file with any of these settings, for those that neither a flag nor the environment gives
+    #[arg(long, env = "PLIMSOLL_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+}
+
+impl Settings {
+    /// These settings, and where they are absent the other's.
+    pub(crate) fn or(self, other: Settings) -> Settings {
+        Settings {
+            data: self.data.or(other.data),
+            listen: self.listen.or(other.listen),
+            memory: self.memory.or(other.memory),
+            cache: self.cache.or(other.cache),
+            max_connections: self.max_connections.or(other.max_connections),
+            compressors: self.compressors.or(other.compressors),
+            log_format: self.log_format.or(other.log_format),
+            log_level: self.log_level.or(other.log_level),
+            stop_grace_seconds: self.stop_grace_seconds.or(other.stop_grace_seconds),
+            config: self.config.or(other.config),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Configuration: precedence, defaults, refusals.
+
+use std::io::Write;
+
+use super::*;
+
+const GIB: u64 = 1 << 30;
+
+fn resolve(given: Settings) -> Result<Configuration, ConfigurationError> {
+    Configuration::resolve(given, 8 * GIB)
+}
+
+fn refusal(given: Settings) -> String {
+    resolve(given).unwrap_err().to_string()
+}
+
+fn file(text: &str) -> (tempfile::NamedTempFile, Settings) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let settings = Settings { config: Some(file.path().to_owned()), ..Settings::default() };
+    (file, settings)
+}
+
+#[test]
+fn defaults() {
+    let configuration = resolve(Settings::default()).unwrap();
+    assert_eq!(configuration.data, PathBuf::from("data"));
+    assert_eq!(configuration.listen, ["127.0.0.1:27017"]);
+    assert_eq!(configuration.memory_bytes, 4 * GIB);
+    assert_eq!(configuration.cache_bytes, 4 * GIB * 60 / 100);
+    assert_eq!(configuration.compressors, [Compressor::Snappy, Compressor::Zstd, Compressor::Zlib]);
+}
+
+#[test]
+fn what_is_given_wins_over_the_file() {
+    let text = "data = \"/from/file\"\nlisten = [\"h1\", \"h2:1\"]\nmemory = \"25%\"\ncache = 1073741824\nlog-format = \"json\"\n";
+    let (_file, mut settings) = file(text);
+    settings.data = Some("/given".into());
+    let configuration = resolve(settings).unwrap();
+    assert_eq!(configuration.data, PathBuf::from("/given"));
+    assert_eq!(configuration.listen, ["h1:27017", "h2:1"]);
+    assert_eq!(configuration.memory_bytes, 2 * GIB);
+    assert_eq!(configuration.cache_bytes, GIB);
+    assert_eq!(configuration.log_format, LogFormat::Json);
+}
+
+#[test]
+fn an_unknown_key_is_refused_by_name() {
+    let (_file, settings) = file("data = \"x\"\ncahce = \"1GiB\"\n");
+    let message = refusal(settings);
+    assert!(message.contains("cahce") && message.contains("cache") && message.contains("line 2"), "{message}");
+    let (_file, settings) = file("config = \"x\"\n");
+    assert!(refusal(settings).contains("config"));
+    let (_file, settings) = file("memory = \"lots\"\n");
+    assert!(refusal(settings).contains("lots"));
+    let absent = Settings { config: Some("/nowhere/at/all".into()), ..Settings::default() };
+    assert!(refusal(absent).contains("/nowhere/at/all"));
+}
+
+#[test]
+fn memory_and_cache_must_fit() {
+    let sizes = |memory: Option<&str>, cache: Option<&str>| Settings {
+        memory: memory.map(|size| size.parse().unwrap()),
+        cache: cache.map(|size| size.parse().unwrap()),
+        ..Settings::default()
+    };
+    let configuration = resolve(sizes(None, Some("5GiB"))).unwrap();
+    assert_eq!((configuration.memory_bytes, configuration.cache_bytes), (5 * GIB * 125 / 100, 5 * GIB));
+    let configuration = resolve(sizes(Some("1GiB"), Some("50%"))).unwrap();
+    assert_eq!(configuration.cache_bytes, GIB / 2);
+    assert!(refusal(sizes(Some("1GiB"), Some("1GiB"))).starts_with("cache:"));
+    assert!(refusal(sizes(Some("9GiB"), None)).starts_with("memory:"));
+    assert!(refusal(sizes(Some("1MiB"), None)).starts_with("memory:"));
+    assert!(refusal(sizes(Some("1GiB"), Some("1MiB"))).starts_with("cache:"));
+}
+
+#[test]
+fn addresses() {
+    for (text, address) in
+        [("localhost", "localhost:27017"), ("0.0.0.0:1", "0.0.0.0:1"), ("[::1]:5", "[::1]:5"), ("[::1]", "[::1]:27017")]
+    {
+        assert_eq!(listen_address(text).unwrap(), address);
+    }
+    for text in ["", ":27017", "::1", "host:", "host:99999", "host:x"] {
+        assert!(listen_address(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn other_bad_values() {
+    let with_compressors = |names: &[&str]| Settings {
+        compressors: Some(names.iter().map(ToString::to_string).collect()),
+        ..Settings::default()
+    };
+    assert!(refusal(with_compressors(&["lz4"])).contains("lz4"));
+    assert!(resolve(with_compressors(&["disabled"])).unwrap().compressors.is_empty());
+    assert_eq!(resolve(with_compressors(&["zlib"])).unwrap().compressors, [Compressor::Zlib]);
+    assert!(refusal(Settings { max_connections: Some(0), ..Settings::default() }).contains("max-connections"));
+    assert!(refusal(Settings { log_level: Some("a=loud".into()), ..Settings::default() }).contains("loud"));
+}

@@ -1,0 +1,133 @@
+//! The commands behind the network: an adapter from [`server::CommandService`] to the `commands` crate's dispatcher.
+//!
+//! Called by `main`, which opens the store and hands it over. Nothing is decided here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::RawDocument;
+use commands::{ClientContext, CommandRequest, Dispatcher, Outcome, SequenceSource, ServerContext, ServerHooks};
+use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
+use server::{
+    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle,
+};
+use transaction::Store;
+use wire_protocol::{DocumentSequences, ReplyBuilder};
+
+/// How often idle cursors and sessions are looked for.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Runs commands on a store.
+pub(crate) struct DatabaseService {
+    dispatcher: Dispatcher,
+    store: Arc<Store>,
+    /// Keeps other servers out of the data directory for as long as this one uses it.
+    _lock: DirectoryLock,
+    /// What of the memory budget is taken for as long as the server runs.
+    _reserved: Vec<MemoryReservation>,
+}
+
+impl DatabaseService {
+    pub(crate) fn new(server: Arc<ServerContext>, lock: DirectoryLock, reserved: Vec<MemoryReservation>) -> Self {
+        let store = server.store().clone();
+        close_idle_now_and_then(&server);
+        Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved }
+    }
+}
+
+/// Closes idle cursors and sessions for as long as the server's state exists.
+fn close_idle_now_and_then(server: &Arc<ServerContext>) {
+    let server = Arc::downgrade(server);
+    let thread = platform::spawn_named("idle-closer", move || {
+        let clock = SystemClock::new();
+        while let Some(server) = server.upgrade() {
+            server.close_idle();
+            drop(server);
+            clock.sleep(IDLE_CHECK_INTERVAL);
+        }
+    });
+    if let Err(error) = thread {
+        tracing::warn!(target: "control", %error, "idle cursors and sessions will not time out");
+    }
+}
+
+struct Sequences<'a>(DocumentSequences<'a>);
+
+impl SequenceSource for Sequences<'_> {
+    fn documents<'a>(&'a self, name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
+        let sequence = self.0.get(name)?;
+        Some(Box::new(sequence.documents()))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|sequence| sequence.identifier()).collect()
+    }
+}
+
+impl CommandService for DatabaseService {
+    type Client = ClientContext;
+
+    fn connected(&self, connection: &ConnectionInfo) -> ClientContext {
+        self.dispatcher.server().connect(connection.id, connection.remote.to_string())
+    }
+
+    fn run(&self, request: &Request<'_>, client: &mut ClientContext, reply: &mut ReplyBuilder) -> Completion {
+        let sequences = Sequences(request.sequences);
+        let command = CommandRequest {
+            name: request.command,
+            database: request.database,
+            body: request.body,
+            sequences: &sequences,
+            has_waited: request.attempt == Attempt::AfterWait,
+            is_legacy: request.protocol == Protocol::Query,
+        };
+        match self.dispatcher.run(&command, client, reply.buffer()) {
+            Outcome::Reply => Completion::Reply,
+            Outcome::CloseConnection => Completion::CloseConnection,
+            Outcome::WaitForTopologyChange(longest) => Completion::WaitForTopologyChange { longest },
+        }
+    }
+
+    fn disconnected(&self, _client: ClientContext) {}
+
+    fn stopping(&self) {
+        self.dispatcher.server().stop();
+    }
+
+    fn stopped(&self) {
+        match self.store.shutdown() {
+            Ok(()) => tracing::info!(target: "storage", "the store is closed"),
+            Err(error) => {
+                tracing::error!(target: "storage", %error, "the store could not be closed in order; the next start recovers")
+            }
+        }
+    }
+}
+
+/// What commands ask of the running program.
+pub(crate) struct Hooks(pub(crate) ServerHandle);
+
+impl ServerHooks for Hooks {
+    fn shut_down(&self) {
+        self.0.request_stop();
+    }
+
+    fn connections(&self) -> (u64, u64) {
+        let counts = self.0.connections();
+        (counts.current as u64, counts.created)
+    }
+
+    fn rotate_log(&self) -> Result<(), String> {
+        Err("the diagnostics log goes to standard error: there is no file to rotate".to_owned())
+    }
+}
+
+/// The recent lines of the diagnostics log.
+pub(crate) struct RecentLines(pub(crate) DiagnosticLog);
+
+impl commands::DiagnosticLog for RecentLines {
+    fn recent(&self) -> (Vec<String>, u64) {
+        let (total, lines) = self.0.recent(RecentLog::Global);
+        (lines, total)
+    }
+}

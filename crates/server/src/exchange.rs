@@ -1,0 +1,223 @@
+//! One request and its reply on one connection, blocking. Called by `connection` with a whole frame.
+//!
+//! ```text
+//! frame ─ decompress? ─ parse ─┬─ refuse (server's own error document) ─┐
+//!                              └─ CommandService::run ──────────────────┴─ finish ─ compress? ─ one write
+//! ```
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::{MemoryBudget, MemoryReservation, MemoryUse};
+use wire_protocol::{Compressor, ReplyBuilder, ReplyError, ReplyTo, WireError};
+
+use crate::handle::ServerHandle;
+use crate::refusal::{Refusal, command_of_msg, command_of_query};
+use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Protocol, ReplyWanted};
+
+/// Larger buffers are given back after the request that needed them.
+const BUFFER_KEPT_BYTES: usize = 1024 * 1024;
+
+/// Replies to these are never compressed, as they carry what tells about secrets or come before negotiation.
+const NEVER_COMPRESSED: [&str; 8] =
+    ["hello", "isMaster", "ismaster", "saslStart", "saslContinue", "authenticate", "createUser", "updateUser"];
+
+/// What all connections share.
+pub(crate) struct Shared<S> {
+    pub(crate) service: Arc<S>,
+    pub(crate) handle: ServerHandle,
+    pub(crate) compressors: Vec<Compressor>,
+    pub(crate) memory: Arc<MemoryBudget>,
+}
+
+/// How one request ended.
+pub(crate) enum Answer {
+    /// Its reply is sent, or none was wanted.
+    Done,
+    /// It waits for a topology change.
+    Waits { longest: Duration },
+}
+
+/// Why the connection ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExchangeError {
+    #[error("malformed message: {0}")]
+    Malformed(#[from] WireError),
+    #[error("cannot send: {0}")]
+    Send(io::Error),
+    #[error("the command closed it")]
+    CommandClosed,
+}
+
+/// One connection's means of answering: its socket, the service's state for it, and buffers.
+pub(crate) struct Exchange<S: CommandService> {
+    pub(crate) shared: Arc<Shared<S>>,
+    pub(crate) socket: Arc<TcpStream>,
+    pub(crate) info: ConnectionInfo,
+    /// Taken only when the connection is dropped.
+    client: Option<S::Client>,
+    reply: ReplyBuilder,
+    decompressed: Vec<u8>,
+    compressed: Vec<u8>,
+    /// What the three buffers above take beyond a little.
+    memory: MemoryReservation,
+    replies_sent: i32,
+}
+
+impl<S: CommandService> Exchange<S> {
+    pub(crate) fn new(shared: Arc<Shared<S>>, socket: Arc<TcpStream>, info: ConnectionInfo) -> Self {
+        let client = Some(shared.service.connected(&info));
+        let memory = shared.memory.reservation(MemoryUse::Connections);
+        Self {
+            shared,
+            socket,
+            info,
+            client,
+            reply: ReplyBuilder::default(),
+            decompressed: Vec::new(),
+            compressed: Vec::new(),
+            memory,
+            replies_sent: 0,
+        }
+    }
+
+    /// Answers one whole frame.
+    pub(crate) fn answer(&mut self, frame: &[u8], attempt: Attempt) -> Result<Answer, ExchangeError> {
+        if attempt == Attempt::First {
+            self.shared.handle.request_received(frame.len());
+        }
+        if !matches!(wire_protocol::FrameHeader::of_frame(frame)?.op_code, wire_protocol::OpCode::Compressed) {
+            return self.answer_plain(frame, None, attempt);
+        }
+        let mut plain = std::mem::take(&mut self.decompressed);
+        let compressor = wire_protocol::decompress(frame, &self.shared.compressors, &mut plain)?;
+        let answer = self.answer_plain(&plain, Some(compressor), attempt);
+        if plain.capacity() <= BUFFER_KEPT_BYTES {
+            self.decompressed = plain;
+        }
+        answer
+    }
+
+    /// Gives the buffers' memory back, before the connection is left idle.
+    pub(crate) fn release_buffers(&mut self) {
+        self.reply = ReplyBuilder::default();
+        self.decompressed = Vec::new();
+        self.compressed = Vec::new();
+        self.memory.shrink(0);
+    }
+
+    /// Brings what is counted in step with what the buffers take. The bytes are there already, so nothing is refused; whoever
+    /// asks next sees them.
+    fn count_buffers(&mut self, beside: usize) {
+        let bytes = self.reply.buffer().capacity() + self.decompressed.capacity() + self.compressed.capacity() + beside;
+        let bytes = if bytes > BUFFER_KEPT_BYTES { bytes as u64 } else { 0 };
+        match bytes.checked_sub(self.memory.bytes()) {
+            Some(additional) => self.memory.grow_unchecked(additional),
+            None => self.memory.shrink(bytes),
+        }
+    }
+
+    fn answer_plain(
+        &mut self,
+        frame: &[u8],
+        compressor: Option<Compressor>,
+        attempt: Attempt,
+    ) -> Result<Answer, ExchangeError> {
+        let parsed = wire_protocol::Request::parse(frame)?;
+        let (header, protocol, reply_to, request) = match &parsed {
+            wire_protocol::Request::Msg(msg) => {
+                let reply_to = ReplyTo::Msg { checksum: msg.flags.checksum_present };
+                (msg.header, Protocol::Msg, reply_to, command_of_msg(msg, attempt))
+            }
+            wire_protocol::Request::Query(query) => {
+                (query.header, Protocol::Query, ReplyTo::Query, command_of_query(query, attempt))
+            }
+        };
+        self.reply.begin(reply_to);
+        let mut compressor = compressor;
+        let mut reply_wanted = ReplyWanted::Yes;
+        match request {
+            Ok(request) => {
+                reply_wanted = request.reply_wanted;
+                if NEVER_COMPRESSED.contains(&request.command) {
+                    compressor = None;
+                }
+                match self.run(&request) {
+                    Completion::Reply => {}
+                    Completion::CloseConnection => return Err(ExchangeError::CommandClosed),
+                    Completion::WaitForTopologyChange { longest } if attempt == Attempt::First => {
+                        return Ok(Answer::Waits { longest });
+                    }
+                    Completion::WaitForTopologyChange { .. } => {}
+                }
+            }
+            Err(refusal) => {
+                if matches!(&parsed, wire_protocol::Request::Msg(msg) if msg.flags.more_to_come) {
+                    reply_wanted = ReplyWanted::No;
+                }
+                self.refuse(&refusal, protocol);
+            }
+        }
+        self.count_buffers(if compressor.is_some() { frame.len() } else { 0 });
+        if reply_wanted == ReplyWanted::Yes {
+            self.send(protocol, reply_to, header.request_id, compressor)?;
+        }
+        Ok(Answer::Done)
+    }
+
+    fn run(&mut self, request: &crate::service::Request<'_>) -> Completion {
+        let Some(client) = &mut self.client else { return Completion::CloseConnection };
+        let _running = self.shared.handle.command_begins();
+        self.shared.service.run(request, client, &mut self.reply)
+    }
+
+    fn refuse(&mut self, refusal: &Refusal, protocol: Protocol) {
+        self.reply.replace(&refusal.to_document(protocol));
+        self.reply.mark_query_failure();
+    }
+
+    fn send(
+        &mut self,
+        protocol: Protocol,
+        reply_to: ReplyTo,
+        response_to: i32,
+        compressor: Option<Compressor>,
+    ) -> Result<(), ExchangeError> {
+        self.replies_sent = self.replies_sent.wrapping_add(1);
+        if let Err(error) = self.reply.finish(self.replies_sent, response_to) {
+            tracing::error!(target: "network", connection_id = self.info.id, %error, "a command built no valid reply");
+            let refusal = match error {
+                ReplyError::TooLong(_) => Refusal::reply_too_large(error.to_string()),
+                ReplyError::NotOneDocument(_) => Refusal::internal_error(error.to_string()),
+            };
+            self.reply.begin(reply_to);
+            self.refuse(&refusal, protocol);
+            self.reply
+                .finish(self.replies_sent, response_to)
+                .map_err(|error| ExchangeError::Send(io::Error::other(error)))?;
+        }
+        let mut bytes = self.reply.finished();
+        if let Some(compressor) = compressor {
+            wire_protocol::compress(bytes, compressor, &mut self.compressed)?;
+            bytes = &self.compressed;
+        }
+        let mut socket: &TcpStream = &self.socket;
+        self.shared.handle.reply_sent(bytes.len());
+        socket.write_all(bytes).map_err(ExchangeError::Send)?;
+        if self.compressed.capacity() > BUFFER_KEPT_BYTES {
+            self.compressed = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+impl<S: CommandService> Drop for Exchange<S> {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            self.shared.service.disconnected(client);
+        }
+        self.shared.handle.unregister(self.info.id);
+    }
+}

@@ -1,0 +1,212 @@
+//! What commands may ask of the running server: counts for `serverStatus`, recent diagnostics for `getLog`, stopping it
+//! for `shutdown`. Made before the service and the listeners, and shared by both.
+
+use std::collections::HashMap;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::logging::DiagnosticLog;
+
+/// A shared handle to the running server.
+#[derive(Clone)]
+pub struct ServerHandle {
+    state: Arc<State>,
+}
+
+struct State {
+    connections: Mutex<HashMap<u64, Arc<TcpStream>>>,
+    connections_max: usize,
+    connections_created: AtomicU64,
+    connections_refused: AtomicU64,
+    commands_running: AtomicUsize,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    requests: AtomicU64,
+    stopping: AtomicBool,
+    stop_requested: Notify,
+    connections_gone: Notify,
+    topology: watch::Sender<u64>,
+    log: DiagnosticLog,
+}
+
+/// Connections, as `serverStatus.connections` gives them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionCounts {
+    /// Open now.
+    pub current: usize,
+    /// How many more would be accepted.
+    pub available: usize,
+    /// Accepted since the start.
+    pub created: u64,
+    /// Closed at once because too many were open.
+    pub refused: u64,
+    /// With a command running now.
+    pub active: usize,
+}
+
+/// Traffic since the start, as `serverStatus.network` gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkCounts {
+    /// Bytes received in whole messages, as they came (compressed or not).
+    pub bytes_in: u64,
+    /// Bytes given to the sockets.
+    pub bytes_out: u64,
+    /// Requests received.
+    pub requests: u64,
+}
+
+impl ServerHandle {
+    /// A handle for a server that accepts up to `connections_max` connections.
+    pub fn new(connections_max: usize, log: DiagnosticLog) -> Self {
+        let state = State {
+            connections: Mutex::new(HashMap::new()),
+            connections_max,
+            connections_created: AtomicU64::new(0),
+            connections_refused: AtomicU64::new(0),
+            commands_running: AtomicUsize::new(0),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            stop_requested: Notify::new(),
+            connections_gone: Notify::new(),
+            topology: watch::Sender::new(0),
+            log,
+        };
+        Self { state: Arc::new(state) }
+    }
+
+    /// Asks the server to stop, as SIGTERM does. Returns at once.
+    pub fn request_stop(&self) {
+        self.state.stop_requested.notify_one();
+    }
+
+    /// Whether the server has begun to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.state.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Runs every request that waits for a topology change again.
+    pub fn topology_changed(&self) {
+        self.state.topology.send_modify(|generation| *generation += 1);
+    }
+
+    /// Connections now and since the start.
+    pub fn connections(&self) -> ConnectionCounts {
+        let current = self.state.connections.lock().len();
+        ConnectionCounts {
+            current,
+            available: self.state.connections_max.saturating_sub(current),
+            created: self.state.connections_created.load(Ordering::Relaxed),
+            refused: self.state.connections_refused.load(Ordering::Relaxed),
+            active: self.state.commands_running.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Traffic since the start.
+    pub fn network(&self) -> NetworkCounts {
+        NetworkCounts {
+            bytes_in: self.state.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.state.bytes_out.load(Ordering::Relaxed),
+            requests: self.state.requests.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The diagnostic log: recent lines, the level.
+    pub fn log(&self) -> &DiagnosticLog {
+        &self.state.log
+    }
+
+    pub(crate) fn connections_max(&self) -> usize {
+        self.state.connections_max
+    }
+
+    /// Registers a connection and gives it its number; `None` when there are too many.
+    pub(crate) fn register(&self, socket: &Arc<TcpStream>) -> Option<u64> {
+        let mut connections = self.state.connections.lock();
+        if connections.len() >= self.state.connections_max {
+            self.state.connections_refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let id = self.state.connections_created.fetch_add(1, Ordering::Relaxed) + 1;
+        connections.insert(id, Arc::clone(socket));
+        Some(id)
+    }
+
+    pub(crate) fn unregister(&self, id: u64) {
+        let mut connections = self.state.connections.lock();
+        connections.remove(&id);
+        if connections.is_empty() {
+            self.state.connections_gone.notify_waiters();
+        }
+    }
+
+    pub(crate) fn request_received(&self, bytes: usize) {
+        self.state.requests.fetch_add(1, Ordering::Relaxed);
+        self.state.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reply_sent(&self, bytes: usize) {
+        self.state.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn command_begins(&self) -> RunningCommand<'_> {
+        self.state.commands_running.fetch_add(1, Ordering::Relaxed);
+        RunningCommand { running: &self.state.commands_running }
+    }
+
+    pub(crate) fn topology_generation(&self) -> u64 {
+        *self.state.topology.borrow()
+    }
+
+    /// Waits until the topology's generation is another than `seen`.
+    pub(crate) async fn topology_other_than(&self, seen: u64) {
+        let mut receiver = self.state.topology.subscribe();
+        // Fails only when the sender is gone, and the sender is in this handle.
+        let _ = receiver.wait_for(|generation| *generation != seen).await;
+    }
+
+    pub(crate) async fn stop_requested(&self) {
+        self.state.stop_requested.notified().await;
+    }
+
+    pub(crate) fn begin_stopping(&self) {
+        self.state.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Shuts one side or both of every connection's socket, which wakes whoever reads or writes it.
+    pub(crate) fn shut_connections(&self, how: Shutdown) {
+        for socket in self.state.connections.lock().values() {
+            // Fails when the client is gone already, which is what is wanted.
+            let _ = socket.shutdown(how);
+        }
+    }
+
+    /// Waits until no connection is left.
+    pub(crate) async fn connections_gone(&self) {
+        loop {
+            let gone = self.state.connections_gone.notified();
+            tokio::pin!(gone);
+            gone.as_mut().enable();
+            if self.state.connections.lock().is_empty() {
+                return;
+            }
+            gone.await;
+        }
+    }
+}
+
+/// Counts a command as running until dropped.
+pub(crate) struct RunningCommand<'a> {
+    running: &'a AtomicUsize,
+}
+
+impl Drop for RunningCommand<'_> {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,34 @@
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+//! The server around the commands: configuration, listening, connections, threads, the diagnostic log, stopping.
+//!
+//! Called by the binary `plimsoll` (`main.rs`) and by tests that bring a service of their own. Asynchronous code lives
+//! in this crate only, and only to watch idle connections; commands run on blocking threads (see `connection`).
+//!
+//! Must not know: documents' content, storage. It reads a command's name and database and hands the rest to a
+//! [`CommandService`].
+//!
+//! ```text
+//! main ─ configuration ─ Listeners::bind ─ open the service ─ serve
+//!                                                              ├─ listener   accepts
+//!                                                              ├─ connection idle / active / waiting
+//!                                                              │    ├─ read_buffer   frames
+//!                                                              │    └─ exchange      one request, one reply
+//!                                                              └─ stop on a signal or ServerHandle::request_stop
+//! ```
+
+pub mod configuration;
+mod connection;
+mod exchange;
+mod handle;
+mod listener;
+mod logging;
+mod read_buffer;
+mod refusal;
+mod serve;
+mod service;
+
+pub use handle::{ConnectionCounts, NetworkCounts, ServerHandle};
+pub use listener::{ListenError, Listeners};
+pub use logging::{DiagnosticLog, LogFormat, RecentLog, STARTUP_WARNINGS};
+pub use serve::{ServeError, ServeOptions, serve};
+pub use service::{Attempt, CommandService, Completion, ConnectionInfo, Protocol, ReplyWanted, Request};

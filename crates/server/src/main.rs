@@ -1,0 +1,229 @@
+//! The binary `plimsoll`: reads the command line, opens the service, serves.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bson::raw::cstr;
+use bson::rawdoc;
+use clap::{Parser, Subcommand};
+use commands::{BuildFacts, ServerContext, ServerFacts};
+use lab::{BenchArguments, CompareArguments, HistoryArguments, LabError, ProfileArguments};
+use platform::{
+    Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use server::configuration::{Configuration, Settings, machine_memory_bytes};
+use server::{DiagnosticLog, Listeners, STARTUP_WARNINGS, ServeOptions, ServerHandle};
+use storage_engine::EngineOptions;
+use transaction::{Store, StoreOptions};
+
+use crate::database_service::{DatabaseService, Hooks, RecentLines};
+use crate::inspect_command::InspectArguments;
+use crate::memory_plan::MemoryPlan;
+
+mod database_service;
+mod inspect_command;
+mod memory_plan;
+mod repair_command;
+
+/// Where sorts and groups put what exceeds their memory, inside the data directory.
+const TEMPORARY_DIRECTORY: &str = "temporary";
+/// Descriptors kept for the data and the reactor, beside those of connections.
+const DESCRIPTORS_RESERVED: u64 = 256;
+
+/// A document database that speaks the MongoDB wire protocol.
+#[derive(Parser)]
+#[command(
+    name = "plimsoll",
+    version,
+    after_help = "`plimsoll` alone serves with the defaults. See `plimsoll serve --help` for all settings."
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve clients until SIGTERM or SIGINT. This is what `plimsoll` does when no command is named
+    #[command(
+        after_help = "A flag wins over the environment, the environment over the file, the file over the default."
+    )]
+    Serve(Box<Settings>),
+    /// Show what is in a data directory that no server is using: superblocks, checkpoints, trees, a page, the oplog
+    Inspect(InspectArguments),
+    /// Save what can be read of a damaged data directory into a new one. Ends with 2 when something was lost
+    Repair(repair_command::RepairArguments),
+    /// Run a workload against any MongoDB-compatible server and measure it
+    Bench {
+        /// Which workload
+        #[command(subcommand)]
+        scenario: BenchArguments,
+    },
+    /// Sample a server process, or read profiles that others made: top functions, flame graphs
+    Profile(ProfileArguments),
+    /// Is B better or worse than A, and why: result directories, servers or server programs
+    #[command(
+        after_help = "Exit code: 0 when nothing is worse, 3 when something is, 1 when the two could not be compared."
+    )]
+    Compare(CompareArguments),
+    /// When did figures change over many results, worst first
+    History(HistoryArguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match CommandLine::parse_from(with_default_command()).command {
+        Command::Serve(settings) => serve(*settings).map(|()| ExitCode::SUCCESS),
+        Command::Inspect(arguments) => inspect_command::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Bench { scenario } => in_lab(lab::run(scenario)),
+        Command::Profile(arguments) => in_lab(lab::profile(arguments)),
+        Command::Compare(arguments) => in_lab(lab::compare(arguments)),
+        Command::History(arguments) => in_lab(lab::history(arguments)),
+        Command::Repair(arguments) => {
+            repair_command::run(&arguments).map(|is_whole| ExitCode::from(if is_whole { 0 } else { 2 }))
+        }
+    };
+    outcome.unwrap_or_else(|message| {
+        eprintln!("plimsoll: {message}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs what the lab does on a runtime of its own.
+fn in_lab(work: impl Future<Output = Result<ExitCode, LabError>>) -> Result<ExitCode, String> {
+    let runtime =
+        tokio::runtime::Runtime::new().map_err(|error| format!("cannot start the load generator: {error}"))?;
+    runtime.block_on(work).map_err(|error| error.to_string())
+}
+
+/// The arguments, with `serve` put in where no command is named.
+fn with_default_command() -> Vec<std::ffi::OsString> {
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    let first = arguments.get(1).and_then(|first| first.to_str());
+    let of_serve = |first: &str| first.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&first);
+    if first.is_none_or(of_serve) {
+        arguments.insert(1.min(arguments.len()), "serve".into());
+    }
+    arguments
+}
+
+fn serve(settings: Settings) -> Result<(), String> {
+    let machine_bytes = machine_memory_bytes().map_err(|error| error.to_string())?;
+    let mut configuration = Configuration::resolve(settings, machine_bytes).map_err(|error| error.to_string())?;
+    let listeners = Listeners::bind(&configuration.listen).map_err(|error| error.to_string())?;
+    let log = DiagnosticLog::install(configuration.log_format, configuration.log_level.clone())
+        .map_err(|error| format!("cannot start the diagnostic log: {error}"))?;
+    let outcome = serve_logged(&mut configuration, listeners, &log);
+    log.flush();
+    outcome
+}
+
+fn serve_logged(configuration: &mut Configuration, listeners: Listeners, log: &DiagnosticLog) -> Result<(), String> {
+    configuration.connections_max = connections_possible(configuration.connections_max);
+    tracing::info!(
+        target: "control",
+        version = env!("CARGO_PKG_VERSION"),
+        data = %configuration.data.display(),
+        memory_bytes = configuration.memory_bytes,
+        cache_bytes = configuration.cache_bytes,
+        connections_max = configuration.connections_max,
+        "starting"
+    );
+    for address in listeners.addresses().iter().filter(|address| !address.ip().is_loopback()) {
+        tracing::warn!(target: STARTUP_WARNINGS, %address, "access control is not enabled: whoever reaches this address can read and change all data");
+    }
+    let handle = ServerHandle::new(configuration.connections_max, log.clone());
+    let plan = MemoryPlan::new(configuration);
+    let options = ServeOptions {
+        compressors: configuration.compressors.clone(),
+        memory: plan.budget.clone(),
+        stop_grace: configuration.stop_grace,
+    };
+    let service = Arc::new(open_service(configuration, plan, &listeners, &handle)?);
+    server::serve(listeners, service, &handle, &options).map_err(|error| error.to_string())?;
+    tracing::info!(target: "control", "stopped");
+    Ok(())
+}
+
+/// Raises the limit on open files as far as it goes, and gives the connections that it then allows.
+fn connections_possible(wanted: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => raised.current,
+        Err(_) => limit.current,
+    };
+    let Some(descriptors) = current else { return wanted };
+    let possible = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).unwrap_or(usize::MAX).max(1);
+    if possible < wanted {
+        tracing::warn!(target: STARTUP_WARNINGS, descriptors, connections_max = possible, "the limit on open files allows fewer connections than configured");
+    }
+    wanted.min(possible)
+}
+
+/// Opens the data directory, which recovers what the last run left, and puts the commands on top of it.
+fn open_service(
+    configuration: &Configuration,
+    plan: MemoryPlan,
+    listeners: &Listeners,
+    handle: &ServerHandle,
+) -> Result<DatabaseService, String> {
+    let data = &configuration.data;
+    let cannot = |what: &str, cause: &dyn std::fmt::Display| format!("{what} {}: {cause}", data.display());
+    let disk = RealDisk::new(data).map_err(|error| cannot("cannot use the data directory", &error))?;
+    let lock = DirectoryLock::acquire(data).map_err(|error| error.to_string())?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let random = Arc::new(SystemRandom);
+    let mut database_uuid = [0; 16];
+    random.fill(&mut database_uuid);
+    let engine = EngineOptions {
+        history_memory_bytes: plan.history_bytes,
+        cache_bytes: usize::try_from(configuration.cache_bytes).unwrap_or(usize::MAX),
+        database_uuid,
+        ..EngineOptions::default()
+    };
+    let mut options = StoreOptions { engine, ..StoreOptions::default() };
+    options.oplog.buffer_bytes_max = plan.log_bytes;
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
+        .map_err(|error| cannot("cannot use the temporary files of", &error))?;
+    let store = Store::open(disk, clock.clone(), random.clone(), options)
+        .map_err(|error| cannot("cannot open the database in", &error))?;
+    let recovery = store.recovery();
+    tracing::info!(target: "storage", ?recovery, "the database is open");
+    store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
+    let facts = server_facts(configuration, listeners);
+    let hooks = Arc::new(Hooks(handle.clone()));
+    let lines = Arc::new(RecentLines(handle.log().clone()));
+    let memory = WorkingMemory::new(plan.budget, temporary);
+    let context = ServerContext::new(store, clock, &*random, facts, hooks, lines, memory);
+    Ok(DatabaseService::new(context, lock, plan.reserved))
+}
+
+fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerFacts {
+    let mut listed = bson::RawDocumentBuf::new();
+    let addresses = configuration.listen.join(",");
+    let (data, memory, cache) =
+        (configuration.data.display().to_string(), configuration.memory_bytes, configuration.cache_bytes);
+    listed.append(
+        cstr!("net"),
+        rawdoc! { "listen": addresses, "maxIncomingConnections": configuration.connections_max as i64 },
+    );
+    listed
+        .append(cstr!("storage"), rawdoc! { "dbPath": data, "memoryBytes": memory as i64, "cacheBytes": cache as i64 });
+    ServerFacts {
+        build: BuildFacts {
+            version: env!("CARGO_PKG_VERSION"),
+            git_version: option_env!("PLIMSOLL_GIT_VERSION").unwrap_or("unknown"),
+        },
+        arguments: std::env::args().collect(),
+        configuration: listed,
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        port: listeners.addresses().first().map_or(0, std::net::SocketAddr::port),
+        memory_bytes: memory,
+        cache_bytes: cache,
+        compressors: configuration.compressors.iter().map(|compressor| compressor.name()).collect(),
+        connections_max: configuration.connections_max as u64,
+    }
+}

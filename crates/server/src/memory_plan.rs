@@ -1,0 +1,41 @@
+//! How the memory budget is divided when the server starts.
+//!
+//! Called by `main`. What has a size of its own from the start is reserved here, once; what is left is for connections,
+//! cursors, sorts and groups, which reserve and give back as they go.
+
+use std::sync::Arc;
+
+use platform::{MemoryBudget, MemoryReservation, MemoryUse};
+use server::configuration::Configuration;
+
+/// Of the budget, one part in so many for the version history in memory, and the same for the oplog's buffer.
+const BUFFER_SHARE: u64 = 16;
+const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 20);
+/// Code, threads, tables that do not grow with the data.
+const FIXED_BYTES: u64 = 16 << 20;
+
+/// The budget, and what of it is taken from the start.
+pub(crate) struct MemoryPlan {
+    pub(crate) budget: Arc<MemoryBudget>,
+    /// Bytes of the version history in memory.
+    pub(crate) history_bytes: usize,
+    /// Bytes of the oplog that are not durable yet.
+    pub(crate) log_bytes: usize,
+    /// Held for as long as the server runs.
+    pub(crate) reserved: Vec<MemoryReservation>,
+}
+
+impl MemoryPlan {
+    pub(crate) fn new(configuration: &Configuration) -> MemoryPlan {
+        let budget = MemoryBudget::new(configuration.memory_bytes);
+        let buffer = (configuration.memory_bytes / BUFFER_SHARE).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
+        let reserved = [
+            (MemoryUse::Frames, configuration.cache_bytes),
+            (MemoryUse::History, buffer),
+            (MemoryUse::Log, buffer),
+            (MemoryUse::Fixed, FIXED_BYTES),
+        ];
+        let reserved = reserved.map(|(purpose, bytes)| budget.reserve_fixed(purpose, bytes)).into();
+        MemoryPlan { budget, history_bytes: buffer as usize, log_bytes: buffer as usize, reserved }
+    }
+}

@@ -1,0 +1,263 @@
+//! Bytes received and not yet answered, of one connection. Called by `connection`.
+//!
+//! It has no memory while the connection is idle, starts small, and grows only as bytes arrive: a frame that says it
+//! has 48 MB and sends 20 bytes costs what 20 bytes cost. Large buffers are counted in the memory budget; when it is used
+//! up, the client waits a little, then is cut off.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use platform::{Clock, MemoryReservation, OverBudget, SystemClock};
+use wire_protocol::{FrameHeader, WireError};
+
+const INITIAL_BYTES: usize = 8 * 1024;
+/// A larger buffer is given back as soon as the frame that needed it is answered.
+const KEPT_BYTES: usize = 1024 * 1024;
+/// Smaller buffers are not counted one by one.
+const COUNTED_BYTES: usize = 64 * 1024;
+/// How often, and after what time each, memory is asked for again.
+const MEMORY_ATTEMPTS: u32 = 100;
+const MEMORY_WAIT: Duration = Duration::from_millis(20);
+
+/// What reading came to.
+pub(crate) enum Incoming {
+    /// A whole frame of this length is at the front.
+    Frame(usize),
+    /// Nothing more arrived within the socket's read timeout.
+    Nothing,
+    /// The client closed its side between two frames.
+    Closed,
+}
+
+/// Why no frame can be read any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("malformed message: {0}")]
+    Malformed(#[from] WireError),
+    #[error("the client closed the connection inside a message")]
+    ClosedInsideMessage,
+    #[error("no memory for a message: {0}")]
+    OverBudget(OverBudget),
+    #[error("cannot receive: {0}")]
+    Receive(io::Error),
+}
+
+/// The bytes; what is received and not consumed is `storage[start..end]`.
+pub(crate) struct ReadBuffer {
+    memory: MemoryReservation,
+    storage: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl ReadBuffer {
+    /// An empty buffer that counts what it takes in `memory`.
+    pub(crate) fn new(memory: MemoryReservation) -> Self {
+        Self { memory, storage: Vec::new(), start: 0, end: 0 }
+    }
+
+    /// Reads until a whole frame is there, or nothing comes within the socket's read timeout.
+    pub(crate) fn next_frame(&mut self, mut socket: &TcpStream) -> Result<Incoming, ReadError> {
+        loop {
+            let needed = self.frame_length()?;
+            if let Some(length) = needed.filter(|&length| length <= self.end - self.start) {
+                return Ok(Incoming::Frame(length));
+            }
+            self.make_room(needed.unwrap_or(0))?;
+            match socket.read(self.storage.get_mut(self.end..).unwrap_or_default()) {
+                Ok(0) if self.is_empty() => return Ok(Incoming::Closed),
+                Ok(0) => return Err(ReadError::ClosedInsideMessage),
+                Ok(received) => self.end += received,
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => return Ok(Incoming::Nothing),
+                    ErrorKind::ConnectionReset if self.is_empty() => return Ok(Incoming::Closed),
+                    _ => return Err(ReadError::Receive(error)),
+                },
+            }
+        }
+    }
+
+    /// The first `length` bytes received.
+    pub(crate) fn front(&self, length: usize) -> &[u8] {
+        self.storage.get(self.start..self.start + length).unwrap_or_default()
+    }
+
+    /// Forgets the first `length` bytes received.
+    pub(crate) fn consume(&mut self, length: usize) {
+        self.start = (self.start + length).min(self.end);
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+            if self.storage.len() > KEPT_BYTES {
+                self.storage = Vec::new();
+                self.memory.shrink(0);
+            }
+        }
+    }
+
+    /// Whether every byte received has been consumed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Gives back all memory that holds nothing, before the connection is left idle.
+    pub(crate) fn release(&mut self) {
+        self.storage.truncate(self.end);
+        self.storage.drain(..self.start);
+        self.storage.shrink_to_fit();
+        (self.start, self.end) = (0, self.storage.len());
+        self.memory.shrink(self.storage.len() as u64);
+    }
+
+    /// The length the first frame declares, once its header is there.
+    fn frame_length(&self) -> Result<Option<usize>, WireError> {
+        let received = self.storage.get(self.start..self.end).unwrap_or_default();
+        match received.first_chunk() {
+            Some(header) => FrameHeader::parse(header).map(|header| Some(header.message_length)),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes sure that something can be received. Doubling stops at the frame's length, and since it happens only when
+    /// the storage is full, the storage is never more than twice what the client has sent.
+    fn make_room(&mut self, frame_length: usize) -> Result<(), ReadError> {
+        if self.end < self.storage.len() {
+            return Ok(());
+        }
+        if self.start > 0 {
+            self.storage.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            return Ok(());
+        }
+        let doubled = self.storage.len() * 2;
+        let size = if frame_length > self.storage.len() { doubled.min(frame_length) } else { doubled };
+        if size > COUNTED_BYTES {
+            self.wait_for_memory(size as u64)?;
+        }
+        self.storage.resize(size.max(INITIAL_BYTES), 0);
+        Ok(())
+    }
+
+    /// Reserves memory, giving others some time to give theirs back.
+    fn wait_for_memory(&mut self, bytes: u64) -> Result<(), ReadError> {
+        for _ in 0..MEMORY_ATTEMPTS {
+            if self.memory.cover(bytes).is_ok() {
+                return Ok(());
+            }
+            SystemClock::new().sleep(MEMORY_WAIT);
+        }
+        self.memory.cover(bytes).map_err(ReadError::OverBudget)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use platform::{MemoryBudget, MemoryUse};
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
+        (client, server)
+    }
+
+    fn unlimited() -> ReadBuffer {
+        ReadBuffer::new(MemoryBudget::unlimited().reservation(MemoryUse::Connections))
+    }
+
+    fn frame(length: usize) -> Vec<u8> {
+        let header =
+            FrameHeader { message_length: length, request_id: 1, response_to: 0, op_code: wire_protocol::OpCode::Msg };
+        let mut frame = header.to_bytes().to_vec();
+        frame.resize(length, 9);
+        frame
+    }
+
+    #[test]
+    fn frames_in_pieces_and_in_bunches() {
+        let (mut client, server) = pair();
+        let mut buffer = unlimited();
+        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Nothing)));
+        let bytes = frame(100);
+        client.write_all(&bytes[..10]).unwrap();
+        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Nothing)));
+        client.write_all(&bytes[10..]).unwrap();
+        client.write_all(&frame(40)).unwrap();
+        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Frame(100))));
+        assert_eq!(buffer.front(100), bytes);
+        buffer.consume(100);
+        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Frame(40))));
+        buffer.consume(40);
+        buffer.release();
+        assert_eq!(buffer.storage.capacity(), 0);
+        client.write_all(&frame(40)[..30]).unwrap();
+        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Nothing)));
+        buffer.release();
+        assert_eq!(buffer.storage.len(), 30);
+        client.write_all(&frame(40)[30..]).unwrap();
+        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Frame(40))));
+        assert_eq!(buffer.front(40), frame(40));
+        buffer.consume(40);
+        drop(client);
+        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Closed)));
+    }
+
+    #[test]
+    fn a_declared_length_alone_allocates_nothing() {
+        let (mut client, server) = pair();
+        let mut buffer = unlimited();
+        client.write_all(&frame(40_000_000)[..1000]).unwrap();
+        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Nothing)));
+        assert_eq!(buffer.storage.len(), INITIAL_BYTES);
+        drop(client);
+        assert!(matches!(buffer.next_frame(&server), Err(ReadError::ClosedInsideMessage)));
+    }
+
+    #[test]
+    fn a_large_frame_arrives_whole_and_its_memory_goes() {
+        let (mut client, server) = pair();
+        let writer = std::thread::scope(|scope| {
+            let sending = scope.spawn(move || {
+                client.write_all(&frame(5_000_000)).unwrap();
+                client
+            });
+            let mut buffer = unlimited();
+            assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Frame(5_000_000))));
+            assert_eq!(buffer.storage.len(), 5_000_000);
+            assert!(buffer.memory.bytes() >= 5_000_000);
+            buffer.consume(5_000_000);
+            assert!(buffer.storage.is_empty());
+            assert_eq!(buffer.memory.bytes(), 0);
+            sending.join().unwrap()
+        });
+        drop(writer);
+    }
+
+    #[test]
+    fn a_message_that_memory_has_no_room_for_ends_the_connection() {
+        let (mut client, server) = pair();
+        std::thread::scope(|scope| {
+            // Fails when the other end is dropped.
+            scope.spawn(move || client.write_all(&frame(5_000_000)).is_ok());
+            let mut buffer = ReadBuffer::new(MemoryBudget::new(1_000_000).reservation(MemoryUse::Connections));
+            assert!(matches!(buffer.next_frame(&server), Err(ReadError::OverBudget(_))));
+            drop(server);
+        });
+    }
+
+    #[test]
+    fn a_malformed_length_is_an_error() {
+        let (mut client, server) = pair();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert!(matches!(unlimited().next_frame(&server), Err(ReadError::Malformed(_))));
+    }
+}

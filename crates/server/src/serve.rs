@@ -1,0 +1,150 @@
+//! The server's run from listening to stopping. Called by `main` once the service is open, and by tests.
+//!
+//! ```text
+//! Listening ─ SIGTERM, SIGINT or ServerHandle::request_stop ─▶ Stopping ─▶ Stopped
+//!   Stopping: no more accepting; CommandService::stopping; idle connections end, the others after their command;
+//!             after `stop_grace` what is left is cut off
+//!   Stopped:  CommandService::stopped
+//! ```
+
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::MemoryBudget;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use wire_protocol::Compressor;
+
+use crate::exchange::Shared;
+use crate::handle::ServerHandle;
+use crate::listener::{ListenError, Listeners, accept};
+use crate::service::CommandService;
+
+/// Threads of the reactor. They accept, watch idle connections and keep timers; no command runs on them.
+const REACTOR_THREADS: usize = 2;
+/// Stack of each thread. Below 2 MiB, so that a kernel set to huge pages everywhere cannot make one of each stack.
+const THREAD_STACK_BYTES: usize = 1536 * 1024;
+/// A thread that has had no connection to serve for this long ends.
+const THREAD_KEPT: Duration = Duration::from_secs(5);
+/// Time for threads to come back from sockets that were cut off.
+const CUT_OFF_WAIT: Duration = Duration::from_secs(2);
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Compressors that requests may use and `hello` may agree to, in our order of preference.
+    pub compressors: Vec<Compressor>,
+    /// The budget that requests and replies are counted in.
+    pub memory: Arc<MemoryBudget>,
+    /// How long running commands may take to end when the server stops.
+    pub stop_grace: Duration,
+}
+
+/// Why the server cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// It cannot listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The machine refuses threads, descriptors or signal handlers.
+    #[error("cannot start the reactor: {0}")]
+    Reactor(io::Error),
+}
+
+/// Serves until asked to stop, and returns when the service is closed.
+///
+/// # Errors
+/// When it cannot begin; the service is closed then, too.
+pub fn serve<S: CommandService>(
+    listeners: Listeners,
+    service: Arc<S>,
+    handle: &ServerHandle,
+    options: &ServeOptions,
+) -> Result<(), ServeError> {
+    let shared = Shared {
+        service: Arc::clone(&service),
+        handle: handle.clone(),
+        compressors: options.compressors.clone(),
+        memory: Arc::clone(&options.memory),
+    };
+    let shared = Arc::new(shared);
+    let outcome = match runtime(handle.connections_max()) {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(listen_until_stopped(listeners, &shared, options.stop_grace));
+            runtime.shutdown_timeout(CUT_OFF_WAIT);
+            outcome
+        }
+        Err(error) => Err(ServeError::Reactor(error)),
+    };
+    if outcome.is_err() {
+        service.stopping();
+    }
+    service.stopped();
+    outcome
+}
+
+fn runtime(connections_max: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(REACTOR_THREADS)
+        // Every connection may be active at once, each with a thread of its own, so that none waits for another's.
+        .max_blocking_threads(connections_max.saturating_add(REACTOR_THREADS))
+        .thread_keep_alive(THREAD_KEPT)
+        .thread_stack_size(THREAD_STACK_BYTES)
+        .thread_name("plimsoll")
+        .enable_all()
+        .build()
+}
+
+async fn listen_until_stopped<S: CommandService>(
+    listeners: Listeners,
+    shared: &Arc<Shared<S>>,
+    stop_grace: Duration,
+) -> Result<(), ServeError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Reactor)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Reactor)?;
+    let addresses = listeners.addresses();
+    let mut accepting = JoinSet::new();
+    for listener in listeners.listen()? {
+        accepting.spawn(accept(listener, Arc::clone(shared)));
+    }
+    for address in addresses {
+        tracing::info!(target: "network", %address, "waiting for connections");
+    }
+    let reason = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+        () = shared.handle.stop_requested() => "asked by a command",
+    };
+    tracing::info!(target: "control", reason, "the server is stopping");
+    tokio::spawn(async move {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        tracing::warn!(target: "control", "a second signal: exiting at once, the next start recovers");
+        std::process::exit(130);
+    });
+    accepting.shutdown().await;
+    stop_connections(shared, stop_grace).await;
+    Ok(())
+}
+
+async fn stop_connections<S: CommandService>(shared: &Arc<Shared<S>>, stop_grace: Duration) {
+    let handle = &shared.handle;
+    handle.begin_stopping();
+    let service = Arc::clone(&shared.service);
+    if tokio::task::spawn_blocking(move || service.stopping()).await.is_err() {
+        tracing::error!(target: "control", "the service failed to begin stopping");
+    }
+    // Ends those that wait for a request; a reply that is being made can still be written.
+    handle.shut_connections(Shutdown::Read);
+    if tokio::time::timeout(stop_grace, handle.connections_gone()).await.is_ok() {
+        return;
+    }
+    let connections = handle.connections();
+    tracing::warn!(target: "control", open = connections.current, running = connections.active, "cutting off connections that did not end in time");
+    handle.shut_connections(Shutdown::Both);
+    if tokio::time::timeout(CUT_OFF_WAIT, handle.connections_gone()).await.is_err() {
+        tracing::warn!(target: "control", running = handle.connections().active, "commands still run while the server stops");
+    }
+}

@@ -1,0 +1,127 @@
+//! The seam between the network and the commands: what a command is given, and what it says back.
+//!
+//! `server` knows sockets and frames; whoever implements [`CommandService`] knows commands. The implementation that
+//! the binary uses is a thin adapter over the `commands` crate; tests bring their own.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bson::RawDocument;
+use rustix::net::RecvFlags;
+use wire_protocol::{DocumentSequences, ReplyBuilder};
+
+/// Runs commands. One value serves all connections, from many threads at once.
+pub trait CommandService: Send + Sync + 'static {
+    /// What the service keeps for each connection: client metadata, authentication, and the like. It exists as long
+    /// as the connection, so thousands of idle ones must be small.
+    type Client: Send + 'static;
+
+    /// A client has connected. Runs before its first request, on an async thread: must not block.
+    fn connected(&self, connection: &ConnectionInfo) -> Self::Client;
+
+    /// Runs one command to its end and appends one reply document (also for an error, also when the client wants no
+    /// reply). It has a thread to itself, may block, and delays no other connection.
+    fn run(&self, request: &Request<'_>, client: &mut Self::Client, reply: &mut ReplyBuilder) -> Completion;
+
+    /// The connection is gone; what it held may be released. May block.
+    fn disconnected(&self, client: Self::Client);
+
+    /// The server begins to stop: commands that run should end soon, and none starts after the ones that run. Called once.
+    fn stopping(&self);
+
+    /// No connection is left: write out what must be, and close. Called once, after [`CommandService::stopping`].
+    fn stopped(&self);
+}
+
+/// One command as it came in, borrowing from its frame.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The name of the command: the body's first field.
+    pub command: &'a str,
+    /// The database it is addressed to (`$db`), not yet checked for being a valid name.
+    pub database: &'a str,
+    /// The command document. Only its length and the fields' framing are checked: validate it before looking inside.
+    pub body: &'a RawDocument,
+    /// Fields of the command that came as document sequences; none of them is also in the body.
+    pub sequences: DocumentSequences<'a>,
+    /// How it came in.
+    pub protocol: Protocol,
+    /// Which time this request is run.
+    pub attempt: Attempt,
+    /// Whether the client waits for a reply.
+    pub reply_wanted: ReplyWanted,
+    /// The client's number for this request.
+    pub request_id: i32,
+}
+
+/// How a request came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// As an `OP_MSG`.
+    Msg,
+    /// As a legacy `OP_QUERY`: a handshake, `hello` or `isMaster`.
+    Query,
+}
+
+/// Whether the client waits for a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyWanted {
+    /// It waits.
+    Yes,
+    /// It does not (an unacknowledged write, `moreToCome`); what the command appends is thrown away.
+    No,
+}
+
+/// Which time a request is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// The first.
+    First,
+    /// Again after [`Completion::WaitForTopologyChange`]: the topology changed or the time is over. Must reply now.
+    AfterWait,
+}
+
+/// What shall happen when a command has run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// The reply is sent.
+    Reply,
+    /// Nothing is sent; the same request is run again when the topology changes (see
+    /// `ServerHandle::topology_changed`) or after `longest`, whichever is first. The wait holds no thread. For `hello`
+    /// with `maxAwaitTimeMS`.
+    WaitForTopologyChange {
+        /// The longest wait.
+        longest: Duration,
+    },
+    /// The connection is closed without a reply.
+    CloseConnection,
+}
+
+/// One accepted connection, as commands see it.
+#[derive(Debug, Clone)]
+pub struct ConnectionInfo {
+    /// Its number, counted from 1; the `connectionId` of `hello`.
+    pub id: u64,
+    /// The client's address.
+    pub remote: SocketAddr,
+    /// Our address the client connected to.
+    pub local: SocketAddr,
+    pub(crate) socket: Weak<TcpStream>,
+}
+
+impl ConnectionInfo {
+    pub(crate) fn new(id: u64, remote: SocketAddr, local: SocketAddr, socket: &Arc<TcpStream>) -> Self {
+        Self { id, remote, local, socket: Arc::downgrade(socket) }
+    }
+
+    /// Whether the client has closed its side. One system call; for long commands, so that they stop when nobody waits.
+    pub fn client_is_gone(&self) -> bool {
+        let Some(socket) = self.socket.upgrade() else { return true };
+        let mut byte = [0_u8; 1];
+        match rustix::net::recv(&*socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, received)) => received == 0,
+            Err(error) => error != rustix::io::Errno::AGAIN && error != rustix::io::Errno::INTR,
+        }
+    }
+}

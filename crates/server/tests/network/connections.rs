@@ -1,0 +1,99 @@
+//! Connections: idle ones are cheap, busy and blocked ones do not disturb each other, the limit holds.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bson::rawdoc;
+
+use crate::client::{Client, msg};
+use crate::test_service::{TestServer, eventually};
+
+#[test]
+fn an_idle_connection_answers_again_and_again() {
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address);
+    for pause in [0, 30, 700, 0, 30] {
+        std::thread::sleep(Duration::from_millis(pause));
+        for _ in 0..20 {
+            client.run(&rawdoc! { "ping": 1, "$db": "admin" });
+        }
+    }
+    assert_eq!(client.run(&rawdoc! { "count": 1, "$db": "admin" }).get_i32("n").unwrap(), 101);
+}
+
+#[test]
+fn a_frame_that_trickles_in_is_put_together() {
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address);
+    for byte in msg(0, &rawdoc! { "ping": 1, "$db": "admin" }).chunks(7) {
+        client.send(byte);
+        std::thread::sleep(Duration::from_millis(15));
+    }
+    assert_eq!(client.receive().unwrap().document().get_f64("ok").unwrap(), 1.0);
+}
+
+#[test]
+fn long_commands_delay_nobody_else() {
+    let server = TestServer::start();
+    let mut sleepers: Vec<Client> = (0..50).map(|_| Client::connect(server.address)).collect();
+    for sleeper in &mut sleepers {
+        sleeper.send(&msg(0, &rawdoc! { "sleep": 1500, "$db": "admin" }));
+    }
+    eventually("all sleep", || server.handle.connections().active == 50);
+    let mut client = Client::connect(server.address);
+    let start = Instant::now();
+    for _ in 0..100 {
+        client.run(&rawdoc! { "ping": 1, "$db": "admin" });
+    }
+    assert!(start.elapsed() < Duration::from_millis(1000), "{:?}", start.elapsed());
+    assert_eq!(server.handle.connections().active, 50);
+    for sleeper in &mut sleepers {
+        sleeper.receive().unwrap();
+    }
+}
+
+#[test]
+fn too_many_connections_are_refused_and_room_is_used_again() {
+    let server = TestServer::with_limits(2, Duration::from_secs(5));
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    let mut first = Client::connect(server.address);
+    first.run(&ping);
+    let mut second = Client::connect(server.address);
+    second.run(&ping);
+    assert!(Client::connect(server.address).is_closed());
+    let counts = server.handle.connections();
+    assert_eq!((counts.current, counts.available, counts.created, counts.refused), (2, 0, 2, 1));
+    drop(first);
+    eventually("one is gone", || server.handle.connections().current == 1);
+    Client::connect(server.address).run(&ping);
+    second.run(&ping);
+}
+
+#[test]
+fn the_service_hears_of_every_beginning_and_end() {
+    let server = TestServer::start();
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    for last in [rawdoc! { "close": 1, "$db": "admin" }, rawdoc! { "panic": 1, "$db": "admin" }] {
+        let mut client = Client::connect(server.address);
+        client.run(&ping);
+        client.send(&msg(0, &last));
+        assert!(client.is_closed());
+    }
+    drop(Client::connect(server.address));
+    eventually("all ended", || server.seen.disconnected.load(Ordering::SeqCst) == 3);
+    assert_eq!(server.seen.connected.load(Ordering::SeqCst), 3);
+    assert_eq!(server.handle.connections().current, 0);
+    assert_eq!(server.handle.connections().active, 0);
+}
+
+#[test]
+fn a_long_command_can_notice_that_its_client_is_gone() {
+    let server = TestServer::start();
+    let mut client = Client::connect(server.address);
+    client.send(&msg(0, &rawdoc! { "untilGone": 1, "$db": "admin" }));
+    eventually("it runs", || server.handle.connections().active == 1);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(server.handle.connections().active, 1);
+    drop(client);
+    eventually("it noticed", || server.handle.connections().current == 0);
+}

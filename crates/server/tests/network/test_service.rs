@@ -1,0 +1,205 @@
+//! A service of a few commands: just enough for drivers to connect, and for tests to see what the server does.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bson::raw::{CStr, RawDocumentBuf};
+use bson::{DateTime, RawBsonRef, cstr, oid::ObjectId, rawdoc};
+use platform::MemoryBudget;
+use server::{
+    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Listeners, LogFormat, ReplyWanted, Request,
+    ServeOptions, ServerHandle, serve,
+};
+use wire_protocol::{Compressor, ReplyBuilder};
+
+pub(crate) const COMPRESSORS: [Compressor; 3] = [Compressor::Snappy, Compressor::Zstd, Compressor::Zlib];
+
+/// What the service has seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) connected: AtomicUsize,
+    pub(crate) disconnected: AtomicUsize,
+    pub(crate) unacknowledged: AtomicUsize,
+    pub(crate) inserted: AtomicUsize,
+    pub(crate) stopping: AtomicBool,
+    pub(crate) stopped: AtomicBool,
+}
+
+pub(crate) struct TestService {
+    pub(crate) seen: Arc<Seen>,
+    process: ObjectId,
+}
+
+pub(crate) struct TestClient {
+    info: ConnectionInfo,
+    commands: i32,
+}
+
+impl CommandService for TestService {
+    type Client = TestClient;
+
+    fn connected(&self, connection: &ConnectionInfo) -> TestClient {
+        self.seen.connected.fetch_add(1, Ordering::SeqCst);
+        TestClient { info: connection.clone(), commands: 0 }
+    }
+
+    fn run(&self, request: &Request<'_>, client: &mut TestClient, reply: &mut ReplyBuilder) -> Completion {
+        client.commands += 1;
+        if request.reply_wanted == ReplyWanted::No {
+            self.seen.unacknowledged.fetch_add(1, Ordering::SeqCst);
+        }
+        let document = match request.command {
+            "hello" | "isMaster" | "ismaster" => {
+                if let (Some(longest), Attempt::First) = (await_time(request), request.attempt) {
+                    return Completion::WaitForTopologyChange { longest };
+                }
+                self.hello(request, client)
+            }
+            "ping" | "endSessions" => rawdoc! { "ok": 1.0 },
+            "insert" => {
+                let count = request.sequences.get("documents").map_or(0, |documents| documents.documents().count());
+                self.seen.inserted.fetch_add(count, Ordering::SeqCst);
+                rawdoc! { "ok": 1.0, "n": i32::try_from(count).unwrap() }
+            }
+            "count" => rawdoc! { "ok": 1.0, "n": client.commands },
+            "echo" => rawdoc! { "ok": 1.0, "echo": request.body.get_str("echo").unwrap() },
+            "sleep" => {
+                std::thread::sleep(Duration::from_millis(request.body.get_i32("sleep").unwrap().try_into().unwrap()));
+                rawdoc! { "ok": 1.0 }
+            }
+            "untilGone" => {
+                let start = Instant::now();
+                while !client.info.client_is_gone() && start.elapsed() < Duration::from_secs(20) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                rawdoc! { "ok": 1.0 }
+            }
+            "nothing" => return Completion::Reply,
+            "close" => return Completion::CloseConnection,
+            "panic" => panic!("asked to"),
+            other => {
+                let message = format!("no such command: '{other}'");
+                rawdoc! { "ok": 0.0, "errmsg": message, "code": 59, "codeName": "CommandNotFound" }
+            }
+        };
+        reply.append(&document);
+        Completion::Reply
+    }
+
+    fn disconnected(&self, _client: TestClient) {
+        self.seen.disconnected.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn stopping(&self) {
+        assert!(!self.seen.stopping.swap(true, Ordering::SeqCst));
+    }
+
+    fn stopped(&self) {
+        assert!(self.seen.stopping.load(Ordering::SeqCst));
+        assert!(!self.seen.stopped.swap(true, Ordering::SeqCst));
+    }
+}
+
+impl TestService {
+    fn hello(&self, request: &Request<'_>, client: &TestClient) -> RawDocumentBuf {
+        let mut reply = rawdoc! {
+            "ok": 1.0,
+            "helloOk": true,
+            "isWritablePrimary": true,
+            "ismaster": true,
+            "topologyVersion": { "processId": self.process, "counter": 0_i64 },
+            "maxBsonObjectSize": 16_777_216,
+            "maxMessageSizeBytes": 48_000_000,
+            "maxWriteBatchSize": 100_000,
+            "localTime": DateTime::now(),
+            "logicalSessionTimeoutMinutes": 30,
+            "connectionId": i64::try_from(client.info.id).unwrap(),
+            "minWireVersion": 0,
+            "maxWireVersion": 21,
+            "readOnly": false,
+        };
+        if let Ok(Some(RawBsonRef::Array(names))) = request.body.get("compression") {
+            let agreed: bson::RawArrayBuf = names
+                .into_iter()
+                .filter_map(|name| name.ok()?.as_str()?.parse_compressor())
+                .map(|compressor| compressor.name())
+                .collect();
+            let key: &CStr = cstr!("compression");
+            reply.append(key, agreed);
+        }
+        reply
+    }
+}
+
+trait ParseCompressor {
+    fn parse_compressor(&self) -> Option<Compressor>;
+}
+
+impl ParseCompressor for str {
+    fn parse_compressor(&self) -> Option<Compressor> {
+        Compressor::from_name(self).filter(|compressor| COMPRESSORS.contains(compressor))
+    }
+}
+
+/// How long an awaitable hello waits.
+fn await_time(request: &Request<'_>) -> Option<Duration> {
+    request.body.get_document("topologyVersion").ok()?;
+    let millis = match request.body.get("maxAwaitTimeMS").ok()?? {
+        RawBsonRef::Int32(millis) => u64::try_from(millis).ok()?,
+        RawBsonRef::Int64(millis) => u64::try_from(millis).ok()?,
+        _ => return None,
+    };
+    Some(Duration::from_millis(millis))
+}
+
+/// A server on a port of its own.
+pub(crate) struct TestServer {
+    pub(crate) address: SocketAddr,
+    pub(crate) handle: ServerHandle,
+    pub(crate) seen: Arc<Seen>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TestServer {
+    pub(crate) fn start() -> Self {
+        Self::with_limits(1000, Duration::from_secs(5))
+    }
+
+    pub(crate) fn with_limits(connections_max: usize, stop_grace: Duration) -> Self {
+        let listeners = Listeners::bind(&["127.0.0.1:0".to_owned()]).unwrap();
+        let address = listeners.addresses()[0];
+        let handle = ServerHandle::new(connections_max, DiagnosticLog::new(LogFormat::Text).unwrap());
+        let seen = Arc::new(Seen::default());
+        let service = Arc::new(TestService { seen: Arc::clone(&seen), process: ObjectId::new() });
+        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory: MemoryBudget::unlimited(), stop_grace };
+        let of_thread = handle.clone();
+        let thread = std::thread::spawn(move || serve(listeners, service, &of_thread, &options).unwrap());
+        Self { address, handle, seen, thread: Some(thread) }
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        self.handle.request_stop();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Waits until something is true, or fails.
+pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_true() {
+        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

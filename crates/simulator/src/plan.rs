@@ -1,0 +1,116 @@
+//! What a seed decides before the first step: which troubles the run has, how large things are, how the store is opened.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use oplog::OplogOptions;
+use platform::{Random, SeededRandom};
+use storage_engine::{Compression, EngineOptions};
+use transaction::{Interleaving, StoreOptions};
+
+use crate::documents::Sizes;
+
+/// The trouble that a run has beside crashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Power loss and crashes at any operation.
+    PowerLoss,
+    /// And failing reads, writes and syncs.
+    Errors,
+    /// And a disk that fills up and gets space again.
+    FullDisk,
+    /// And, at the end, bits that flip on the medium.
+    BitFlips,
+}
+
+impl Trouble {
+    /// By the name that the command line has for it.
+    pub fn parse(name: &str) -> Option<Trouble> {
+        match name {
+            "power-loss" => Some(Trouble::PowerLoss),
+            "errors" => Some(Trouble::Errors),
+            "full-disk" => Some(Trouble::FullDisk),
+            "bit-flips" => Some(Trouble::BitFlips),
+            _ => None,
+        }
+    }
+}
+
+/// A run's plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) trouble: Trouble,
+    pub(crate) steps: u64,
+    pub(crate) sizes: Sizes,
+    /// Documents of a collection have `_id`s below this.
+    pub(crate) ids: i32,
+    pub(crate) collections: u64,
+    /// Probability that a step is a crash.
+    pub(crate) crash_chance: f64,
+    /// Whether the clients' share is small against that of the background.
+    pub(crate) is_background_busy: bool,
+    pub(crate) options: StoreOptions,
+}
+
+impl Plan {
+    pub(crate) fn draw(random: &SeededRandom, trouble: Option<Trouble>) -> Plan {
+        let drawn = match random.below(100) {
+            0..40 => Trouble::PowerLoss,
+            40..65 => Trouble::Errors,
+            65..85 => Trouble::FullDisk,
+            _ => Trouble::BitFlips,
+        };
+        let sizes = match random.below(10) {
+            0..5 => Sizes::Tiny,
+            5..8 => Sizes::Small,
+            _ => Sizes::Mixed,
+        };
+        let ids = match sizes {
+            Sizes::Tiny => [6, 60, 600][random.below(3) as usize],
+            Sizes::Small => [10, 200][random.below(2) as usize],
+            Sizes::Mixed => 40,
+        };
+        Plan {
+            trouble: trouble.unwrap_or(drawn),
+            steps: 100 + random.below(400),
+            sizes,
+            ids,
+            collections: 1 + random.below(5),
+            crash_chance: [0.0, 0.005, 0.02][random.below(3) as usize],
+            is_background_busy: random.chance(0.3),
+            options: draw_options(random),
+        }
+    }
+}
+
+fn draw_options(random: &SeededRandom) -> StoreOptions {
+    let one_of = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
+    let engine = EngineOptions {
+        cache_bytes: 4 << 20,
+        compression: if random.chance(0.8) { Compression::Lz4 } else { Compression::None },
+        history_memory_bytes: one_of(&[16 << 10, 1 << 20]) as usize,
+        history_quota_bytes: 1 << 30,
+        extent_bytes: one_of(&[64 << 10, 256 << 10, 2 << 20]) as u32,
+        space_slack_bytes: one_of(&[0, 256 << 10, 4 << 20]),
+        ..EngineOptions::default()
+    };
+    let oplog = OplogOptions {
+        directory: PathBuf::from("oplog"),
+        segment_bytes: one_of(&[16 << 10, 128 << 10, 1 << 20]),
+        buffer_bytes_max: one_of(&[16 << 10, 1 << 20]) as usize,
+        flush_interval: Duration::from_millis(50),
+    };
+    StoreOptions {
+        engine,
+        oplog,
+        oplog_retention_bytes: one_of(&[0, 64 << 10]),
+        checkpoint_log_bytes: one_of(&[8 << 10, 128 << 10]),
+        checkpoint_interval: Duration::from_secs(60),
+        checkpoint_spread: Duration::ZERO,
+        space_reserve_bytes: one_of(&[0, 64 << 10, 1 << 20]),
+        ttl_interval: Duration::from_secs(60),
+        replay_threads: 0,
+        engine_threads: false,
+        interleaving: Interleaving::default(),
+    }
+}

@@ -1,0 +1,332 @@
+//! One run: a store on a simulated disk, the model of it, and the loop of steps that a seed decides.
+//!
+//! Everything happens on one thread. Work in the midst of an operation (what other threads would do) comes through
+//! `transaction::Interleaving`, which calls `at_moment`; therefore all state is behind locks that are held only for an instant and
+//! never while the store is called.
+//!
+//! ```text
+//! step ─ operations (clients) ─┬─ store ── at_moment ── nested operations, background
+//!      ├ background            │
+//!      ├ reading               ├─ model: what was logged, what is visible, what is durable
+//!      └ lives (crash, reopen) ┴─ checks
+//! ```
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use platform::{Random, SeededRandom, SimulatedClock, SimulatedDisk, Timestamp};
+use transaction::{CommitInfo, Interleaving, Moment, Result, Store, TransactionError};
+
+use crate::errors::{Kind, kind};
+use crate::model::{CollectionNumber, Effect, Model};
+use crate::plan::{Plan, Trouble};
+use crate::reading::Reader;
+use crate::trace::Trace;
+
+/// How deep operations happen inside operations.
+const DEPTH_MAX: usize = 2;
+
+/// What may go wrong just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// Nothing.
+    Good,
+    /// An operation of the disk fails, or has failed without an effect on writes.
+    Failing,
+    /// The store has refused a write because the disk failed: it must refuse all from now on.
+    Stopped,
+    /// The disk is full.
+    Full,
+}
+
+/// What the operation under way is going to do.
+pub(crate) enum Intent {
+    /// Change one document of a collection.
+    Document { number: CollectionNumber, effect: Effect },
+    /// Change definitions.
+    Definition { effect: Effect },
+    /// Build an index.
+    IndexBuild { number: CollectionNumber, index: u8 },
+}
+
+/// An operation under way.
+struct UnderWay {
+    intent: Intent,
+    /// Whether the commit that has its effect was logged.
+    is_logged: bool,
+}
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary {
+    /// Commits that were logged.
+    pub commits: u64,
+    /// Times that the store was opened again.
+    pub restarts: u64,
+    /// Operations of the disk that failed on purpose.
+    pub faults: u64,
+    /// Commits that crashes lost; none of them had been acknowledged as durable.
+    pub lost: u64,
+    /// Equal for equal runs.
+    pub fingerprint: u64,
+}
+
+/// See the module's head.
+pub(crate) struct Simulation {
+    pub(crate) plan: Plan,
+    pub(crate) random: SeededRandom,
+    pub(crate) disk: Arc<SimulatedDisk>,
+    pub(crate) clock: Arc<SimulatedClock>,
+    pub(crate) trace: Trace,
+    pub(crate) model: Mutex<Model>,
+    pub(crate) readers: Mutex<Vec<Reader>>,
+    /// Commits that their clients have not been told about.
+    pub(crate) unacknowledged: Mutex<Vec<CommitInfo>>,
+    pub(crate) health: Mutex<Health>,
+    pub(crate) summary: Mutex<Summary>,
+    store: Mutex<Option<Arc<Store>>>,
+    under_way: Mutex<Vec<UnderWay>>,
+    itself: Weak<Simulation>,
+}
+
+impl Simulation {
+    pub(crate) fn new(seed: u64, trouble: Option<Trouble>, is_verbose: bool) -> Arc<Simulation> {
+        let random = SeededRandom::new(seed);
+        let plan = Plan::draw(&random, trouble);
+        let clock = Arc::new(SimulatedClock::new(1_700_000_000_000));
+        let disk = Arc::new(SimulatedDisk::with_clock(random.next_u64(), clock.clone()));
+        let trace = Trace::new(is_verbose);
+        trace.line(0, format_args!("{plan:?}"));
+        Arc::new_cyclic(|itself| Simulation {
+            plan,
+            random,
+            disk,
+            clock,
+            trace,
+            model: Mutex::default(),
+            readers: Mutex::default(),
+            unacknowledged: Mutex::default(),
+            health: Mutex::new(Health::Good),
+            summary: Mutex::default(),
+            store: Mutex::new(None),
+            under_way: Mutex::default(),
+            itself: itself.clone(),
+        })
+    }
+
+    /// The whole run.
+    ///
+    /// # Panics
+    /// When something is not as it must be: the caller catches it and shows the seed and the trace.
+    pub(crate) fn run(&self) -> Summary {
+        if self.plan.trouble == Trouble::BitFlips {
+            self.model.lock().keep_versions();
+        }
+        self.open_first();
+        for _ in 0..self.plan.steps {
+            self.step();
+            if self.disk.is_down() {
+                self.recover_from_power_loss();
+            }
+        }
+        self.finish();
+        let mut summary = *self.summary.lock();
+        summary.fingerprint = self.trace.fingerprint();
+        summary
+    }
+
+    fn step(&self) {
+        self.clock.advance(std::time::Duration::from_micros(self.random.below(2_000)));
+        if self.random.chance(self.plan.crash_chance) {
+            return self.crash_somehow();
+        }
+        if self.random.chance(0.02) {
+            return self.cause_trouble();
+        }
+        let background = if self.plan.is_background_busy { 40 } else { 15 };
+        match self.random.below(100 + background) {
+            0..70 => self.client_operation(&[]),
+            70..85 => self.acknowledge_one(),
+            85..100 => self.read_something(),
+            _ => self.background_step(),
+        }
+    }
+
+    /// The random troubles of the plan, which begin and end at any time.
+    fn cause_trouble(&self) {
+        match self.plan.trouble {
+            Trouble::Errors => self.toggle_errors(),
+            Trouble::FullDisk => self.toggle_full_disk(),
+            Trouble::PowerLoss | Trouble::BitFlips => self.check_all("at a quiet moment"),
+        }
+    }
+
+    pub(crate) fn chance(&self, probability: f64) -> bool {
+        self.random.chance(probability)
+    }
+
+    /// The store in use.
+    pub(crate) fn store(&self) -> Arc<Store> {
+        self.store.lock().clone().unwrap_or_else(|| self.fail(format_args!("no store is open")))
+    }
+
+    pub(crate) fn set_store(&self, store: Option<Arc<Store>>) {
+        let before = std::mem::replace(&mut *self.store.lock(), store);
+        drop(before);
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.under_way.lock().len()
+    }
+
+    pub(crate) fn say(&self, text: std::fmt::Arguments<'_>) {
+        self.trace.line(self.depth(), text);
+    }
+
+    /// Ends the run: something is not as it must be.
+    #[allow(clippy::panic, reason = "a failed check ends the run; the caller of `run` catches it")]
+    pub(crate) fn fail(&self, text: std::fmt::Arguments<'_>) -> ! {
+        panic!("{text}")
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        *self.health.lock()
+    }
+
+    /// Whether the newest state may lack what was logged last: a logged commit could not be applied, and only a restart helps.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.health() == Health::Stopped || self.disk.is_down()
+    }
+
+    pub(crate) fn interleaving(&self) -> Interleaving {
+        let itself = self.itself.clone();
+        Interleaving::new(move |moment| {
+            if let Some(simulation) = itself.upgrade() {
+                simulation.at_moment(moment);
+            }
+        })
+    }
+
+    /// Runs an operation that logs. The error is one that may happen just now.
+    pub(crate) fn perform<T>(&self, intent: Intent, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+        let store = self.store();
+        self.under_way.lock().push(UnderWay { intent, is_logged: false });
+        let result = work(&store);
+        let ended = self.under_way.lock().pop();
+        let was_logged = ended.is_some_and(|operation| operation.is_logged);
+        if let Err(error) = &result {
+            self.check_error(error, was_logged);
+        }
+        result
+    }
+
+    fn check_error(&self, error: &TransactionError, was_logged: bool) {
+        self.say(format_args!("  {error}"));
+        if self.disk.is_down() {
+            return;
+        }
+        match kind(error) {
+            Kind::DuplicateKey | Kind::Dropped => {}
+            Kind::DiskFull if self.health() == Health::Full => {}
+            Kind::Disk if matches!(self.health(), Health::Failing | Health::Stopped) => self.note_failure(was_logged),
+            // What was logged last may not be there.
+            Kind::Other if self.is_stopped() && !was_logged => {}
+            _ => self.fail(format_args!("unexpected error: {error}")),
+        }
+    }
+
+    /// An operation failed because the disk did. When its commit had been logged, or writes are refused by now, nothing may be
+    /// written any more.
+    pub(crate) fn note_failure(&self, was_logged: bool) {
+        let store = self.store();
+        let is_stopped = store.check_writable().is_err();
+        if was_logged && !is_stopped {
+            self.fail(format_args!("a logged commit failed, and writes go on"));
+        }
+        if is_stopped {
+            *self.health.lock() = Health::Stopped;
+        }
+    }
+
+    /// Called in the midst of operations.
+    fn at_moment(&self, moment: Moment<'_>) {
+        let mut locked = Vec::new();
+        let mut inside_definition = false;
+        {
+            let mut under_way = self.under_way.lock();
+            if let (Moment::Logged { timestamp, entry }, Some(operation)) = (moment, under_way.last_mut()) {
+                let effect = operation.intent.effect_of(entry);
+                // The beginning of an index build and its end without success have none.
+                operation.is_logged |= !matches!(effect, Effect::Nothing);
+                self.log(timestamp, effect);
+            }
+            for operation in under_way.iter() {
+                match &operation.intent {
+                    Intent::Document { number, .. } => locked.push(*number),
+                    Intent::Definition { .. } => inside_definition = true,
+                    Intent::IndexBuild { .. } => {}
+                }
+            }
+            if let (Moment::Logged { .. }, Some(UnderWay { intent: Intent::IndexBuild { .. }, .. })) =
+                (moment, under_way.last())
+            {
+                inside_definition = true;
+            }
+        }
+        if inside_definition || self.disk.is_down() || self.depth() > DEPTH_MAX {
+            return;
+        }
+        let is_logged = matches!(moment, Moment::Logged { .. });
+        if self.random.chance(if is_logged { 0.06 } else { 0.03 }) {
+            for _ in 0..=self.random.below(3) {
+                self.nested_step(&locked, is_logged);
+            }
+        }
+    }
+
+    /// What other threads may do while the collections in `locked` have a change under way.
+    fn nested_step(&self, locked: &[CollectionNumber], is_commit_under_way: bool) {
+        match self.random.below(10) {
+            0..5 if is_commit_under_way => self.document_operation(locked),
+            0..5 => self.client_operation(locked),
+            5..9 => self.background_step(),
+            _ if self.plan.crash_chance > 0.0 && self.random.chance(0.2) => self.arm_power_loss(),
+            _ => self.read_something(),
+        }
+    }
+
+    fn log(&self, timestamp: Timestamp, effect: Effect) {
+        if self.health() == Health::Stopped && !self.disk.is_down() {
+            self.fail(format_args!("a commit was logged after the disk had failed"));
+        }
+        self.summary.lock().commits += 1;
+        let logged = self.model.lock().log(timestamp, effect);
+        logged.unwrap_or_else(|problem| self.fail(format_args!("{problem}")));
+    }
+
+    /// The collections that an index is being built on.
+    pub(crate) fn building(&self) -> Vec<CollectionNumber> {
+        let under_way = self.under_way.lock();
+        let building = under_way.iter().filter_map(|operation| match &operation.intent {
+            Intent::IndexBuild { number, .. } => Some(*number),
+            _ => None,
+        });
+        building.collect()
+    }
+}
+
+impl Intent {
+    fn effect_of(&self, entry: &[u8]) -> Effect {
+        match self {
+            Intent::Document { effect, .. } | Intent::Definition { effect } => effect.clone(),
+            Intent::IndexBuild { number, index } if has_word(entry, b"commitIndexBuild") => {
+                Effect::AddIndex { number: *number, index: *index }
+            }
+            Intent::IndexBuild { .. } => Effect::Nothing,
+        }
+    }
+}
+
+fn has_word(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|window| window == word)
+}

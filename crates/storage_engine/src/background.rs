@@ -1,0 +1,277 @@
+//! Work of background threads: eviction, trimming and spilling of the version history, freeing, merging, cleaning.
+//!
+//! Each is a function that does a bounded piece of work, so that threads (`start_background`) and the simulator drive the
+//! same code. Client threads call none of them (invariant I3).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::TreeId;
+use crate::btree::{Merged, SparseLeaf};
+use crate::counters::mark_background_thread;
+use crate::engine::Engine;
+use crate::error::{EngineError, Result};
+use crate::overflow;
+use crate::page_cache::MERGE_BATCH_PAGES;
+use crate::page_store::{CleaningEffort, PageId};
+
+/// Longest pause of the evictor.
+const EVICTION_PAUSE: Duration = Duration::from_millis(100);
+/// Pause of the merger while there is enough room for buffered changes.
+const MERGE_PAUSE: Duration = Duration::from_millis(5);
+/// Pause of the reclaimer when there is nothing to do.
+const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
+/// Dirty share of the frames, in percent, above which cold pages are written ahead of eviction.
+const DIRTY_PERCENT_MAX: usize = 80;
+/// How long page writes are counted to tell whether much is being written.
+const RATE_WINDOW: Duration = Duration::from_secs(2);
+/// Much is being written when more than one page in this many is, in that time.
+const BUSY_ONE_IN: u64 = 50;
+/// Databases with fewer pages count as having this many.
+const BUSY_PAGES_MIN: u64 = 10_000;
+/// Leaves looked at, chains and pages freed in one step.
+const STEP_ITEMS: usize = 64;
+
+/// How fast pages are being written, for the choice of the cleaning effort.
+pub(crate) struct WriteRate {
+    since: Duration,
+    pages_written: u64,
+    effort: CleaningEffort,
+}
+
+impl Default for WriteRate {
+    fn default() -> Self {
+        Self { since: Duration::ZERO, pages_written: 0, effort: CleaningEffort::Thorough }
+    }
+}
+
+impl Engine {
+    /// Starts the engine's threads. They end with [`Engine::stop_background`].
+    pub fn start_background(self: &Arc<Self>) -> Result<()> {
+        self.trees.cache.set_has_evictor(true);
+        self.spawn("page-evictor", |engine| {
+            engine.trees.cache.wait_for_eviction_request(EVICTION_PAUSE);
+            while !engine.is_stopping() && (engine.evict_batch()? > 0 || engine.flush_batch()? > 0) {}
+            Ok(())
+        })?;
+        self.spawn("change-merger", |engine| {
+            if engine.merge_step()? == 0 {
+                engine.clock.sleep(MERGE_PAUSE);
+            }
+            Ok(())
+        })?;
+        self.spawn("reclaimer", |engine| {
+            if !engine.reclaim_step()? {
+                engine.clock.sleep(RECLAIM_PAUSE);
+            }
+            Ok(())
+        })
+    }
+
+    /// Merges the fullest buffers of changes while their memory is short; returns how many were merged.
+    pub fn merge_step(&self) -> Result<usize> {
+        let pages = self.trees.cache.pages_to_merge();
+        for batch in pages.chunks(MERGE_BATCH_PAGES) {
+            if self.is_stopping() {
+                break;
+            }
+            let merged = self.trees.cache.merge_on_disk(batch, None);
+            self.poison_on_error(merged)?;
+        }
+        self.trees.cache.balance_buffers();
+        Ok(pages.len())
+    }
+
+    fn spawn(self: &Arc<Self>, name: &str, step: impl Fn(&Engine) -> Result<()> + Send + 'static) -> Result<()> {
+        let engine = Arc::clone(self);
+        let thread = platform::spawn_named(name, move || {
+            mark_background_thread();
+            while !engine.is_stopping() {
+                if step(&engine).is_err() {
+                    // The error was kept by `poison_on_error` or heals when there is space again.
+                    engine.clock.sleep(EVICTION_PAUSE);
+                }
+            }
+        });
+        let thread = thread.map_err(|error| EngineError::Setup(format!("no thread for {name}: {error}")))?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Ends the engine's threads and waits for them. Whoever needs a page frame after that frees it.
+    pub fn stop_background(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.trees.cache.set_has_evictor(false);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            // A thread that panicked has nothing left to say here.
+            let _ = thread.join();
+        }
+        self.stop.store(false, Ordering::Release);
+    }
+
+    /// Notes on the disk that everything was published, after the last checkpoint and the end of the background. Nothing is
+    /// written afterwards.
+    ///
+    /// # Errors
+    /// When the engine has stopped writing before, or this fails: the next start recovers, as after a crash.
+    pub fn close(&self) -> Result<()> {
+        Ok(self.store.close()?)
+    }
+
+    /// Frees page frames; returns how many. Called when frames are wanted.
+    pub fn evict_batch(&self) -> Result<usize> {
+        let freed = self.trees.cache.evict_batch();
+        self.poison_on_error(freed)
+    }
+
+    /// Writes and frees every page that nobody is using; returns how many. For the simulator, in whose small caches pages would
+    /// seldom be read again.
+    pub fn evict_all(&self) -> Result<usize> {
+        let evicted = self.trees.cache.evict_all();
+        self.poison_on_error(evicted)
+    }
+
+    /// Writes cold dirty pages while too many frames are dirty; returns how many.
+    pub fn flush_batch(&self) -> Result<usize> {
+        let cache = &self.trees.cache;
+        if cache.dirty_frames() * 100 <= cache.usable_frames() * DIRTY_PERCENT_MAX {
+            return Ok(0);
+        }
+        let flushed = cache.flush_batch();
+        self.poison_on_error(flushed)
+    }
+
+    /// One piece of reclaiming; `false` when there was nothing to do.
+    pub fn reclaim_step(&self) -> Result<bool> {
+        let mut did_something = self.trim_history()?;
+        did_something |= self.free_chains()?;
+        did_something |= self.free_dropped_tree()?;
+        did_something |= self.shrink_leaves()?;
+        did_something |= self.clean_step()?;
+        Ok(did_something)
+    }
+
+    fn trim_history(&self) -> Result<bool> {
+        let mut chains = Vec::new();
+        {
+            // A chain must always be either in the history or in the leftovers when a checkpoint begins.
+            let _barrier = self.barrier.read();
+            self.trees.history.trim(self.trees.snapshots.oldest(), &mut chains);
+            self.trees.leftovers.chains.lock().append(&mut chains);
+        }
+        if self.trees.history.is_over_quota() && self.trees.snapshots.give_up_oldest() {
+            return Ok(true);
+        }
+        self.trees.history.spill_step()
+    }
+
+    /// Frees the pages of overflow chains that nobody refers to.
+    fn free_chains(&self) -> Result<bool> {
+        for freed in 0..STEP_ITEMS {
+            let Some(head) = self.trees.leftovers.chains.lock().last().copied() else { return Ok(freed > 0) };
+            // Read before the chain is taken off the list: after an error it must still be there to be freed.
+            let pages = overflow::pages(&self.trees.cache, head)?;
+            let _barrier = self.barrier.read();
+            let mut chains = self.trees.leftovers.chains.lock();
+            // Newer chains may have been added behind it meanwhile.
+            if let Some(index) = chains.iter().rposition(|chain| *chain == head) {
+                chains.swap_remove(index);
+            }
+            drop(chains);
+            self.free_pages(&pages)?;
+        }
+        Ok(true)
+    }
+
+    fn free_pages(&self, pages: &[PageId]) -> Result<()> {
+        for page in pages {
+            let freed = self.trees.cache.free_page(*page);
+            self.poison_on_error(freed)?;
+        }
+        Ok(())
+    }
+
+    /// Frees all pages of one dropped tree.
+    fn free_dropped_tree(&self) -> Result<bool> {
+        let Some(tree) = self.dropped_trees.lock().first().copied() else { return Ok(false) };
+        let pages = self.trees.pages_of(tree)?;
+        // Overflow pages first and the root last: whatever a crash leaves is found again from the root.
+        let in_order: Vec<PageId> =
+            pages.overflow.iter().chain(&pages.leaves).chain(pages.inner.iter().rev()).copied().collect();
+        for group in in_order.chunks(STEP_ITEMS) {
+            let _barrier = self.barrier.read();
+            self.free_pages(group)?;
+        }
+        self.dropped_trees.lock().retain(|other| *other != tree);
+        let mut sparse = self.trees.leftovers.sparse_leaves.lock();
+        sparse.retain(|leaf| leaf.tree != tree);
+        Ok(true)
+    }
+
+    /// Compacts and merges leaves with many deleted entries.
+    fn shrink_leaves(&self) -> Result<bool> {
+        let leaves: Vec<SparseLeaf> = {
+            let oldest = self.trees.snapshots.oldest();
+            let mut waiting = self.trees.leftovers.sparse_leaves.lock();
+            // They are about in the order of their timestamps.
+            let ready = waiting.iter().take(STEP_ITEMS).take_while(|leaf| leaf.settled_at <= oldest).count();
+            waiting.drain(..ready).collect()
+        };
+        let mut did_something = false;
+        for leaf in leaves {
+            if self.is_dropped(leaf.tree) {
+                continue;
+            }
+            did_something |= self.shrink_leaf(leaf)?;
+        }
+        Ok(did_something)
+    }
+
+    fn is_dropped(&self, tree: TreeId) -> bool {
+        self.dropped_trees.lock().contains(&tree)
+    }
+
+    fn shrink_leaf(&self, mut leaf: SparseLeaf) -> Result<bool> {
+        loop {
+            let _barrier = self.barrier.read();
+            match self.trees.shrink(&leaf) {
+                Ok(Merged::Done) | Err(EngineError::NoSuchTree(_)) => return Ok(true),
+                Ok(Merged::Freed(pages)) => self.free_pages(&pages)?,
+                Ok(Merged::NotSettled) => {
+                    leaf.settled_at = self.visible().0;
+                    self.trees.leftovers.sparse_leaves.lock().push_back(leaf);
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Little effort while a large share of the database is being rewritten.
+    fn cleaning_effort(&self) -> CleaningEffort {
+        let mut rate = self.write_rate.lock();
+        let now = self.clock.monotonic();
+        let written = self.trees.cache.invariants().pages_written();
+        if now.saturating_sub(rate.since) >= RATE_WINDOW {
+            let pages = written - rate.pages_written;
+            let is_busy = pages * BUSY_ONE_IN > self.store.page_id_limit().max(BUSY_PAGES_MIN);
+            rate.effort = if is_busy { CleaningEffort::Cheap } else { CleaningEffort::Thorough };
+            rate.since = now;
+            rate.pages_written = written;
+        }
+        rate.effort
+    }
+
+    /// Moves live blocks out of sparse extents; `true` when something was moved.
+    pub fn clean_step(&self) -> Result<bool> {
+        let effort = self.cleaning_effort();
+        let cleaned = self.store.clean_step(effort, &|page, old, new| self.trees.cache.relocate(page, old, new));
+        Ok(self.poison_on_error(cleaned.map_err(EngineError::from))?.blocks > 0)
+    }
+}

@@ -1,0 +1,119 @@
+//! A batch: the changes of one document, in its record tree and its index trees.
+//!
+//! Filled by `collection`, applied by `engine`. A batch is reusable: its buffers keep their memory.
+
+use crate::TreeId;
+
+/// What a change does to its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// Insert or replace.
+    Put,
+    /// Remove, if there.
+    Delete,
+    /// Insert a key that is known to be absent.
+    BlindInsert,
+    /// Remove a key that is known to be present.
+    BlindRemove,
+}
+
+/// One change of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// What it does.
+    pub kind: ChangeKind,
+    /// In which tree.
+    pub tree: TreeId,
+    /// To which key.
+    pub key: &'a [u8],
+    /// The value; empty for removals.
+    pub value: &'a [u8],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    kind: ChangeKind,
+    tree: TreeId,
+    key_length: u32,
+    value_length: u32,
+}
+
+/// Changes that are applied together at one commit timestamp.
+#[derive(Debug, Default, Clone)]
+pub struct Batch {
+    items: Vec<Item>,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Inserts a key or replaces its value.
+    pub fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
+        self.push(ChangeKind::Put, tree, key, value);
+    }
+
+    /// Removes a key if it is there.
+    pub fn delete(&mut self, tree: TreeId, key: &[u8]) {
+        self.push(ChangeKind::Delete, tree, key, &[]);
+    }
+
+    /// Inserts a key that the caller knows to be absent. Nothing needs to be read for it, so the engine may delay it (when the
+    /// value is short).
+    pub fn blind_insert(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
+        self.push(ChangeKind::BlindInsert, tree, key, value);
+    }
+
+    /// Removes a key that the caller knows to be present, with a short value (at most 255 bytes). Nothing needs to be read
+    /// for it, so the engine may delay it.
+    pub fn blind_remove(&mut self, tree: TreeId, key: &[u8]) {
+        self.push(ChangeKind::BlindRemove, tree, key, &[]);
+    }
+
+    /// Number of changes.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are no changes.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Bytes of memory in use, for accounting.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.items.capacity() * size_of::<Item>()
+    }
+
+    /// Forgets the changes and keeps the memory.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.bytes.clear();
+    }
+
+    /// The changes in the order they were added.
+    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
+        let mut at = 0;
+        self.items.iter().map(move |item| {
+            let key_end = at + item.key_length as usize;
+            let value_end = key_end + item.value_length as usize;
+            let change = Change {
+                kind: item.kind,
+                tree: item.tree,
+                key: &self.bytes[at..key_end],
+                value: &self.bytes[key_end..value_end],
+            };
+            at = value_end;
+            change
+        })
+    }
+
+    fn push(&mut self, kind: ChangeKind, tree: TreeId, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.items.push(Item { kind, tree, key_length: key.len() as u32, value_length: value.len() as u32 });
+    }
+}

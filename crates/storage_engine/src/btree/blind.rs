@@ -1,0 +1,105 @@
+//! Blind changes: those that need not read their leaf. One that is on disk takes them in a buffer, merged when it is read.
+//!
+//! Called by `change` for blind inserts and removals, and by `page_cache` when a leaf with a buffer has been read. Relies on
+//! separators being the fences of the children beside them.
+
+use super::change::{Outcome, Stored};
+use super::{Target, Trees, Write};
+use crate::batch::{Change, ChangeKind};
+use crate::error::{Attempt, EngineError, Result, Retry};
+use crate::frame_arena::PageImage;
+use crate::node::{Node, NodeMut, PageBytes, common_prefix};
+use crate::page_cache::{BufferedChange, BufferedPush, Fixed, MergeChanges, changes_in_order};
+use crate::page_store::PageId;
+
+impl Trees {
+    /// Finds the leaf that a change belongs to. `None`: the leaf is on disk and has taken the change into its buffer.
+    pub(super) fn find_leaf_or_buffer(
+        &self,
+        change: Change<'_>,
+        stored: Stored<'_>,
+        write: Write,
+    ) -> Attempt<Option<Fixed>> {
+        let is_blind = matches!(change.kind, ChangeKind::BlindInsert | ChangeKind::BlindRemove);
+        if !is_blind || stored.overflow || !self.cache.takes_buffered(stored.bytes) {
+            return self.find_leaf(change.tree, Target::Containing(change.key)).map(Some);
+        }
+        let mut fixed = self.fix_root(change.tree)?;
+        loop {
+            let node = self.cache.view(&fixed);
+            self.check_node(change.tree, &fixed, &node)?;
+            if node.is_leaf() {
+                self.cache.validate(&fixed)?;
+                return Ok(Some(fixed));
+            }
+            let position = node.child_position(change.key);
+            let child = node.child(position);
+            if node.level() == 1
+                && self.cache.is_on_disk(child)
+                && let Some(prefix_length) = leaf_prefix_length(&node, position)
+            {
+                self.cache.validate(&fixed)?;
+                let buffered = BufferedChange {
+                    is_removal: change.kind == ChangeKind::BlindRemove,
+                    since: write.since(),
+                    key: change.key,
+                    value: stored.bytes,
+                };
+                let leads_here = || self.cache.validate(&fixed);
+                if self.cache.buffer_change(child, buffered, prefix_length, leads_here)? == BufferedPush::Done {
+                    return Ok(None);
+                }
+            }
+            self.cache.validate(&fixed)?;
+            if node.level() == 1 && self.cache.wait_while_loading(child) {
+                // It may be on disk again, with the changes that came before this one merged.
+                return Err(Retry::Restart);
+            }
+            let below = self.cache.fix(child)?;
+            self.cache.validate(&fixed)?;
+            fixed = below;
+        }
+    }
+}
+
+/// Length of the prefix of a leaf, from its parent; `None` for the last leaf, which has no upper fence.
+fn leaf_prefix_length<B: PageBytes>(parent: &Node<B>, position: usize) -> Option<usize> {
+    let count = parent.count();
+    match (position == 0, position >= count) {
+        (false, false) => {
+            let shared = common_prefix(parent.suffix(position - 1), parent.suffix(position));
+            Some(parent.prefix_length() + shared)
+        }
+        (true, false) => Some(parent.shared_with(position, parent.lower_fence())),
+        (false, true) => Some(parent.shared_with(count.checked_sub(1)?, parent.upper_fence()?)),
+        (true, true) => Some(common_prefix(parent.lower_fence(), parent.upper_fence()?)),
+    }
+}
+
+impl MergeChanges for Trees {
+    fn merge_changes(&self, page: PageId, leaf: &mut PageImage, prefix_length: usize, changes: &[u8]) -> Result<()> {
+        let view = Node(&*leaf);
+        let tree = crate::TreeId(view.tree());
+        let mut key = view.lower_fence().get(..prefix_length).unwrap_or(&[]).to_vec();
+        let is_leaf = view.is_leaf() && key.len() == prefix_length;
+        let oldest = self.snapshots.oldest();
+        for buffered in changes_in_order(changes) {
+            key.truncate(prefix_length);
+            key.extend_from_slice(buffered.key);
+            let kind = if buffered.is_removal { ChangeKind::BlindRemove } else { ChangeKind::BlindInsert };
+            let change = Change { kind, tree, key: &key, value: buffered.value };
+            let stored = Stored { bytes: buffered.value, overflow: false };
+            let write = if buffered.since <= oldest { Write::Settled } else { Write::At(buffered.since) };
+            let mut outcome = self.change_node(&mut NodeMut(leaf), change, stored, write);
+            if matches!(outcome, Outcome::NoRoom(_)) {
+                self.compact(leaf);
+                outcome = self.change_node(&mut NodeMut(leaf), change, stored, write);
+            }
+            if !is_leaf || !matches!(outcome, Outcome::Done | Outcome::Nothing) {
+                let reason = "it does not fit the changes that were buffered for it".to_owned();
+                return Err(EngineError::Corrupt { tree: tree.0, page, reason });
+            }
+        }
+        Ok(())
+    }
+}

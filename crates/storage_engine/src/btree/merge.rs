@@ -1,0 +1,171 @@
+//! Giving space back: compacting leaves full of deleted entries, merging small neighbours, lowering the root.
+//!
+//! Called by the reclaimer (background), inside the checkpoint barrier.
+
+use super::{SCRATCH, SparseLeaf, Trees};
+use crate::TreeId;
+use crate::error::{Attempt, Result, Retry};
+use crate::frame_arena::{ExclusiveFrame, PAGE_BYTES, PageImage};
+use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, SLOT_BYTES, common_prefix};
+use crate::page_cache::Fixed;
+use crate::page_store::PageId;
+
+/// A node with less than this share of its bytes in use looks for a neighbour.
+const SMALL_NODE_BYTES: usize = PAGE_BYTES / 3;
+/// Two nodes are merged when the result is not fuller than this, so that it is not split at once.
+const MERGED_BYTES_MAX: usize = PAGE_BYTES * 3 / 4;
+
+/// What came of looking at a sparse leaf.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Merged {
+    /// Nothing more to do there.
+    Done,
+    /// These pages are no longer part of the tree; there may be more to do.
+    Freed(Vec<PageId>),
+    /// Some of its deleted entries are still needed by a snapshot; look again later.
+    NotSettled,
+}
+
+impl Trees {
+    /// Compacts the leaf that holds the key and merges what is small on the way to it. One step.
+    pub(crate) fn shrink(&self, sparse: &SparseLeaf) -> Result<Merged> {
+        self.retry(|| self.try_shrink(sparse.tree, &sparse.key))
+    }
+
+    fn try_shrink(&self, tree: TreeId, key: &[u8]) -> Attempt<Merged> {
+        let mut parent: Option<(Fixed, usize)> = None;
+        let mut fixed = self.fix_root(tree)?;
+        loop {
+            let node = self.cache.view(&fixed);
+            self.check_node(tree, &fixed, &node)?;
+            let (is_leaf, count) = (node.is_leaf(), node.count());
+            let position = node.child_position(key);
+            let child = node.child(position);
+            let used = PAGE_BYTES - node.total_free();
+            let versioned = node.versioned();
+            self.cache.validate(&fixed)?;
+            if is_leaf && versioned > 0 {
+                return self.compact_leaf(&fixed, versioned);
+            }
+            match parent {
+                Some((parent, at)) if used < SMALL_NODE_BYTES => {
+                    if let Some(freed) = self.try_merge(parent, at)? {
+                        return Ok(Merged::Freed(vec![freed]));
+                    }
+                }
+                None if !is_leaf && count == 0 => return self.lower_root(tree, &fixed, child),
+                _ => {}
+            }
+            if is_leaf {
+                return Ok(Merged::Done);
+            }
+            let below = self.cache.fix(child)?;
+            self.cache.validate(&fixed)?;
+            parent = Some((fixed, position));
+            fixed = below;
+        }
+    }
+
+    fn compact_leaf(&self, fixed: &Fixed, versioned: usize) -> Attempt<Merged> {
+        let mut frame = self.cache.lock(fixed)?;
+        self.cache.prepare_change(&frame);
+        self.compact(&mut frame);
+        let left = Node(&*frame).versioned();
+        if left == versioned || left * 2 > Node(&*frame).count() {
+            return Ok(Merged::NotSettled);
+        }
+        if left > 0 { Ok(Merged::Done) } else { Err(Retry::Restart) }
+    }
+
+    /// Merges the child at a position with a neighbour if both fit into one page; gives the page that became free.
+    fn try_merge(&self, parent: Fixed, at: usize) -> Attempt<Option<PageId>> {
+        let view = self.cache.view(&parent);
+        let count = view.count();
+        if count == 0 {
+            return Ok(None);
+        }
+        let left_at = if at == count { at - 1 } else { at };
+        let (left, right) = (view.child(left_at), view.child(left_at + 1));
+        self.cache.validate(&parent)?;
+        let (left, right) = (self.cache.fix(left)?, self.cache.fix(right)?);
+        let mut parent_frame = self.cache.lock(&parent)?;
+        let latched = self.cache.lock(&left).and_then(|left| Ok((left, self.cache.lock(&right)?)));
+        let Ok((mut left_frame, right_frame)) = latched else {
+            parent_frame.release_unchanged();
+            return Err(Retry::Restart);
+        };
+        if !self.merge_nodes(&mut left_frame, &right_frame) {
+            parent_frame.release_unchanged();
+            left_frame.release_unchanged();
+            right_frame.release_unchanged();
+            return Ok(None);
+        }
+        self.cache.prepare_change(&parent_frame);
+        let mut parent_node = NodeMut(&mut parent_frame);
+        parent_node.set_child(left_at + 1, left.page);
+        parent_node.remove(left_at);
+        Ok(Some(right.page))
+    }
+
+    /// Moves the right node's entries into the left one; `false` when they would not fit well.
+    fn merge_nodes(&self, left: &mut ExclusiveFrame<'_>, right: &ExclusiveFrame<'_>) -> bool {
+        SCRATCH.with_borrow_mut(|[target, copy]| {
+            copy.copy_from_slice(&left[..]);
+            let (left_node, right_node) = (Node(&**copy), Node(&**right));
+            let mut separator = right_node.lower_fence().to_vec();
+            let lower = left_node.lower_fence();
+            let upper = right_node.upper_fence();
+            let shared = merged_prefix(&left_node, &right_node);
+            let growth = |node: &Node<&PageImage>| node.prefix_length().saturating_sub(shared);
+            let bytes = HEADER_BYTES
+                + lower.len()
+                + upper.map_or(0, <[u8]>::len)
+                + left_node.live_bytes(growth(&left_node))
+                + right_node.live_bytes(growth(&right_node))
+                + if left_node.is_leaf() { 0 } else { SLOT_BYTES + 10 + separator.len() };
+            if bytes > MERGED_BYTES_MAX {
+                return false;
+            }
+            let mut builder =
+                NodeBuilder::with_prefix(target, left_node.tree(), left_node.level(), (lower, upper), shared);
+            let mut fits = self.push_range(&mut builder, &left_node, 0..left_node.count());
+            if !left_node.is_leaf() {
+                separator.truncate(right_node.lower_fence().len());
+                fits &= builder.push(&separator, &left_node.rightmost().0.to_le_bytes());
+                builder.set_rightmost(right_node.rightmost());
+            }
+            fits &= self.push_range(&mut builder, &right_node, 0..right_node.count());
+            debug_assert!(fits, "the bytes were counted");
+            if fits {
+                self.cache.prepare_change(left);
+                left.copy_from_slice(&target[..]);
+            }
+            fits
+        })
+    }
+
+    /// The root has one child left: takes its contents and frees it.
+    fn lower_root(&self, tree: TreeId, root: &Fixed, child: PageId) -> Attempt<Merged> {
+        let child = self.cache.fix(child)?;
+        let mut root_frame = self.cache.lock(root)?;
+        let Ok(child_frame) = self.cache.lock(&child) else {
+            root_frame.release_unchanged();
+            return Err(Retry::Restart);
+        };
+        debug_assert_eq!(Node(&*child_frame).tree(), tree.0);
+        self.cache.prepare_change(&root_frame);
+        root_frame.copy_from_slice(&child_frame[..]);
+        Ok(Merged::Freed(vec![child.page]))
+    }
+}
+
+/// Length of the prefix of a node with the entries of two neighbours.
+fn merged_prefix(left: &Node<&PageImage>, right: &Node<&PageImage>) -> usize {
+    let lower = left.lower_fence();
+    match (right.upper_fence(), right.count()) {
+        (Some(upper), _) => common_prefix(lower, upper),
+        (None, 0) => 0,
+        (None, count) if right.is_leaf() => right.shared_with(count - 1, lower),
+        (None, _) => 0,
+    }
+}

@@ -1,0 +1,85 @@
+//! Rebuilding a page from its entries: settled versions lose their cells, settled deletions go.
+//!
+//! Called by `change` when a leaf has no room, by `split` and by `merge`. Works in a scratch image of the thread and
+//! copies back, so that a page under its latch is never half built for long.
+
+use std::ops::Range;
+
+use super::{SCRATCH, Trees};
+use crate::frame_arena::{ExclusiveFrame, PAGE_BYTES, PageImage};
+use crate::node::{HEADER_BYTES, Node, NodeBuilder, Presence, Version, common_prefix};
+use crate::overflow::OverflowReference;
+
+impl Trees {
+    /// Rebuilds a latched node in place, without garbage and without settled versions.
+    pub(crate) fn compact(&self, frame: &mut PageImage) {
+        SCRATCH.with_borrow_mut(|[scratch, _]| {
+            scratch.copy_from_slice(&frame[..]);
+            let old = Node(&**scratch);
+            let lower = old.lower_fence().to_vec();
+            let upper = old.upper_fence().map(<[u8]>::to_vec);
+            self.build(&old, 0..old.count(), &lower, upper.as_deref(), frame);
+        });
+    }
+
+    /// Rebuilds a latched last leaf with a shorter prefix. `false`, and nothing done: its entries would not fit.
+    pub(super) fn shorten_prefix(&self, frame: &mut ExclusiveFrame<'_>, prefix_length: usize) -> bool {
+        SCRATCH.with_borrow_mut(|[scratch, _]| {
+            scratch.copy_from_slice(&frame[..]);
+            let old = Node(&**scratch);
+            let growth = old.prefix_length() - prefix_length;
+            if old.live_bytes(growth) + old.lower_fence().len() + HEADER_BYTES > PAGE_BYTES {
+                return false;
+            }
+            let fences = (old.lower_fence(), old.upper_fence());
+            let mut builder = NodeBuilder::with_prefix(frame, old.tree(), old.level(), fences, prefix_length);
+            self.push_range(&mut builder, &old, 0..old.count())
+        })
+    }
+
+    /// Builds a node from a range of another one's entries. The caller knows that they fit.
+    pub(super) fn build(
+        &self,
+        old: &Node<&PageImage>,
+        range: Range<usize>,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        image: &mut PageImage,
+    ) {
+        let prefix_length = match upper {
+            Some(upper) => common_prefix(lower, upper),
+            None if old.is_leaf() && !range.is_empty() => old.shared_with(range.end - 1, lower),
+            None => 0,
+        };
+        let mut builder = NodeBuilder::with_prefix(image, old.tree(), old.level(), (lower, upper), prefix_length);
+        self.push_range(&mut builder, old, range);
+        if !old.is_leaf() {
+            builder.set_rightmost(old.rightmost());
+        }
+    }
+
+    /// Adds a range of another node's entries; `false` when they do not fit.
+    pub(super) fn push_range(
+        &self,
+        builder: &mut NodeBuilder<'_>,
+        old: &Node<&PageImage>,
+        range: Range<usize>,
+    ) -> bool {
+        let oldest = self.snapshots.oldest();
+        for position in range {
+            let version = old.version(position);
+            let is_settled = version.since() <= oldest;
+            if is_settled && old.presence(position) == Presence::Ghost {
+                let (value, overflow) = old.value(position);
+                if let Some(reference) = OverflowReference::decode(value).filter(|_| overflow) {
+                    self.leftovers.chains.lock().push(reference.head);
+                }
+                continue;
+            }
+            if !builder.push_from(old, position, if is_settled { Version::Settled } else { version }) {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,256 @@
+//! Checkpoints: a consistent set of page addresses at one oplog position, made while everything goes on.
+//!
+//! Called by `transaction`'s background (and by the simulator). Invariant I6.
+//!
+//! Life of a checkpoint:
+//!
+//! ```text
+//! begin (barrier held exclusively: mark taken, epoch frozen) → writing (batches of pages) → log durable → published
+//! ```
+//!
+//! Between begin and publication a page of the frozen epoch is either still as it was, and written from its frame, or
+//! was copied before its next change, and the copy is written. Eviction, reads, changes and tree creation go on.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use platform::Timestamp;
+
+use crate::TreeId;
+use crate::engine::Engine;
+use crate::error::{EngineError, Result};
+use crate::page_cache::MERGE_BATCH_PAGES;
+use crate::page_store::PageId;
+
+/// Chains kept with a checkpoint. After a crash with more of them, the space of the rest is lost until the collection
+/// is dropped; the page store bounds the size of a mark.
+const CHAINS_MAX: usize = 24_000;
+
+/// Pages written in one step, about.
+const STEP_PAGES: usize = 64;
+
+/// Longest sleep between two looks at whether to hurry.
+const STEP_PAUSE: Duration = Duration::from_millis(10);
+/// A file that takes this many times what it holds, and some more, wants a checkpoint.
+const CROWDED_RATIO: u64 = 3;
+const CROWDED_SLACK_BYTES: u64 = 128 << 20;
+/// A checkpoint made for space must give back at least one byte in this many.
+const GAIN_ONE_IN: u64 = 8;
+
+/// What a checkpoint says of the oplog: everything before the position is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointMark {
+    /// Replay begins here.
+    pub oplog_position: u64,
+    /// Commits up to this timestamp are in the checkpoint in full; some later ones may be, too.
+    pub timestamp: Timestamp,
+    /// What is in the checkpoint was logged before here: an oplog that ends earlier has lost something.
+    pub oplog_end: u64,
+}
+
+/// The opaque bytes that the page store keeps with a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MarkContents {
+    pub(crate) mark: CheckpointMark,
+    /// Overflow chains that only the lost version history referred to.
+    pub(crate) chains: Vec<PageId>,
+    /// Trees that were dropped and not yet freed.
+    pub(crate) dropped_trees: Vec<TreeId>,
+}
+
+impl MarkContents {
+    fn encode(&self) -> Vec<u8> {
+        let mark = self.mark;
+        let mut numbers = vec![mark.oplog_position, mark.timestamp.0, mark.oplog_end, self.chains.len() as u64];
+        numbers.extend(self.chains.iter().map(|page| page.0));
+        numbers.extend(self.dropped_trees.iter().map(|tree| tree.0));
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let numbers: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
+        let decoded = (|| {
+            let [oplog_position, timestamp, oplog_end, chains] = *numbers.first_chunk::<4>()?;
+            let chains = numbers.get(4..4_usize.checked_add(chains as usize)?)?;
+            let dropped_trees = numbers.get(4 + chains.len()..)?;
+            Some(Self {
+                mark: CheckpointMark { oplog_position, timestamp: Timestamp(timestamp), oplog_end },
+                chains: chains.iter().map(|page| PageId(*page)).collect(),
+                dropped_trees: dropped_trees.iter().map(|tree| TreeId(*tree)).collect(),
+            })
+        })();
+        decoded.ok_or_else(|| EngineError::Setup("the checkpoint's mark is damaged".to_owned()))
+    }
+}
+
+/// A checkpoint between its beginning and its publication.
+pub struct CheckpointInProgress {
+    epoch: u64,
+    contents: MarkContents,
+    /// Leaves whose buffered changes belong to the checkpoint; merged before the first page is written.
+    to_merge: Option<Vec<PageId>>,
+    began: Duration,
+    /// Pages to be merged and written, as it seemed when it began.
+    pages_total: usize,
+    pages_done: usize,
+    hand: usize,
+    skipped: Vec<crate::frame_arena::FrameId>,
+}
+
+impl CheckpointInProgress {
+    /// What the checkpoint will say of the oplog.
+    pub fn mark(&self) -> CheckpointMark {
+        self.contents.mark
+    }
+}
+
+impl Engine {
+    /// Makes a whole checkpoint. `mark` is called under the barrier, when no batch is half applied; it says from where
+    /// the oplog must be replayed. `make_durable` is called before publication and returns once the oplog is durable up
+    /// to everything that was applied when the checkpoint began. One that the full disk interrupted is taken up again.
+    pub fn checkpoint(
+        &self,
+        mark: impl FnOnce() -> CheckpointMark,
+        make_durable: impl FnOnce() -> Result<()>,
+    ) -> Result<CheckpointMark> {
+        let mut in_progress = self.checkpointing.lock();
+        if in_progress.is_none() {
+            *in_progress = Some(self.begin_checkpoint(mark)?);
+        }
+        let Some(checkpoint) = in_progress.as_mut() else { return Err(EngineError::Setup("no checkpoint".to_owned())) };
+        while self.checkpoint_step(checkpoint)? {}
+        make_durable()?;
+        let published = self.publish_checkpoint(checkpoint)?;
+        *in_progress = None;
+        Ok(published)
+    }
+
+    /// Begins a checkpoint. The barrier is held for this call only.
+    pub fn begin_checkpoint(&self, mark: impl FnOnce() -> CheckpointMark) -> Result<CheckpointInProgress> {
+        self.trees.cache.check_poisoned()?;
+        let _barrier = self.barrier.write();
+        let mut chains = self.trees.history.overflow_heads();
+        chains.extend_from_slice(&self.trees.leftovers.chains.lock());
+        chains.truncate(CHAINS_MAX);
+        let contents = MarkContents { mark: mark(), chains, dropped_trees: self.dropped_trees.lock().clone() };
+        let epoch = self.store.freeze_epoch()?;
+        Ok(CheckpointInProgress {
+            epoch,
+            contents,
+            to_merge: None,
+            began: self.clock.monotonic(),
+            pages_total: 0,
+            pages_done: 0,
+            hand: 0,
+            skipped: Vec::new(),
+        })
+    }
+
+    /// Writes one batch of the checkpoint's pages; `false` when all are written.
+    pub fn checkpoint_step(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
+        if self.merge_for_checkpoint(checkpoint)? {
+            return Ok(true);
+        }
+        let written =
+            self.trees.cache.write_checkpoint_batch(checkpoint.epoch, &mut checkpoint.hand, &mut checkpoint.skipped);
+        if !checkpoint.skipped.is_empty() {
+            // Somebody holds those pages' latches at this instant.
+            self.clock.sleep(Duration::from_micros(50));
+        }
+        self.poison_on_error(written)
+    }
+
+    /// Merges some of the buffered changes that belong to the checkpoint; `false` when none are left.
+    fn merge_for_checkpoint(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
+        let epoch = checkpoint.epoch;
+        let cache = &self.trees.cache;
+        let pages = match &mut checkpoint.to_merge {
+            Some(pages) => pages,
+            none => {
+                let mut pages = cache.pages_to_merge_for(epoch);
+                pages.reverse();
+                checkpoint.pages_total = pages.len() + cache.dirty_frames();
+                none.insert(pages)
+            }
+        };
+        if pages.is_empty() {
+            checkpoint.pages_done += STEP_PAGES;
+            return Ok(false);
+        }
+        let left = pages.len().saturating_sub(MERGE_BATCH_PAGES);
+        let merged = cache.merge_on_disk(&pages[left..], Some(epoch));
+        self.poison_on_error(merged)?;
+        checkpoint.pages_done += pages.len() - left;
+        pages.truncate(left);
+        let written = self.trees.cache.write_checkpoint_copies();
+        self.poison_on_error(written)?;
+        Ok(true)
+    }
+
+    /// Waits between two steps, so that the checkpoint's work is spread over about `duration`. Ends early when `hurry` says
+    /// so. Copies of pages that are changed meanwhile are written.
+    ///
+    /// # Errors
+    /// As [`Engine::checkpoint_step`].
+    pub fn pause_checkpoint(
+        &self,
+        checkpoint: &CheckpointInProgress,
+        duration: Duration,
+        hurry: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let share = checkpoint.pages_done as f64 / checkpoint.pages_total.max(1) as f64;
+        let until = checkpoint.began + duration.mul_f64(share.min(1.0));
+        while !hurry() && self.clock.monotonic() < until {
+            if self.trees.cache.waiting_copies() < STEP_PAGES {
+                self.clock.sleep(STEP_PAUSE.min(until.saturating_sub(self.clock.monotonic())));
+                continue;
+            }
+            let written = self.trees.cache.write_checkpoint_copies();
+            self.poison_on_error(written)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a checkpoint is wanted for the space that it gives back: now because the file has become far larger than what
+    /// it holds, or when one is due anyway although nothing was logged.
+    pub fn space_wants_checkpoint(&self, is_due: bool) -> bool {
+        let space = self.store.space();
+        let is_urgent = space.backed_bytes > space.lasting_bytes * CROWDED_RATIO + CROWDED_SLACK_BYTES;
+        let gains = space.superseded_bytes * GAIN_ONE_IN > space.lasting_bytes + CROWDED_SLACK_BYTES;
+        (is_due || is_urgent) && gains
+    }
+
+    /// Publishes a checkpoint whose pages are all written and whose part of the oplog is durable.
+    pub fn publish_checkpoint(&self, checkpoint: &CheckpointInProgress) -> Result<CheckpointMark> {
+        let published = self.store.publish(&checkpoint.contents.encode()).map_err(EngineError::from);
+        self.poison_on_error(published)?;
+        self.checkpoints.fetch_add(1, Ordering::Relaxed);
+        Ok(checkpoint.contents.mark)
+    }
+
+    /// Passes a result of writing on; an error that does not heal stops all later writes.
+    pub(crate) fn poison_on_error<T>(&self, result: Result<T>) -> Result<T> {
+        match &result {
+            Err(error) if error.is_disk_full() => self.out_of_space.store(true, Ordering::Release),
+            Err(error) => self.trees.cache.poison(error),
+            Ok(_) => {}
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_survive_their_encoding() {
+        let contents = MarkContents {
+            mark: CheckpointMark { oplog_position: 77, timestamp: Timestamp(9), oplog_end: 80 },
+            chains: vec![PageId(5), PageId(6)],
+            dropped_trees: vec![TreeId(8)],
+        };
+        assert_eq!(MarkContents::decode(&contents.encode()).unwrap(), contents);
+        assert!(MarkContents::decode(&contents.encode()[..20]).is_err());
+    }
+}

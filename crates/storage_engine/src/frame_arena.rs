@@ -1,0 +1,355 @@
+//! The arena of page frames and the optimistic latch of each: the one file of this crate with `unsafe`.
+//!
+//! Called by `page_cache`, which decides what each frame holds. Relies on the kernel for memory that costs nothing until it is touched.
+//!
+//! A frame is 16 KiB of memory and a header. Its latch is a version counter whose lowest bit means "exclusively
+//! held". Readers write nothing: they note an even version, read the bytes through [`OptimisticPage`], and ask
+//! [`FrameArena::validate`] whether the version is still the same; if not, what they read is thrown away. Writers
+//! take the latch by moving the version from even to odd and give it back by moving it to the next even number.
+//!
+//! Life of a frame's latch: `even (free to read)` → `odd (one owner)` → `next even`, or back to the same even number
+//! when the owner changed nothing.
+#![allow(unsafe_code)]
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::node::PageBytes;
+use crate::page_store::PageId;
+
+/// Bytes of a page in memory and of its uncompressed image.
+pub const PAGE_BYTES: usize = crate::page_store::PAGE_BYTES;
+
+/// The bytes of one page.
+pub(crate) type PageImage = [u8; PAGE_BYTES];
+
+/// No page: the value of [`FrameHeader::page`] of a free frame.
+pub(crate) const NO_PAGE: u64 = u64::MAX;
+
+/// Position of a frame in the arena.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FrameId(pub(crate) u32);
+
+/// What is known of the page in a frame. Everything but the latch is written only while the latch is held.
+#[repr(align(64))]
+pub(crate) struct FrameHeader {
+    latch: AtomicU64,
+    /// The page and one; 0 when free, so that headers never used are zeros, which take no memory.
+    page: AtomicU64,
+    /// Address on disk of the image this frame was read from or last written to; meaningful while clean.
+    pub(crate) address: AtomicU64,
+    /// The checkpoint epoch in which the page was first changed since it was last written; 0 when clean.
+    pub(crate) dirty_epoch: AtomicU64,
+    /// Second-chance bit of the eviction clock.
+    pub(crate) referenced: AtomicBool,
+}
+
+impl FrameHeader {
+    /// The page in this frame; `NO_PAGE` when free.
+    pub(crate) fn page(&self) -> u64 {
+        self.page.load(Ordering::Acquire).wrapping_sub(1)
+    }
+
+    /// Whether the page has changes that no disk image holds.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty_epoch.load(Ordering::Acquire) != 0
+    }
+}
+
+/// All frames of the cache, in one allocation whose untouched part costs no memory.
+pub(crate) struct FrameArena {
+    memory: NonNull<u8>,
+    headers: NonNull<FrameHeader>,
+    count: usize,
+}
+
+// SAFETY: the raw memory is only reached through frames, whose latches give one exclusive owner at a time; optimistic
+// readers never form a reference that outlives validation (see `OptimisticPage`).
+unsafe impl Send for FrameArena {}
+// SAFETY: as above.
+unsafe impl Sync for FrameArena {}
+
+impl FrameArena {
+    /// An arena of `count` frames. `None` when the address space does not have that much.
+    pub(crate) fn new(count: usize) -> Option<Self> {
+        let count = count.max(1);
+        let memory = map(count.checked_mul(PAGE_BYTES)?)?;
+        let Some(headers) = map(count * size_of::<FrameHeader>()) else {
+            unmap(memory, count * PAGE_BYTES);
+            return None;
+        };
+        Some(Self { memory, headers: headers.cast(), count })
+    }
+
+    /// Number of frames.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The header of a frame.
+    pub(crate) fn header(&self, frame: FrameId) -> &FrameHeader {
+        assert!((frame.0 as usize) < self.count);
+        // SAFETY: inside the mapping by the assertion, which is aligned to pages; zeros are a valid header, and headers
+        // are only ever changed through their atomics.
+        unsafe { self.headers.add(frame.0 as usize).as_ref() }
+    }
+
+    fn pointer(&self, frame: FrameId) -> *mut u8 {
+        assert!((frame.0 as usize) < self.count);
+        // SAFETY: the assertion keeps the offset inside the allocation.
+        unsafe { self.memory.as_ptr().add(frame.0 as usize * PAGE_BYTES) }
+    }
+
+    /// The frame's version when nobody holds it exclusively.
+    pub(crate) fn version(&self, frame: FrameId) -> Option<u64> {
+        let version = self.header(frame).latch.load(Ordering::Acquire);
+        (version & 1 == 0).then_some(version)
+    }
+
+    /// Whether the frame is unchanged since `version` was read. Everything read from it before this call is then good.
+    pub(crate) fn validate(&self, frame: FrameId, version: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.header(frame).latch.load(Ordering::Relaxed) == version
+    }
+
+    /// A view for reading without a latch; see the rule in the module's head.
+    pub(crate) fn optimistic(&self, frame: FrameId) -> OptimisticPage<'_> {
+        OptimisticPage { bytes: self.pointer(frame), arena: std::marker::PhantomData }
+    }
+
+    /// Copies the page out; `false` when it changed meanwhile and the copy is worthless.
+    pub(crate) fn copy_optimistic(&self, frame: FrameId, version: u64, out: &mut PageImage) -> bool {
+        // SAFETY: both ranges are PAGE_BYTES long and do not overlap; a concurrent change is found by `validate`, and
+        // the destination is then discarded by the caller.
+        unsafe { std::ptr::copy_nonoverlapping(self.pointer(frame), out.as_mut_ptr(), PAGE_BYTES) };
+        self.validate(frame, version)
+    }
+
+    /// Gives the memory of a frame that holds no page back to the system until it is used again.
+    pub(crate) fn release_memory(&self, frame: FrameId) {
+        let Some(latched) = self.try_lock(frame) else { return };
+        if latched.header().page() == NO_PAGE {
+            // SAFETY: the range is one frame of our own mapping, latched and without a page: readers that still look at it
+            // read zeros and then fail validation. A failure leaves the memory where it is.
+            let _ = unsafe { madvise(self.pointer(frame).cast(), PAGE_BYTES, Advice::LinuxDontNeed) };
+        }
+    }
+
+    /// Takes the latch if the frame is still at `version`.
+    pub(crate) fn try_lock_at(&self, frame: FrameId, version: u64) -> Option<ExclusiveFrame<'_>> {
+        debug_assert!(version & 1 == 0);
+        let latch = &self.header(frame).latch;
+        latch.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // Only now: a guard that is dropped gives the latch back, whoever has it.
+        Some(ExclusiveFrame { arena: self, frame, version, changed: true, is_lent: false })
+    }
+
+    /// Takes the latch if nobody holds it.
+    pub(crate) fn try_lock(&self, frame: FrameId) -> Option<ExclusiveFrame<'_>> {
+        self.version(frame).and_then(|version| self.try_lock_at(frame, version))
+    }
+}
+
+impl Drop for FrameArena {
+    fn drop(&mut self) {
+        unmap(self.memory, self.count * PAGE_BYTES);
+        unmap(self.headers.cast(), self.count * size_of::<FrameHeader>());
+    }
+}
+
+/// Zeroed memory that costs nothing until it is touched.
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
+    let mapped =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+    NonNull::new(mapped.ok()?.cast::<u8>())
+}
+
+/// Gives back what [`map`] gave.
+fn unmap(memory: NonNull<u8>, bytes: usize) {
+    // SAFETY: called with what `map` returned, by the arena that owned it and is gone. A failure leaves it mapped.
+    let _ = unsafe { munmap(memory.as_ptr().cast(), bytes) };
+}
+
+/// An exclusively latched frame; its bytes are reached by dereferencing. Dropping it gives the latch back.
+pub(crate) struct ExclusiveFrame<'a> {
+    arena: &'a FrameArena,
+    frame: FrameId,
+    version: u64,
+    changed: bool,
+    is_lent: bool,
+}
+
+impl<'a> ExclusiveFrame<'a> {
+    /// Its header.
+    pub(crate) fn header(&self) -> &'a FrameHeader {
+        self.arena.header(self.frame)
+    }
+
+    /// Says which page the frame holds from now on.
+    pub(crate) fn set_page(&self, page: Option<PageId>) {
+        self.header().page.store(page.map_or(0, |page| page.0 + 1), Ordering::Release);
+    }
+
+    /// Gives the latch back without a new version: nothing a reader could see was changed.
+    pub(crate) fn release_unchanged(mut self) {
+        self.changed = false;
+    }
+}
+
+impl Drop for ExclusiveFrame<'_> {
+    fn drop(&mut self) {
+        if self.is_lent {
+            return;
+        }
+        let next = if self.changed { self.version + 2 } else { self.version };
+        self.header().latch.store(next, Ordering::Release);
+    }
+}
+
+/// A frame whose memory serves something else than a page: latched for as long as this lives.
+pub(crate) struct LentFrame {
+    arena: Arc<FrameArena>,
+    frame: FrameId,
+    version: u64,
+}
+
+impl LentFrame {
+    /// Takes a frame that holds no page. `None`: somebody looks at it just now.
+    pub(crate) fn take(arena: &Arc<FrameArena>, frame: FrameId) -> Option<Self> {
+        let mut latched = arena.try_lock(frame)?;
+        // The latch stays taken: the guard must not give it back.
+        let version = latched.version;
+        latched.is_lent = true;
+        drop(latched);
+        Some(Self { arena: arena.clone(), frame, version })
+    }
+
+    /// Which frame it is.
+    pub(crate) fn id(&self) -> FrameId {
+        self.frame
+    }
+
+    /// Its memory.
+    pub(crate) fn bytes(&self) -> &PageImage {
+        // SAFETY: the latch is held by this value, and changes need it mutably.
+        unsafe { &*self.arena.pointer(self.frame).cast::<PageImage>() }
+    }
+
+    /// Its memory, to be changed.
+    pub(crate) fn bytes_mut(&mut self) -> &mut PageImage {
+        // SAFETY: the latch is held by this value alone; optimistic readers of an earlier page fail validation.
+        unsafe { &mut *self.arena.pointer(self.frame).cast::<PageImage>() }
+    }
+}
+
+impl Drop for LentFrame {
+    fn drop(&mut self) {
+        self.arena.header(self.frame).latch.store(self.version + 2, Ordering::Release);
+    }
+}
+
+impl Deref for ExclusiveFrame<'_> {
+    type Target = PageImage;
+
+    fn deref(&self) -> &PageImage {
+        // SAFETY: the latch is held, so nobody writes; the pointer is valid for PAGE_BYTES.
+        unsafe { &*self.arena.pointer(self.frame).cast::<PageImage>() }
+    }
+}
+
+impl DerefMut for ExclusiveFrame<'_> {
+    fn deref_mut(&mut self) -> &mut PageImage {
+        // SAFETY: the latch is held by this guard alone; optimistic readers discard what they read meanwhile.
+        unsafe { &mut *self.arena.pointer(self.frame).cast::<PageImage>() }
+    }
+}
+
+/// The bytes of a frame read without its latch. Numbers are read once each with volatile loads and every range is
+/// checked against the page, so a page that changes underneath gives wrong answers but never a read outside of it.
+#[derive(Clone, Copy)]
+pub(crate) struct OptimisticPage<'a> {
+    bytes: *const u8,
+    arena: std::marker::PhantomData<&'a FrameArena>,
+}
+
+impl PageBytes for OptimisticPage<'_> {
+    #[inline]
+    fn u16_at(&self, at: usize) -> u16 {
+        if at > PAGE_BYTES - 2 {
+            return 0;
+        }
+        // SAFETY: in bounds by the check; `[u8; 2]` has no alignment; a torn value is discarded by `validate`.
+        u16::from_le_bytes(unsafe { self.bytes.add(at).cast::<[u8; 2]>().read_volatile() })
+    }
+
+    #[inline]
+    fn u32_at(&self, at: usize) -> u32 {
+        if at > PAGE_BYTES - 4 {
+            return 0;
+        }
+        // SAFETY: as in `u16_at`.
+        u32::from_le_bytes(unsafe { self.bytes.add(at).cast::<[u8; 4]>().read_volatile() })
+    }
+
+    #[inline]
+    fn u64_at(&self, at: usize) -> u64 {
+        if at > PAGE_BYTES - 8 {
+            return 0;
+        }
+        // SAFETY: as in `u16_at`.
+        u64::from_le_bytes(unsafe { self.bytes.add(at).cast::<[u8; 8]>().read_volatile() })
+    }
+
+    #[inline]
+    fn bytes(&self, at: usize, length: usize) -> &[u8] {
+        if at + length > PAGE_BYTES {
+            return &[];
+        }
+        // SAFETY: in bounds by the check. The bytes may change while they are compared or copied; the callers use
+        // the result only after `validate`, and nothing derived from these bytes is used as an index unchecked.
+        unsafe { std::slice::from_raw_parts(self.bytes.add(at), length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_invalidates_readers_and_an_unchanged_release_does_not() {
+        let arena = FrameArena::new(2).unwrap();
+        let frame = FrameId(1);
+        let version = arena.version(frame).unwrap();
+        arena.try_lock(frame).unwrap().release_unchanged();
+        assert!(arena.validate(frame, version));
+        let mut held = arena.try_lock(frame).unwrap();
+        assert!(arena.version(frame).is_none() && arena.try_lock(frame).is_none());
+        held[7] = 9;
+        drop(held);
+        assert!(!arena.validate(frame, version));
+        assert_eq!(arena.optimistic(frame).bytes(7, 1), &[9]);
+    }
+
+    #[test]
+    fn a_failed_attempt_leaves_the_latch_to_its_owner() {
+        let arena = FrameArena::new(1).unwrap();
+        let version = arena.version(FrameId(0)).unwrap();
+        let held = arena.try_lock_at(FrameId(0), version).unwrap();
+        assert!(arena.try_lock_at(FrameId(0), version).is_none());
+        assert!(arena.version(FrameId(0)).is_none(), "still held");
+        drop(held);
+    }
+
+    #[test]
+    fn torn_offsets_never_leave_the_page() {
+        let arena = FrameArena::new(1).unwrap();
+        let page = arena.optimistic(FrameId(0));
+        assert_eq!(page.u64_at(PAGE_BYTES - 3), 0);
+        assert!(page.bytes(PAGE_BYTES - 1, 2).is_empty());
+    }
+}

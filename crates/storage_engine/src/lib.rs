@@ -1,0 +1,63 @@
+//! The storage engine: ordered trees of bytes with snapshots, under one memory budget, over a log-structured file.
+//!
+//! Called by `collection` and `transaction`. It must not know BSON, documents, indexes, collections or the oplog's
+//! contents: its unit is a [`Batch`] of key changes applied at a commit timestamp.
+//!
+//! ```text
+//! Engine ── btree ──────── node (page layout)
+//!   │         ├── page_cache ── page_table ─┬─ frame_arena (frames, optimistic latches)
+//!   │         │                             └─ page_store (log-structured file, checkpoints)
+//!   │         ├── overflow (large values)
+//!   │         └── history (older versions) ── snapshot (who still needs them)
+//!   └── background, checkpoint, pacing (who writes, and who waits)
+//! ```
+//!
+//! Read `engine` first, then `btree`, `node`, `page_cache`, `checkpoint`.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod background;
+mod batch;
+mod btree;
+mod checkpoint;
+mod counters;
+mod cursor;
+mod engine;
+mod error;
+mod frame_arena;
+mod history;
+mod inspect;
+#[cfg(feature = "key-rebuild-demonstration")]
+mod key_rebuild_demonstration;
+mod node;
+mod options;
+mod overflow;
+mod pacing;
+mod page_cache;
+pub mod page_store;
+mod page_table;
+mod salvage;
+mod snapshot;
+mod statistics;
+mod verify;
+
+pub use batch::{Batch, Change, ChangeKind};
+pub use btree::MAX_KEY_BYTES;
+pub use checkpoint::{CheckpointInProgress, CheckpointMark};
+pub use counters::mark_background_thread;
+pub use cursor::BTreeCursor;
+pub use engine::{Engine, TreeId};
+pub use error::{EngineError, Result};
+pub use frame_arena::PAGE_BYTES;
+pub use history::HistoryStatistics;
+pub use inspect::{EngineInspection, EntryDescription, EntryValue, PageContent, PageDescription, TreeSize};
+pub use options::EngineOptions;
+pub use pacing::Pressure;
+pub use page_store::Compression;
+pub use platform::Timestamp;
+pub use salvage::{LostPage, Salvage};
+pub use snapshot::Snapshot;
+pub use statistics::{EngineStatistics, TreeStatistics};
+pub use verify::VerifyReport;
+
+/// Longest value in bytes: a document of 16 MiB with room for the server's own fields.
+pub const MAX_VALUE_BYTES: usize = (16 << 20) + (64 << 10);

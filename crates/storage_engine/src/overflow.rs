@@ -1,0 +1,152 @@
+//! Values too large for a leaf: chains of overflow pages.
+//!
+//! Called by `btree` (write), by readers (read) and by the reclaimer (free). The leaf holds a reference of 12 bytes: the
+//! total length and the first page. A chain is written once and never changed; a new value is a new chain, and the old
+//! one is freed when the version history no longer needs it.
+//!
+//! ```text
+//! overflow page: kind u8 | 7 bytes 0 | next page id u64 (u64::MAX: last) | length u32 | 4 bytes 0 | tree u64 | 16 bytes 0 | payload
+//! ```
+
+use crate::TreeId;
+use crate::error::{EngineError, Result, Retry};
+use crate::frame_arena::{PAGE_BYTES, PageImage};
+use crate::node::{HEADER_BYTES, KIND_OVERFLOW, PageBytes, field};
+use crate::page_cache::{Backoff, PageCache};
+use crate::page_store::PageId;
+
+/// Payload bytes of one overflow page.
+pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
+/// Bytes of a reference in a leaf.
+pub(crate) const REFERENCE_BYTES: usize = 12;
+
+pub(crate) const NEXT_AT: usize = 8;
+pub(crate) const LENGTH_AT: usize = 16;
+pub(crate) const LAST: u64 = u64::MAX;
+
+/// A reference to a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OverflowReference {
+    pub(crate) length: u32,
+    pub(crate) head: PageId,
+}
+
+impl OverflowReference {
+    pub(crate) fn encode(self) -> [u8; REFERENCE_BYTES] {
+        let mut bytes = [0; REFERENCE_BYTES];
+        bytes[..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.head.0.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let length = u32::from_le_bytes(*bytes.first_chunk()?);
+        let head = PageId(u64::from_le_bytes(bytes.get(4..REFERENCE_BYTES)?.try_into().ok()?));
+        Some(Self { length, head })
+    }
+}
+
+/// Writes a value as a chain, last page first, and returns its reference. Inside the checkpoint barrier.
+pub(crate) fn write(cache: &PageCache, tree: TreeId, value: &[u8]) -> Result<OverflowReference> {
+    let mut next = LAST;
+    for payload in value.rchunks(PAYLOAD_BYTES) {
+        let (page, mut frame) = cache.create(cache.reserve()?)?;
+        frame[..HEADER_BYTES].fill(0);
+        frame[field::KIND] = KIND_OVERFLOW;
+        frame[NEXT_AT..NEXT_AT + 8].copy_from_slice(&next.to_le_bytes());
+        frame[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        frame[field::TREE..field::TREE + 8].copy_from_slice(&tree.0.to_le_bytes());
+        frame[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+        next = page.0;
+    }
+    Ok(OverflowReference { length: value.len() as u32, head: PageId(next) })
+}
+
+/// Reads a whole chain into `value`.
+pub(crate) fn read(cache: &PageCache, reference: OverflowReference, value: &mut Vec<u8>) -> Result<()> {
+    value.clear();
+    value.reserve(reference.length as usize);
+    let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
+    let mut page = reference.head;
+    while page.0 != LAST {
+        let (next, payload) = read_page(cache, page, &mut image)?;
+        if value.len() + payload.len() > reference.length as usize {
+            return Err(damaged(page, "the chain is longer than its reference says"));
+        }
+        value.extend_from_slice(payload);
+        page = next;
+    }
+    if value.len() != reference.length as usize {
+        return Err(damaged(reference.head, "the chain is shorter than its reference says"));
+    }
+    Ok(())
+}
+
+/// The pages of a chain, first to last.
+pub(crate) fn pages(cache: &PageCache, head: PageId) -> Result<Vec<PageId>> {
+    let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
+    let mut pages = Vec::new();
+    let mut page = head;
+    while page.0 != LAST {
+        pages.push(page);
+        page = read_page(cache, page, &mut image)?.0;
+    }
+    Ok(pages)
+}
+
+/// The pages of a chain of a dropped tree, as far as they were not freed (and given to others) before.
+pub(crate) fn remaining_pages(cache: &PageCache, tree: TreeId, head: PageId) -> Result<Vec<PageId>> {
+    let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
+    let mut pages = Vec::new();
+    let mut page = head;
+    while page.0 != LAST {
+        let next = match read_page(cache, page, &mut image) {
+            Ok((next, _)) => next,
+            Err(EngineError::Corrupt { .. }) => break,
+            Err(error) => return Err(error),
+        };
+        if (&*image).u64_at(field::TREE) != tree.0 {
+            break;
+        }
+        pages.push(page);
+        page = next;
+    }
+    Ok(pages)
+}
+
+fn read_page<'a>(cache: &PageCache, page: PageId, image: &'a mut PageImage) -> Result<(PageId, &'a [u8])> {
+    let mut backoff = Backoff::new();
+    loop {
+        match cache.fix(page).and_then(|fixed| cache.copy(&fixed, image)) {
+            Ok(()) => break,
+            Err(Retry::Failed(error)) => return Err(error),
+            Err(Retry::Restart) if !cache.is_allocated(page) => {
+                return Err(damaged(page, "an overflow page is not allocated"));
+            }
+            Err(Retry::Restart) => backoff.wait(),
+        }
+    }
+    let bytes = &*image;
+    if bytes[field::KIND] != KIND_OVERFLOW {
+        return Err(damaged(page, "not an overflow page"));
+    }
+    let length = bytes.u32_at(LENGTH_AT) as usize;
+    if length > PAYLOAD_BYTES {
+        return Err(damaged(page, "an overflow page claims more bytes than it has"));
+    }
+    Ok((PageId(bytes.u64_at(NEXT_AT)), &image[HEADER_BYTES..HEADER_BYTES + length]))
+}
+
+/// The page after an overflow page, if there is one, and the length of its payload; `None` when it is no such page.
+pub(crate) fn parse_page(image: &PageImage) -> Option<(Option<PageId>, usize)> {
+    let length = (&image).u32_at(LENGTH_AT) as usize;
+    if image[field::KIND] != KIND_OVERFLOW || length > PAYLOAD_BYTES {
+        return None;
+    }
+    let next = (&image).u64_at(NEXT_AT);
+    Some(((next != LAST).then_some(PageId(next)), length))
+}
+
+fn damaged(page: PageId, reason: &str) -> EngineError {
+    EngineError::Corrupt { tree: 0, page, reason: reason.to_owned() }
+}

@@ -1,0 +1,186 @@
+//! Buffered changes and the page table: pushing a change for a leaf that is on disk, and merging when it is read.
+//!
+//! Called by `btree`'s blind changes (push), by the loading of a page (merge) and by the background (what to merge next).
+//! Relies on `change_buffers` for the bytes.
+//!
+//! Why no change is lost: a leaf's range of keys changes only while it is in a frame. A change is pushed under the lock
+//! of the page's shard while its word says `OnDisk` and, once it also says "buffered", only the holder of that lock can
+//! begin to load it. So a parent that is found unchanged under the lock still leads the key to this leaf.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::change_buffers::{Lender, Pushed};
+use super::{BufferedChange, CheckpointCopy, PageCache};
+use crate::error::{Attempt, EngineError, Result};
+use crate::frame_arena::{ExclusiveFrame, FrameId, LentFrame, PAGE_BYTES, PageImage};
+use crate::page_store::PageId;
+use crate::page_table::{DiskPage, PageState};
+
+/// Share of the buffers' limit at which merging begins, in percent.
+const MERGE_PERCENT: usize = 85;
+/// One page in this many is merged at a time, the fullest.
+const MERGE_ONE_IN: usize = 32;
+/// Most pages chosen at a time.
+const MERGE_PAGES_MAX: usize = 2048;
+
+/// Applies buffered changes to the image of a leaf that nobody else sees yet.
+pub(crate) trait MergeChanges: Send + Sync {
+    /// `changes` are those of one part of a buffer; their keys lack the first `prefix_length` bytes.
+    fn merge_changes(&self, page: PageId, leaf: &mut PageImage, prefix_length: usize, changes: &[u8]) -> Result<()>;
+}
+
+/// What came of trying to buffer a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BufferedPush {
+    /// It will be merged later.
+    Done,
+    /// The page must be read and changed.
+    Refused,
+}
+
+impl PageCache {
+    /// Says who merges. Until then no page is buffered.
+    pub(crate) fn set_merger(&self, merger: std::sync::Weak<dyn MergeChanges>) {
+        // Set once, when the engine is put together.
+        let _ = self.merger.set(merger);
+    }
+
+    /// Whether a change with this value may be buffered at all.
+    pub(crate) fn takes_buffered(&self, value: &[u8]) -> bool {
+        value.len() <= super::change_buffers::VALUE_BYTES_MAX
+    }
+
+    /// Keeps a change for a leaf that is on disk. `still_leads_here` fails when the parent that led to the page has
+    /// changed. Inside the checkpoint barrier.
+    pub(crate) fn buffer_change(
+        &self,
+        page: PageId,
+        change: BufferedChange<'_>,
+        prefix_length: usize,
+        still_leads_here: impl Fn() -> Attempt<()>,
+    ) -> Attempt<BufferedPush> {
+        let PageState::OnDisk(seen) = self.table.get(page) else { return Ok(BufferedPush::Refused) };
+        if !seen.is_buffered && seen.room() == 0 {
+            return Ok(BufferedPush::Refused);
+        }
+        let mut shard = self.buffers.lock(page);
+        let PageState::OnDisk(on_disk) = self.table.get(page) else { return Ok(BufferedPush::Refused) };
+        if on_disk.is_buffered {
+            still_leads_here()?;
+            return Ok(outcome(shard.push(page, change, prefix_length, 0, self.store.epoch(), self)));
+        }
+        let buffered = DiskPage { is_buffered: true, ..on_disk };
+        if !self.table.transition(page, PageState::OnDisk(on_disk), PageState::OnDisk(buffered)) {
+            return Ok(BufferedPush::Refused);
+        }
+        let led_here = still_leads_here();
+        let pushed = match &led_here {
+            Ok(()) => shard.push(page, change, prefix_length, on_disk.room(), self.store.epoch(), self),
+            Err(_) => Pushed::NoRoom,
+        };
+        if pushed == Pushed::NoRoom {
+            self.table.set(page, PageState::OnDisk(on_disk));
+        }
+        led_here?;
+        Ok(outcome(pushed))
+    }
+
+    pub(super) fn merger(&self) -> Result<Arc<dyn MergeChanges>> {
+        let merger = self.merger.get().and_then(std::sync::Weak::upgrade);
+        merger.ok_or_else(|| EngineError::Setup("nobody merges buffered changes".to_owned()))
+    }
+
+    /// Merges the buffered changes of a page into its frame, which holds the image from disk and is not published yet.
+    /// Returns the epoch since which the page is dirty.
+    pub(super) fn merge_buffered(&self, page: PageId, frame: &mut ExclusiveFrame<'_>) -> Result<u64> {
+        let merger = self.merger()?;
+        // The buffer stays until the page is published: a checkpoint must find one or the other, and so must whoever reads
+        // the page again after a failure.
+        let Some(copied) = self.buffers.lock(page).copy(page) else { return Ok(0) };
+        if let Some((older, epoch)) = copied.older() {
+            merger.merge_changes(page, frame, copied.prefix_length(), older)?;
+            // The newer part exists, so the checkpoint of this epoch is being written.
+            let image = Box::new(**frame);
+            self.checkpoint_copies.lock().push(CheckpointCopy { page, epoch, image });
+        }
+        let (newer, epoch) = copied.newer();
+        merger.merge_changes(page, frame, copied.prefix_length(), newer)?;
+        self.pages_merged.fetch_add(1, Ordering::Relaxed);
+        Ok(epoch)
+    }
+
+    /// The pages whose buffers should be merged now, in the order of their places on disk; none while there is enough
+    /// room for buffers.
+    pub(crate) fn pages_to_merge(&self) -> Vec<PageId> {
+        let mut pages = Vec::new();
+        if self.buffers.bytes() * 100 > self.buffers.limit() * MERGE_PERCENT {
+            let wanted = (self.buffers.len() / MERGE_ONE_IN).clamp(16, MERGE_PAGES_MAX);
+            self.buffers.fullest(wanted, &mut pages);
+        }
+        self.sort_by_address(&mut pages);
+        pages
+    }
+
+    /// The pages with buffered changes of a frozen epoch, in the order of their places on disk.
+    pub(crate) fn pages_to_merge_for(&self, epoch: u64) -> Vec<PageId> {
+        let mut pages = Vec::new();
+        self.buffers.pages_up_to(epoch, &mut pages);
+        self.sort_by_address(&mut pages);
+        pages
+    }
+
+    fn sort_by_address(&self, pages: &mut [PageId]) {
+        pages.sort_by_cached_key(|page| self.disk_address(*page).map_or(0, |address| address.0));
+    }
+
+    /// Bytes of memory in buffered changes.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.buffers.bytes()
+    }
+
+    /// Share of the memory for buffered changes that is in use.
+    pub(crate) fn buffered_share(&self) -> f64 {
+        self.buffers.bytes() as f64 / self.buffers.limit().max(1) as f64
+    }
+
+    /// Number of leaves with buffered changes.
+    pub(crate) fn buffered_pages(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// Withholds as many frames as the buffers' memory outside of frames is worth, so that all together stays within the
+    /// cache's budget.
+    pub(crate) fn balance_buffers(&self) {
+        let wanted = self.buffers.entry_bytes().div_ceil(PAGE_BYTES);
+        self.free.set_withheld(wanted, |frame| self.arena.release_memory(frame));
+    }
+
+    /// Frames whose memory is lent to buffered changes.
+    pub(crate) fn withheld_frames(&self) -> usize {
+        self.free.withheld() + self.buffers.lent_frames()
+    }
+}
+
+impl Lender for PageCache {
+    fn lend(&self) -> Option<LentFrame> {
+        let frame = self.free.try_take()?;
+        let lent = LentFrame::take(&self.arena, frame);
+        if lent.is_none() {
+            // The evictor looks at it for an instant.
+            self.free.give_back(frame);
+        }
+        lent
+    }
+
+    fn give_back(&self, frame: FrameId) {
+        self.free.give_back(frame);
+    }
+}
+
+fn outcome(pushed: Pushed) -> BufferedPush {
+    match pushed {
+        Pushed::Done => BufferedPush::Done,
+        Pushed::NoRoom => BufferedPush::Refused,
+    }
+}

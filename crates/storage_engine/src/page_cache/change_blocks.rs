@@ -1,0 +1,146 @@
+//! Memory for buffered changes: blocks of 128 bytes in frames that the cache lends.
+//!
+//! Called by `change_buffers`, one of these a shard, under the shard's lock. So the memory of all buffers is part of the
+//! cache's frames and never more than was lent; a frame goes back when its last block is free.
+
+use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
+
+/// Bytes of a block.
+pub(super) const BLOCK_BYTES: usize = 128;
+/// Bytes of a block that hold changes; the rest names the next block.
+pub(super) const BLOCK_PAYLOAD_BYTES: usize = BLOCK_BYTES - 4;
+const FRAME_BLOCKS: usize = PAGE_BYTES / BLOCK_BYTES;
+
+/// A block, by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct BlockId(u32);
+
+struct BlockFrame {
+    frame: LentFrame,
+    /// A bit for each free block.
+    free: u128,
+}
+
+/// The blocks of a shard.
+#[derive(Default)]
+pub(super) struct ChangeBlocks {
+    frames: Vec<Option<BlockFrame>>,
+    /// Places in `frames` that may have free blocks.
+    with_free: Vec<u32>,
+    vacant: Vec<u32>,
+}
+
+impl ChangeBlocks {
+    /// Takes a block, asking for a frame when none is free. `None`: there is no frame.
+    pub(super) fn allocate(&mut self, lend: impl FnOnce() -> Option<LentFrame>) -> Option<BlockId> {
+        while let Some(place) = self.with_free.last().copied() {
+            if let Some(Some(frame)) = self.frames.get_mut(place as usize)
+                && frame.free != 0
+            {
+                return Some(take_block(frame, place));
+            }
+            self.with_free.pop();
+        }
+        let mut frame = BlockFrame { frame: lend()?, free: u128::MAX };
+        let place = self.vacant.pop().unwrap_or(self.frames.len() as u32);
+        let block = take_block(&mut frame, place);
+        if place as usize == self.frames.len() {
+            self.frames.push(Some(frame));
+        } else {
+            self.frames[place as usize] = Some(frame);
+        }
+        self.with_free.push(place);
+        Some(block)
+    }
+
+    /// Gives a block back; a frame that it was the last of is no longer needed.
+    pub(super) fn free(&mut self, block: BlockId) -> Option<FrameId> {
+        let place = block.0 as usize / FRAME_BLOCKS;
+        let entry = self.frames.get_mut(place)?;
+        let frame = entry.as_mut()?;
+        if frame.free == 0 {
+            self.with_free.push(place as u32);
+        }
+        frame.free |= 1 << (block.0 as usize % FRAME_BLOCKS);
+        if frame.free != u128::MAX {
+            return None;
+        }
+        let freed = entry.take()?.frame.id();
+        self.vacant.push(place as u32);
+        Some(freed)
+    }
+
+    fn range(block: BlockId) -> std::ops::Range<usize> {
+        let start = block.0 as usize % FRAME_BLOCKS * BLOCK_BYTES;
+        start..start + BLOCK_BYTES
+    }
+
+    /// A block's payload.
+    pub(super) fn payload(&self, block: BlockId) -> &[u8] {
+        let frame = self.frames.get(block.0 as usize / FRAME_BLOCKS).and_then(Option::as_ref);
+        frame.map_or(&[], |frame| &frame.frame.bytes()[Self::range(block)][4..])
+    }
+
+    /// A block's payload, to be written.
+    pub(super) fn payload_mut(&mut self, block: BlockId) -> &mut [u8] {
+        let frame = self.frames.get_mut(block.0 as usize / FRAME_BLOCKS).and_then(Option::as_mut);
+        frame.map_or(&mut [], |frame| &mut frame.frame.bytes_mut()[Self::range(block)][4..])
+    }
+
+    /// The block that follows.
+    pub(super) fn next(&self, block: BlockId) -> BlockId {
+        let frame = self.frames.get(block.0 as usize / FRAME_BLOCKS).and_then(Option::as_ref);
+        let number = frame.and_then(|frame| frame.frame.bytes()[Self::range(block)].first_chunk::<4>());
+        BlockId(number.map_or(0, |bytes| u32::from_le_bytes(*bytes)))
+    }
+
+    /// Says which block follows.
+    pub(super) fn set_next(&mut self, block: BlockId, next: BlockId) {
+        let frame = self.frames.get_mut(block.0 as usize / FRAME_BLOCKS).and_then(Option::as_mut);
+        if let Some(frame) = frame {
+            frame.frame.bytes_mut()[Self::range(block)][..4].copy_from_slice(&next.0.to_le_bytes());
+        }
+    }
+}
+
+fn take_block(frame: &mut BlockFrame, place: u32) -> BlockId {
+    let index = frame.free.trailing_zeros();
+    frame.free &= frame.free - 1;
+    BlockId(place * FRAME_BLOCKS as u32 + index)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::frame_arena::FrameArena;
+
+    #[test]
+    fn frames_are_lent_when_needed_and_given_back_when_empty() {
+        let arena = Arc::new(FrameArena::new(3).unwrap());
+        let mut blocks = ChangeBlocks::default();
+        let mut lent = 0;
+        let mut taken = Vec::new();
+        for _ in 0..FRAME_BLOCKS + 1 {
+            let lend = || {
+                lent += 1;
+                LentFrame::take(&arena, FrameId(lent - 1))
+            };
+            taken.push(blocks.allocate(lend).unwrap());
+        }
+        assert_eq!(lent, 2);
+        assert!(arena.version(FrameId(0)).is_none(), "lent");
+        for (number, block) in taken.iter().enumerate() {
+            blocks.payload_mut(*block).fill(number as u8);
+            blocks.set_next(*block, BlockId(number as u32 + 7));
+        }
+        for (number, block) in taken.iter().enumerate() {
+            assert!(blocks.payload(*block).iter().all(|byte| *byte == number as u8));
+            assert_eq!(blocks.next(*block), BlockId(number as u32 + 7));
+        }
+        let freed: Vec<_> = taken.into_iter().filter_map(|block| blocks.free(block)).collect();
+        assert_eq!(freed, [FrameId(0), FrameId(1)]);
+        assert!(arena.version(FrameId(0)).is_some(), "free again");
+    }
+}

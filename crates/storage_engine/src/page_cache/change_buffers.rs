@@ -1,0 +1,558 @@
+//! Changes kept in memory for leaves that are on disk: one small buffer a leaf.
+//!
+//! Called by `buffered`, which ties them to the page table. Knows bytes and page ids only; the design is that of
+//! Bf-Tree's mini-pages (VLDB 2024), for changes that need not read what they change.
+//!
+//! A buffer holds changes in the order they came. Those that belong to a checkpoint that is being written are its older
+//! part; there are never more than two parts, because the next checkpoint begins only after this one is published, and
+//! it is published only after the older parts have been merged.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use super::change_blocks::{BLOCK_BYTES, BLOCK_PAYLOAD_BYTES, BlockId, ChangeBlocks};
+use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
+use crate::node::change_bytes_max;
+use crate::page_store::PageId;
+
+const SHARDS: usize = 16;
+/// Share of the cache that buffers may take, in percent.
+const CACHE_PERCENT_MAX: usize = 65;
+/// What a leaf with a buffer costs beside its changes: its entry in the map.
+const ENTRY_BYTES: usize = 64;
+/// Longest value of a change that is buffered.
+pub(super) const VALUE_BYTES_MAX: usize = 255;
+
+const REMOVAL_BIT: u16 = 1 << 15;
+const CHANGE_HEADER_BYTES: usize = 11;
+
+/// A change as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BufferedChange<'a> {
+    /// Whether the key is removed; otherwise it is inserted.
+    pub(crate) is_removal: bool,
+    /// Commit timestamp; 0 when visible to all.
+    pub(crate) since: u64,
+    /// The key; without the leaf's prefix once it is in a buffer.
+    pub(crate) key: &'a [u8],
+    /// The value to insert.
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a> BufferedChange<'a> {
+    fn encode(self, prefix_length: usize, out: &mut Vec<u8>) {
+        let suffix = &self.key[prefix_length..];
+        let word = suffix.len() as u16 | if self.is_removal { REMOVAL_BIT } else { 0 };
+        out.extend_from_slice(&word.to_le_bytes());
+        out.push(self.value.len() as u8);
+        out.extend_from_slice(&self.since.to_le_bytes());
+        out.extend_from_slice(suffix);
+        out.extend_from_slice(self.value);
+    }
+
+    /// Splits the first change off.
+    fn decode(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (header, rest) = bytes.split_first_chunk::<CHANGE_HEADER_BYTES>()?;
+        let word = u16::from_le_bytes([header[0], header[1]]);
+        let since = u64::from_le_bytes(*header.last_chunk()?);
+        let (key, rest) = rest.split_at_checked(usize::from(word & !REMOVAL_BIT))?;
+        let (value, rest) = rest.split_at_checked(usize::from(header[2]))?;
+        Some((Self { is_removal: word & REMOVAL_BIT != 0, since, key, value }, rest))
+    }
+}
+
+/// The changes of a part of a buffer, ordered by key; those of one key in the order they came.
+pub(crate) fn changes_in_order(mut bytes: &[u8]) -> Vec<BufferedChange<'_>> {
+    let mut changes = Vec::with_capacity(bytes.len() / (CHANGE_HEADER_BYTES + 8));
+    while let Some((change, rest)) = BufferedChange::decode(bytes) {
+        changes.push(change);
+        bytes = rest;
+    }
+    changes.sort_by(|a, b| a.key.cmp(b.key));
+    changes
+}
+
+/// The changes of one leaf: a chain of blocks.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct LeafBuffer {
+    first: BlockId,
+    last: BlockId,
+    /// Where the changes begin in the first block.
+    start: u16,
+    bytes: u16,
+    older_bytes: u16,
+    /// Bytes of the page that are still free for more changes.
+    room: u16,
+    /// Bytes of each key that are the leaf's prefix and left out.
+    prefix_length: u16,
+    /// Of the newer part; the older part's is one less.
+    epoch: u64,
+}
+
+/// A buffer's contents, copied out to be merged.
+pub(super) struct CopiedBuffer {
+    buffer: LeafBuffer,
+    bytes: Vec<u8>,
+}
+
+impl LeafBuffer {
+    /// Bytes of its blocks up to where the changes end.
+    fn end(&self) -> usize {
+        usize::from(self.start) + usize::from(self.bytes)
+    }
+}
+
+impl CopiedBuffer {
+    pub(super) fn prefix_length(&self) -> usize {
+        usize::from(self.buffer.prefix_length)
+    }
+
+    /// The part that a checkpoint being written needs, with its epoch.
+    pub(super) fn older(&self) -> Option<(&[u8], u64)> {
+        let older = self.bytes.get(..usize::from(self.buffer.older_bytes))?;
+        (!older.is_empty()).then_some((older, self.buffer.epoch - 1))
+    }
+
+    /// The rest, with its epoch.
+    pub(super) fn newer(&self) -> (&[u8], u64) {
+        (self.bytes.get(usize::from(self.buffer.older_bytes)..).unwrap_or(&[]), self.buffer.epoch)
+    }
+}
+
+/// Page ids are dense numbers: one multiplication spreads them.
+#[derive(Default)]
+pub(super) struct PageIdHasher(u64);
+
+impl Hasher for PageIdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+}
+
+#[derive(Default)]
+struct ShardContents {
+    map: HashMap<PageId, LeafBuffer, BuildHasherDefault<PageIdHasher>>,
+    blocks: ChangeBlocks,
+    /// One encoded change.
+    scratch: Vec<u8>,
+}
+
+/// All buffers.
+pub(super) struct ChangeBuffers {
+    shards: [Mutex<ShardContents>; SHARDS],
+    /// Bytes of changes and of the entries of their leaves.
+    bytes: AtomicUsize,
+    leaves: AtomicUsize,
+    lent_frames: AtomicUsize,
+    limit: usize,
+}
+
+/// What came of pushing a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pushed {
+    Done,
+    /// The page or the memory for buffers could not take it.
+    NoRoom,
+}
+
+/// Where the memory of buffers comes from.
+pub(super) trait Lender {
+    /// A frame, if one can be spared.
+    fn lend(&self) -> Option<LentFrame>;
+    /// A frame that is no longer needed.
+    fn give_back(&self, frame: FrameId);
+}
+
+/// A locked shard: the page words of its pages' buffered states stand still.
+pub(super) struct Shard<'a> {
+    contents: MutexGuard<'a, ShardContents>,
+    buffers: &'a ChangeBuffers,
+}
+
+impl ChangeBuffers {
+    /// Buffers in a cache of this size.
+    pub(super) fn new(cache_bytes: usize) -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            bytes: AtomicUsize::new(0),
+            leaves: AtomicUsize::new(0),
+            lent_frames: AtomicUsize::new(0),
+            limit: cache_bytes / 100 * CACHE_PERCENT_MAX,
+        }
+    }
+
+    /// Bytes of memory in use.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory outside of the lent frames.
+    pub(super) fn entry_bytes(&self) -> usize {
+        self.len() * ENTRY_BYTES
+    }
+
+    /// Frames whose memory is in use.
+    pub(super) fn lent_frames(&self) -> usize {
+        self.lent_frames.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory that may be used.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Number of leaves with buffers.
+    pub(super) fn len(&self) -> usize {
+        self.leaves.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn lock(&self, page: PageId) -> Shard<'_> {
+        Shard { contents: self.shards[page.0 as usize % SHARDS].lock(), buffers: self }
+    }
+
+    /// Appends the pages that have changes of this epoch or earlier ones.
+    pub(super) fn pages_up_to(&self, epoch: u64, pages: &mut Vec<PageId>) {
+        for shard in &self.shards {
+            let contents = shard.lock();
+            let due = contents.map.iter().filter(|(_, buffer)| buffer.epoch <= epoch || buffer.older_bytes > 0);
+            pages.extend(due.map(|(page, _)| *page));
+        }
+    }
+
+    /// Appends about `wanted` of the pages with the most changes.
+    pub(super) fn fullest(&self, wanted: usize, pages: &mut Vec<PageId>) {
+        const CLASS_BYTES: usize = 32;
+        let class_of = |buffer: &LeafBuffer| (usize::from(buffer.bytes) / CLASS_BYTES).min(511);
+        let mut counts = [0usize; 512];
+        for shard in &self.shards {
+            shard.lock().map.values().for_each(|buffer| counts[class_of(buffer)] += 1);
+        }
+        let mut found = 0;
+        let enough = (0..counts.len()).rev().find(|class| {
+            found += counts[*class];
+            found >= wanted
+        });
+        let least = enough.unwrap_or(0);
+        for shard in &self.shards {
+            let contents = shard.lock();
+            pages.extend(contents.map.iter().filter(|(_, buffer)| class_of(buffer) >= least).map(|(page, _)| *page));
+        }
+    }
+}
+
+/// Blocks that so many bytes of changes take.
+fn blocks_of(bytes: usize) -> usize {
+    bytes.div_ceil(BLOCK_PAYLOAD_BYTES)
+}
+
+impl ChangeBuffers {
+    /// Takes blocks; `None` and nothing taken when there is no memory for all of them.
+    fn allocate(
+        &self,
+        blocks: &mut ChangeBlocks,
+        count: usize,
+        lender: &impl Lender,
+    ) -> Option<SmallVec<[BlockId; 2]>> {
+        let mut taken = SmallVec::new();
+        for _ in 0..count {
+            let block = blocks.allocate(|| {
+                let is_within = self.lent_frames() * PAGE_BYTES + self.entry_bytes() < self.limit;
+                let frame = if is_within { lender.lend() } else { None };
+                self.lent_frames.fetch_add(usize::from(frame.is_some()), Ordering::Relaxed);
+                frame
+            });
+            let Some(block) = block else {
+                taken.into_iter().for_each(|block| self.free(blocks, block, lender));
+                return None;
+            };
+            self.bytes.fetch_add(BLOCK_BYTES, Ordering::Relaxed);
+            taken.push(block);
+        }
+        Some(taken)
+    }
+
+    fn free(&self, blocks: &mut ChangeBlocks, block: BlockId, lender: &impl Lender) {
+        self.bytes.fetch_sub(BLOCK_BYTES, Ordering::Relaxed);
+        if let Some(frame) = blocks.free(block) {
+            self.lent_frames.fetch_sub(1, Ordering::Relaxed);
+            lender.give_back(frame);
+        }
+    }
+
+    fn free_chain(&self, blocks: &mut ChangeBlocks, buffer: &LeafBuffer, lender: &impl Lender) {
+        let mut block = buffer.first;
+        for _ in 0..blocks_of(buffer.end()) {
+            let next = blocks.next(block);
+            self.free(blocks, block, lender);
+            block = next;
+        }
+    }
+}
+
+impl Shard<'_> {
+    /// Adds a change to a page's buffer, which is made when the page has `room` bytes and no buffer yet.
+    pub(super) fn push(
+        &mut self,
+        page: PageId,
+        change: BufferedChange<'_>,
+        prefix_length: usize,
+        room: usize,
+        epoch: u64,
+        lender: &impl Lender,
+    ) -> Pushed {
+        let needed = change_bytes_max(change.is_removal, change.key.len() - prefix_length, change.value.len());
+        let found = self.contents.map.get(&page).copied();
+        let mut buffer = found.unwrap_or(LeafBuffer {
+            room: room as u16,
+            prefix_length: prefix_length as u16,
+            epoch,
+            ..LeafBuffer::default()
+        });
+        let is_third_part = buffer.epoch != epoch && (buffer.older_bytes > 0 || buffer.epoch + 1 != epoch);
+        let length = CHANGE_HEADER_BYTES + change.key.len() - prefix_length + change.value.len();
+        let is_too_long = buffer.end() + length > usize::from(u16::MAX);
+        if usize::from(buffer.room) < needed
+            || usize::from(buffer.prefix_length) != prefix_length
+            || is_third_part
+            || is_too_long
+        {
+            return Pushed::NoRoom;
+        }
+        if buffer.epoch != epoch {
+            buffer.older_bytes = buffer.bytes;
+            buffer.epoch = epoch;
+        }
+        buffer.room -= needed as u16;
+        if !self.append(&mut buffer, change, prefix_length, lender) {
+            return Pushed::NoRoom;
+        }
+        if self.contents.map.insert(page, buffer).is_none() {
+            self.buffers.leaves.fetch_add(1, Ordering::Relaxed);
+            self.buffers.bytes.fetch_add(ENTRY_BYTES, Ordering::Relaxed);
+        }
+        Pushed::Done
+    }
+
+    /// Writes a change behind the buffer's last; `false` and nothing done when there is no memory.
+    fn append(
+        &mut self,
+        buffer: &mut LeafBuffer,
+        change: BufferedChange<'_>,
+        prefix_length: usize,
+        lender: &impl Lender,
+    ) -> bool {
+        let ShardContents { blocks, scratch, .. } = &mut *self.contents;
+        scratch.clear();
+        change.encode(prefix_length, scratch);
+        let before = buffer.end();
+        let missing = blocks_of(before + scratch.len()) - blocks_of(before);
+        let Some(mut taken) = self.buffers.allocate(blocks, missing, lender) else { return false };
+        let mut rest = &scratch[..];
+        while !rest.is_empty() {
+            let at = buffer.end() % BLOCK_PAYLOAD_BYTES;
+            if at == 0 {
+                let block = taken.pop().unwrap_or_default();
+                if buffer.end() == 0 {
+                    buffer.first = block;
+                } else {
+                    blocks.set_next(buffer.last, block);
+                }
+                buffer.last = block;
+            }
+            let (now, later) = rest.split_at(rest.len().min(BLOCK_PAYLOAD_BYTES - at));
+            blocks.payload_mut(buffer.last)[at..at + now.len()].copy_from_slice(now);
+            buffer.bytes += now.len() as u16;
+            rest = later;
+        }
+        true
+    }
+
+    /// Whether the page has changes of an epoch before this one.
+    pub(super) fn has_changes_before(&self, page: PageId, epoch: u64) -> bool {
+        self.contents.map.get(&page).is_some_and(|buffer| buffer.epoch < epoch || buffer.older_bytes > 0)
+    }
+
+    /// Copies a page's changes out. The buffer stays until it is forgotten, so that a checkpoint waits for it.
+    pub(super) fn copy(&self, page: PageId) -> Option<CopiedBuffer> {
+        let buffer = *self.contents.map.get(&page)?;
+        let mut bytes = Vec::with_capacity(usize::from(buffer.bytes));
+        let (mut block, mut at) = (buffer.first, usize::from(buffer.start));
+        while bytes.len() < usize::from(buffer.bytes) {
+            let payload = self.contents.blocks.payload(block);
+            let wanted = (usize::from(buffer.bytes) - bytes.len()).min(BLOCK_PAYLOAD_BYTES - at);
+            bytes.extend_from_slice(payload.get(at..at + wanted)?);
+            block = self.contents.blocks.next(block);
+            at = 0;
+        }
+        Some(CopiedBuffer { buffer, bytes })
+    }
+
+    /// Drops the first `merged_bytes` of a page's changes; `room` is what the page has now. `false`: none are left.
+    pub(super) fn drop_merged(&mut self, page: PageId, merged_bytes: usize, room: usize, lender: &impl Lender) -> bool {
+        let Some(copied) = self.copy(page) else { return false };
+        let mut rest = copied.bytes.get(merged_bytes..).unwrap_or(&[]);
+        if rest.is_empty() {
+            self.forget(page, lender);
+            return false;
+        }
+        let mut buffer = copied.buffer;
+        let skipped = usize::from(buffer.start) + merged_bytes;
+        for _ in 0..skipped / BLOCK_PAYLOAD_BYTES {
+            let next = self.contents.blocks.next(buffer.first);
+            self.buffers.free(&mut self.contents.blocks, buffer.first, lender);
+            buffer.first = next;
+        }
+        buffer.start = (skipped % BLOCK_PAYLOAD_BYTES) as u16;
+        buffer.bytes = rest.len() as u16;
+        buffer.older_bytes = 0;
+        let mut needed = 0;
+        while let Some((change, behind)) = BufferedChange::decode(rest) {
+            needed += change_bytes_max(change.is_removal, change.key.len(), change.value.len());
+            rest = behind;
+        }
+        buffer.room = room.saturating_sub(needed) as u16;
+        self.contents.map.insert(page, buffer);
+        true
+    }
+
+    /// Forgets a page's buffer.
+    pub(super) fn forget(&mut self, page: PageId, lender: &impl Lender) {
+        if let Some(buffer) = self.contents.map.remove(&page) {
+            self.buffers.leaves.fetch_sub(1, Ordering::Relaxed);
+            self.buffers.bytes.fetch_sub(ENTRY_BYTES, Ordering::Relaxed);
+            self.buffers.free_chain(&mut self.contents.blocks, &buffer, lender);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::frame_arena::FrameArena;
+
+    struct Frames {
+        arena: Arc<FrameArena>,
+        free: Mutex<Vec<FrameId>>,
+    }
+
+    impl Frames {
+        fn new(count: usize) -> Self {
+            let arena = Arc::new(FrameArena::new(count).unwrap());
+            Self { arena, free: Mutex::new((0..count as u32).map(FrameId).collect()) }
+        }
+    }
+
+    impl Lender for Frames {
+        fn lend(&self) -> Option<LentFrame> {
+            LentFrame::take(&self.arena, self.free.lock().pop()?)
+        }
+
+        fn give_back(&self, frame: FrameId) {
+            self.free.lock().push(frame);
+        }
+    }
+
+    fn change(key: &[u8], since: u64) -> BufferedChange<'_> {
+        let is_removal = since.is_multiple_of(2);
+        BufferedChange { is_removal, since, key, value: if is_removal { b"" } else { b"v" } }
+    }
+
+    #[test]
+    fn changes_come_back_by_key_and_then_by_age() {
+        let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(3));
+        let long = [b"pre-b", &[b'x'; 300][..]].concat();
+        for (key, since) in [(&b"pre-b"[..], 1), (b"pre-a", 3), (&long, 9), (b"pre-b", 4), (b"pre-c", 5), (b"pre-b", 7)]
+        {
+            assert_eq!(buffers.lock(page).push(page, change(key, since), 4, 4000, 1, &frames), Pushed::Done);
+        }
+        let copied = buffers.lock(page).copy(page).unwrap();
+        assert!(copied.older().is_none());
+        let order: Vec<_> =
+            changes_in_order(copied.newer().0).iter().map(|change| (change.key[0], change.since)).collect();
+        assert_eq!(order, [(b'a', 3), (b'b', 1), (b'b', 4), (b'b', 7), (b'b', 9), (b'c', 5)]);
+        buffers.lock(page).forget(page, &frames);
+        assert_eq!((buffers.bytes(), buffers.len(), buffers.lent_frames(), frames.free.lock().len()), (0, 0, 0, 4));
+    }
+
+    #[test]
+    fn a_page_takes_no_more_than_it_has_room_for_and_never_three_epochs() {
+        let (buffers, frames, page, key) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(9), &b"k"[..]);
+        let needed = change_bytes_max(false, 1, 1);
+        let push = |epoch, room| buffers.lock(page).push(page, change(key, 1), 0, room, epoch, &frames);
+        assert_eq!(push(5, needed - 1), Pushed::NoRoom);
+        assert_eq!(push(5, needed * 3), Pushed::Done);
+        assert_eq!(push(6, 0), Pushed::Done);
+        assert_eq!(push(7, 0), Pushed::NoRoom);
+        assert_eq!(push(6, 0), Pushed::Done);
+        assert_eq!(push(6, 0), Pushed::NoRoom);
+        let mut due = Vec::new();
+        buffers.pages_up_to(5, &mut due);
+        assert_eq!(due, [page]);
+        let copied = buffers.lock(page).copy(page).unwrap();
+        assert_eq!((copied.older().unwrap().1, copied.newer().1), (5, 6));
+        assert_eq!(changes_in_order(copied.older().unwrap().0).len() + changes_in_order(copied.newer().0).len(), 3);
+    }
+
+    #[test]
+    fn the_older_part_can_go_alone() {
+        let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(2));
+        let push = |since: u64, epoch| {
+            let key = [b"key", &since.to_be_bytes()[..], &[b'x'; 60]].concat();
+            assert_eq!(buffers.lock(page).push(page, change(&key, since), 3, 16_000, epoch, &frames), Pushed::Done);
+        };
+        (0..10).for_each(|since| push(since, 1));
+        (10..17).for_each(|since| push(since, 2));
+        let merged = buffers.lock(page).copy(page).unwrap().older().unwrap().0.len();
+        assert!(buffers.lock(page).drop_merged(page, merged, 9000, &frames));
+        (17..20).for_each(|since| push(since, 2));
+        let copied = buffers.lock(page).copy(page).unwrap();
+        assert!(copied.older().is_none());
+        let since: Vec<_> = changes_in_order(copied.newer().0).iter().map(|change| change.since).collect();
+        assert_eq!(since, (10..20).collect::<Vec<_>>());
+        assert!(!buffers.lock(page).drop_merged(page, copied.newer().0.len(), 9000, &frames));
+        assert_eq!((buffers.bytes(), buffers.len(), frames.free.lock().len()), (0, 0, 4));
+    }
+
+    #[test]
+    fn without_memory_a_change_is_refused_and_leaves_nothing() {
+        let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(1), PageId(1));
+        let key = [b'k'; 1000];
+        let push = |page: PageId| buffers.lock(page).push(page, change(&key, 1), 0, 16_000, 1, &frames);
+        let done = (0..40).take_while(|_| push(page) == Pushed::Done).count();
+        // 128 blocks of 124 bytes, 1,012 bytes a change.
+        assert_eq!(done, 15);
+        assert_eq!(push(PageId(17)), Pushed::NoRoom);
+        assert_eq!(buffers.len(), 1);
+        let copied = buffers.lock(page).copy(page).unwrap();
+        assert_eq!(changes_in_order(copied.newer().0).len(), done);
+    }
+
+    #[test]
+    fn the_fullest_come_first() {
+        let (buffers, frames) = (ChangeBuffers::new(64 << 20), Frames::new(64));
+        for page in (0..100).map(PageId) {
+            for since in 0..=page.0 {
+                buffers.lock(page).push(page, change(b"some key", since + 1), 0, 16_000, 1, &frames);
+            }
+        }
+        let mut pages = Vec::new();
+        buffers.fullest(10, &mut pages);
+        assert!((10..15).contains(&pages.len()) && pages.iter().all(|page| page.0 >= 85), "{pages:?}");
+    }
+}

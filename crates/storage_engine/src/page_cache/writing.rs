@@ -1,0 +1,309 @@
+//! Writing pages: eviction and the pages of a checkpoint. Background threads only (invariant I3).
+//!
+//! Called by `engine`'s background functions. One `writer` lock makes the images of a page reach the store in the
+//! order of their age; the lock is held for one batch, which is about half a megabyte written.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{CheckpointCopy, Fixed, PageCache};
+use crate::counters::PageWriteScope;
+use crate::error::Result;
+use crate::frame_arena::{FrameId, NO_PAGE, PAGE_BYTES, PageImage};
+use crate::node::Node;
+use crate::page_store::{PageAddress, PageId, PageStore, WriteBatch, Written};
+use crate::page_table::{DiskPage, PageState};
+
+/// Pages in one batch.
+const BATCH_PAGES: usize = 64;
+
+/// What the writing of pages needs, one at a time.
+pub(super) struct Writer {
+    batch: WriteBatch,
+    image: Box<PageImage>,
+    /// Pages of the batch that were copied out of frames; the others are checkpoint copies.
+    frames: Vec<Fixed>,
+    /// The eviction clock's hand.
+    hand: usize,
+    /// Where writing ahead of eviction goes on.
+    flush_hand: usize,
+}
+
+impl Writer {
+    pub(super) fn new(store: &PageStore) -> Result<Self> {
+        let batch = store.new_batch()?;
+        Ok(Self { batch, image: Box::new([0; PAGE_BYTES]), frames: Vec::new(), hand: 0, flush_hand: 0 })
+    }
+}
+
+/// What to do with a frame once its image is on disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// The frame is wanted for another page.
+    Evict,
+    /// The page stays and is clean.
+    Keep,
+}
+
+impl PageCache {
+    /// Frees frames until the high mark is reached or a round of the clock found no more; returns how many were freed.
+    pub(crate) fn evict_batch(&self) -> Result<usize> {
+        let wanted = self.free.missing().min(BATCH_PAGES * 4);
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let mut writer = self.writer.lock();
+        let writer = &mut *writer;
+        let mut scope = PageWriteScope::begin(self.invariants());
+        let mut freed = 0;
+        for _ in 0..self.arena.len() * 2 {
+            let frame = FrameId(writer.hand as u32);
+            writer.hand = (writer.hand + 1) % self.arena.len();
+            let header = self.arena.header(frame);
+            if header.page() == NO_PAGE || header.referenced.swap(false, Ordering::Relaxed) {
+                continue;
+            }
+            if !header.is_dirty() {
+                freed += usize::from(self.evict_clean(frame));
+            } else if self.push_frame(writer, frame).is_some() {
+                scope.count_page();
+            }
+            if freed + writer.frames.len() >= wanted || writer.frames.len() >= BATCH_PAGES {
+                break;
+            }
+        }
+        match self.write_batch(writer, After::Evict) {
+            Ok(written) => Ok(freed + written),
+            // Readers go on with the frames of pages that need not be written.
+            Err(error) if error.is_disk_full() => match freed + self.evict_clean_pages(writer, wanted) {
+                0 => Err(error),
+                freed => Ok(freed),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Frees frames that are clean, whether used lately or not; returns how many.
+    fn evict_clean_pages(&self, writer: &mut Writer, wanted: usize) -> usize {
+        let mut freed = 0;
+        for _ in 0..self.arena.len() {
+            let frame = FrameId(writer.hand as u32);
+            writer.hand = (writer.hand + 1) % self.arena.len();
+            let header = self.arena.header(frame);
+            if header.page() != NO_PAGE && !header.is_dirty() {
+                freed += usize::from(self.evict_clean(frame));
+            }
+            if freed >= wanted {
+                break;
+            }
+        }
+        freed
+    }
+
+    /// Evicts everything that nobody is using, for tests and the simulator, which want pages read again.
+    pub(crate) fn evict_all(&self) -> Result<usize> {
+        let mut writer = self.writer.lock();
+        let mut freed = 0;
+        for frame in (0..self.arena.len() as u32).map(FrameId) {
+            let header = self.arena.header(frame);
+            header.referenced.store(false, Ordering::Relaxed);
+            if header.page() == NO_PAGE {
+                continue;
+            }
+            if header.is_dirty() {
+                self.push_frame(&mut writer, frame);
+                freed += self.write_batch(&mut writer, After::Evict)?;
+            } else {
+                freed += usize::from(self.evict_clean(frame));
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Writes a batch of dirty pages that nobody used since the hand's last round and keeps them, so that most frames can be evicted without a
+    /// write; returns how many. Called when too many frames are dirty.
+    pub(crate) fn flush_batch(&self) -> Result<usize> {
+        let mut writer = self.writer.lock();
+        let writer = &mut *writer;
+        let mut scope = PageWriteScope::begin(self.invariants());
+        for _ in 0..self.arena.len() * 2 {
+            let frame = FrameId(writer.flush_hand as u32);
+            writer.flush_hand = (writer.flush_hand + 1) % self.arena.len();
+            let header = self.arena.header(frame);
+            if header.is_dirty()
+                && !header.referenced.swap(false, Ordering::Relaxed)
+                && self.push_frame(writer, frame).is_some()
+            {
+                scope.count_page();
+            }
+            if writer.frames.len() >= BATCH_PAGES {
+                break;
+            }
+        }
+        let pushed = writer.frames.len();
+        self.write_batch(writer, After::Keep)?;
+        Ok(pushed)
+    }
+
+    fn evict_clean(&self, frame: FrameId) -> bool {
+        let Some(latched) = self.arena.try_lock(frame) else { return false };
+        let header = latched.header();
+        if header.page() == NO_PAGE || header.is_dirty() {
+            latched.release_unchanged();
+            return false;
+        }
+        let address = PageAddress(header.address.load(Ordering::Relaxed));
+        let page = DiskPage::with_room(address, Node(&*latched).room_for_changes());
+        self.table.set(PageId(header.page()), PageState::OnDisk(page));
+        latched.set_page(None);
+        drop(latched);
+        self.free.give_back(frame);
+        true
+    }
+
+    /// Copies a dirty frame's image into the batch; `None` when it is being changed just now.
+    fn push_frame(&self, writer: &mut Writer, frame: FrameId) -> Option<()> {
+        if writer.frames.iter().any(|pushed| pushed.frame == frame) {
+            // The hand has come round: it is in this batch already.
+            return None;
+        }
+        let version = self.arena.version(frame)?;
+        let header = self.arena.header(frame);
+        let (page, epoch) = (PageId(header.page()), header.dirty_epoch.load(Ordering::Acquire));
+        if !self.arena.copy_optimistic(frame, version, &mut writer.image) || epoch == 0 || page.0 == NO_PAGE {
+            return None;
+        }
+        #[cfg(feature = "key-rebuild-demonstration")]
+        crate::key_rebuild_demonstration::rebuild_keys_from_page_start(&writer.image);
+        writer.batch.push(page, &writer.image[..], epoch);
+        writer.frames.push(Fixed { page, frame, version });
+        Some(())
+    }
+
+    /// Writes the batch. Its first pages may be checkpoint copies, the rest belong to `writer.frames`. Returns how many
+    /// frames were freed.
+    fn write_batch(&self, writer: &mut Writer, after: After) -> Result<usize> {
+        let frames = std::mem::take(&mut writer.frames);
+        let written = self.store.write(&mut writer.batch);
+        let mut freed = 0;
+        if let Ok(written) = &written {
+            let copies = written.len() - frames.len();
+            for (fixed, written) in frames.iter().zip(&written[copies..]) {
+                freed += usize::from(self.finish_write(fixed, written, after));
+            }
+        }
+        if written.is_err() {
+            // Copies stay in the batch until there is space: nothing else has those images. Pages are copied again.
+            writer.batch.truncate(writer.batch.len() - frames.len());
+        }
+        writer.frames = frames;
+        writer.frames.clear();
+        written?;
+        Ok(freed)
+    }
+
+    /// Marks a page clean, unless it changed while its image was written. `true`: its frame is free now.
+    fn finish_write(&self, fixed: &Fixed, written: &Written, after: After) -> bool {
+        let Some(latched) = self.arena.try_lock_at(fixed.frame, fixed.version) else { return false };
+        let header = latched.header();
+        header.address.store(written.address.0, Ordering::Relaxed);
+        let was_dirty = header.dirty_epoch.swap(0, Ordering::AcqRel) != 0;
+        self.dirty_frames.fetch_sub(usize::from(was_dirty), Ordering::Relaxed);
+        if after == After::Keep || header.referenced.load(Ordering::Relaxed) {
+            latched.release_unchanged();
+            return false;
+        }
+        let page = DiskPage::with_room(written.address, Node(&*latched).room_for_changes());
+        self.table.set(fixed.page, PageState::OnDisk(page));
+        latched.set_page(None);
+        drop(latched);
+        self.free.give_back(fixed.frame);
+        true
+    }
+
+    /// Writes a batch of the pages that the frozen epoch needs. `false` when none is left. `hand` is where the scan of
+    /// the frames goes on; it begins at 0 and is used up with the checkpoint.
+    pub(crate) fn write_checkpoint_batch(
+        &self,
+        epoch: u64,
+        hand: &mut usize,
+        skipped: &mut Vec<FrameId>,
+    ) -> Result<bool> {
+        let mut writer = self.writer.lock();
+        let writer = &mut *writer;
+        let mut scope = PageWriteScope::begin(self.invariants());
+        let mut pages = self.push_copies(writer, &mut scope);
+        let retried = std::mem::take(skipped);
+        for frame in retried {
+            pages += usize::from(self.push_for_epoch(writer, frame, epoch, skipped));
+        }
+        while pages < BATCH_PAGES && *hand < self.arena.len() {
+            let frame = FrameId(*hand as u32);
+            *hand += 1;
+            pages += usize::from(self.push_for_epoch(writer, frame, epoch, skipped));
+        }
+        for _ in 0..writer.frames.len() {
+            scope.count_page();
+        }
+        let pushed = writer.frames.clone();
+        if let Err(error) = self.write_batch(writer, After::Keep) {
+            // The hand has passed them; they are still to be written when there is space.
+            skipped.extend(pushed.iter().map(|fixed| fixed.frame));
+            return Err(error);
+        }
+        skipped.extend(pushed.iter().filter(|fixed| self.is_dirty_for(fixed, epoch)).map(|fixed| fixed.frame));
+        Ok(*hand < self.arena.len() || !skipped.is_empty() || !self.checkpoint_copies.lock().is_empty())
+    }
+
+    /// Writes the copies taken for the checkpoint so far, so that they do not pile up while its pages are still being
+    /// found; returns how many.
+    pub(crate) fn write_checkpoint_copies(&self) -> Result<usize> {
+        let mut writer = self.writer.lock();
+        let mut scope = PageWriteScope::begin(self.invariants());
+        let pages = self.push_copies(&mut writer, &mut scope);
+        self.write_batch(&mut writer, After::Keep)?;
+        Ok(pages)
+    }
+
+    fn push_copies(&self, writer: &mut Writer, scope: &mut PageWriteScope<'_>) -> usize {
+        let copies: Vec<CheckpointCopy> = {
+            let mut waiting = self.checkpoint_copies.lock();
+            let count = waiting.len().min(BATCH_PAGES);
+            waiting.drain(..count).collect()
+        };
+        for copy in &copies {
+            writer.batch.push(copy.page, &copy.image[..], copy.epoch);
+            scope.count_page();
+        }
+        copies.len()
+    }
+
+    /// Whether a written page still counts as dirty for the epoch: its latch was taken meanwhile, without a change.
+    fn is_dirty_for(&self, fixed: &Fixed, epoch: u64) -> bool {
+        let header = self.arena.header(fixed.frame);
+        let dirty_since = header.dirty_epoch.load(Ordering::Acquire);
+        header.page() == fixed.page.0 && dirty_since != 0 && dirty_since <= epoch
+    }
+
+    fn push_for_epoch(&self, writer: &mut Writer, frame: FrameId, epoch: u64, skipped: &mut Vec<FrameId>) -> bool {
+        let dirty_since = self.arena.header(frame).dirty_epoch.load(Ordering::Acquire);
+        if dirty_since == 0 || dirty_since > epoch {
+            return false;
+        }
+        if self.push_frame(writer, frame).is_some() {
+            return true;
+        }
+        skipped.push(frame);
+        false
+    }
+
+    /// The evictor's wait for work.
+    pub(crate) fn wait_for_eviction_request(&self, at_most: Duration) {
+        self.free.wait_for_request(at_most);
+    }
+
+    /// Share of the low mark of free frames that is there; below 1 the evictor is behind.
+    pub(crate) fn frame_supply(&self) -> f64 {
+        self.free.supply()
+    }
+}

@@ -1,0 +1,89 @@
+//! Where blocks go, and when extents become free, without a disk.
+
+use super::*;
+
+const EXTENT_BYTES: u32 = 64 << 10;
+const EXTENT_UNITS: u64 = 1024;
+
+fn addresses(runs: &[Run], lengths: &[u64]) -> Vec<PageAddress> {
+    let mut addresses = Vec::new();
+    for run in runs {
+        let mut unit = run.offset_units;
+        for block in run.blocks.clone() {
+            addresses.push(PageAddress::new(unit, lengths[block]).unwrap());
+            unit += lengths[block];
+        }
+    }
+    addresses
+}
+
+fn fill(extents: &mut Extents, lengths: &[u64]) -> Vec<PageAddress> {
+    let runs = extents.reserve_space(Head::Fresh, lengths.iter().copied(), ReserveAccess::Denied).unwrap();
+    let addresses = addresses(&runs, lengths);
+    addresses.iter().for_each(|address| extents.settle(*address));
+    addresses
+}
+
+#[test]
+fn blocks_fill_extents_in_runs_and_never_cross_them() {
+    let mut extents = Extents::new(EXTENT_BYTES, 0);
+    let lengths = [200; 12];
+    let runs = extents.reserve_space(Head::Fresh, lengths.into_iter(), ReserveAccess::Denied).unwrap();
+    let shape: Vec<_> = runs.iter().map(|run| (run.blocks.clone(), run.offset_units - 128)).collect();
+    assert_eq!(shape, [(0..5, 0), (5..10, EXTENT_UNITS), (10..12, 2 * EXTENT_UNITS)]);
+    assert_eq!(extents.totals().live, 2400);
+}
+
+#[test]
+fn sealed_extent_is_free_when_its_last_block_is_released_and_used_again_first() {
+    let mut extents = Extents::new(EXTENT_BYTES, 0);
+    let blocks = fill(&mut extents, &[200; 11]);
+    blocks[..5].iter().for_each(|block| extents.release(*block, false));
+    assert_eq!(extents.all()[0].state, ExtentState::Backed);
+    fill(&mut extents, &[200; 5]);
+    assert_eq!(extents.all()[0].state, ExtentState::Open);
+    assert_eq!(extents.all()[0].live, 200);
+}
+
+#[test]
+fn failed_write_spoils_the_extent_until_it_is_punched() {
+    let mut extents = Extents::new(EXTENT_BYTES, 0);
+    let runs = extents.reserve_space(Head::Fresh, [200; 6].into_iter(), ReserveAccess::Denied).unwrap();
+    extents.cancel(&runs);
+    assert_eq!(extents.totals(), ExtentTotals::default());
+    assert!(extents.all().iter().all(|extent| extent.state == ExtentState::Spoiled));
+    assert_eq!(extents.take_reclaimable(10), [0, 1]);
+    extents.put_back(1, ExtentState::Hole);
+    extents.put_back(0, ExtentState::Hole);
+    assert_eq!(extents.drop_trailing_holes(), Some(FIRST_EXTENT_OFFSET));
+}
+
+#[test]
+fn reserve_is_only_for_those_who_may() {
+    let mut extents = Extents::new(EXTENT_BYTES, 0);
+    let index = extents.take_for_reserve(1).unwrap();
+    extents.put_back(index, ExtentState::Reserved);
+    assert!(extents.take_for_reserve(1).is_none());
+    let usual = extents.reserve_space(Head::Fresh, [9].into_iter(), ReserveAccess::Denied).unwrap();
+    assert_eq!(extents.index_of_unit(usual[0].offset_units), 1);
+    let cleaning = extents.reserve_space(Head::Relocated, [9].into_iter(), ReserveAccess::AllButOne).unwrap();
+    assert_eq!(extents.index_of_unit(cleaning[0].offset_units), 2);
+    extents.seal_head(Head::Relocated);
+    let urgent = extents.reserve_space(Head::Relocated, [9].into_iter(), ReserveAccess::All).unwrap();
+    assert_eq!(extents.index_of_unit(urgent[0].offset_units), 0);
+}
+
+#[test]
+fn sparsest_counts_what_will_last_and_each_extent_once_an_epoch() {
+    let mut extents = Extents::new(EXTENT_BYTES, 0);
+    let blocks = fill(&mut extents, &[200; 16]);
+    blocks[..2].iter().for_each(|block| extents.release(*block, false));
+    blocks[5..9].iter().for_each(|block| extents.supersede(*block));
+    assert_eq!(extents.sparsest(1, 0.875, 10_000), [1, 0]);
+    assert_eq!(extents.sparsest(1, 0.875, 1), [1]);
+    extents.set_cleaned(1, 1);
+    assert_eq!(extents.sparsest(1, 0.875, 10_000), [0]);
+    assert_eq!(extents.totals().lasting_extents, 4);
+    extents.supersede(blocks[9]);
+    assert_eq!(extents.totals().lasting_extents, 3);
+}

@@ -1,0 +1,50 @@
+//! Reading a page: one read of exactly its stored length, checked and decompressed.
+
+use std::cell::RefCell;
+use std::io;
+
+use super::address::{PageAddress, PageId};
+use super::block::read_block;
+use super::error::{PageStoreError, Result};
+use super::superblock::PAGE_FILE_NAME;
+use super::{PageStore, statistics::count};
+
+thread_local! {
+    /// The stored bytes of the block being read.
+    static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl PageStore {
+    /// Fills `image` (`PAGE_BYTES` long) with the version of `page` at `address`.
+    ///
+    /// The address must be the page's current one for as long as the read takes: a superseded block may be overwritten
+    /// at any time, and is then found `Corrupt`. The engine ensures that by its `Loading` state, in which it refuses
+    /// relocation and does not free the page.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block there is not whole or not of that page; `Io`. Neither poisons the store.
+    pub fn read(&self, page: PageId, address: PageAddress, image: &mut [u8]) -> Result<()> {
+        STORED.with_borrow_mut(|stored| {
+            stored.resize(address.length_bytes(), 0);
+            self.read_stored(page, address, stored)?;
+            let corrupt = |reason| PageStoreError::Corrupt { page, address, reason };
+            read_block(stored, page, image).map_err(corrupt)?;
+            Ok(())
+        })
+    }
+
+    /// Fills `stored` with a block's bytes as they are on disk, unchecked.
+    pub(super) fn read_stored(&self, page: PageId, address: PageAddress, stored: &mut [u8]) -> Result<()> {
+        let corrupt = |reason: &str| PageStoreError::Corrupt { page, address, reason: reason.to_owned() };
+        if address.is_none() {
+            return Err(corrupt("it has no address"));
+        }
+        self.file.read_exact_at(stored, address.offset_bytes()).map_err(|cause| match cause.kind() {
+            io::ErrorKind::UnexpectedEof => corrupt("the file ends before it"),
+            _ => PageStoreError::Io { operation: "read", file: PAGE_FILE_NAME.to_owned(), cause },
+        })?;
+        count(&self.counters.blocks_read, 1);
+        count(&self.counters.bytes_read, stored.len() as u64);
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! Giving space back to the file system, and keeping the reserve filled.
+//!
+//! Called at the end of `publish` and `clean_step`, and when the store is opened; a write that found no space gives back
+//! what it had taken.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use platform::is_disk_full;
+
+use super::PageStore;
+use super::error::Result;
+use super::extents::ExtentState;
+use super::superblock::PAGE_FILE_NAME;
+
+impl PageStore {
+    /// Punches free extents out of the file except for some that are kept, cuts holes off its end, and allocates
+    /// extents for the reserve.
+    pub(super) fn reclaim(&self) -> Result<()> {
+        self.punch_free_extents(self.options.kept_free_extents)?;
+        self.cut_file()?;
+        self.fill_reserve()
+    }
+
+    /// Punches free extents out of the file: all into which a write failed, and the others but the first `kept`.
+    pub(super) fn punch_free_extents(&self, kept: usize) -> Result<()> {
+        let kept = if self.punching_unsupported.load(Ordering::Relaxed) { usize::MAX } else { kept };
+        let taken = self.ledger.lock().extents.take_reclaimable(kept);
+        let mut result = Ok(());
+        for extents in taken.chunk_by(|first, second| first + 1 == *second) {
+            let state = match result.is_ok() {
+                true => self.punch(extents[0], extents.len() as u64).unwrap_or_else(|error| {
+                    result = Err(error);
+                    ExtentState::Backed
+                }),
+                false => ExtentState::Backed,
+            };
+            let mut ledger = self.ledger.lock();
+            extents.iter().for_each(|index| ledger.extents.put_back(*index, state));
+        }
+        result
+    }
+
+    /// Gives the space of neighbouring extents back; returns what they are then.
+    fn punch(&self, first: usize, count: u64) -> Result<ExtentState> {
+        let (offset, extent_bytes) = self.extent_place(first);
+        match self.file.punch_hole(offset, count * extent_bytes) {
+            Ok(()) => Ok(ExtentState::Hole),
+            Err(cause) if cause.kind() == io::ErrorKind::Unsupported => {
+                self.punching_unsupported.store(true, Ordering::Relaxed);
+                Ok(ExtentState::Backed)
+            }
+            Err(cause) => Err(self.poison_with("punching a hole", PAGE_FILE_NAME, cause)),
+        }
+    }
+
+    fn cut_file(&self) -> Result<()> {
+        let _file_end = self.file_end.lock();
+        let Some(length) = self.ledger.lock().extents.drop_trailing_holes() else { return Ok(()) };
+        self.file.set_length(length).map_err(|cause| self.poison_with("cutting", PAGE_FILE_NAME, cause))
+    }
+
+    fn fill_reserve(&self) -> Result<()> {
+        loop {
+            let index = {
+                let _file_end = self.file_end.lock();
+                self.ledger.lock().extents.take_for_reserve(self.options.reserve_extents)
+            };
+            let Some(index) = index else { return Ok(()) };
+            let (offset, extent_bytes) = self.extent_place(index);
+            let allocated = self.file.allocate(offset, extent_bytes);
+            let state = if allocated.is_ok() { ExtentState::Reserved } else { ExtentState::Spoiled };
+            self.ledger.lock().extents.put_back(index, state);
+            match allocated {
+                Ok(()) => {}
+                Err(cause) if is_disk_full(&cause) => return Ok(()),
+                Err(cause) => return Err(self.poison_with("allocating", PAGE_FILE_NAME, cause)),
+            }
+        }
+    }
+
+    /// Gives an extent that takes space, from the reserve if there is no other, back to the file system, so that
+    /// another file can grow. `false` when there is none.
+    pub(super) fn release_reserved_extent(&self) -> Result<bool> {
+        let Some(index) = self.ledger.lock().extents.take_backed_or_reserved() else { return Ok(false) };
+        let punched = self.punch(index, 1);
+        let state = punched.as_ref().copied().unwrap_or(ExtentState::Backed);
+        self.ledger.lock().extents.put_back(index, state);
+        punched.map(|state| state == ExtentState::Hole)
+    }
+
+    /// Where an extent begins and how long it is, in bytes.
+    fn extent_place(&self, index: usize) -> (u64, u64) {
+        let ledger = self.ledger.lock();
+        (ledger.extents.offset_bytes(index), ledger.extents.extent_bytes())
+    }
+}

@@ -1,0 +1,78 @@
+//! Page images compressed and checksummed, waiting to be written together.
+//!
+//! Filled by the engine's background threads under a page's latch, so that the image is done with when `push` returns;
+//! emptied by `PageStore::write`.
+
+use super::address::{PAGE_BYTES, PageAddress, PageId, UNIT_BYTES};
+use super::block::append_block;
+use super::compression::Compressor;
+
+/// One page version in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BatchEntry {
+    pub(super) page: PageId,
+    pub(super) epoch: u64,
+    pub(super) length_units: u64,
+}
+
+/// A page version that has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The page.
+    pub page: PageId,
+    /// Where it is now; `NONE` when the page had been freed in that epoch, so that the image was not kept.
+    pub address: PageAddress,
+    /// The epoch it was pushed with.
+    pub epoch: u64,
+}
+
+/// Blocks to be written together. About 1 MiB a batch is enough for the disk.
+pub struct WriteBatch {
+    compressor: Compressor,
+    pub(super) blocks: Vec<u8>,
+    pub(super) entries: Vec<BatchEntry>,
+}
+
+impl WriteBatch {
+    pub(super) fn new(compressor: Compressor) -> WriteBatch {
+        WriteBatch { compressor, blocks: Vec::new(), entries: Vec::new() }
+    }
+
+    /// Adds a page's image as it is to be in checkpoint `epoch`: the open one or the frozen one.
+    ///
+    /// # Panics
+    /// In debug builds, when the image is not `PAGE_BYTES` long.
+    pub fn push(&mut self, page: PageId, image: &[u8], epoch: u64) {
+        debug_assert_eq!(image.len(), PAGE_BYTES);
+        let length_units = append_block(&mut self.blocks, &mut self.compressor, page, epoch, image);
+        self.entries.push(BatchEntry { page, epoch, length_units });
+    }
+
+    /// Pages in the batch.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it has no pages.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes that writing it will write.
+    pub fn bytes(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Forgets the pages behind the first `count`.
+    pub fn truncate(&mut self, count: usize) {
+        self.entries.truncate(count);
+        let units: u64 = self.entries.iter().map(|entry| entry.length_units).sum();
+        self.blocks.truncate(units as usize * UNIT_BYTES);
+    }
+
+    /// Forgets all pages and keeps the buffers.
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+        self.entries.clear();
+    }
+}

@@ -1,0 +1,144 @@
+//! Writing batches of blocks into extents.
+//!
+//! Called by the engine's background threads through `write`, and by `cleaning` for the blocks it moves.
+
+use super::address::{PAGE_ID_LIMIT, PageAddress, UNIT_BYTES};
+use super::compression::Compressor;
+use super::error::{PageStoreError, Result};
+use super::extents::{Head, ReserveAccess, Run};
+use super::ledger::Installed;
+use super::superblock::PAGE_FILE_NAME;
+use super::write_batch::{BatchEntry, WriteBatch, Written};
+use super::{PageStore, statistics::count};
+
+impl PageStore {
+    /// An empty batch. Keep it and use it again: it owns the compressor's tables and the buffers.
+    ///
+    /// # Errors
+    /// `Argument` when the compression level of the options is refused.
+    pub fn new_batch(&self) -> Result<WriteBatch> {
+        Ok(WriteBatch::new(Compressor::new(self.options.compression)?))
+    }
+
+    /// Writes the batch's pages, records their addresses and empties the batch. Several threads may write at once, but
+    /// not the same page. For background threads.
+    ///
+    /// Pages of the frozen epoch may use the reserve when the disk is full.
+    ///
+    /// # Errors
+    /// `DiskFull`: nothing has changed and the batch is as it was; it may be written later or dropped.
+    /// `WrongEpoch`: a page's epoch is neither open nor frozen. `Io`, `Poisoned`: nothing is written any more.
+    pub fn write(&self, batch: &mut WriteBatch) -> Result<Vec<Written>> {
+        self.check_poison()?;
+        self.check_batch(batch)?;
+        let open_epoch = self.epoch();
+        let for_checkpoint = batch.entries.iter().any(|entry| entry.epoch < open_epoch);
+        let access = if for_checkpoint { ReserveAccess::All } else { ReserveAccess::Denied };
+        let lengths = batch.entries.iter().map(|entry| entry.length_units);
+        let runs = self.place(Head::Fresh, lengths, &batch.blocks, access)?;
+        let written = self.install(&batch.entries, &runs)?;
+        count(&self.counters.blocks_written, batch.len() as u64);
+        count(&self.counters.bytes_written, batch.bytes() as u64);
+        batch.clear();
+        Ok(written)
+    }
+
+    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
+        let ledger = self.ledger.lock();
+        for BatchEntry { page, epoch, .. } in &batch.entries {
+            if !ledger.takes_epoch(*epoch) {
+                return Err(PageStoreError::WrongEpoch { page: *page, epoch: *epoch });
+            }
+            if page.0 >= PAGE_ID_LIMIT {
+                return Err(PageStoreError::Argument { reason: format!("page id {page} is out of range") });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves space for blocks of the given lengths, which lie in `blocks` one after the other, and writes them.
+    pub(super) fn place(
+        &self,
+        head: Head,
+        lengths: impl Iterator<Item = u64> + Clone,
+        blocks: &[u8],
+        access: ReserveAccess,
+    ) -> Result<Vec<Run>> {
+        match self.try_place(head, lengths.clone(), blocks, ReserveAccess::Denied) {
+            Err(PageStoreError::DiskFull { .. }) if access != ReserveAccess::Denied => {
+                self.try_place(head, lengths, blocks, access)
+            }
+            result => result,
+        }
+    }
+
+    fn try_place(
+        &self,
+        head: Head,
+        lengths: impl Iterator<Item = u64>,
+        blocks: &[u8],
+        access: ReserveAccess,
+    ) -> Result<Vec<Run>> {
+        let runs = {
+            let _file_end = self.file_end.lock();
+            self.ledger.lock().extents.reserve_space(head, lengths, access)
+        };
+        let runs = runs.ok_or(PageStoreError::DiskFull { operation: "growing the page file" })?;
+        let mut rest = blocks;
+        for run in &runs {
+            let (bytes, behind) = rest.split_at(run.length_units as usize * UNIT_BYTES);
+            rest = behind;
+            if let Err(cause) = self.file.write_all_at(bytes, run.offset_units * UNIT_BYTES as u64) {
+                self.ledger.lock().extents.cancel(&runs);
+                let error = self.write_failed("writing pages", PAGE_FILE_NAME, cause);
+                if matches!(error, PageStoreError::DiskFull { .. }) {
+                    // What was written in part takes space that something else may need.
+                    self.punch_free_extents(usize::MAX)?;
+                }
+                return Err(error);
+            }
+        }
+        Ok(runs)
+    }
+
+    fn install(&self, entries: &[BatchEntry], runs: &[Run]) -> Result<Vec<Written>> {
+        let mut written = Vec::with_capacity(entries.len());
+        let mut late = None;
+        let mut ledger = self.ledger.lock();
+        for (entry, address) in entries.iter().zip(addresses(runs, entries.iter().map(|entry| entry.length_units))) {
+            let BatchEntry { page, epoch, .. } = *entry;
+            let address = match ledger.install(page, epoch, address) {
+                Installed::Kept => address,
+                Installed::PageFreed => PageAddress::NONE,
+                Installed::WrongEpoch => {
+                    late = Some(PageStoreError::WrongEpoch { page, epoch });
+                    PageAddress::NONE
+                }
+            };
+            written.push(Written { page, address, epoch });
+        }
+        drop(ledger);
+        match late {
+            // A checkpoint was published while a page of it was being written: it lacks that page.
+            Some(error) => {
+                let _ = self.poison.set(error.to_string());
+                Err(error)
+            }
+            None => Ok(written),
+        }
+    }
+}
+
+/// Where each block of the given lengths is, in order, when they were placed in `runs`.
+pub(super) fn addresses(runs: &[Run], mut lengths: impl Iterator<Item = u64>) -> impl Iterator<Item = PageAddress> {
+    let mut addresses = Vec::new();
+    for run in runs {
+        let mut offset_units = run.offset_units;
+        for length_units in lengths.by_ref().take(run.blocks.len()) {
+            // Extents end below the limit of addresses, so this is never `NONE`.
+            addresses.push(PageAddress::new(offset_units, length_units).unwrap_or_default());
+            offset_units += length_units;
+        }
+    }
+    addresses.into_iter()
+}

@@ -1,0 +1,110 @@
+//! The engine's figures, for `serverStatus`, `collStats` and tests.
+
+use platform::Timestamp;
+
+use crate::TreeId;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::frame_arena::PAGE_BYTES;
+use crate::history::HistoryStatistics;
+use crate::pacing::Pressure;
+use crate::page_store::PageStoreStatistics;
+
+/// Figures of the whole engine.
+#[derive(Debug, Clone)]
+pub struct EngineStatistics {
+    /// Bytes of page frames.
+    pub cache_bytes: u64,
+    /// Bytes of frames in use.
+    pub cache_used_bytes: u64,
+    /// Bytes of frames with changes that are not on disk.
+    pub cache_dirty_bytes: u64,
+    /// Pages read from disk.
+    pub pages_read: u64,
+    /// Bytes of memory in changes that wait for their leaf to be read; part of the cache.
+    pub buffered_change_bytes: u64,
+    /// Leaves with such changes.
+    pub buffered_pages: u64,
+    /// Pages that had such changes when they were read.
+    pub pages_merged: u64,
+    /// Pages written by eviction and checkpoints.
+    pub pages_written: u64,
+    /// Keys that had to be put together to write pages; 0 by construction (invariant I2).
+    pub keys_materialised_writing_pages: u64,
+    /// Pages written by threads that are not the engine's own; 0 by construction (invariant I3).
+    pub client_page_writes: u64,
+    /// Checkpoints since the engine was opened.
+    pub checkpoints: u64,
+    /// The newest commit that new snapshots see.
+    pub visible: Timestamp,
+    /// Snapshots that are open.
+    pub snapshots: usize,
+    /// Timestamp of the oldest open snapshot.
+    pub oldest_snapshot: Option<Timestamp>,
+    /// The version history.
+    pub history: HistoryStatistics,
+    /// What holds writers back.
+    pub pressure: Pressure,
+    /// Leaves waiting to be compacted or merged.
+    pub sparse_leaves: usize,
+    /// The page store.
+    pub store: PageStoreStatistics,
+}
+
+/// Figures of one tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TreeStatistics {
+    /// Entries, without those that only older snapshots see.
+    pub entries: u64,
+    /// Inner pages.
+    pub inner_pages: u64,
+    /// Leaf pages.
+    pub leaf_pages: u64,
+    /// Overflow pages.
+    pub overflow_pages: u64,
+    /// Bytes of the pages' newest images on disk; pages never written count in full.
+    pub disk_bytes: u64,
+}
+
+impl Engine {
+    /// The engine's figures now.
+    pub fn statistics(&self) -> Result<EngineStatistics> {
+        let cache = &self.trees.cache;
+        let page_bytes = PAGE_BYTES as u64;
+        let (snapshots, oldest_snapshot) = self.trees.snapshots.active();
+        Ok(EngineStatistics {
+            cache_bytes: cache.frames() as u64 * page_bytes,
+            cache_used_bytes: cache.usable_frames().saturating_sub(cache.free_frames()) as u64 * page_bytes,
+            cache_dirty_bytes: cache.dirty_frames() as u64 * page_bytes,
+            pages_read: cache.pages_read(),
+            buffered_change_bytes: cache.buffered_bytes() as u64,
+            buffered_pages: cache.buffered_pages() as u64,
+            pages_merged: cache.pages_merged(),
+            pages_written: cache.invariants().pages_written(),
+            keys_materialised_writing_pages: cache.invariants().keys_materialised(),
+            client_page_writes: cache.invariants().client_page_writes(),
+            checkpoints: self.checkpoints(),
+            visible: self.visible(),
+            snapshots,
+            oldest_snapshot,
+            history: self.trees.history.statistics(),
+            pressure: self.pressure(),
+            sparse_leaves: self.trees.leftovers.sparse_leaves.lock().len(),
+            store: self.store.statistics()?,
+        })
+    }
+
+    /// A tree's figures, by walking it: reads every page of it.
+    pub fn tree_statistics(&self, tree: TreeId) -> Result<TreeStatistics> {
+        let pages = self.trees.pages_of(tree)?;
+        let all = pages.inner.iter().chain(&pages.leaves).chain(&pages.overflow);
+        let bytes_of = |page| self.trees.cache.disk_address(page).map_or(PAGE_BYTES, |at| at.length_bytes()) as u64;
+        Ok(TreeStatistics {
+            entries: pages.entries,
+            inner_pages: pages.inner.len() as u64,
+            leaf_pages: pages.leaves.len() as u64,
+            overflow_pages: pages.overflow.len() as u64,
+            disk_bytes: all.map(|page| bytes_of(*page)).sum(),
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! The store's threads: flushing the oplog, checkpoints, expiry. Each only calls, in a loop, a function that the simulator
+//! calls by itself.
+//!
+//! Life: not started → running → stopped (by `shutdown`, which ends with a checkpoint).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use oplog::Oplog;
+use platform::spawn_named;
+
+use crate::checkpoint::Urgency;
+use crate::error::{Result, TransactionError};
+use crate::store::Store;
+use crate::write_context::WriteContext;
+
+/// How often threads look whether something is due or they should end.
+const POLL: Duration = Duration::from_millis(50);
+/// Pause after an error of background work, before it is tried again.
+const ERROR_PAUSE: Duration = Duration::from_secs(1);
+
+/// The threads that run.
+pub(crate) struct BackgroundThreads {
+    workers: Vec<JoinHandle<()>>,
+    flusher: JoinHandle<()>,
+    stop_flusher: Arc<AtomicBool>,
+}
+
+impl Store {
+    /// Starts the threads. They end with `shutdown`.
+    ///
+    /// # Errors
+    /// `Thread`.
+    pub fn start_background(self: &Arc<Self>) -> Result<()> {
+        let mut background = self.background.lock();
+        if background.is_some() {
+            return Ok(());
+        }
+        let stop_flusher = Arc::new(AtomicBool::new(false));
+        let (oplog, stop) = (self.oplog.clone(), stop_flusher.clone());
+        let flusher = spawn_named("oplog-flusher", move || {
+            storage_engine::mark_background_thread();
+            oplog.run_flusher(&stop);
+        });
+        let flusher = flusher.map_err(TransactionError::Thread)?;
+        let workers = vec![
+            self.spawn("checkpointer", |store| {
+                store.watch_space();
+                store.checkpoint_step(Urgency::IfDue).map(|_| POLL)
+            })?,
+            self.spawn("ttl", |store| {
+                let pass = store.ttl_pass(&mut WriteContext::new())?;
+                if pass.deleted > 0 {
+                    tracing::info!(deleted = pass.deleted, "expired documents deleted");
+                }
+                Ok(store.options.ttl_interval)
+            })?,
+        ];
+        *background = Some(BackgroundThreads { workers, flusher, stop_flusher });
+        Ok(())
+    }
+
+    /// Starts a thread that repeats `step` after the pause it returns.
+    fn spawn(
+        self: &Arc<Self>,
+        name: &'static str,
+        step: impl Fn(&Store) -> Result<Duration> + Send + 'static,
+    ) -> Result<JoinHandle<()>> {
+        let store = self.clone();
+        let body = move || {
+            storage_engine::mark_background_thread();
+            while !store.is_stopping() {
+                let pause = step(&store).unwrap_or_else(|error| {
+                    tracing::error!(%error, thread = name, "background work failed");
+                    ERROR_PAUSE
+                });
+                store.pause(pause);
+            }
+        };
+        spawn_named(name, body).map_err(TransactionError::Thread)
+    }
+
+    fn pause(&self, pause: Duration) {
+        let until = self.clock.monotonic() + pause;
+        while !self.is_stopping() && self.clock.monotonic() < until {
+            self.clock.sleep(POLL.min(pause));
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Ends the threads, with a last checkpoint, so that the next start has nothing to replay. The caller has ended all
+    /// operations.
+    ///
+    /// # Errors
+    /// `Engine`, `Oplog`, `Stopped`: of the last checkpoint. The next start recovers then.
+    pub fn shutdown(&self) -> Result<()> {
+        self.stopping.store(true, Ordering::Release);
+        let background = self.background.lock().take();
+        let (workers, flusher) = match background {
+            Some(threads) => (threads.workers, Some((threads.flusher, threads.stop_flusher))),
+            None => (Vec::new(), None),
+        };
+        for worker in workers {
+            // A thread that panicked has said so itself.
+            let _ = worker.join();
+        }
+        let finished = self.checkpoint_step(Urgency::Now).map(|_| ());
+        if let Some((flusher, stop)) = flusher {
+            stop.store(true, Ordering::Release);
+            let _ = flusher.join();
+        }
+        self.engine.stop_background();
+        finished?;
+        Ok(self.engine.close()?)
+    }
+}

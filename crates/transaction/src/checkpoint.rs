@@ -1,0 +1,161 @@
+//! Checkpoints: when one is due, and how counts and the oplog go with it.
+//!
+//! Called in a loop by the background thread, by the simulator, by `fsync` and at shutdown. The checkpoint's mark is the oldest commit that is not
+//! applied; the counts stored with it are those of exactly the commits before the mark, and replay adds what it
+//! replays. The definition lock is held while a checkpoint begins (microseconds), so it has no half of a change of definitions.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use oplog::{Oplog, OplogPosition};
+use parking_lot::Mutex;
+use storage_engine::{CheckpointInProgress, CheckpointMark};
+
+use crate::error::Result;
+use crate::store::Store;
+
+/// Whether a checkpoint waits until it is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Only if enough was logged or enough time has passed.
+    IfDue,
+    /// In any case.
+    Now,
+}
+
+/// How far one step has brought a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointProgress {
+    /// None was due.
+    NotDue,
+    /// There is more to do.
+    Going,
+    /// It is published.
+    Published,
+}
+
+/// Whether there are pauses between the pieces of a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    Spread,
+    AtOnce,
+}
+
+/// The last checkpoint. The lock is held while one is made.
+pub(crate) struct CheckpointState {
+    last: Mutex<LastCheckpoint>,
+    /// How many wait for a checkpoint to be finished.
+    hurried: AtomicUsize,
+}
+
+/// While it lives, checkpoints do not take their time.
+struct Hurry<'a>(&'a AtomicUsize);
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct LastCheckpoint {
+    position: OplogPosition,
+    at: Duration,
+    /// One that is being made, or that the full disk interrupted, and when it began.
+    in_progress: Option<(CheckpointInProgress, Duration)>,
+}
+
+impl CheckpointState {
+    pub(crate) fn new(position: OplogPosition, now: Duration) -> CheckpointState {
+        let last = LastCheckpoint { position, at: now, in_progress: None };
+        CheckpointState { last: Mutex::new(last), hurried: AtomicUsize::new(0) }
+    }
+
+    fn hurry(&self) -> Hurry<'_> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        Hurry(&self.hurried)
+    }
+}
+
+impl Store {
+    /// Makes a checkpoint if one is due, and gives up the oplog that it makes superfluous. `false`: none was due.
+    ///
+    /// # Errors
+    /// `Engine`, `Oplog`, `Stopped`. The last checkpoint stays good.
+    pub fn checkpoint_step(&self, urgency: Urgency) -> Result<bool> {
+        let _hurry = (urgency == Urgency::Now).then(|| self.checkpoints.hurry());
+        let mut last = self.checkpoints.last.lock();
+        loop {
+            match self.advance(&mut last, urgency, Pace::Spread)? {
+                CheckpointProgress::NotDue => return Ok(false),
+                CheckpointProgress::Going => {}
+                CheckpointProgress::Published => return Ok(true),
+            }
+        }
+    }
+
+    /// Does one bounded piece of a checkpoint: begins it, writes a batch of its pages, or publishes it. For the simulator, which has
+    /// other things happen in between.
+    ///
+    /// # Errors
+    /// As `checkpoint_step`.
+    pub fn advance_checkpoint(&self, urgency: Urgency) -> Result<CheckpointProgress> {
+        self.advance(&mut self.checkpoints.last.lock(), urgency, Pace::AtOnce)
+    }
+
+    fn advance(&self, last: &mut LastCheckpoint, urgency: Urgency, pace: Pace) -> Result<CheckpointProgress> {
+        let now = self.clock.monotonic();
+        let Some((mut checkpoint, began)) = last.in_progress.take() else {
+            let logged = self.oplog.end_position().0 - last.position.0;
+            let is_time = now.saturating_sub(last.at) >= self.options.checkpoint_interval;
+            // What deletes free, and the oplog before them, comes back with a checkpoint only.
+            let is_due = logged >= self.options.checkpoint_log_bytes
+                || (logged > 0 && (is_time || self.is_short_of_space()))
+                || self.engine.space_wants_checkpoint(is_time);
+            if urgency == Urgency::IfDue && !is_due {
+                return Ok(CheckpointProgress::NotDue);
+            }
+            last.in_progress = Some((self.begin_checkpoint()?, now));
+            return Ok(CheckpointProgress::Going);
+        };
+        let finished = self.continue_checkpoint(&mut checkpoint, pace);
+        if !matches!(finished, Ok(CheckpointProgress::Published)) {
+            last.in_progress = Some((checkpoint, began));
+            return finished;
+        }
+        let position = OplogPosition(checkpoint.mark().oplog_position);
+        *last = LastCheckpoint { position, at: began, in_progress: None };
+        let kept_from = self.oplog.end_position().0.saturating_sub(self.options.oplog_retention_bytes);
+        self.oplog.truncate_before(position.min(OplogPosition(kept_from)))?;
+        finished
+    }
+
+    fn begin_checkpoint(&self) -> Result<CheckpointInProgress> {
+        self.commits.check_running()?;
+        let _definitions = self.definition_lock.lock();
+        let (mark, counts) = self.commits.mark();
+        if let Err(error) = self.catalog.put_counts(&counts) {
+            self.commits.report_again(counts);
+            return Err(error.into());
+        }
+        // Not before: `counts` may be the last holder of a dropped collection.
+        drop(counts);
+        self.catalog.reap()?;
+        // Under the barrier: everything applied until then was logged before.
+        let with_end = || CheckpointMark { oplog_end: self.oplog.end_position().0, ..mark };
+        Ok(self.engine.begin_checkpoint(with_end)?)
+    }
+
+    fn continue_checkpoint(&self, checkpoint: &mut CheckpointInProgress, pace: Pace) -> Result<CheckpointProgress> {
+        if self.engine.checkpoint_step(checkpoint)? {
+            if pace == Pace::Spread {
+                let is_hurried = || self.is_stopping() || self.checkpoints.hurried.load(Ordering::Relaxed) > 0;
+                self.engine.pause_checkpoint(checkpoint, self.options.checkpoint_spread, &is_hurried)?;
+            }
+            return Ok(CheckpointProgress::Going);
+        }
+        // Everything that the checkpoint contains was appended before this.
+        self.oplog.wait_durable(self.oplog.end_position())?;
+        self.engine.publish_checkpoint(checkpoint)?;
+        Ok(CheckpointProgress::Published)
+    }
+}

@@ -1,0 +1,214 @@
+//! The order in which commits become visible, and how far the oplog is applied.
+//!
+//! A commit gets its timestamp and its place in the queue under the oplog's lock, so the queue is in timestamp order. Commits
+//! are applied in any order; a commit becomes visible once it and all before it are applied. The same queue says from where the oplog
+//! would have to be replayed, and moves the collections' counts, which are therefore exact for what is visible.
+//!
+//! Life of a commit: in flight → applied → visible. One that cannot be applied stops everything after it for good: it is
+//! in the oplog, so only recovery can say what becomes of it.
+//!
+//! Called by every write. Its lock is taken inside the oplog's; inside it only the engine's snapshot registry is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use collection::Collection;
+use oplog::OplogPosition;
+use parking_lot::{Condvar, Mutex};
+use storage_engine::{CheckpointMark, Engine, Timestamp};
+
+use crate::error::{Result, TransactionError};
+
+/// A commit: what its write concern waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CommitInfo {
+    /// When it happened, in commit order.
+    pub timestamp: Timestamp,
+    /// The end of its oplog entry: durable once the oplog is durable up to here.
+    pub end: OplogPosition,
+}
+
+/// See the module's head.
+pub(crate) struct CommitOrder {
+    engine: Arc<Engine>,
+    queue: Mutex<Queue>,
+    moved: Condvar,
+}
+
+struct Queue {
+    commits: VecDeque<Commit>,
+    /// Number of the commit at the front.
+    front: u64,
+    /// Everything before this is visible.
+    applied_end: OplogPosition,
+    visible: Timestamp,
+    /// Collections whose counts changed since the last checkpoint.
+    changed: Vec<Arc<Collection>>,
+    waiting: usize,
+    is_stopped: bool,
+}
+
+struct Commit {
+    timestamp: Timestamp,
+    position: OplogPosition,
+    applied: Option<Applied>,
+}
+
+struct Applied {
+    end: OplogPosition,
+    effect: Option<Effect>,
+}
+
+/// By how much a commit changes the counts of a collection.
+pub(crate) struct Effect {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) documents: i64,
+    pub(crate) bytes: i64,
+}
+
+/// A commit between its append to the oplog and its application. Dropped without `complete`, it stops all writes.
+pub(crate) struct InFlight<'a> {
+    order: &'a CommitOrder,
+    number: Option<u64>,
+}
+
+/// The counts of a collection at a checkpoint's mark: documents, bytes.
+pub(crate) type CountsAtMark = (Arc<Collection>, i64, i64);
+
+impl CommitOrder {
+    /// An order in which everything before `end` is visible. `changed`: the collections whose counts replay has changed.
+    pub(crate) fn new(engine: Arc<Engine>, end: OplogPosition, changed: Vec<Arc<Collection>>) -> CommitOrder {
+        let queue = Queue {
+            commits: VecDeque::new(),
+            front: 0,
+            applied_end: end,
+            visible: engine.visible(),
+            changed,
+            waiting: 0,
+            is_stopped: false,
+        };
+        CommitOrder { engine, queue: Mutex::new(queue), moved: Condvar::new() }
+    }
+
+    /// A place in the queue that is still to be taken, by `register`.
+    pub(crate) fn prepare(&self) -> InFlight<'_> {
+        InFlight { order: self, number: None }
+    }
+
+    /// Waits until the commit at `timestamp` is visible.
+    ///
+    /// # Errors
+    /// `Stopped`.
+    #[inline]
+    pub(crate) fn wait_visible(&self, timestamp: Timestamp) -> Result<()> {
+        if self.engine.visible() >= timestamp { Ok(()) } else { self.wait_in_queue(timestamp) }
+    }
+
+    fn wait_in_queue(&self, timestamp: Timestamp) -> Result<()> {
+        let mut queue = self.queue.lock();
+        while queue.visible < timestamp {
+            if queue.is_stopped {
+                return Err(TransactionError::Stopped);
+            }
+            queue.waiting += 1;
+            self.moved.wait(&mut queue);
+            queue.waiting -= 1;
+        }
+        Ok(())
+    }
+
+    /// Fails when no more commits can become visible.
+    ///
+    /// # Errors
+    /// `Stopped`.
+    pub(crate) fn check_running(&self) -> Result<()> {
+        if self.queue.lock().is_stopped { Err(TransactionError::Stopped) } else { Ok(()) }
+    }
+
+    /// From where the oplog would have to be replayed, and the counts there of the collections whose counts changed since
+    /// the last call.
+    pub(crate) fn mark(&self) -> (CheckpointMark, Vec<CountsAtMark>) {
+        let mut queue = self.queue.lock();
+        let position = queue.commits.front().map_or(queue.applied_end, |commit| commit.position);
+        let mark =
+            CheckpointMark { oplog_position: position.0, timestamp: queue.visible, oplog_end: queue.applied_end.0 };
+        let changed = std::mem::take(&mut queue.changed);
+        let counts = changed.into_iter().map(|collection| {
+            let (documents, bytes) = collection.counts().take_changed();
+            (collection, documents, bytes)
+        });
+        (mark, counts.collect())
+    }
+
+    /// Has `mark` report these collections again: the checkpoint they were reported for failed.
+    pub(crate) fn report_again(&self, counts: Vec<CountsAtMark>) {
+        let mut queue = self.queue.lock();
+        for (collection, _, _) in counts {
+            if collection.counts().add(0, 0) {
+                queue.changed.push(collection);
+            }
+        }
+    }
+
+    fn complete(&self, number: u64, end: OplogPosition, effect: Option<Effect>) {
+        let mut queue = self.queue.lock();
+        let place = (number - queue.front) as usize;
+        if let Some(commit) = queue.commits.get_mut(place) {
+            commit.applied = Some(Applied { end, effect });
+        }
+        if place != 0 {
+            return;
+        }
+        queue.advance();
+        self.engine.set_visible(queue.visible);
+        if queue.waiting > 0 {
+            self.moved.notify_all();
+        }
+    }
+
+    fn stop(&self) {
+        self.queue.lock().is_stopped = true;
+        self.moved.notify_all();
+    }
+}
+
+impl Queue {
+    /// Makes visible what is applied at the front.
+    fn advance(&mut self) {
+        while let Some(commit) = self.commits.pop_front_if(|commit| commit.applied.is_some()) {
+            self.front += 1;
+            self.visible = commit.timestamp;
+            let Some(applied) = commit.applied else { continue };
+            self.applied_end = applied.end;
+            if let Some(effect) = applied.effect
+                && effect.collection.counts().add(effect.documents, effect.bytes)
+            {
+                self.changed.push(effect.collection);
+            }
+        }
+    }
+}
+
+impl InFlight<'_> {
+    /// Takes the next place in the queue. Called by the oplog under its lock, in timestamp order.
+    pub(crate) fn register(&mut self, timestamp: Timestamp, position: OplogPosition) {
+        let mut queue = self.order.queue.lock();
+        self.number = Some(queue.front + queue.commits.len() as u64);
+        queue.commits.push_back(Commit { timestamp, position, applied: None });
+    }
+
+    /// The commit is applied.
+    pub(crate) fn complete(mut self, end: OplogPosition, effect: Option<Effect>) {
+        if let Some(number) = self.number.take() {
+            self.order.complete(number, end, effect);
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if self.number.is_some() {
+            self.order.stop();
+        }
+    }
+}

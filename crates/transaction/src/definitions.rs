@@ -1,0 +1,169 @@
+//! Creating, dropping, renaming and modifying collections.
+//!
+//! Called by `commands`, and by the executor for implicit creation. Everything here holds the definition lock; a change of an existing
+//! collection also holds its gate exclusively, for one oplog append and the swap of pointers.
+
+use std::sync::Arc;
+
+use collection::catalog::{CatalogChange, Modification};
+use collection::{Collection, CollectionError, CollectionOptions, IndexSpecification, Namespace};
+
+use crate::commit_order::CommitInfo;
+use crate::error::Result;
+use crate::store::Store;
+
+/// What happens to a collection that has the new name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameTarget {
+    /// The rename fails.
+    MustNotExist,
+    /// It is dropped (`dropTarget: true`).
+    Drop,
+}
+
+impl Store {
+    /// Creates a collection.
+    ///
+    /// # Errors
+    /// `Collection` with `NamespaceExists` or `DatabaseDifferCase`; `Oplog`, `Engine`, `Stopped`.
+    pub fn create_collection(
+        &self,
+        namespace: &Namespace,
+        options: CollectionOptions,
+    ) -> Result<(Arc<Collection>, CommitInfo)> {
+        self.check_space()?;
+        let _definitions = self.definition_lock.lock();
+        self.catalog.check_can_create(namespace)?;
+        let uuid = self.catalog.new_uuid();
+        let create = CatalogChange::Create { namespace: namespace.clone(), uuid, options };
+        let commit = self.change_definition(&create)?;
+        let created = self.catalog.lookup_uuid(uuid);
+        let created = created.ok_or_else(|| CollectionError::Damaged("a new collection is missing".to_owned()))?;
+        Ok((created, commit))
+    }
+
+    /// The collection of this name, created without options if there is none: what a write into nothing does.
+    ///
+    /// # Errors
+    /// As `create_collection`, without `NamespaceExists`.
+    pub fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>> {
+        loop {
+            if let Some(collection) = self.catalog.lookup(namespace.as_str()) {
+                return Ok(collection);
+            }
+            match self.create_collection(namespace, CollectionOptions::default()) {
+                Ok((collection, _)) => return Ok(collection),
+                Err(error) if error.is_namespace_exists() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Drops a collection. Returns how many indexes it had; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// `Oplog`, `Engine`, `Stopped`.
+    pub fn drop_collection(&self, namespace: &Namespace) -> Result<Option<(usize, CommitInfo)>> {
+        let _definitions = self.definition_lock.lock();
+        match self.catalog.lookup(namespace.as_str()) {
+            Some(collection) => self.drop_found(&collection).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn drop_found(&self, collection: &Arc<Collection>) -> Result<(usize, CommitInfo)> {
+        let _gate = collection.begin_definition_change();
+        let indexes = collection.indexes().all().len();
+        let change = CatalogChange::Drop { namespace: collection.namespace(), uuid: collection.uuid() };
+        Ok((indexes, self.change_definition(&change)?))
+    }
+
+    /// Drops every collection of a database; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// `Oplog`, `Engine`, `Stopped`.
+    pub fn drop_database(&self, database: &str) -> Result<Option<CommitInfo>> {
+        let _definitions = self.definition_lock.lock();
+        let collections = self.catalog.collections_of(database);
+        if collections.is_empty() {
+            return Ok(None);
+        }
+        for collection in &collections {
+            self.drop_found(collection)?;
+        }
+        self.change_definition(&CatalogChange::DropDatabase { database: database.to_owned() }).map(Some)
+    }
+
+    /// Renames a collection, also into another database.
+    ///
+    /// # Errors
+    /// `Collection` with `NamespaceNotFound`, `NamespaceExists`, `IllegalOperation`, `DatabaseDifferCase`; `Oplog`, `Engine`, `Stopped`.
+    pub fn rename_collection(&self, from: &Namespace, to: &Namespace, target: RenameTarget) -> Result<CommitInfo> {
+        let _definitions = self.definition_lock.lock();
+        let Some(collection) = self.catalog.lookup(from.as_str()) else {
+            let message = format!("Source collection {from} does not exist");
+            return Err(CollectionError::NamespaceNotFound(message).into());
+        };
+        if from == to {
+            let message = "Can't rename a collection to itself";
+            return Err(CollectionError::IllegalOperation(message.to_owned()).into());
+        }
+        let replaced = self.catalog.lookup(to.as_str());
+        match (&replaced, target) {
+            (Some(_), RenameTarget::MustNotExist) => {
+                return Err(CollectionError::NamespaceExists("target namespace exists".to_owned()).into());
+            }
+            (Some(_), RenameTarget::Drop) => {}
+            (None, _) => self.catalog.check_can_create(to)?,
+        }
+        let _gate = collection.begin_definition_change();
+        let _replaced_gate = replaced.as_ref().map(|replaced| replaced.begin_definition_change());
+        self.change_definition(&CatalogChange::Rename {
+            from: from.clone(),
+            to: to.clone(),
+            uuid: collection.uuid(),
+            drop_target: replaced.as_ref().map(|replaced| replaced.uuid()),
+        })
+    }
+
+    /// Changes options of a collection or of one of its indexes.
+    ///
+    /// # Errors
+    /// `Collection` with `CollectionDropped`, `IndexNotFound`, `InvalidOptions`, `BadValue`; `Oplog`, `Engine`, `Stopped`.
+    pub fn modify_collection(&self, collection: &Arc<Collection>, modification: Modification) -> Result<CommitInfo> {
+        let _definitions = self.definition_lock.lock();
+        let _gate = collection.begin_definition_change();
+        collection.check_alive()?;
+        check_index_modification(collection, &modification)?;
+        let (namespace, uuid) = (collection.namespace(), collection.uuid());
+        self.change_definition(&CatalogChange::Modify { namespace, uuid, modification })
+    }
+
+    /// Logs and applies a change. The definition lock and the gate are held.
+    pub(crate) fn change_definition(&self, change: &CatalogChange) -> Result<CommitInfo> {
+        let entry = change.encode(self.clock.wall_millis());
+        self.log_and_apply(&entry, None, |_| Ok(self.catalog.apply(change)?))
+    }
+}
+
+fn check_index_modification(collection: &Collection, modification: &Modification) -> Result<()> {
+    let Some(index) = &modification.index else { return Ok(()) };
+    let indexes = collection.indexes();
+    let Some(found) = indexes.find(&index.name) else {
+        let namespace = collection.namespace();
+        let message = format!("cannot find index {} for ns {namespace}", index.name);
+        return Err(CollectionError::IndexNotFound(message).into());
+    };
+    let mut changed: IndexSpecification = found.specification().clone();
+    if index.hidden.is_some() && changed.is_id_index() {
+        return Err(CollectionError::BadValue("can't hide _id index".to_owned()).into());
+    }
+    if index.expire_after_seconds.is_some() {
+        changed.expire_after_seconds = index.expire_after_seconds;
+        if changed.is_id_index() || changed.pattern.fields().len() > 1 {
+            let message = "TTL indexes are single-field indexes, compound indexes do not support TTL";
+            return Err(CollectionError::InvalidOptions(message.to_owned()).into());
+        }
+    }
+    Ok(())
+}

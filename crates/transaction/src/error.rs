@@ -1,0 +1,70 @@
+//! The one error type of this crate. MongoDB's numbers are attached in `commands`.
+
+use collection::CollectionError;
+use oplog::OplogError;
+use storage_engine::EngineError;
+
+/// Shorthand for results of this crate.
+pub type Result<T> = std::result::Result<T, TransactionError>;
+
+/// What can go wrong with a read or a write.
+#[derive(Debug, thiserror::Error)]
+pub enum TransactionError {
+    /// From the layer of collections: names, definitions, documents, duplicate keys.
+    #[error(transparent)]
+    Collection(CollectionError),
+    /// From the storage engine.
+    #[error(transparent)]
+    Engine(EngineError),
+    /// From the oplog.
+    #[error(transparent)]
+    Oplog(OplogError),
+    /// A commit was logged and could not be applied, so nothing after it can become visible. Opening the store again
+    /// recovers it from the oplog.
+    #[error("writes are stopped because a commit could not be applied; the server must be started again")]
+    Stopped,
+    /// There is no room for new data. Deletes are accepted, and everything is once there is space again.
+    #[error("the disk is full: the {available_bytes} bytes that are left are kept for deletes and checkpoints")]
+    OutOfSpace {
+        /// Free bytes as last seen.
+        available_bytes: u64,
+    },
+    /// The data directory does not hold together: the checkpoint needs a part of the oplog that is not there.
+    #[error("the oplog and the checkpoint do not fit together: {0}; a part of the oplog is missing or damaged")]
+    OplogMissing(String),
+    /// A repair could not begin.
+    #[error("{0}")]
+    Repair(String),
+    /// A background thread could not be started.
+    #[error("a background thread could not be started: {0}")]
+    Thread(std::io::Error),
+}
+
+impl From<CollectionError> for TransactionError {
+    fn from(error: CollectionError) -> TransactionError {
+        match error {
+            CollectionError::Engine(error) => TransactionError::Engine(error),
+            CollectionError::Oplog(error) => TransactionError::Oplog(error),
+            error => TransactionError::Collection(error),
+        }
+    }
+}
+
+impl From<EngineError> for TransactionError {
+    fn from(error: EngineError) -> TransactionError {
+        TransactionError::Engine(error)
+    }
+}
+
+impl From<OplogError> for TransactionError {
+    fn from(error: OplogError) -> TransactionError {
+        TransactionError::Oplog(error)
+    }
+}
+
+impl TransactionError {
+    /// Whether the collection to be created is there already.
+    pub(crate) fn is_namespace_exists(&self) -> bool {
+        matches!(self, TransactionError::Collection(CollectionError::NamespaceExists(_)))
+    }
+}

@@ -1,0 +1,113 @@
+//! The TTL pass: deletes documents that have expired, a few at a time.
+//!
+//! Called once a minute by the background thread, and by the simulator. It reads TTL indexes for records whose date has passed and deletes each like
+//! any other writer: paced, under the record's lock, after looking again.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::{Collection, ExpiredRange, Index, RecordId, Validation};
+
+use crate::change::{ChangeOutcome, Decision};
+use crate::error::{Result, TransactionError};
+use crate::store::Store;
+use crate::write_context::WriteContext;
+
+/// Records found before they are deleted: how long a snapshot is held.
+const BATCH_RECORDS: usize = 1_000;
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TtlPass {
+    /// TTL indexes looked at.
+    pub indexes: u64,
+    /// Documents deleted.
+    pub deleted: u64,
+}
+
+impl Store {
+    /// Deletes everything that has expired by now.
+    ///
+    /// # Errors
+    /// `Engine`, `Oplog`, `Stopped`. Collections and indexes dropped meanwhile are no error.
+    pub fn ttl_pass(&self, context: &mut WriteContext) -> Result<TtlPass> {
+        let now_millis = self.clock.wall_millis();
+        let mut pass = TtlPass::default();
+        for collection in self.catalog.all_collections() {
+            let indexes: Vec<Arc<Index>> = collection.indexes().ready().cloned().collect();
+            for index in indexes {
+                let Some(mut range) = ExpiredRange::of(&index, now_millis) else { continue };
+                pass.indexes += 1;
+                match self.delete_expired(context, &collection, &index, &mut range, &mut pass) {
+                    Err(TransactionError::Collection(error)) => {
+                        tracing::debug!(%error, index = index.name(), "a TTL pass ended early");
+                    }
+                    other => other?,
+                }
+            }
+        }
+        Ok(pass)
+    }
+
+    fn delete_expired(
+        &self,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        index: &Arc<Index>,
+        range: &mut ExpiredRange,
+        pass: &mut TtlPass,
+    ) -> Result<()> {
+        let mut start = range.start.clone();
+        loop {
+            let (found, next_start) = self.find_expired(collection, index, &start, range)?;
+            for record_id in &found {
+                if self.delete_if_expired(context, collection, index, range, *record_id)? {
+                    pass.deleted += 1;
+                }
+            }
+            match next_start {
+                Some(next) => start = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// One batch of records, and where the next begins if there is one.
+    fn find_expired(
+        &self,
+        collection: &Arc<Collection>,
+        index: &Arc<Index>,
+        start: &[u8],
+        range: &ExpiredRange,
+    ) -> Result<(Vec<RecordId>, Option<Vec<u8>>)> {
+        let mut cursor = self.read_view().index_cursor(collection, index);
+        let mut found = Vec::new();
+        cursor.seek(start)?;
+        while cursor.next()? && cursor.key() < range.end.as_slice() {
+            found.push(cursor.record_id());
+            // A batch ends between two keys, where the next can begin.
+            if found.len() >= BATCH_RECORDS && cursor.key() != start {
+                return Ok((found, Some(cursor.key().to_vec())));
+            }
+        }
+        Ok((found, None))
+    }
+
+    fn delete_if_expired(
+        &self,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        index: &Arc<Index>,
+        range: &mut ExpiredRange,
+        record_id: RecordId,
+    ) -> Result<bool> {
+        let decide = |document: &RawDocument, _: &mut Vec<u8>| -> Result<Decision> {
+            let indexes = collection.indexes();
+            let position = indexes.position(index.tree());
+            let has_expired = position.is_some_and(|position| range.contains(&indexes, position, document));
+            Ok(if has_expired { Decision::Delete } else { Decision::Keep })
+        };
+        let outcome = self.change_document(context, collection, record_id, Validation::Bypass, decide)?;
+        Ok(matches!(outcome, ChangeOutcome::Deleted(_)))
+    }
+}

@@ -1,0 +1,228 @@
+//! Building indexes while the collection is in use.
+//!
+//! 1. Start: under the gate, the indexes are added in state `Building`. From then on every writer maintains them, not
+//!    knowing whether the builder has been at the record: it puts and deletes entries that may or may not be there.
+//! 2. Fill: once all commits from before are visible, a snapshot has every record that the writers may not have dealt
+//!    with. For each, under its lock, the entries of its newest version are put. Builder and writers do the same thing to a record, one
+//!    after the other, so the order does not matter.
+//! 3. Commit: under the gate, keys that two documents had at one time are looked at again; then the indexes are ready,
+//!    for snapshots from this commit on.
+//!
+//! Uniqueness: the builder refuses a key that another record has, and with it the build. A writer does not refuse anything for an index that is
+//! not ready: it notes the key for step 3.
+//!
+//! A crash ends the build: an index that is not ready is dropped at the next start (`Catalog::load`). When the commit is
+//! in the oplog and not in the checkpoint, replay builds the index again.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::catalog::{CatalogChange, IndexChange};
+use collection::{
+    Collection, CollectionError, Index, IndexSpecification, RecordEntries, RecordId, WriteAccess, duplicate_key_error,
+};
+use storage_engine::TreeId;
+
+use crate::commit_order::CommitInfo;
+use crate::error::Result;
+use crate::interleaving::Moment;
+use crate::store::Store;
+use crate::unique::{UniqueBuffers, is_duplicated, is_taken, lock_claims};
+
+/// Indexes in state `Building`, and the commit that says so.
+pub(crate) struct StartedBuild {
+    trees: Vec<TreeId>,
+    commit: Option<CommitInfo>,
+}
+
+/// The builder's buffers.
+#[derive(Default)]
+struct BuildBuffers {
+    document: Vec<u8>,
+    entries: RecordEntries,
+    unique: UniqueBuffers,
+}
+
+impl Store {
+    /// Step 1. The definition lock is held.
+    pub(crate) fn start_index_build(
+        &self,
+        collection: &Arc<Collection>,
+        specifications: Vec<IndexSpecification>,
+    ) -> Result<StartedBuild> {
+        let _gate = collection.begin_definition_change();
+        let mut started = StartedBuild { trees: Vec::new(), commit: None };
+        for specification in specifications {
+            let change = CatalogChange::StartIndexBuild(index_change(collection, &specification));
+            let entry = change.encode(self.clock.wall_millis());
+            let commit = self.log_and_apply(&entry, None, |_| {
+                let index = self.catalog.add_building_index(collection, specification)?;
+                started.trees.push(index.tree());
+                Ok(())
+            })?;
+            started.commit = Some(commit);
+        }
+        Ok(started)
+    }
+
+    /// Steps 2 and 3.
+    pub(crate) fn run_index_build(
+        &self,
+        collection: &Arc<Collection>,
+        started: StartedBuild,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<CommitInfo> {
+        let built = match self.fill_indexes(collection, &started, is_stopped) {
+            Ok(()) => self.commit_index_build(collection, &started.trees),
+            Err(error) => Err(error),
+        };
+        if built.is_err()
+            && let Err(error) = self.abort_index_build(collection, &started.trees)
+        {
+            // The build's own error is the one to be told about.
+            tracing::warn!(%error, namespace = %collection.namespace(), "an index build could not be ended in order");
+        }
+        built
+    }
+
+    /// Step 2.
+    fn fill_indexes(
+        &self,
+        collection: &Arc<Collection>,
+        started: &StartedBuild,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        if let Some(commit) = started.commit {
+            self.commits.wait_visible(commit.timestamp)?;
+        }
+        let mut cursor = self.read_view().record_cursor(collection);
+        let mut buffers = BuildBuffers::default();
+        while let Some(record_id) = cursor.next()? {
+            if is_stopped() {
+                return Err(CollectionError::Stopped.into());
+            }
+            self.check_space()?;
+            self.pace();
+            self.options.interleaving.at(Moment::IndexBuild);
+            self.fill_record(collection, &started.trees, record_id, &mut buffers)?;
+        }
+        Ok(())
+    }
+
+    fn fill_record(
+        &self,
+        collection: &Arc<Collection>,
+        trees: &[TreeId],
+        record_id: RecordId,
+        buffers: &mut BuildBuffers,
+    ) -> Result<()> {
+        let access = collection.begin_write()?;
+        let _record_lock = self.record_locks.lock((collection.ident(), record_id.0 as u64));
+        if !collection.read_latest(&self.engine, record_id, &mut buffers.document)? {
+            return Ok(());
+        }
+        for tree in trees {
+            self.fill_entries(&access, *tree, record_id, buffers)?;
+        }
+        Ok(())
+    }
+
+    fn fill_entries(
+        &self,
+        access: &WriteAccess<'_>,
+        tree: TreeId,
+        record_id: RecordId,
+        buffers: &mut BuildBuffers,
+    ) -> Result<()> {
+        let Some(position) = access.indexes.position(tree) else { return Err(aborted(access.collection)) };
+        let Some(index) = access.indexes.all().get(position) else { return Err(aborted(access.collection)) };
+        let document = RawDocument::from_bytes(&buffers.document)
+            .map_err(|error| CollectionError::Damaged(format!("record: {error}")))?;
+        buffers.entries.generate(&access.indexes, position, record_id, document)?;
+        if let Some(newly) = buffers.entries.newly_multikey(position, index) {
+            self.catalog.add_multikey(access.collection, &[newly])?;
+        }
+        let mut locks = Default::default();
+        if index.specification().enforces_uniqueness() {
+            locks = lock_claims(&self.unique_locks, buffers.entries.claims(position, index), &mut buffers.unique);
+            for claim in buffers.entries.claims(position, index) {
+                if is_taken(&self.engine, index, claim.key, record_id, &mut buffers.unique)? {
+                    let namespace = access.definition.namespace.as_str();
+                    return Err(duplicate_key_error(namespace, index, claim.key, claim.type_bits).into());
+                }
+            }
+        }
+        let applied = self.apply_uncommitted(buffers.entries.batch());
+        drop(locks);
+        applied
+    }
+
+    /// Step 3.
+    fn commit_index_build(&self, collection: &Arc<Collection>, trees: &[TreeId]) -> Result<CommitInfo> {
+        let _definitions = self.definition_lock.lock();
+        let _gate = collection.begin_definition_change();
+        collection.check_alive()?;
+        let indexes = find_indexes(collection, trees);
+        if indexes.len() < trees.len() {
+            return Err(aborted(collection));
+        }
+        for index in &indexes {
+            self.check_suspected_duplicates(collection, index)?;
+        }
+        let mut last = None;
+        for index in &indexes {
+            let change = CatalogChange::CommitIndexBuild(index_change(collection, index.specification()));
+            let entry = change.encode(self.clock.wall_millis());
+            let commit = self.log_and_apply(&entry, None, |timestamp| {
+                Ok(self.catalog.make_index_ready(collection, index, timestamp)?)
+            })?;
+            last = Some(commit);
+        }
+        last.ok_or_else(|| aborted(collection))
+    }
+
+    /// With the gate held exclusively every commit of the collection is applied.
+    fn check_suspected_duplicates(&self, collection: &Collection, index: &Index) -> Result<()> {
+        let mut buffers = UniqueBuffers::default();
+        for suspected in index.take_suspected_duplicates() {
+            if is_duplicated(&self.engine, index, &suspected.key, &mut buffers)? {
+                let namespace = collection.namespace();
+                let (key, type_bits) = (&suspected.key, &suspected.type_bits);
+                return Err(duplicate_key_error(namespace.as_str(), index, key, type_bits).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn abort_index_build(&self, collection: &Arc<Collection>, trees: &[TreeId]) -> Result<()> {
+        let _definitions = self.definition_lock.lock();
+        let _gate = collection.begin_definition_change();
+        if collection.is_dropped() {
+            return Ok(());
+        }
+        for index in find_indexes(collection, trees) {
+            let change = CatalogChange::AbortIndexBuild(index_change(collection, index.specification()));
+            let entry = change.encode(self.clock.wall_millis());
+            let logged = self.log_and_apply(&entry, None, |_| Ok(self.catalog.remove_index(collection, &index)?));
+            if logged.is_err() {
+                // Replay needs no such entry, and an index that nobody builds must not stay: who asks for it would wait for ever.
+                self.catalog.remove_index(collection, &index)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn find_indexes(collection: &Collection, trees: &[TreeId]) -> Vec<Arc<Index>> {
+    let indexes = collection.indexes();
+    indexes.all().iter().filter(|index| trees.contains(&index.tree())).cloned().collect()
+}
+
+fn index_change(collection: &Collection, specification: &IndexSpecification) -> IndexChange {
+    IndexChange { namespace: collection.namespace(), uuid: collection.uuid(), specification: specification.clone() }
+}
+
+fn aborted(collection: &Collection) -> crate::error::TransactionError {
+    let message = format!("an index of {} was dropped while it was being built", collection.namespace());
+    CollectionError::IndexBuildAborted(message).into()
+}

@@ -1,0 +1,172 @@
+//! Creating and dropping indexes: which ones, and what is refused. The building itself is in `index_build`.
+//!
+//! Called by the `createIndexes` and `dropIndexes` commands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bson::RawDocumentBuf;
+use collection::catalog::{CatalogChange, IndexChange};
+use collection::{Collection, CollectionError, ID_INDEX_NAME, Index, IndexSpecification, IndexState, Relation};
+
+use crate::commit_order::CommitInfo;
+use crate::error::Result;
+use crate::store::Store;
+
+/// How often a second request for an index looks whether the first is done with it.
+const BUILD_POLL: Duration = Duration::from_millis(10);
+
+/// Which indexes are to be dropped.
+#[derive(Clone, Debug)]
+pub enum WhichIndexes {
+    /// All but the one on `_id` (`index: "*"`).
+    All,
+    /// Those of these names.
+    Names(Vec<String>),
+    /// The one with this key pattern.
+    KeyPattern(RawDocumentBuf),
+}
+
+/// What `create_indexes` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexesCreated {
+    /// Number of indexes before.
+    pub before: usize,
+    /// Number of indexes after.
+    pub after: usize,
+    /// The last commit; `None` when all were there already.
+    pub commit: Option<CommitInfo>,
+}
+
+impl Store {
+    /// Creates indexes: all that are not there already, or none. Other operations go on meanwhile.
+    ///
+    /// # Errors
+    /// `Collection` with `IndexOptionsConflict`, `IndexKeySpecsConflict`, `DuplicateKey`, `IndexKey`, `KeyTooLong`,
+    /// `IndexBuildAborted`, `CollectionDropped`; `Oplog`, `Engine`, `Stopped`.
+    pub fn create_indexes(
+        &self,
+        collection: &Arc<Collection>,
+        specifications: Vec<IndexSpecification>,
+    ) -> Result<IndexesCreated> {
+        self.create_indexes_unless(collection, specifications, &|| false)
+    }
+
+    /// The same, unless `is_stopped`, which is asked now and then, ends it. Nothing is left of the indexes then.
+    ///
+    /// # Errors
+    /// As `create_indexes`; `Collection` with `Stopped`.
+    pub fn create_indexes_unless(
+        &self,
+        collection: &Arc<Collection>,
+        specifications: Vec<IndexSpecification>,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<IndexesCreated> {
+        loop {
+            let definitions = self.definition_lock.lock();
+            collection.check_alive()?;
+            let before = collection.indexes().ready().count();
+            let Some(missing) = missing_indexes(collection, &specifications)? else {
+                drop(definitions);
+                if is_stopped() {
+                    return Err(CollectionError::Stopped.into());
+                }
+                self.check_writable()?;
+                self.clock.sleep(BUILD_POLL);
+                continue;
+            };
+            if missing.is_empty() {
+                return Ok(IndexesCreated { before, after: before, commit: None });
+            }
+            self.check_space()?;
+            let started = self.start_index_build(collection, missing)?;
+            drop(definitions);
+            let commit = self.run_index_build(collection, started, is_stopped)?;
+            return Ok(IndexesCreated { before, after: collection.indexes().ready().count(), commit: Some(commit) });
+        }
+    }
+
+    /// Drops indexes. Returns how many there were.
+    ///
+    /// # Errors
+    /// `Collection` with `IndexNotFound`, `InvalidOptions`, `CollectionDropped`; `Oplog`, `Engine`, `Stopped`.
+    pub fn drop_indexes(
+        &self,
+        collection: &Arc<Collection>,
+        which: WhichIndexes,
+    ) -> Result<(usize, Option<CommitInfo>)> {
+        let _definitions = self.definition_lock.lock();
+        let _gate = collection.begin_definition_change();
+        collection.check_alive()?;
+        let before = collection.indexes().all().len();
+        let mut commit = None;
+        for index in chosen_indexes(collection, &which)? {
+            let (namespace, uuid) = (collection.namespace(), collection.uuid());
+            let change = IndexChange { namespace, uuid, specification: index.specification().clone() };
+            commit = Some(self.change_definition(&CatalogChange::DropIndex(change))?);
+        }
+        Ok((before, commit))
+    }
+}
+
+/// The specifications that no index has yet; `None` when one of them is being built just now.
+fn missing_indexes(
+    collection: &Collection,
+    specifications: &[IndexSpecification],
+) -> Result<Option<Vec<IndexSpecification>>> {
+    let indexes = collection.indexes();
+    let mut missing: Vec<IndexSpecification> = Vec::new();
+    for specification in specifications {
+        let mut is_there = specification.is_id_index();
+        for index in indexes.all() {
+            if specification.compare_with(index.specification())? == Relation::Same {
+                if index.state() == IndexState::Building {
+                    return Ok(None);
+                }
+                is_there = true;
+            }
+        }
+        for other in &missing {
+            is_there |= specification.compare_with(other)? == Relation::Same;
+        }
+        if !is_there {
+            missing.push(specification.clone());
+        }
+    }
+    Ok(Some(missing))
+}
+
+fn chosen_indexes(collection: &Collection, which: &WhichIndexes) -> Result<Vec<Arc<Index>>> {
+    let indexes = collection.indexes();
+    let chosen = match which {
+        WhichIndexes::All => {
+            return Ok(indexes.all().iter().filter(|index| index.name() != ID_INDEX_NAME).cloned().collect());
+        }
+        WhichIndexes::Names(names) => {
+            let find = |name: &String| {
+                let missing = || CollectionError::IndexNotFound(format!("index not found with name [{name}]"));
+                indexes.find(name).cloned().ok_or_else(missing)
+            };
+            names.iter().map(find).collect::<std::result::Result<Vec<_>, _>>()?
+        }
+        WhichIndexes::KeyPattern(key) => {
+            let found = indexes.all().iter().filter(|index| index.specification().key.as_bytes() == key.as_bytes());
+            let found: Vec<_> = found.cloned().collect();
+            match found.len() {
+                0 => {
+                    let message = format!("can't find index with key: {key:?}");
+                    return Err(CollectionError::IndexNotFound(message).into());
+                }
+                1 => found,
+                count => {
+                    let message = format!("{count} indexes found with identical key pattern; drop them by name");
+                    return Err(CollectionError::InvalidOptions(message).into());
+                }
+            }
+        }
+    };
+    if chosen.iter().any(|index| index.name() == ID_INDEX_NAME) {
+        return Err(CollectionError::InvalidOptions("cannot drop _id index".to_owned()).into());
+    }
+    Ok(chosen)
+}

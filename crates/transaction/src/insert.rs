@@ -1,0 +1,112 @@
+//! Inserting documents.
+//!
+//! Called by the executor's insert and upsert. A new record needs no record lock: nobody can address it before it is
+//! visible.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::{Collection, Validation};
+
+use crate::commit_order::CommitInfo;
+use crate::error::{Result, TransactionError};
+use crate::store::Store;
+use crate::unique::{check_claims, lock_claims};
+use crate::write_context::WriteContext;
+
+/// What happens after a document that could not be inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsertOrder {
+    /// The rest is not tried.
+    Ordered,
+    /// The rest is tried.
+    Unordered,
+}
+
+/// What became of several documents.
+#[derive(Debug, Default)]
+pub struct InsertOutcome {
+    /// How many were inserted.
+    pub inserted: usize,
+    /// Which were not (by position), and why.
+    pub errors: Vec<(usize, TransactionError)>,
+    /// The last commit; `None` when nothing was inserted.
+    pub commit: Option<CommitInfo>,
+}
+
+impl Store {
+    /// Inserts documents one by one: each is a commit of its own. They must be in stored form (`document::prepare_for_storage`:
+    /// `_id` first).
+    pub fn insert_documents(
+        &self,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        documents: &[&RawDocument],
+        order: InsertOrder,
+        validation: Validation,
+    ) -> InsertOutcome {
+        let mut outcome = InsertOutcome::default();
+        for (position, document) in documents.iter().enumerate() {
+            match self.insert_document(context, collection, document, validation) {
+                Ok(commit) => {
+                    outcome.inserted += 1;
+                    outcome.commit = Some(commit);
+                }
+                Err(error) => {
+                    let ends_all = order == InsertOrder::Ordered || !error.concerns_one_document();
+                    outcome.errors.push((position, error));
+                    if ends_all {
+                        break;
+                    }
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Inserts one document in stored form. It is visible once acknowledged.
+    ///
+    /// # Errors
+    /// `Collection` with `DuplicateKey`, `CollectionDropped`, `ValidationFailed` and the others of `DocumentChange::prepare_insert`;
+    /// `Oplog`, `Engine`, `Stopped`, `OutOfSpace`.
+    pub fn insert_document(
+        &self,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        document: &RawDocument,
+        validation: Validation,
+    ) -> Result<CommitInfo> {
+        self.check_space()?;
+        self.pace();
+        let access = collection.begin_write()?;
+        let record_id = collection.allocate_record_id(&self.engine)?;
+        let WriteContext { change, unique, .. } = context;
+        change.prepare_insert(&access, record_id, document, self.change_context(validation))?;
+        let _claimed = lock_claims(&self.unique_locks, change.claims(), unique);
+        let namespace = access.definition.namespace.as_str();
+        check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
+        self.commit(&access, change)
+    }
+}
+
+impl TransactionError {
+    /// Whether the error is about one document, so that others may succeed.
+    pub fn concerns_one_document(&self) -> bool {
+        use collection::CollectionError::*;
+        matches!(
+            self,
+            TransactionError::Collection(
+                DuplicateKey(_)
+                    | ValidationFailed { .. }
+                    | DocumentTooLarge { .. }
+                    | KeyTooLong { .. }
+                    | IndexKey(_)
+                    | Query(_)
+                    | ImmutableField(_)
+                    | InvalidIdField(_)
+                    | InvalidBson(_)
+                    | BadValue(_)
+            )
+        )
+    }
+}

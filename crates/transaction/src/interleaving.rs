@@ -1,0 +1,47 @@
+//! Moments in the midst of an operation at which the simulator runs other work, as other threads might.
+//!
+//! `StoreOptions::interleaving` is set by the simulator alone; in a server it is empty and costs one comparison a commit.
+
+use std::fmt;
+use std::sync::Arc;
+
+use platform::Timestamp;
+
+/// Where an operation is.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment<'a> {
+    /// A commit is in the oplog and is not applied. Its record, its unique keys and its collection's gate are locked; for a change of
+    /// definitions the definition lock is held, too.
+    Logged {
+        /// The commit's.
+        timestamp: Timestamp,
+        /// The payload of its oplog entry.
+        entry: &'a [u8],
+    },
+    /// An index build is between two records and holds nothing.
+    IndexBuild,
+}
+
+/// What runs at these moments.
+#[derive(Clone, Default)]
+pub struct Interleaving(Option<Arc<dyn Fn(Moment<'_>) + Send + Sync>>);
+
+impl Interleaving {
+    /// Has `run` called at every moment.
+    pub fn new(run: impl Fn(Moment<'_>) + Send + Sync + 'static) -> Interleaving {
+        Interleaving(Some(Arc::new(run)))
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, moment: Moment<'_>) {
+        if let Some(run) = &self.0 {
+            run(moment);
+        }
+    }
+}
+
+impl fmt::Debug for Interleaving {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.0.is_some() { "Interleaving(simulator)" } else { "Interleaving(none)" })
+    }
+}

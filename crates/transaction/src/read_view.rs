@@ -1,0 +1,348 @@
+//! What a reader sees: one point in time, through records and indexes.
+//!
+//! Called by the executor. A view is a snapshot; its cursors own what they need and stay at the view's point in time, even when the
+//! view is refreshed, until they are reseated. A multi-document transaction will merge its own changes in here.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::{Collection, CollectionError, Index, RecordId};
+use storage_engine::{BTreeCursor, Engine, Snapshot, Timestamp};
+
+use crate::error::Result;
+
+/// A point in time to read from.
+#[derive(Clone)]
+pub struct ReadView {
+    engine: Arc<Engine>,
+    snapshot: Snapshot,
+}
+
+impl ReadView {
+    pub(crate) fn new(engine: Arc<Engine>) -> ReadView {
+        let snapshot = engine.begin_snapshot();
+        ReadView { engine, snapshot }
+    }
+
+    /// The newest commit it sees.
+    pub fn timestamp(&self) -> Timestamp {
+        self.snapshot.timestamp()
+    }
+
+    /// Moves to what is visible now.
+    pub fn refresh(&mut self) {
+        self.snapshot = self.engine.begin_snapshot();
+    }
+
+    /// Reads a record into `document`, which is replaced. `false`: there is none.
+    ///
+    /// # Errors
+    /// `Engine` (also `SnapshotTooOld`); `Collection(CollectionDropped)`.
+    #[inline]
+    pub fn get_record(&self, collection: &Collection, record_id: RecordId, document: &mut Vec<u8>) -> Result<bool> {
+        collection.check_alive()?;
+        let found = self.engine.get(&self.snapshot, collection.record_tree(), &record_id.record_key(), document);
+        Ok(found.map_err(|error| collection.locate(error))?)
+    }
+
+    /// Finds the first entry of an index whose key begins with `prefix`, without a cursor: what a lookup by `_id` needs. `key`
+    /// and `type_bits` are replaced (`key` includes the record id).
+    ///
+    /// # Errors
+    /// As `get_record`.
+    #[inline]
+    pub fn find_in_index(
+        &self,
+        collection: &Collection,
+        index: &Index,
+        prefix: &[u8],
+        key: &mut Vec<u8>,
+        type_bits: &mut Vec<u8>,
+    ) -> Result<Option<RecordId>> {
+        collection.check_alive()?;
+        index.check_alive()?;
+        let found = self.engine.first_with_prefix(&self.snapshot, index.tree(), prefix, key, type_bits);
+        if !found.map_err(|error| collection.locate(error))? {
+            return Ok(None);
+        }
+        Ok(Some(RecordId::split(key)?.1))
+    }
+
+    /// A cursor over the records, in order of record id.
+    pub fn record_cursor(&self, collection: &Arc<Collection>) -> RecordCursor {
+        let cursor = self.engine.cursor(&self.snapshot, collection.record_tree());
+        RecordCursor { cursor, collection: collection.clone(), current: None }
+    }
+
+    /// A cursor over the entries of an index, in order of key and record id.
+    pub fn index_cursor(&self, collection: &Arc<Collection>, index: &Arc<Index>) -> IndexCursor {
+        let cursor = self.engine.cursor(&self.snapshot, index.tree());
+        IndexCursor { cursor, collection: collection.clone(), index: index.clone(), position: None, reseated: None }
+    }
+}
+
+/// Reads records in order of record id, either way.
+pub struct RecordCursor {
+    cursor: BTreeCursor,
+    collection: Arc<Collection>,
+    current: Option<RecordId>,
+}
+
+impl RecordCursor {
+    /// `next` then yields this record or the first after it.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek(&mut self, record_id: RecordId) -> Result<()> {
+        Ok(self.cursor.seek(&record_id.record_key()).map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// `next` then yields the first record after this one.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek_after(&mut self, record_id: RecordId) -> Result<()> {
+        Ok(self.cursor.seek_after(&record_id.record_key()).map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// `previous` then yields the last record before this one.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek_before(&mut self, record_id: RecordId) -> Result<()> {
+        Ok(self.cursor.seek_before(&record_id.record_key()).map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// `previous` then yields this record or the last before it.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek_at_or_before(&mut self, record_id: RecordId) -> Result<()> {
+        Ok(self.cursor.seek_at_or_before(&record_id.record_key()).map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// `next` then yields the first record.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek_first(&mut self) -> Result<()> {
+        Ok(self.cursor.seek_first().map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// `previous` then yields the last record.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek_last(&mut self) -> Result<()> {
+        Ok(self.cursor.seek_last().map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// The next record; `None` at the end.
+    ///
+    /// # Errors
+    /// `Engine` (also `SnapshotTooOld`); `Collection(CollectionDropped)`.
+    #[allow(clippy::should_implement_trait, reason = "a cursor lends its records, which an iterator cannot")]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<RecordId>> {
+        self.collection.check_alive()?;
+        if !self.cursor.next().map_err(|error| self.collection.locate(error))? {
+            return Ok(None);
+        }
+        self.current = Some(RecordId::from_record_key(self.cursor.key())?);
+        Ok(self.current)
+    }
+
+    /// The record before; `None` at the beginning.
+    ///
+    /// # Errors
+    /// As `next`.
+    #[inline]
+    pub fn previous(&mut self) -> Result<Option<RecordId>> {
+        self.collection.check_alive()?;
+        if !self.cursor.previous().map_err(|error| self.collection.locate(error))? {
+            return Ok(None);
+        }
+        self.current = Some(RecordId::from_record_key(self.cursor.key())?);
+        Ok(self.current)
+    }
+
+    /// The record that the last step yielded.
+    ///
+    /// # Errors
+    /// `Engine`; `Collection(Damaged)`.
+    #[inline]
+    pub fn document(&mut self) -> Result<&RawDocument> {
+        let bytes = self.cursor.value().map_err(|error| self.collection.locate(error))?;
+        RawDocument::from_bytes(bytes).map_err(|error| CollectionError::Damaged(format!("record: {error}")).into())
+    }
+
+    /// Goes on in another view, going forward after the record that the last step yielded.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn reseat(&mut self, view: &ReadView) -> Result<()> {
+        self.cursor = view.engine.cursor(&view.snapshot, self.collection.record_tree());
+        match self.current {
+            Some(record_id) => self.seek_after(record_id),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on in another view, going backward from the record that the last step yielded.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn reseat_backward(&mut self, view: &ReadView) -> Result<()> {
+        self.cursor = view.engine.cursor(&view.snapshot, self.collection.record_tree());
+        match self.current {
+            Some(record_id) => self.seek_before(record_id),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads the entries of an index in order, either way. Positions are given as bytes of index keys (see `index_key`'s
+/// `encode_prefix` and `append_after_prefix`), without record ids.
+pub struct IndexCursor {
+    cursor: BTreeCursor,
+    collection: Arc<Collection>,
+    index: Arc<Index>,
+    /// Length of the index key of the entry that the cursor is on, and its record id.
+    position: Option<(usize, RecordId)>,
+    /// The whole key of the entry that the cursor was on when it was reseated.
+    reseated: Option<Vec<u8>>,
+}
+
+impl IndexCursor {
+    /// The index.
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    /// `next` then yields the first entry at or above `position`.
+    ///
+    /// # Errors
+    /// `Engine`.
+    #[inline]
+    pub fn seek(&mut self, position: &[u8]) -> Result<()> {
+        Ok(self.cursor.seek(position).map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// `previous` then yields the last entry below `position`.
+    ///
+    /// # Errors
+    /// `Engine`.
+    #[inline]
+    pub fn seek_before(&mut self, position: &[u8]) -> Result<()> {
+        Ok(self.cursor.seek_before(position).map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// `next` then yields the first entry.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek_first(&mut self) -> Result<()> {
+        Ok(self.cursor.seek_first().map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// `previous` then yields the last entry.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn seek_last(&mut self) -> Result<()> {
+        Ok(self.cursor.seek_last().map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// Moves to the next entry; `false` at the end.
+    ///
+    /// # Errors
+    /// `Engine` (also `SnapshotTooOld`); `Collection` with `CollectionDropped` or `IndexDropped`.
+    #[allow(clippy::should_implement_trait, reason = "a cursor lends its entries, which an iterator cannot")]
+    #[inline]
+    pub fn next(&mut self) -> Result<bool> {
+        self.check_alive()?;
+        let moved = self.cursor.next().map_err(|error| self.collection.locate(error))?;
+        self.take(moved)
+    }
+
+    /// Moves to the entry before; `false` at the beginning.
+    ///
+    /// # Errors
+    /// As `next`.
+    #[inline]
+    pub fn previous(&mut self) -> Result<bool> {
+        self.check_alive()?;
+        let moved = self.cursor.previous().map_err(|error| self.collection.locate(error))?;
+        self.take(moved)
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        self.collection.check_alive()?;
+        Ok(self.index.check_alive()?)
+    }
+
+    #[inline]
+    fn take(&mut self, moved: bool) -> Result<bool> {
+        if moved {
+            let (key, record_id) = RecordId::split(self.cursor.key())?;
+            self.position = Some((key.len(), record_id));
+            self.reseated = None;
+        }
+        Ok(moved)
+    }
+
+    /// The index key of the entry that the cursor is on, without record id.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        let length = self.position.map_or(0, |(length, _)| length);
+        let entry_key = self.reseated.as_deref().unwrap_or_else(|| self.cursor.key());
+        entry_key.get(..length).unwrap_or_default()
+    }
+
+    /// The record of the entry that the cursor is on; 0 before the first step.
+    #[inline]
+    pub fn record_id(&self) -> RecordId {
+        self.position.map_or(RecordId(0), |(_, record_id)| record_id)
+    }
+
+    /// The type bits of the entry that the cursor is on: to decode the key. Not after `reseat`.
+    ///
+    /// # Errors
+    /// `Engine`.
+    #[inline]
+    pub fn type_bits(&mut self) -> Result<&[u8]> {
+        Ok(self.cursor.value().map_err(|error| self.collection.locate(error))?)
+    }
+
+    /// Goes on in another view, going forward after the entry that the cursor is on.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn reseat(&mut self, view: &ReadView) -> Result<()> {
+        self.move_to(view)?;
+        match &self.reseated {
+            Some(entry_key) => Ok(self.cursor.seek_after(entry_key).map_err(|error| self.collection.locate(error))?),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on in another view, going backward from the entry that the cursor is on.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn reseat_backward(&mut self, view: &ReadView) -> Result<()> {
+        self.move_to(view)?;
+        match &self.reseated {
+            Some(entry_key) => Ok(self.cursor.seek_before(entry_key).map_err(|error| self.collection.locate(error))?),
+            None => Ok(()),
+        }
+    }
+
+    fn move_to(&mut self, view: &ReadView) -> Result<()> {
+        if self.position.is_some() && self.reseated.is_none() {
+            self.reseated = Some(self.cursor.key().to_vec());
+        }
+        self.cursor = view.engine.cursor(&view.snapshot, self.index.tree());
+        Ok(())
+    }
+}

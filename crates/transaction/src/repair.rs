@@ -1,0 +1,240 @@
+//! `plimsoll repair`: everything that can be read of a damaged data directory, put into a new one.
+//!
+//! Called by `server`, for a directory that nobody uses. The damaged directory is only read. What counts is the last checkpoint,
+//! page by page, and then the oplog, entry by entry; what cannot be read is left out and reported with the collection it belonged to. Nothing
+//! is made up: every document in the new directory was once written as it is.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use bson::Uuid;
+use collection::{Catalog, CollectionError, SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
+use oplog::{OplogPosition, salvage_entries};
+use platform::{Clock, Disk, Random};
+use storage_engine::{Engine, LostPage, Salvage, TreeId};
+
+use crate::checkpoint::Urgency;
+use crate::error::{Result, TransactionError};
+use crate::store::{Store, StoreOptions};
+
+/// What a repair did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// Name, documents and indexes of every collection in the new directory, by name.
+    pub collections: Vec<(String, u64, usize)>,
+    /// Entries of the oplog that were used.
+    pub oplog_entries: u64,
+    /// What was lost or is in doubt, one line each; empty when everything was read.
+    pub lost: Vec<String>,
+}
+
+/// Reads the directory `from` and fills the empty directory `into`.
+///
+/// # Errors
+/// `Repair` when `into` is not empty or `from` holds no database; otherwise those of writing the new directory.
+pub fn repair(
+    from: &Arc<dyn Disk>,
+    into: &Arc<dyn Disk>,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn Random>,
+    options: &StoreOptions,
+) -> Result<RepairReport> {
+    let failed = |message: String| TransactionError::Repair(message);
+    let names =
+        into.list(Path::new("")).map_err(|error| failed(format!("the new directory cannot be listed: {error}")))?;
+    if names.iter().any(|name| !name.ends_with(".lock")) {
+        return Err(failed("the new directory is not empty".to_owned()));
+    }
+    let salvage = Salvage::open(&**from).map_err(|error| failed(format!("there is nothing to repair: {error}")))?;
+    let mut work =
+        Repair { from: &**from, oplog_directory: &options.oplog.directory, salvage, report: RepairReport::default() };
+    let fill = |catalog: &Arc<Catalog>, engine: &Arc<Engine>| work.fill(catalog, engine);
+    let store = Store::open_filled(into.clone(), clock.clone(), random.clone(), options.clone(), fill)?;
+    let mut report = work.report;
+    for collection in store.catalog().all_collections() {
+        let indexes = collection.indexes().all().len();
+        report.collections.push((collection.namespace().to_string(), collection.counts().documents(), indexes));
+    }
+    report.collections.sort();
+    store.checkpoint_step(Urgency::Now)?;
+    store.shutdown()?;
+    Ok(report)
+}
+
+struct Repair<'a> {
+    from: &'a dyn Disk,
+    oplog_directory: &'a Path,
+    salvage: Salvage,
+    report: RepairReport,
+}
+
+/// What the old catalog says of the trees.
+#[derive(Default)]
+struct Trees {
+    records: HashMap<TreeId, Uuid>,
+    /// What a tree holds, for people.
+    names: HashMap<TreeId, String>,
+    ignored: HashSet<TreeId>,
+}
+
+impl Repair<'_> {
+    fn fill(&mut self, catalog: &Arc<Catalog>, engine: &Arc<Engine>) -> Result<()> {
+        let mut salvager = Salvager::new(catalog.clone(), engine.clone());
+        self.report.lost.extend(self.salvage.problems().iter().cloned());
+        let mut trees = self.restore_definitions(&mut salvager)?;
+        self.restore_records(&mut salvager, &mut trees)?;
+        self.apply_oplog(&mut salvager)?;
+        self.report.lost.extend(salvager.finish()?);
+        Ok(())
+    }
+
+    fn restore_definitions(&mut self, salvager: &mut Salvager) -> Result<Trees> {
+        let mut trees = Trees { ignored: self.salvage.dropped_trees(), ..Trees::default() };
+        trees.names.insert(TreeId::CATALOG, "the catalog".to_owned());
+        let mut found: HashMap<Uuid, SalvagedCollection> = HashMap::new();
+        let mut problems = Vec::new();
+        let lost = self.salvage.for_each_entry::<TransactionError>(
+            |tree| tree == TreeId::CATALOG,
+            |tree, key, value| {
+                match decode_definition(key, value) {
+                    _ if tree != TreeId::CATALOG => {}
+                    Ok(SalvagedDefinition::Collection(collection)) => {
+                        found.insert(collection.uuid, *collection);
+                    }
+                    Ok(SalvagedDefinition::Dropped(tree)) => {
+                        trees.ignored.insert(tree);
+                    }
+                    Ok(SalvagedDefinition::Other) => {}
+                    Err(error) => problems.push(format!("an entry of the catalog: {error}")),
+                }
+                Ok(())
+            },
+        )?;
+        for collection in found.values() {
+            salvager.add_collection(collection)?;
+            trees.add(collection);
+        }
+        self.report.lost.append(&mut problems);
+        self.report_pages(&lost, &trees);
+        Ok(trees)
+    }
+
+    fn restore_records(&mut self, salvager: &mut Salvager, trees: &mut Trees) -> Result<()> {
+        let mut damaged: HashMap<TreeId, u64> = HashMap::new();
+        let mut nameless = Vec::new();
+        let index_trees: HashSet<TreeId> =
+            trees.names.keys().filter(|tree| !trees.records.contains_key(tree)).copied().collect();
+        let ignored = trees.ignored.clone();
+        let records = &mut trees.records;
+        let lost = self.salvage.for_each_entry::<TransactionError>(
+            |tree| !index_trees.contains(&tree) && !ignored.contains(&tree),
+            |tree, key, value| {
+                if index_trees.contains(&tree) || ignored.contains(&tree) {
+                    return Ok(());
+                }
+                let uuid = match records.get(&tree) {
+                    Some(uuid) => *uuid,
+                    None if !Salvager::is_record(key, value) => return Ok(()),
+                    None => {
+                        let (uuid, namespace) = salvager.add_lost_collection(tree)?;
+                        nameless.push(format!("the name of a collection is lost; it is called {namespace} now"));
+                        records.insert(tree, uuid);
+                        uuid
+                    }
+                };
+                match salvager.put_record(uuid, key, value) {
+                    Err(CollectionError::Damaged(_)) => *damaged.entry(tree).or_default() += 1,
+                    put => put?,
+                }
+                Ok(())
+            },
+        )?;
+        self.report.lost.append(&mut nameless);
+        for (tree, count) in damaged {
+            self.report.lost.push(format!("{}: {count} damaged records", trees.name(Some(tree))));
+        }
+        self.report_pages(&lost, trees);
+        Ok(())
+    }
+
+    fn report_pages(&mut self, lost: &[LostPage], trees: &Trees) {
+        let describe = |lost: &LostPage| format!("{}: page {}: {}", trees.name(lost.tree), lost.page, lost.reason);
+        self.report.lost.extend(lost.iter().map(describe));
+    }
+
+    /// From where the oplog is applied, and whether something is missing from the start. From the checkpoint on; all of it when something
+    /// of the checkpoint is lost, as it may have been written not long ago. But not across a gap: entries from before it would
+    /// undo what is missing.
+    fn oplog_start(&self) -> Result<(OplogPosition, bool)> {
+        let mark = self.salvage.mark().map_or(u64::MAX, |mark| mark.oplog_position);
+        let mut has_gap_before = false;
+        if !self.report.lost.is_empty() {
+            salvage_entries::<TransactionError>(
+                self.from,
+                self.oplog_directory,
+                OplogPosition(0),
+                |entry, has_gap| {
+                    has_gap_before |= has_gap && entry.position.0 <= mark;
+                    Ok(())
+                },
+            )?;
+        }
+        match self.salvage.mark() {
+            // The pages are of any time: only all of the oplog brings them to one.
+            None => Ok((OplogPosition(0), has_gap_before)),
+            Some(mark) if self.report.lost.is_empty() || has_gap_before => {
+                Ok((OplogPosition(mark.oplog_position), false))
+            }
+            Some(_) => Ok((OplogPosition(0), false)),
+        }
+    }
+
+    fn apply_oplog(&mut self, salvager: &mut Salvager) -> Result<()> {
+        let mark = self.salvage.mark();
+        let (from, lacks_something) = self.oplog_start()?;
+        let mut left_out: u64 = 0;
+        let mut problems = Vec::new();
+        let salvaged = salvage_entries::<TransactionError>(self.from, self.oplog_directory, from, |entry, has_gap| {
+            match salvager.apply_entry(entry.payload, has_gap || lacks_something) {
+                Ok(true) => {}
+                Ok(false) => left_out += 1,
+                Err(CollectionError::Engine(error)) => return Err(error.into()),
+                Err(error) => problems.push(format!("the oplog entry at {}: {error}", entry.position)),
+            }
+            Ok(())
+        })?;
+        self.report.oplog_entries = salvaged.entries;
+        let needed = mark.map_or(0, |mark| mark.oplog_end);
+        if salvaged.end.0 < needed {
+            // The entries that are missing may be in the checkpoint, and may not.
+            problems.push(format!("the oplog ends at {}, and went at least to {needed}", salvaged.end));
+        }
+        problems.extend(salvaged.problems);
+        if left_out > 0 {
+            problems.push(format!(
+                "{left_out} updates behind the gap in the oplog were left out: their documents are as before"
+            ));
+        }
+        self.report.lost.append(&mut problems);
+        Ok(())
+    }
+}
+
+impl Trees {
+    fn add(&mut self, collection: &SalvagedCollection) {
+        self.records.insert(collection.record_tree, collection.uuid);
+        self.names.insert(collection.record_tree, format!("collection {}", collection.namespace));
+        for (name, tree) in &collection.index_trees {
+            self.names.insert(*tree, format!("index '{name}' of {}", collection.namespace));
+        }
+    }
+
+    fn name(&self, tree: Option<TreeId>) -> String {
+        let known = tree.and_then(|tree| self.names.get(&tree)).cloned();
+        known.unwrap_or_else(|| match tree {
+            Some(tree) => format!("tree {}", tree.0),
+            None => "an unknown tree".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether there is room for new data.
+//!
+//! Before the disk is full, writes that add data are refused: what is left then is for deletes, and for the checkpoint that makes
+//! what they freed usable. So a full disk heals by itself when documents are deleted, and at once when space is given back.
+//!
+//! `watch_space` is called by the checkpointer's thread all the time, and by the simulator; the writers only look at a flag. The reserve has three
+//! parts: free bytes on the disk (`StoreOptions::space_reserve_bytes`, and as much as the dirty pages take), what is left of the
+//! oplog's segments, which are allocated in advance, and the page store's own extents for checkpoints.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use oplog::Oplog;
+use platform::Disk;
+
+use crate::error::{Result, TransactionError};
+use crate::store::Store;
+
+/// Pressure of dirty pages from which on not even deletes are taken while the disk is full: the rest of the frames are for readers.
+const DELETE_PRESSURE_MAX: f64 = 0.5;
+
+/// What was last seen of the disk.
+pub(crate) struct SpaceWatch {
+    disk: Arc<dyn Disk>,
+    reserve_bytes: u64,
+    is_short: AtomicBool,
+    available_bytes: AtomicU64,
+}
+
+impl SpaceWatch {
+    pub(crate) fn new(disk: Arc<dyn Disk>, reserve_bytes: u64) -> SpaceWatch {
+        SpaceWatch { disk, reserve_bytes, is_short: AtomicBool::new(false), available_bytes: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Store {
+    /// Looks at the disk; `true`: there is room for new data. Background work.
+    pub fn watch_space(&self) -> bool {
+        let watch = &self.space;
+        // A file system that cannot tell is one that says so when it is full.
+        let available = watch.disk.available_bytes().unwrap_or(u64::MAX);
+        let wanted = watch.reserve_bytes.saturating_add(self.engine.dirty_bytes());
+        let was_short = watch.is_short.load(Ordering::Acquire);
+        // Not back and forth at the mark.
+        let slack = if was_short { watch.reserve_bytes / 4 } else { 0 };
+        let has_room = available >= wanted.saturating_add(slack);
+        if has_room {
+            self.engine.space_returned();
+        }
+        let is_short = !has_room || self.engine.is_out_of_space() || self.oplog.statistics().disk_full;
+        watch.available_bytes.store(available, Ordering::Relaxed);
+        watch.is_short.store(is_short, Ordering::Release);
+        if is_short != was_short {
+            match is_short {
+                true => tracing::error!(available, wanted, "the disk is full: only reads and deletes are accepted"),
+                false => tracing::info!(available, "the disk has space again: writes are accepted"),
+            }
+        }
+        !is_short
+    }
+
+    /// Whether writes that add data are refused for lack of space.
+    pub fn is_short_of_space(&self) -> bool {
+        self.space.is_short.load(Ordering::Acquire)
+    }
+
+    /// For a write that adds data.
+    ///
+    /// # Errors
+    /// `OutOfSpace`.
+    #[inline]
+    pub(crate) fn check_space(&self) -> Result<()> {
+        if !self.is_short_of_space() {
+            return Ok(());
+        }
+        Err(TransactionError::OutOfSpace { available_bytes: self.space.available_bytes.load(Ordering::Relaxed) })
+    }
+
+    /// For a delete, which may use the reserve.
+    ///
+    /// # Errors
+    /// `OutOfSpace`.
+    pub(crate) fn check_space_for_delete(&self) -> Result<()> {
+        let may_go_on = !self.is_short_of_space() || self.engine.pressure().dirty < DELETE_PRESSURE_MAX;
+        if may_go_on { Ok(()) } else { self.check_space() }
+    }
+}

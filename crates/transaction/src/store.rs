@@ -1,0 +1,303 @@
+//! A data directory in use: storage engine, oplog and catalog put together.
+//!
+//! Opened once by `server`; everything above works with `Arc<Store>`. Opening recovers: the engine is at its last checkpoint, the
+//! oplog from the checkpoint's mark on is replayed, and only then is anything served.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use collection::{Catalog, ChangeContext, Collection, DocumentChange, Validation, WriteAccess};
+use oplog::{LocalOplog, Oplog, OplogOptions, OplogPosition};
+use parking_lot::Mutex;
+use platform::{Clock, Disk, Random};
+use storage_engine::{Batch, Engine, EngineOptions, Timestamp};
+
+use crate::background::BackgroundThreads;
+use crate::checkpoint::CheckpointState;
+use crate::commit_order::{CommitInfo, CommitOrder, Effect};
+use crate::error::{Result, TransactionError};
+use crate::interleaving::{Interleaving, Moment};
+use crate::lock_table::LockTable;
+use crate::read_view::ReadView;
+use crate::space::SpaceWatch;
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// The storage engine's own.
+    pub engine: EngineOptions,
+    /// The oplog's own.
+    pub oplog: OplogOptions,
+    /// Bytes of oplog kept beyond what recovery needs.
+    pub oplog_retention_bytes: u64,
+    /// A checkpoint is due when this many bytes were logged since the last one.
+    pub checkpoint_log_bytes: u64,
+    /// A checkpoint is due when anything was logged and the last one is this long ago.
+    pub checkpoint_interval: Duration,
+    /// Over how much time the work of a checkpoint is spread. Zero: it is made at once.
+    pub checkpoint_spread: Duration,
+    /// Free bytes on the disk below which only reads and deletes are accepted, beside those that the dirty pages need.
+    pub space_reserve_bytes: u64,
+    /// How often expired documents are looked for.
+    pub ttl_interval: Duration,
+    /// Threads that replay the oplog; 0: the opening thread does it alone.
+    pub replay_threads: usize,
+    /// Whether the engine's own threads are started when the store is opened. Not by the simulator.
+    pub engine_threads: bool,
+    /// What the simulator runs in the midst of operations.
+    pub interleaving: Interleaving,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            engine: EngineOptions::default(),
+            oplog: OplogOptions::default(),
+            oplog_retention_bytes: 0,
+            checkpoint_log_bytes: 256 << 20,
+            checkpoint_interval: Duration::from_secs(60),
+            checkpoint_spread: Duration::from_secs(10),
+            space_reserve_bytes: 64 << 20,
+            ttl_interval: Duration::from_secs(60),
+            replay_threads: 2,
+            engine_threads: true,
+            interleaving: Interleaving::default(),
+        }
+    }
+}
+
+/// What a write's acknowledgement says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledgement {
+    /// Every later read sees it.
+    Visible,
+    /// And it survives a crash (`j: true`, `w: "majority"`).
+    Durable,
+}
+
+/// See the module's head.
+pub struct Store {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) oplog: LocalOplog,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: StoreOptions,
+    pub(crate) commits: CommitOrder,
+    /// By collection ident and record id.
+    pub(crate) record_locks: LockTable,
+    /// By 0 and the hash of index and key.
+    pub(crate) unique_locks: LockTable,
+    /// Held while definitions change; and while a checkpoint begins, so that none has half of a change.
+    pub(crate) definition_lock: Mutex<()>,
+    pub(crate) checkpoints: CheckpointState,
+    pub(crate) space: SpaceWatch,
+    pub(crate) background: Mutex<Option<BackgroundThreads>>,
+    pub(crate) stopping: Arc<AtomicBool>,
+    recovery: collection::ReplaySummary,
+}
+
+impl Store {
+    /// Opens a data directory, creating it if it is empty, and recovers it.
+    ///
+    /// # Errors
+    /// `Engine`, `Oplog`, `Collection` when files cannot be used or are damaged; `OplogMissing`.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        options: StoreOptions,
+    ) -> Result<Arc<Store>> {
+        Store::open_filled(disk, clock, random, options, |_, _| Ok(()))
+    }
+
+    /// Opens a data directory; `fill` is called with its catalog and engine before anybody else has them, and before the oplog is replayed.
+    pub(crate) fn open_filled(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        options: StoreOptions,
+        fill: impl FnOnce(&Arc<Catalog>, &Arc<Engine>) -> Result<()>,
+    ) -> Result<Arc<Store>> {
+        let mut engine_options = options.engine.clone();
+        random.fill(&mut engine_options.database_uuid);
+        let space = SpaceWatch::new(disk.clone(), options.space_reserve_bytes);
+        let engine = Engine::open(disk.clone(), clock.clone(), engine_options)?;
+        let oplog = LocalOplog::open(disk, clock.clone(), options.oplog.clone())?;
+        if options.engine_threads {
+            engine.start_background()?;
+        }
+        let from = replay_start(&engine, &oplog)?;
+        // The checkpoint may have commits from after its mark. From here on every snapshot sees all there is: there are
+        // no older versions in this life.
+        engine.set_visible(oplog.last_timestamp());
+        let catalog = Arc::new(Catalog::load(engine.clone(), clock.clone(), random)?);
+        fill(&catalog, &engine)?;
+        let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads)?;
+        let mut changed = catalog.all_collections();
+        changed.retain(|collection| collection.counts().has_changed());
+        // In a fixed order, so that a simulated run can be repeated.
+        changed.sort_by_key(|collection| collection.ident());
+        let commits = CommitOrder::new(engine.clone(), oplog.end_position(), changed);
+        let store = Arc::new(Store {
+            checkpoints: CheckpointState::new(from, clock.monotonic()),
+            engine,
+            oplog,
+            catalog,
+            clock,
+            options,
+            commits,
+            record_locks: LockTable::new(),
+            unique_locks: LockTable::new(),
+            definition_lock: Mutex::new(()),
+            background: Mutex::new(None),
+            stopping: Arc::new(AtomicBool::new(false)),
+            space,
+            recovery,
+        });
+        store.watch_space();
+        Ok(store)
+    }
+
+    /// The collections.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The storage engine: for its statistics.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The oplog: for its statistics, and for following it.
+    pub fn oplog(&self) -> &LocalOplog {
+        &self.oplog
+    }
+
+    /// The clock that the store was opened with.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// What opening the store had to replay.
+    pub fn recovery(&self) -> collection::ReplaySummary {
+        self.recovery
+    }
+
+    /// A view of everything acknowledged so far.
+    pub fn read_view(&self) -> ReadView {
+        ReadView::new(self.engine.clone())
+    }
+
+    /// The timestamp of the newest visible commit: `operationTime` of a read.
+    pub fn visible_timestamp(&self) -> Timestamp {
+        self.engine.visible()
+    }
+
+    /// Waits for what the acknowledgement of a commit promises. Every command that wrote calls this once, with its
+    /// greatest `CommitInfo`, before it answers.
+    ///
+    /// # Errors
+    /// `Stopped`; `Oplog` when durability cannot be had (then nobody knows whether the write will survive), also for a commit that
+    /// need only be visible: after a failure of the disk nothing is promised that a restart may not keep.
+    pub fn acknowledge(&self, commit: &CommitInfo, acknowledgement: Acknowledgement) -> Result<()> {
+        self.commits.wait_visible(commit.timestamp)?;
+        match acknowledgement {
+            Acknowledgement::Visible if self.oplog.durable_position() >= commit.end => Ok(()),
+            Acknowledgement::Visible => Ok(self.oplog.check_writable()?),
+            Acknowledgement::Durable => Ok(self.oplog.wait_durable(commit.end)?),
+        }
+    }
+
+    /// Whether writes can be accepted.
+    ///
+    /// # Errors
+    /// `Stopped`, `Engine`, `Oplog`: why not.
+    pub fn check_writable(&self) -> Result<()> {
+        self.engine.check_writable()?;
+        self.oplog.check_writable()?;
+        self.commits.check_running()
+    }
+
+    /// Checks every record of a collection against every index, and the pages.
+    ///
+    /// # Errors
+    /// `Engine`; `Collection(CollectionDropped)`.
+    pub fn validate(
+        &self,
+        collection: &Arc<Collection>,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<collection::ValidateReport> {
+        Ok(collection::validate(&self.engine, collection, is_stopped)?)
+    }
+
+    /// Slows a writer down when the background cannot keep up. Called before locks are taken.
+    pub(crate) fn pace(&self) {
+        let delay = self.engine.pace();
+        if !delay.is_zero() {
+            self.clock.sleep(delay);
+        }
+    }
+
+    pub(crate) fn change_context(&self, validation: Validation) -> ChangeContext {
+        ChangeContext { validation, wall_millis: self.clock.wall_millis() }
+    }
+
+    /// Logs and applies a prepared change. All locks it needs are held.
+    pub(crate) fn commit(&self, access: &WriteAccess<'_>, change: &DocumentChange) -> Result<CommitInfo> {
+        if !change.newly_multikey().is_empty() {
+            self.catalog.add_multikey(access.collection, change.newly_multikey())?;
+        }
+        let (documents, bytes) = change.count_changes();
+        let effect = Effect { collection: access.collection.clone(), documents, bytes };
+        self.log_and_apply(change.oplog_entry(), Some(effect), |timestamp| {
+            Ok(self.engine.apply(change.batch(), timestamp)?)
+        })
+    }
+
+    /// Appends an entry to the oplog, which makes it a commit, and applies it. After a failure of `apply` nothing can be
+    /// written any more until the store is opened again.
+    pub(crate) fn log_and_apply(
+        &self,
+        entry: &[u8],
+        effect: Option<Effect>,
+        apply: impl FnOnce(Timestamp) -> Result<()>,
+    ) -> Result<CommitInfo> {
+        self.engine.check_writable()?;
+        let mut in_flight = self.commits.prepare();
+        let appended =
+            self.oplog.append(&mut |_, payload| payload.extend_from_slice(entry), &mut |timestamp, position| {
+                in_flight.register(timestamp, position)
+            })?;
+        self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry });
+        apply(appended.timestamp)?;
+        in_flight.complete(appended.end, effect);
+        Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })
+    }
+
+    /// Applies changes that belong to no commit: entries of an index that nobody reads yet.
+    pub(crate) fn apply_uncommitted(&self, batch: &Batch) -> Result<()> {
+        Ok(self.engine.apply_settled(batch)?)
+    }
+}
+
+/// From where the oplog is replayed.
+fn replay_start(engine: &Engine, oplog: &LocalOplog) -> Result<OplogPosition> {
+    let (first, end) = (oplog.first_position(), oplog.end_position());
+    let from = match engine.recovered() {
+        Some(mark) => OplogPosition(mark.oplog_position),
+        None => OplogPosition::default().max(first),
+    };
+    if engine.recovered().is_none() && first > OplogPosition::default() {
+        return Err(TransactionError::OplogMissing(format!("there is no checkpoint, and the oplog begins at {first}")));
+    }
+    if from < first || from > end {
+        let message = format!("the checkpoint is at {from}, the oplog has {first} to {end}");
+        return Err(TransactionError::OplogMissing(message));
+    }
+    if let Some(mark) = engine.recovered().filter(|mark| mark.oplog_end > end.0) {
+        let message = format!("the checkpoint has commits up to {}, the oplog ends at {end}", mark.oplog_end);
+        return Err(TransactionError::OplogMissing(message));
+    }
+    Ok(from)
+}

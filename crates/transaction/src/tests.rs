@@ -1,0 +1,9 @@
+//! Tests of the store as a whole: single changes, definitions, concurrency, crashes against a model.
+
+mod concurrency;
+mod crashes;
+mod definitions;
+mod expiry;
+mod fixture;
+mod indexes;
+mod single_document;

@@ -1,0 +1,143 @@
+//! The suites of `tests/`: real drivers against the real binary.
+//!
+//! Called by `test_run`. What they need is installed under `target/driver-tests`, in the versions that
+//! `tests/requirements.txt` and `tests/package.json` pin, and again only when those files change.
+
+use std::env::consts::EXE_SUFFIX;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::test_run::{Tally, number_before, run_counted};
+use crate::{Outcome, step};
+
+/// Builds the server and says where it is.
+pub(crate) fn build_server(root: &Path) -> Result<PathBuf, String> {
+    step::run(step::cargo(&["build", "--package", "server", "--bin", "plimsoll"]).current_dir(root))?;
+    Ok(target_folder(root).join("debug").join(format!("plimsoll{EXE_SUFFIX}")))
+}
+
+/// PyMongo, mongosh and the crash test; all three are run by pytest.
+pub(crate) fn python_suites(root: &Path, server: &Path) -> Result<Tally, String> {
+    let python = install_python(root)?;
+    let modules = install_node(root)?;
+    let mut command = Command::new(python);
+    command
+        .args(["-m", "pytest", "-v", "--durations=5", "--color=no", "tests"])
+        .current_dir(root)
+        .env("PLIMSOLL_BINARY", server)
+        .env("PLIMSOLL_MONGOSH", modules.join(".bin/mongosh"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    finish(run_counted(&mut command, pytest_line)?)
+}
+
+/// The Node driver, run by Node's own test runner.
+pub(crate) fn node_suites(root: &Path, server: &Path) -> Result<Tally, String> {
+    let modules = install_node(root)?;
+    let mut command = Command::new("node");
+    command.args(["--test", "--test-reporter=tap", "--test-concurrency=1"]);
+    command.args(suites_in(&root.join("tests/node"))?);
+    command.current_dir(root).env("PLIMSOLL_BINARY", server).env("PLIMSOLL_NODE_MODULES", modules);
+    finish(run_counted(&mut command, tap_line)?)
+}
+
+fn finish((tally, succeeded): (Tally, bool)) -> Result<Tally, String> {
+    if tally.failed == 0 && !succeeded {
+        return Err("the test runner failed".to_owned());
+    }
+    if tally.passed + tally.failed == 0 {
+        return Err("no test was run".to_owned());
+    }
+    Ok(tally)
+}
+
+fn suites_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut suites: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    suites.retain(|path| path.to_string_lossy().ends_with(".test.mjs"));
+    suites.sort();
+    Ok(suites)
+}
+
+/// A virtual environment with what `tests/requirements.txt` names; gives its Python.
+fn install_python(root: &Path) -> Result<PathBuf, String> {
+    let folder = target_folder(root).join("driver-tests/python");
+    let python = folder.join("bin/python");
+    install_once(&root.join("tests/requirements.txt"), &folder, |requirements| {
+        step::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        let mut install = Command::new(&python);
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
+        step::run(install.arg(requirements))
+    })?;
+    Ok(python)
+}
+
+/// A folder with what `tests/package.json` names; gives its `node_modules`. No install scripts are run: the native
+/// modules that they would build are optional.
+fn install_node(root: &Path) -> Result<PathBuf, String> {
+    let folder = target_folder(root).join("driver-tests/node");
+    install_once(&root.join("tests/package.json"), &folder, |package| {
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::copy(package, folder.join("package.json")).map_err(|error| format!("{}: {error}", package.display()))?;
+        let arguments = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+        step::run(Command::new("npm").args(arguments).current_dir(&folder))
+    })?;
+    Ok(folder.join("node_modules"))
+}
+
+/// Runs `install` unless it was run before for the same content of `manifest`.
+fn install_once(manifest: &Path, folder: &Path, install: impl FnOnce(&Path) -> Outcome) -> Outcome {
+    let wanted = fs::read_to_string(manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
+    let stamp = folder.join("installed");
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    install(manifest)?;
+    fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
+}
+
+fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
+}
+
+/// `==== 2 failed, 120 passed, 1 skipped in 30.10s ====`
+fn pytest_line(line: &str) -> Option<Tally> {
+    if !line.starts_with("==") || !line.contains(" in ") {
+        return None;
+    }
+    Some(Tally {
+        passed: number_before(line, " passed"),
+        failed: number_before(line, " failed") + number_before(line, " error"),
+        skipped: number_before(line, " skipped"),
+    })
+}
+
+/// `# pass 3`, `# fail 0`, `# skipped 1`
+fn tap_line(line: &str) -> Option<Tally> {
+    let count = |prefix: &str| line.strip_prefix(prefix).and_then(|number| number.trim().parse().ok());
+    let mut tally = Tally::default();
+    if let Some(passed) = count("# pass ") {
+        tally.passed = passed;
+    } else if let Some(failed) = count("# fail ").or_else(|| count("# cancelled ")) {
+        tally.failed = failed;
+    } else if let Some(skipped) = count("# skipped ") {
+        tally.skipped = skipped;
+    } else {
+        return None;
+    }
+    Some(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_of_both_runners_are_read() {
+        let pytest = pytest_line("===== 2 failed, 120 passed, 1 skipped, 1 error in 30.10s =====");
+        assert_eq!(pytest, Some(Tally { passed: 120, failed: 3, skipped: 1 }));
+        assert_eq!(pytest_line("===== slowest 5 durations ====="), None);
+        assert_eq!(tap_line("# pass 3"), Some(Tally { passed: 3, ..Tally::default() }));
+        assert_eq!(tap_line("# tests 3"), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! `cargo xtask`: the one entry point for people and for CI. See `docs/testing.md`.
+//!
+//! Called through the alias in `.cargo/config.toml`. Each task is a function of the library beside this file.
+
+use std::process::ExitCode;
+
+use xtask::{bench, check, documents, simulation, test_run, tidy, workspace};
+
+const USAGE: &str = "\
+Tasks of this repository:
+
+  cargo xtask check            formatting, lints, tidy rules, dependency licences
+  cargo xtask test             every test: cargo test, the simulator, then PyMongo, mongosh and Node drivers against the built server
+  cargo xtask test drivers     only the driver and crash tests
+  cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
+  cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
+  cargo xtask tidy             the rules that no compiler checks
+  cargo xtask docs             writes docs/compatibility.md anew
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = workspace::root();
+    let outcome = match words.as_slice() {
+        ["check"] => check::run(&root),
+        ["test"] => test_run::run_all(&root),
+        ["test", "drivers"] => test_run::run_drivers(&root),
+        ["simulate", options @ ..] => simulation::run(&root, options),
+        ["bench"] => bench::list(&root),
+        ["bench", name, options @ ..] => bench::run(&root, name, options),
+        ["tidy"] => tidy::run(&root),
+        ["docs"] => documents::write(&root),
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `cargo xtask test`: every test there is, and one line at the end that says how many passed.
+//!
+//! The Rust tests first, then the server binary, then the suites of `tests/` that drive it through real drivers. All of
+//! it in the `dev` profile, whose settings in the root manifest are chosen so that this fits into CI.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::{Outcome, driver_tests, simulation, step};
+
+/// How many tests passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) skipped: usize,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+/// Runs all tests.
+///
+/// # Errors
+/// A test failed, or something could not be built or installed.
+pub fn run_all(root: &Path) -> Outcome {
+    let mut tally = Tally::default();
+    let mut broken = Vec::new();
+    record("Rust tests", rust_tests(root), &mut tally, &mut broken);
+    record("simulator", simulation::test(root), &mut tally, &mut broken);
+    run_driver_suites(root, &mut tally, &mut broken);
+    conclude(tally, &broken)
+}
+
+/// Runs only the suites of `tests/`.
+///
+/// # Errors
+/// As [`run_all`].
+pub fn run_drivers(root: &Path) -> Outcome {
+    let mut tally = Tally::default();
+    let mut broken = Vec::new();
+    run_driver_suites(root, &mut tally, &mut broken);
+    conclude(tally, &broken)
+}
+
+fn run_driver_suites(root: &Path, tally: &mut Tally, broken: &mut Vec<String>) {
+    let server = match driver_tests::build_server(root) {
+        Ok(server) => server,
+        Err(message) => return broken.push(message),
+    };
+    record("Python suites", driver_tests::python_suites(root, &server), tally, broken);
+    record("Node suites", driver_tests::node_suites(root, &server), tally, broken);
+}
+
+fn record(name: &str, outcome: Result<Tally, String>, tally: &mut Tally, broken: &mut Vec<String>) {
+    match outcome {
+        Ok(suite) => {
+            println!("{name}: {} passed, {} failed, {} skipped", suite.passed, suite.failed, suite.skipped);
+            *tally += suite;
+        }
+        Err(message) => broken.push(format!("{name}: {message}")),
+    }
+}
+
+fn conclude(tally: Tally, broken: &[String]) -> Outcome {
+    for message in broken {
+        println!("{message}");
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed + broken.len());
+    if tally.failed == 0 && broken.is_empty() { Ok(()) } else { Err("the tests failed".to_owned()) }
+}
+
+fn rust_tests(root: &Path) -> Result<Tally, String> {
+    let mut command = step::cargo(&["test", "--workspace", "--no-fail-fast"]);
+    let (tally, succeeded) = run_counted(command.current_dir(root), cargo_line)?;
+    if tally.failed == 0 && !succeeded {
+        return Err("cargo test failed before the tests could run".to_owned());
+    }
+    Ok(tally)
+}
+
+/// Runs a program, passes on what it prints, and counts the results that `read_line` finds in it. The second value is
+/// whether the program succeeded.
+pub(crate) fn run_counted(
+    command: &mut Command,
+    read_line: fn(&str) -> Option<Tally>,
+) -> Result<(Tally, bool), String> {
+    step::announce(command);
+    let describe = |error: std::io::Error| error.to_string();
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(describe)?;
+    let mut tally = Tally::default();
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).split(b'\n') {
+            let line = String::from_utf8_lossy(&line.map_err(describe)?).into_owned();
+            println!("{line}");
+            if let Some(counted) = read_line(&line) {
+                tally += counted;
+            }
+        }
+    }
+    Ok((tally, child.wait().map_err(describe)?.success()))
+}
+
+/// `test result: ok. 5 passed; 0 failed; 1 ignored; ...`
+fn cargo_line(line: &str) -> Option<Tally> {
+    let rest = line.strip_prefix("test result: ")?;
+    Some(Tally {
+        passed: number_before(rest, " passed"),
+        failed: number_before(rest, " failed"),
+        skipped: number_before(rest, " ignored"),
+    })
+}
+
+/// The number that stands before `word`, or 0.
+pub(crate) fn number_before(line: &str, word: &str) -> usize {
+    let Some(position) = line.find(word) else {
+        return 0;
+    };
+    let digits = line[..position].rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_counted() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
+        assert_eq!(cargo_line(line), Some(Tally { passed: 12, failed: 3, skipped: 1 }));
+        assert_eq!(cargo_line("test a ... ok"), None);
+    }
+}

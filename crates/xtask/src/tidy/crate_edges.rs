@@ -1,0 +1,113 @@
+//! Which crate may depend on which: the arrows of `docs/architecture.md`, and no others.
+//!
+//! The table is exact. An edge that a manifest gains or loses is changed here in the same change, where a reader sees it.
+
+use toml::Table;
+
+use super::Complaint;
+use crate::workspace::SourceFile;
+
+/// What each crate is built on. `commands` is the widest on purpose: it is where everything meets.
+const EDGES: &[(&str, &[&str])] = &[
+    ("aggregation", &["document", "query_language"]),
+    ("collection", &["document", "index_key", "oplog", "platform", "query_language", "storage_engine"]),
+    (
+        "commands",
+        &[
+            "aggregation",
+            "collection",
+            "document",
+            "executor",
+            "index_key",
+            "oplog",
+            "planner",
+            "platform",
+            "query_language",
+            "storage_engine",
+            "transaction",
+        ],
+    ),
+    ("document", &[]),
+    (
+        "executor",
+        &[
+            "collection",
+            "document",
+            "index_key",
+            "planner",
+            "platform",
+            "query_language",
+            "storage_engine",
+            "transaction",
+        ],
+    ),
+    ("index_key", &["document"]),
+    ("lab", &[]),
+    ("oplog", &["platform"]),
+    ("planner", &["collection", "document", "index_key", "query_language", "transaction"]),
+    ("platform", &[]),
+    ("query_language", &["document"]),
+    ("script_test", &[]),
+    ("server", &["commands", "lab", "platform", "storage_engine", "transaction", "wire_protocol"]),
+    ("simulator", &["collection", "index_key", "oplog", "platform", "storage_engine", "transaction"]),
+    ("storage_engine", &["platform"]),
+    ("transaction", &["collection", "document", "oplog", "platform", "storage_engine"]),
+    ("wire_protocol", &[]),
+    ("xtask", &[]),
+];
+
+/// Tests may use these beside what their crate is built on, and any crate that it is built on.
+const TEST_TOOLS: &[&str] = &["platform", "script_test"];
+
+/// Crates whose tests look at the whole.
+const TESTS_SEE_EVERYTHING: &[&str] = &["server", "xtask"];
+
+pub(super) fn complaints(files: &[SourceFile]) -> Result<Vec<Complaint>, String> {
+    let mut found = Vec::new();
+    for file in files {
+        let Some(name) = file.path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/Cargo.toml")) else {
+            continue;
+        };
+        let manifest: Table = file.text.parse().map_err(|error| format!("{}: {error}", file.path))?;
+        let declared = manifest.get("package").and_then(|package| package.get("name")).and_then(|name| name.as_str());
+        if declared != Some(name) {
+            found.push(Complaint::of_file(file, format!("the crate must be named as its folder, {name}")));
+        }
+        match EDGES.iter().find(|(crate_name, _)| *crate_name == name) {
+            Some((_, allowed)) => {
+                check_edges(file, &internal(&manifest, "dependencies"), allowed, &mut found);
+                check_tests(file, name, &internal(&manifest, "dev-dependencies"), allowed, &mut found);
+            }
+            None => {
+                found.push(Complaint::of_file(file, "this crate is not in the table of edges (tidy/crate_edges.rs)"))
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn check_edges(file: &SourceFile, used: &[&str], allowed: &[&str], found: &mut Vec<Complaint>) {
+    for edge in used.iter().filter(|edge| !allowed.contains(edge)) {
+        found.push(Complaint::of_file(file, format!("must not depend on {edge} (tidy/crate_edges.rs)")));
+    }
+    for edge in allowed.iter().filter(|edge| !used.contains(edge)) {
+        let message = format!("no longer depends on {edge}: take the edge out of tidy/crate_edges.rs");
+        found.push(Complaint::of_file(file, message));
+    }
+}
+
+fn check_tests(file: &SourceFile, name: &str, used: &[&str], allowed: &[&str], found: &mut Vec<Complaint>) {
+    if TESTS_SEE_EVERYTHING.contains(&name) {
+        return;
+    }
+    for edge in used.iter().filter(|edge| !allowed.contains(edge) && !TEST_TOOLS.contains(edge)) {
+        found.push(Complaint::of_file(file, format!("its tests must not depend on {edge} (tidy/crate_edges.rs)")));
+    }
+}
+
+/// Our own crates among the dependencies of one kind.
+fn internal<'m>(manifest: &'m Table, kind: &str) -> Vec<&'m str> {
+    let dependencies = manifest.get(kind).and_then(|value| value.as_table());
+    let names = dependencies.into_iter().flat_map(|table| table.keys().map(String::as_str));
+    names.filter(|name| EDGES.iter().any(|(crate_name, _)| crate_name == name)).collect()
+}

@@ -1,0 +1,235 @@
+"""aggregate: each stage, expressions, cursors, $out; errors."""
+
+import pytest
+from pymongo.errors import OperationFailure
+
+
+@pytest.fixture
+def sales(collection):
+    rows = [("pen", 2, 10), ("ink", 5, 1), ("pen", 3, 5), ("cup", 8, 2), ("ink", 5, 7)]
+    collection.insert_many([{"_id": i, "item": n, "price": p, "count": c} for i, (n, p, c) in enumerate(rows)])
+    return collection
+
+
+def run(collection, *pipeline, **options):
+    return list(collection.aggregate(list(pipeline), **options))
+
+
+@pytest.mark.parametrize(
+    "pipeline, expected",
+    [
+        ([{"$match": {"item": "pen"}}, {"$project": {"price": 1}}], [{"_id": 0, "price": 2}, {"_id": 2, "price": 3}]),
+        ([{"$match": {"_id": 0}}, {"$project": {"item": 0, "count": 0}}], [{"_id": 0, "price": 2}]),
+        (
+            [{"$match": {"_id": 1}}, {"$addFields": {"total": {"$multiply": ["$price", "$count"]}}}],
+            [{"_id": 1, "item": "ink", "price": 5, "count": 1, "total": 5}],
+        ),
+        ([{"$match": {"_id": 1}}, {"$set": {"price": 6}}, {"$unset": ["item", "count"]}], [{"_id": 1, "price": 6}]),
+        (
+            [{"$group": {"_id": "$item", "n": {"$sum": 1}, "most": {"$max": "$price"}}}, {"$sort": {"_id": 1}}],
+            [{"_id": "cup", "n": 1, "most": 8}, {"_id": "ink", "n": 2, "most": 5}, {"_id": "pen", "n": 2, "most": 3}],
+        ),
+        (
+            [{"$group": {"_id": 0, "sum": {"$sum": "$count"}, "mean": {"$avg": "$price"}, "low": {"$min": "$price"}}}],
+            [{"_id": 0, "sum": 25, "mean": 4.6, "low": 2}],
+        ),
+        (
+            [
+                {"$sort": {"_id": 1}},
+                {"$group": {"_id": "$item", "all": {"$push": "$count"}, "first": {"$first": "$_id"}}},
+                {"$match": {"_id": "ink"}},
+            ],
+            [{"_id": "ink", "all": [1, 7], "first": 1}],
+        ),
+        ([{"$sort": {"price": -1, "_id": 1}}, {"$limit": 2}, {"$project": {"_id": 1}}], [{"_id": 3}, {"_id": 1}]),
+        ([{"$sort": {"_id": 1}}, {"$skip": 3}, {"$project": {"_id": 1}}], [{"_id": 3}, {"_id": 4}]),
+        ([{"$match": {"price": {"$gt": 2}}}, {"$count": "many"}], [{"many": 4}]),
+        ([{"$match": {"price": {"$gt": 99}}}, {"$count": "many"}], []),
+        ([{"$match": {"_id": 0}}, {"$replaceRoot": {"newRoot": {"name": "$item"}}}], [{"name": "pen"}]),
+        ([{"$match": {"_id": 0}}, {"$replaceWith": {"name": "$item"}}], [{"name": "pen"}]),
+        ([{"$sortByCount": "$item"}, {"$match": {"_id": "cup"}}], [{"_id": "cup", "count": 1}]),
+        (
+            [
+                {"$match": {"_id": 0}},
+                {"$project": {"_id": 0, "v": {"$cond": [{"$gt": ["$price", 1]}, "more", "less"]}}},
+            ],
+            [{"v": "more"}],
+        ),
+        (
+            [{"$match": {"_id": 0}}, {"$project": {"_id": 0, "v": {"$concat": [{"$toUpper": "$item"}, "!"]}}}],
+            [{"v": "PEN!"}],
+        ),
+        ([{"$match": {"$expr": {"$gt": ["$count", "$price"]}}}, {"$sort": {"_id": 1}}, {"$project": {"_id": 1}}],
+         [{"_id": 0}, {"_id": 2}, {"_id": 4}]),
+    ],
+)
+def test_stages(sales, pipeline, expected):
+    assert run(sales, *pipeline) == expected
+
+
+def test_unwind(collection):
+    collection.insert_many([{"_id": 0, "a": [1, 2]}, {"_id": 1, "a": []}, {"_id": 2}, {"_id": 3, "a": 7}])
+    sort = {"$sort": {"_id": 1}}
+    assert run(collection, sort, {"$unwind": "$a"}) == [{"_id": 0, "a": 1}, {"_id": 0, "a": 2}, {"_id": 3, "a": 7}]
+    options = {"path": "$a", "preserveNullAndEmptyArrays": True, "includeArrayIndex": "i"}
+    kept = run(collection, sort, {"$unwind": options})
+    assert [(row["_id"], row.get("a"), row["i"]) for row in kept] == [
+        (0, 1, 0),
+        (0, 2, 1),
+        (1, None, None),
+        (2, None, None),
+        (3, 7, None),
+    ]
+
+
+def test_lookup(sales):
+    makers = [{"_id": 1, "item": "pen"}, {"_id": 2, "item": "pen"}, {"_id": 3, "item": "cup"}]
+    sales.database["makers"].insert_many(makers)
+    lookup = {"$lookup": {"from": "makers", "localField": "item", "foreignField": "item", "as": "by"}}
+    found = run(sales, {"$sort": {"_id": 1}}, lookup)
+    assert [sorted(maker["_id"] for maker in row["by"]) for row in found] == [[1, 2], [], [1, 2], [3], []]
+
+
+def test_sample(sales):
+    assert len(run(sales, {"$sample": {"size": 3}})) == 3
+    assert len({row["_id"] for row in run(sales, {"$sample": {"size": 50}})}) == 5
+
+
+def test_out_replaces_a_collection(sales):
+    sales.database["totals"].insert_one({"_id": "old"})
+    pipeline = [{"$group": {"_id": "$item", "n": {"$sum": "$count"}}}, {"$out": "totals"}]
+    assert run(sales, *pipeline) == []
+    assert {row["_id"]: row["n"] for row in sales.database["totals"].find()} == {"pen": 15, "ink": 8, "cup": 2}
+
+
+def test_index_statistics(sales):
+    sales.create_index("item")
+    list(sales.find({"item": "pen"}).hint("item_1"))
+    rows = {row["name"]: row for row in run(sales, {"$indexStats": {}})}
+    assert set(rows) == {"_id_", "item_1"}
+    assert rows["item_1"]["key"] == {"item": 1}
+    assert rows["item_1"]["accesses"]["ops"] >= 1
+
+
+def test_collection_statistics(sales):
+    [row] = run(sales, {"$collStats": {"count": {}, "storageStats": {}}})
+    assert row["ns"] == sales.full_name
+    assert row["count"] == 5
+    assert row["storageStats"]["count"] == 5
+
+
+def test_batches(collection):
+    collection.insert_many([{"_id": i} for i in range(500)])
+    reply = collection.database.command("aggregate", collection.name, pipeline=[], cursor={"batchSize": 10})
+    assert len(reply["cursor"]["firstBatch"]) == 10 and reply["cursor"]["id"] != 0
+    rows = collection.aggregate([{"$sort": {"_id": -1}}], batchSize=7)
+    assert [row["_id"] for row in rows] == list(range(499, -1, -1))
+
+
+def test_group_of_many(collection):
+    collection.insert_many([{"_id": i, "k": i % 5000} for i in range(20_000)])
+    rows = run(collection, {"$group": {"_id": "$k", "n": {"$sum": 1}}}, allowDiskUse=True)
+    assert len(rows) == 5000 and all(row["n"] == 4 for row in rows)
+
+
+def test_absent_collection(database):
+    assert run(database["absent"], {"$match": {}}) == []
+    assert run(database["absent"], {"$group": {"_id": None, "n": {"$sum": 1}}}) == []
+
+
+def test_explain_of_a_pipeline(sales):
+    reply = sales.database.command(
+        "explain", {"aggregate": sales.name, "pipeline": [{"$match": {"item": "pen"}}], "cursor": {}}
+    )
+    assert reply["ok"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "pipeline, code",
+    [
+        ([{"$unknown": {}}], 40324),
+        ([{"$match": {}, "$limit": 1}], 40323),
+        ([{"$match": 5}], 15959),
+        ([{"$limit": 0}], 15958),
+        ([{"$limit": -1}], None),
+        ([{"$skip": -1}], None),
+        ([{"$group": {}}], 15955),
+        ([{"$group": {"_id": 1, "a": 5}}], 40234),
+        ([{"$group": {"_id": 1, "a": {"$unknown": 1}}}], 15952),
+        ([{"$project": {}}], 51272),
+        ([{"$project": {"a": {"$unknown": 1}}}], 31325),
+        ([{"$project": {"a": 1, "b": 0}}], 31254),
+        ([{"$unwind": "a"}], 28818),
+        ([{"$count": ""}], None),
+        ([{"$out": "x"}, {"$match": {}}], 40601),
+        ([{"$addFields": {"a": {"$divide": [1, 0]}}}], 2),
+        ([{"$replaceRoot": {"newRoot": "$price"}}], 40228),
+        ([{"$sort": {"a": 2}}], 15975),
+        ([{"$sort": {}}], 15976),
+        ([{"$sample": {"size": -1}}], None),
+        ([{"$lookup": {"from": "x"}}], None),
+    ],
+)
+def test_refused(sales, pipeline, code):
+    with pytest.raises(OperationFailure) as caught:
+        run(sales, *pipeline)
+    assert caught.value.details["codeName"]
+    if code is not None:
+        assert caught.value.code == code, caught.value.details
+
+
+def test_a_cursor_must_be_asked_for(sales):
+    with pytest.raises(OperationFailure) as caught:
+        sales.database.command({"aggregate": sales.name, "pipeline": []})
+    assert caught.value.code == 9
+
+
+def test_lookup_without_an_index_reads_the_foreign_collection_once(database):
+    """As many documents as would take minutes if each of them scanned the foreign collection."""
+    local, foreign = database["local"], database["foreign"]
+    local.insert_many([{"_id": i, "key": i % 5000} for i in range(5000)])
+    foreign.insert_many([{"_id": i, "key": i % 5000} for i in range(10_000)])
+    pipeline = [
+        {"$lookup": {"from": "foreign", "localField": "key", "foreignField": "key", "as": "found"}},
+        {"$project": {"ids": "$found._id"}},
+    ]
+    joined = {document["_id"]: document["ids"] for document in local.aggregate(pipeline)}
+    assert joined == {i: [i, i + 5000] for i in range(5000)}
+
+
+def test_lookup_gives_the_same_with_and_without_an_index(database):
+    local, foreign = database["local"], database["foreign"]
+    values = [None, 1, 1.0, "a", [1, 2], [], [[1]], {"b": 1}, [{"b": 1}, {"b": [1, 3]}], True, {"b": None}, 2]
+    local.insert_many([{"_id": i, "v": value} for i, value in enumerate(values)] + [{"_id": "missing"}])
+    foreign.insert_many([{"_id": i, "a": value} for i, value in enumerate(values)] + [{"_id": "missing"}])
+    for path in ("a", "a.b"):
+        stage = {"$lookup": {"from": "foreign", "localField": "v", "foreignField": path, "as": "found"}}
+        pipeline = [{"$sort": {"_id": 1}}, stage, {"$project": {"ids": "$found._id"}}]
+        expected = {d["_id"]: [str(f) for f in d["ids"]] for d in local.aggregate(pipeline)}
+        name = foreign.create_index(path)
+        found = {d["_id"]: sorted((str(f) for f in d["ids"])) for d in local.aggregate(pipeline)}
+        assert found == {key: sorted(ids) for key, ids in expected.items()}, path
+        foreign.drop_index(name)
+
+
+def test_bucket(collection):
+    collection.insert_many([{"_id": i, "a": i} for i in (1, 5, 9, 10, 19, 25, 99)] + [{"_id": "text", "a": "x"}])
+    output = {"count": {"$sum": 1}, "values": {"$push": "$a"}}
+    stage = {"$bucket": {"groupBy": "$a", "boundaries": [0, 10, 20], "default": "others", "output": output}}
+    assert list(collection.aggregate([{"$sort": {"_id": 1}}, stage, {"$sort": {"_id": 1}}])) == [
+        {"_id": 0, "count": 3, "values": [1, 5, 9]},
+        {"_id": 10, "count": 2, "values": [10, 19]},
+        {"_id": "others", "count": 3, "values": [25, 99, "x"]},
+    ]
+    with pytest.raises(OperationFailure):
+        list(collection.aggregate([{"$bucket": {"groupBy": "$a", "boundaries": [0, 10]}}]))
+
+
+def test_union_with(database):
+    database["one"].insert_many([{"_id": i, "of": "one"} for i in range(3)])
+    database["two"].insert_many([{"_id": i, "of": "two"} for i in range(3)])
+    pipeline = [{"$match": {"_id": {"$gt": 0}}}, {"$project": {"of": 1}}]
+    found = list(database["one"].aggregate([{"$unionWith": {"coll": "two", "pipeline": pipeline}}]))
+    assert [(d["_id"], d["of"]) for d in found] == [(0, "one"), (1, "one"), (2, "one"), (1, "two"), (2, "two")]
+    assert len(list(database["one"].aggregate([{"$unionWith": "two"}]))) == 6
+    assert len(list(database["one"].aggregate([{"$unionWith": "missing"}]))) == 3

@@ -1,0 +1,96 @@
+"""A Plimsoll server of a test's own: started on a free port with a data directory, stopped, killed, started again.
+
+Used by conftest.py and by the crash tests. The binary is PLIMSOLL_BINARY, or the newest build under target/.
+"""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+
+
+def binary_path():
+    """The server to test."""
+    named = os.environ.get("PLIMSOLL_BINARY")
+    if named:
+        return pathlib.Path(named)
+    target = pathlib.Path(__file__).resolve().parent.parent / "target"
+    built = [path for path in (target / "debug/plimsoll", target / "release/plimsoll") if path.exists()]
+    if not built:
+        raise RuntimeError("no server: set PLIMSOLL_BINARY, or run `cargo build -p server`")
+    return max(built, key=lambda path: path.stat().st_mtime)
+
+
+def free_port():
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class ServerProcess:
+    """A server process, and the directory that outlives it."""
+
+    def __init__(self, directory, arguments=("--cache", "128MiB")):
+        self.directory = pathlib.Path(directory)
+        self.arguments = list(arguments)
+        self.port = free_port()
+        self.process = None
+        self.log_path = self.directory / "server.log"
+
+    @property
+    def address(self):
+        return ("127.0.0.1", self.port)
+
+    @property
+    def uri(self):
+        return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
+
+    def start(self):
+        """Starts the server and waits until it accepts connections. Returns how many seconds that took."""
+        command = [str(binary_path()), "serve", "--data", str(self.directory / "data")]
+        command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        started = time.monotonic()
+        while time.monotonic() - started < START_SECONDS_MAX:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the server ended with {self.process.returncode} at start:\n{self.log_tail()}")
+            try:
+                socket.create_connection(self.address, timeout=1).close()
+                return time.monotonic() - started
+            except OSError:
+                time.sleep(0.005)
+        raise RuntimeError(f"the server does not listen after {START_SECONDS_MAX} s:\n{self.log_tail()}")
+
+    def stop(self):
+        """Asks the server to stop (SIGTERM) and waits. It must end with success."""
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RuntimeError(f"the server did not stop within {STOP_SECONDS_MAX} s:\n{self.log_tail()}") from None
+        self.process = None
+        if code != 0:
+            raise RuntimeError(f"the server stopped with {code}:\n{self.log_tail()}")
+
+    def kill(self):
+        """Ends the server at once (SIGKILL), as a crash would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def log_tail(self, lines=30):
+        """The last diagnostic lines."""
+        if not self.log_path.exists():
+            return ""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
