@@ -122,7 +122,7 @@ test("the report of a history", async (t) => {
   }
   const output = join(folder, "history");
   const shown = plimsoll("history", join(folder, "days"), "--output", output);
-  assert.match(shown.output, /WORSE -(?:2[89]|30)\.\d % .*2026-01-13/);
+  assert.match(shown.output, /WORSE +-(?:2[89]|30)\.\d % .*2026-01-13/);
   if (refusal) return t.skip(refusal);
   await look(join(output, "report.html"), "history", ["when did figures change?", "worse"]);
 });
