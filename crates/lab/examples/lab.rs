@@ -1,11 +1,11 @@
 //! The lab without the server around it: `cargo run --release -p lab --example lab -- bench server-44991 --target URI`.
 //!
-//! Takes what `plimsoll bench`, `profile`, `compare` and `history` take, so that a lab can be built where no server is wanted.
+//! Takes what `plimsoll bench`, `profile`, `compare`, `history` and `certify` take, so that a lab can be built where no server is wanted.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::{BenchArguments, CompareArguments, HistoryArguments, ProfileArguments};
+use lab::{BenchArguments, CertifyArguments, CompareArguments, HistoryArguments, ProfileArguments};
 
 /// Measures any server that speaks the MongoDB wire protocol.
 #[derive(Parser)]
@@ -28,6 +28,8 @@ enum Command {
     Compare(CompareArguments),
     /// Changes over many results
     History(HistoryArguments),
+    /// Test the guarantees; without --target, --server names the program to start
+    Certify(CertifyArguments),
 }
 
 #[tokio::main]
@@ -37,6 +39,7 @@ async fn main() -> ExitCode {
         Command::Profile(arguments) => lab::profile(arguments).await,
         Command::Compare(arguments) => lab::compare(arguments).await,
         Command::History(arguments) => lab::history(arguments).await,
+        Command::Certify(arguments) => lab::certify(arguments).await,
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("lab: {error}");

@@ -1,6 +1,7 @@
 //! What can go wrong in a benchmark. The binary prints it and exits with a failure; results measured so far are written by
 //! the benchmark itself before that.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mongodb::error::{Error as DriverError, ErrorKind as DriverErrorKind, WriteFailure};
@@ -136,6 +137,14 @@ impl LabError {
             DriverErrorKind::ServerSelection { .. } => "no server reachable".to_owned(),
             DriverErrorKind::ConnectionPoolCleared { .. } => "connection pool cleared".to_owned(),
             _ => "driver error".to_owned(),
+        }
+    }
+
+    /// The labels that the server or the driver put on it.
+    pub(crate) fn labels(&self) -> BTreeSet<String> {
+        match self {
+            Self::Command { source, .. } => source.labels().iter().cloned().collect(),
+            _ => BTreeSet::new(),
         }
     }
 

@@ -25,6 +25,17 @@ pub(crate) struct LaunchedServer {
     data: PathBuf,
     callgrind: Option<PathBuf>,
     binary: String,
+    /// Its command line.
+    words: Vec<String>,
+    log: PathBuf,
+}
+
+/// How a server is stopped before it is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Orderly,
+    /// `kill -9`.
+    Kill,
 }
 
 impl LaunchedServer {
@@ -46,16 +57,28 @@ impl LaunchedServer {
             let word = word.replace("{binary}", &name).replace("{data}", &data.display().to_string());
             words.push(word.replace("{port}", &port.to_string()));
         }
-        let Some((program, arguments)) = words.split_first() else { return Err(failed("an empty command".to_owned())) };
-        let output = File::create(&log).map_err(LabError::output(&log))?;
-        let errors = output.try_clone().map_err(LabError::output(&log))?;
-        let mut server = Command::new(program);
-        server.args(arguments).stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = server.spawn().map_err(|error| failed(format!("cannot be run: {error}")))?;
+        let child = spawn(&words, &log, &name)?;
         let uri = format!("mongodb://127.0.0.1:{port}");
-        let mut launched = Self { child, uri, data, callgrind, binary: name.clone() };
-        launched.wait_until_it_answers(&log).await?;
+        let mut launched = Self { child, uri, data, callgrind, binary: name, words, log };
+        launched.wait_until_it_answers().await?;
         Ok(launched)
+    }
+
+    /// Stops it, in order or by a kill, starts it again on the same data and port, and gives the time from its start to
+    /// its first answer.
+    pub(crate) async fn restart(&mut self, stop: Stop) -> Result<Duration, LabError> {
+        match stop {
+            Stop::Orderly => self.end(),
+            Stop::Kill => {
+                // It may have ended by itself.
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+        }
+        let started = Instant::now();
+        self.child = spawn(&self.words, &self.log, &self.binary)?;
+        self.wait_until_it_answers().await?;
+        Ok(started.elapsed())
     }
 
     /// Of the server; under valgrind that is the same process.
@@ -63,11 +86,11 @@ impl LaunchedServer {
         self.child.id()
     }
 
-    async fn wait_until_it_answers(&mut self, log: &Path) -> Result<(), LabError> {
+    async fn wait_until_it_answers(&mut self) -> Result<(), LabError> {
         let until = Instant::now() + START_PATIENCE;
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                let said = std::fs::read_to_string(log).unwrap_or_default();
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
                 let last: Vec<&str> = said.lines().rev().take(3).collect();
                 let reason =
                     format!("ended at once ({status}): {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "));
@@ -76,7 +99,7 @@ impl LaunchedServer {
             match Target::connect_to(&self.uri, Some(self.child.id()), 1).await {
                 Ok(_) => return Ok(()),
                 Err(error) if Instant::now() >= until => return Err(error),
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
     }
@@ -110,6 +133,17 @@ impl Drop for LaunchedServer {
         // Data of a measurement that is over; what cannot be removed is in the result directory for all to see.
         let _ = std::fs::remove_dir_all(&self.data);
     }
+}
+
+/// Starts the program; its lines are added to the log.
+fn spawn(words: &[String], log: &Path, name: &str) -> Result<Child, LabError> {
+    let failed = |reason: String| LabError::Program { program: name.to_owned(), reason };
+    let Some((program, arguments)) = words.split_first() else { return Err(failed("an empty command".to_owned())) };
+    let output = File::options().create(true).append(true).open(log).map_err(LabError::output(log))?;
+    let errors = output.try_clone().map_err(LabError::output(log))?;
+    let mut server = Command::new(program);
+    server.args(arguments).stdin(Stdio::null()).stdout(output).stderr(errors);
+    server.spawn().map_err(|error| failed(format!("cannot be run: {error}")))
 }
 
 fn free_port() -> std::io::Result<u16> {

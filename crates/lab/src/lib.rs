@@ -1,5 +1,5 @@
 //! The regression lab: workloads, profiles and verdicts for any server that speaks the MongoDB wire protocol; what
-//! `plimsoll bench`, `profile`, `compare` and `history` run.
+//! `plimsoll bench`, `profile`, `compare`, `history` and `certify` run.
 //!
 //! Called by the `plimsoll` binary, which mounts [`BenchArguments`] under `bench` and awaits [`run`]. It knows servers only
 //! by a connection string (and, on the same machine, by `/proc`): it must not know any other crate of this workspace, so
@@ -21,6 +21,7 @@
 
 mod bench;
 mod callgrind;
+mod certify;
 mod chart;
 mod compare;
 mod error;
@@ -42,6 +43,7 @@ mod target;
 mod throughput;
 
 pub use bench::{BenchArguments, run};
+pub use certify::{CertifyArguments, run as certify};
 pub use compare::{CompareArguments, run as compare};
 pub use error::LabError;
 pub use history::{HistoryArguments, run as history};

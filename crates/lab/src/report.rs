@@ -4,6 +4,7 @@
 //! result into sections.
 
 mod bench_report;
+mod certify_report;
 mod chart;
 mod compare_report;
 mod history_report;
@@ -11,6 +12,7 @@ mod page;
 mod profile_report;
 
 pub(crate) use bench_report::bench;
+pub(crate) use certify_report::certificate;
 pub(crate) use compare_report::comparison;
 pub(crate) use history_report::history;
 pub(crate) use profile_report::profile;

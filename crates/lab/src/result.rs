@@ -3,7 +3,7 @@
 //! Fields are added, never renamed; a reader takes what it knows. Times are in seconds or microseconds as their names say,
 //! series begin at the end of the phase's warm-up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -85,6 +85,8 @@ pub struct PhaseResult {
     pub operations_per_second: f64,
     /// Successful ones that were answered within a second of their intended start.
     pub goodput_per_second: f64,
+    /// Successful ones that were answered within a second of being sent.
+    pub answered_in_time_per_second: f64,
     /// Open loop: operations a second that were to be sent.
     pub offered_per_second: Option<f64>,
     /// Open loop: operations whose time came but that no client was free for before the end.
@@ -97,6 +99,8 @@ pub struct PhaseResult {
     pub documents_per_second: f64,
     /// Failed operations by code or kind.
     pub errors: BTreeMap<String, u64>,
+    /// Of those kinds of failures, the labels that all of a kind carried.
+    pub error_labels: BTreeMap<String, BTreeSet<String>>,
     /// Of all successful operations, from their intended start, in microseconds.
     pub latency_microseconds: LatencySummary,
     /// Each kind of operation.
@@ -188,6 +192,11 @@ pub struct Tenths {
 pub struct ServerSeries {
     pub cpu_microseconds: Vec<u64>,
     pub resident_bytes: Vec<u64>,
+    /// Of the server's cache, as it says itself, at the end of each second: parts of 1.
+    pub cache_used_share: Vec<f64>,
+    pub cache_dirty_share: Vec<f64>,
+    /// How long a write is held back before it begins, where the server says it.
+    pub held_back_microseconds: Vec<f64>,
 }
 
 /// What the load generator itself cost, so that nobody takes it for the server.

@@ -33,7 +33,41 @@ pub(crate) struct ServerStatus {
     pub(crate) numbers: BTreeMap<String, f64>,
 }
 
+/// How full a server's cache is, by its own numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CacheFill {
+    pub(crate) bytes: f64,
+    pub(crate) used_share: f64,
+    pub(crate) dirty_share: f64,
+}
+
+/// Where servers say it: the cache's size, what is used of it, what of that is not on disk.
+const CACHE_NUMBERS: [[&str; 3]; 2] = [
+    ["plimsoll.cache.bytes", "plimsoll.cache.usedBytes", "plimsoll.cache.dirtyBytes"],
+    [
+        "wiredTiger.cache.maximum bytes configured",
+        "wiredTiger.cache.bytes currently in the cache",
+        "wiredTiger.cache.tracked dirty bytes in the cache",
+    ],
+];
+/// Where servers say how long a write is held back, in microseconds.
+const HELD_BACK: &str = "plimsoll.heldBack.delayMicros";
+
 impl ServerStatus {
+    /// How full the cache is; nothing from a server that does not say it.
+    pub(crate) fn cache(&self) -> Option<CacheFill> {
+        let number = |path: &str| self.numbers.get(path).copied();
+        CACHE_NUMBERS.iter().find_map(|[bytes, used, dirty]| {
+            let bytes = number(bytes).filter(|bytes| *bytes > 0.0)?;
+            Some(CacheFill { bytes, used_share: number(used)? / bytes, dirty_share: number(dirty)? / bytes })
+        })
+    }
+
+    /// How long a write is held back, in microseconds.
+    pub(crate) fn held_back_microseconds(&self) -> Option<f64> {
+        self.numbers.get(HELD_BACK).copied()
+    }
+
     /// Asks the server.
     pub(crate) async fn fetch(client: &Client) -> Result<Self, LabError> {
         let reply = client.database("admin").run_command(doc! { "serverStatus": 1 }).await;
@@ -101,6 +135,10 @@ mod tests {
         assert_eq!((status.pid, status.program.as_deref()), (Some(77), Some("mongod")));
         let numbers: Vec<_> = status.numbers.iter().map(|(path, number)| (path.as_str(), *number)).collect();
         assert_eq!(numbers, [("metrics.document.inserted", 5.0), ("metrics.document.updated", 7.0)]);
+        let cache = doc! { "bytes": 200, "usedBytes": 100_i64, "dirtyBytes": 50.0 };
+        let fill = ServerStatus::of(&doc! { "plimsoll": { "cache": cache } }).cache().unwrap();
+        assert_eq!(fill, CacheFill { bytes: 200.0, used_share: 0.5, dirty_share: 0.25 });
+        assert_eq!(status.cache(), None);
         assert_eq!(ServerStatus::of(&doc! { "pid": -1, "metrics": "x" }), ServerStatus::default());
     }
 }

@@ -23,6 +23,8 @@ const CACHE_PERCENT: f64 = 60.0;
 const MEMORY_PER_CACHE_PERCENT: u64 = 125;
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
 const CACHE_BYTES_MIN: u64 = 4 << 20;
+const HISTORY_BYTES: u64 = 16 << 30;
+const HISTORY_BYTES_MIN: u64 = 16 << 20;
 const CONNECTIONS_MAX: usize = 65_536;
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
@@ -72,6 +74,8 @@ pub struct Configuration {
     pub memory_bytes: u64,
     /// The part of the budget that caches pages, in bytes.
     pub cache_bytes: u64,
+    /// The most that is kept of old versions for open snapshots, in bytes.
+    pub history_bytes: u64,
     /// What diagnostic lines look like.
     pub log_format: LogFormat,
     /// Which diagnostic lines are written.
@@ -111,6 +115,7 @@ impl Configuration {
             listen: listen.iter().map(|address| listen_address(address)).collect::<Result<_, _>>()?,
             memory_bytes,
             cache_bytes,
+            history_bytes: history_bytes(settings.history)?,
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
             log_level: level
                 .parse()
@@ -158,6 +163,17 @@ fn memory_and_cache(
         return Err(ConfigurationError::bad_value("cache", reason));
     }
     Ok((memory_bytes, cache_bytes))
+}
+
+fn history_bytes(size: Option<Size>) -> Result<u64, ConfigurationError> {
+    match size.unwrap_or(Size::Bytes(HISTORY_BYTES)) {
+        Size::Bytes(bytes) if bytes >= HISTORY_BYTES_MIN => Ok(bytes),
+        Size::Bytes(bytes) => {
+            let reason = format!("{bytes} bytes is below the least possible, {HISTORY_BYTES_MIN}");
+            Err(ConfigurationError::bad_value("history", reason))
+        }
+        Size::Percent(_) => Err(ConfigurationError::bad_value("history", "must be a size, not a share")),
+    }
 }
 
 /// Adds the port where there is none.

@@ -8,7 +8,7 @@ use bson::raw::cstr;
 use bson::rawdoc;
 use clap::{Parser, Subcommand};
 use commands::{BuildFacts, ServerContext, ServerFacts};
-use lab::{BenchArguments, CompareArguments, HistoryArguments, LabError, ProfileArguments};
+use lab::{BenchArguments, CertifyArguments, CompareArguments, HistoryArguments, LabError, ProfileArguments};
 use platform::{
     Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory,
 };
@@ -70,6 +70,11 @@ enum Command {
     Compare(CompareArguments),
     /// When did figures change over many results, worst first
     History(HistoryArguments),
+    /// Are the guarantees kept? Tests each against any server, or against one that is started for it
+    #[command(
+        after_help = "Exit code: 0 when no guarantee that was judged is broken, 3 when one is, 1 when nothing could be tested."
+    )]
+    Certify(CertifyArguments),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +85,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => in_lab(lab::profile(arguments)),
         Command::Compare(arguments) => in_lab(lab::compare(arguments)),
         Command::History(arguments) => in_lab(lab::history(arguments)),
+        Command::Certify(arguments) => in_lab(lab::certify(arguments)),
         Command::Repair(arguments) => {
             repair_command::run(&arguments).map(|is_whole| ExitCode::from(if is_whole { 0 } else { 2 }))
         }
@@ -179,6 +185,7 @@ fn open_service(
     random.fill(&mut database_uuid);
     let engine = EngineOptions {
         history_memory_bytes: plan.history_bytes,
+        history_quota_bytes: configuration.history_bytes,
         cache_bytes: usize::try_from(configuration.cache_bytes).unwrap_or(usize::MAX),
         database_uuid,
         ..EngineOptions::default()

@@ -1,6 +1,8 @@
 //! Reports stand alone and keep what they are given from becoming markup.
 
 use super::*;
+use crate::certify::Certificate;
+use crate::certify::judgement::{Bound, Judgement};
 use crate::result::{FORMAT, PhaseResult, RunResult};
 
 fn check(html: &str) {
@@ -25,6 +27,32 @@ fn a_run_s_report_stands_alone_and_escapes() {
     let data = html.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     let read: RunResult = serde_json::from_str(data).unwrap();
     assert_eq!(read.phases[0].name, result.phases[0].name);
+}
+
+#[test]
+fn a_certificate_shows_every_verdict_and_the_load_behind_it() {
+    let mut broken = Judgement::of("G2");
+    broken.figure("p99", 300.0, "ms", Bound::Below(250.0)).leaves_out("<script>alert(3)</script>");
+    let mut phase = PhaseResult { throughput_unit: "operations".to_owned(), ..PhaseResult::default() };
+    phase.seconds.push(crate::Second { second: 0, length_seconds: 1.0, per_second: 5.0, ..Default::default() });
+    phase.server_series.cache_used_share = vec![0.5, 0.9];
+    phase.server_series.cache_dirty_share = vec![0.1, 0.2];
+    phase.second_latencies.p99 = vec![1000.0, 2000.0];
+    broken.evidence("Four times as much offered", &phase);
+    let unjudged = Judgement::not_judged("G20", "it needs a disk whose fsync fails");
+    let html = certificate(&Certificate::of_tests(vec![broken, unjudged]));
+    check(&html);
+    for part in [
+        "1 FAILED",
+        "BROKEN",
+        "&lt; 250 ms",
+        "Share of the cache",
+        "Throughput",
+        "Latency",
+        "needs a disk whose fsync fails",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
 }
 
 #[test]

@@ -61,12 +61,14 @@ impl Measured<'_> {
             operations,
             operations_per_second: operations as f64 / duration,
             goodput_per_second: self.record.good as f64 / duration,
+            answered_in_time_per_second: self.record.answered_in_time as f64 / duration,
             offered_per_second: self.offered(),
             unstarted: self.record.unstarted,
             unanswered: self.record.unanswered,
             documents,
             documents_per_second: documents as f64 / duration,
             errors: self.record.errors.clone(),
+            error_labels: self.record.error_labels.clone(),
             latency_microseconds: all.summary(),
             steps: self.steps(),
             longest_gap: throughput.gap,
@@ -254,6 +256,23 @@ fn server_series(seen: &[Observation]) -> ServerSeries {
             before = Some((second, process.cpu_microseconds));
         }
     }
+    let by_second = |value: fn(&Observation) -> Option<f64>| last_of_each_second(seen, value);
+    series.cache_used_share = by_second(|seen| Some(seen.cache?.used_share));
+    series.cache_dirty_share = by_second(|seen| Some(seen.cache?.dirty_share));
+    series.held_back_microseconds = by_second(|seen| seen.held_back_microseconds);
+    series
+}
+
+/// What was seen last in each second; a second in which nothing was seen repeats the one before. Empty where nothing was.
+fn last_of_each_second(seen: &[Observation], value: impl Fn(&Observation) -> Option<f64>) -> Vec<f64> {
+    let mut series: Vec<f64> = Vec::new();
+    for (second, value) in seen.iter().filter_map(|seen| Some((seen.seconds as usize, value(seen)?))) {
+        let before = series.last().copied().unwrap_or(value);
+        series.resize(series.len().max(second + 1), before);
+        if let Some(last) = series.last_mut() {
+            *last = value;
+        }
+    }
     series
 }
 
@@ -297,5 +316,28 @@ impl PhaseResult {
             line += &format!(" - STOPPED EARLY: {failure}");
         }
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_look_of_a_second_counts_and_gaps_repeat_the_one_before() {
+        let look = |seconds: f64, delay: Option<f64>| Observation {
+            seconds,
+            documents_counter: None,
+            transactions_counter: None,
+            process: None,
+            cache: None,
+            held_back_microseconds: delay,
+            operations: 0,
+            documents: 0,
+        };
+        let seen =
+            [look(0.0, Some(1.0)), look(0.9, Some(2.0)), look(1.5, None), look(3.1, Some(5.0)), look(3.9, Some(6.0))];
+        assert_eq!(last_of_each_second(&seen, |seen| seen.held_back_microseconds), [2.0, 2.0, 2.0, 6.0]);
+        assert!(last_of_each_second(&seen[2..3], |seen| seen.held_back_microseconds).is_empty());
     }
 }

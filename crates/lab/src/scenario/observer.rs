@@ -11,7 +11,7 @@ use super::lane::{PhaseShared, lock};
 use crate::chart::grouped;
 use crate::output::JsonLines;
 use crate::progress::Progress;
-use crate::server_counters::ServerStatus;
+use crate::server_counters::{CacheFill, ServerStatus};
 use crate::server_process::{ProcessSample, ServerProcess};
 use crate::throughput::CounterSample;
 
@@ -50,6 +50,8 @@ pub(super) struct Observation {
     pub(super) documents_counter: Option<u64>,
     pub(super) transactions_counter: Option<u64>,
     pub(super) process: Option<ProcessSample>,
+    pub(super) cache: Option<CacheFill>,
+    pub(super) held_back_microseconds: Option<f64>,
     pub(super) operations: u64,
     pub(super) documents: u64,
 }
@@ -128,6 +130,8 @@ impl Observer {
             documents_counter: into.counted_as.and_then(|name| counter(&format!("metrics.document.{name}"))),
             transactions_counter: counter("wiredTiger.transaction.transactions committed"),
             process: self.process.and_then(ServerProcess::sample),
+            cache: status.as_ref().and_then(ServerStatus::cache),
+            held_back_microseconds: status.as_ref().and_then(ServerStatus::held_back_microseconds),
             operations: load(&shared.live.operations),
             documents: load(&shared.live.documents),
         };

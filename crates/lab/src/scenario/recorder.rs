@@ -1,7 +1,7 @@
 //! What the clients of a lane write down: latencies, the series of 0.1 s, errors. One lock a lane, taken by one thread, so
 //! never waited for; records of lanes are merged when a phase has ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -55,12 +55,16 @@ pub(crate) struct Record {
     pub(crate) seconds: Vec<Latencies>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) errors: BTreeMap<String, u64>,
+    /// Labels that all failures of a name carried.
+    pub(crate) error_labels: BTreeMap<String, BTreeSet<String>>,
     pub(crate) last_error: Option<String>,
     pub(crate) spans: Vec<CommandSpan>,
     /// Whether `spans` has all commands.
     pub(crate) spans_complete: bool,
     pub(crate) start_delays: Latencies,
     pub(crate) good: u64,
+    /// Answered within the same bound of being sent.
+    pub(crate) answered_in_time: u64,
     pub(crate) unstarted: u64,
     pub(crate) unanswered: u64,
     pub(crate) longest_gap: Gap,
@@ -107,11 +111,13 @@ impl Record {
             seconds: Vec::new(),
             steps: vec![step; steps],
             errors: BTreeMap::new(),
+            error_labels: BTreeMap::new(),
             last_error: None,
             spans: Vec::new(),
             spans_complete: true,
             start_delays: Latencies::new(),
             good: 0,
+            answered_in_time: 0,
             unstarted: 0,
             unanswered: 0,
             longest_gap: Gap::default(),
@@ -127,6 +133,8 @@ impl Record {
             self.longest_gap = Gap { start: gap_start.as_secs_f64(), seconds: gap.as_secs_f64() };
         }
         self.good += u64::from(latency <= GOODPUT_BOUND);
+        let service = operation.ended.saturating_duration_since(operation.sent);
+        self.answered_in_time += u64::from(service <= GOODPUT_BOUND);
         let tenth = self.tenth(at);
         tenth.operations += 1;
         tenth.documents += documents;
@@ -136,7 +144,7 @@ impl Record {
             step.operations += 1;
             step.documents += documents;
             step.latencies.record(latency);
-            step.service.record(operation.ended.saturating_duration_since(operation.sent));
+            step.service.record(service);
         }
         if documents > 1 && self.spans.len() < SPANS_MAX {
             let start = operation.sent.saturating_duration_since(self.start).as_secs_f64();
@@ -151,7 +159,9 @@ impl Record {
         let Some(at) = operation.ended.checked_duration_since(self.start) else { return };
         live.errors.fetch_add(1, Ordering::Relaxed);
         self.tenth(at).errors += 1;
-        *self.errors.entry(error.short_name()).or_default() += 1;
+        let name = error.short_name();
+        keep_common(&mut self.error_labels, name.clone(), error.labels());
+        *self.errors.entry(name).or_default() += 1;
         self.last_error = Some(error.to_string());
         if let Some(step) = self.steps.get_mut(operation.step) {
             step.errors += 1;
@@ -192,11 +202,15 @@ impl Record {
         for (name, count) in other.errors {
             *self.errors.entry(name).or_default() += count;
         }
+        for (name, labels) in other.error_labels {
+            keep_common(&mut self.error_labels, name, labels);
+        }
         self.last_error = other.last_error.or(self.last_error.take());
         self.spans.extend(other.spans);
         self.spans_complete &= other.spans_complete;
         self.start_delays.merge(&other.start_delays);
         self.good += other.good;
+        self.answered_in_time += other.answered_in_time;
         self.unstarted += other.unstarted;
         self.unanswered += other.unanswered;
         if other.longest_gap.seconds > self.longest_gap.seconds {
@@ -219,5 +233,13 @@ impl Record {
             self.seconds.resize_with(position + 1, Latencies::coarse);
         }
         &mut self.seconds[position]
+    }
+}
+
+/// Leaves the labels that this failure and all of its name before it carried.
+fn keep_common(labels: &mut BTreeMap<String, BTreeSet<String>>, name: String, of_this: BTreeSet<String>) {
+    match labels.get_mut(&name) {
+        Some(common) => common.retain(|label| of_this.contains(label)),
+        None => drop(labels.insert(name, of_this)),
     }
 }

@@ -165,6 +165,10 @@ impl State {
                 self.collections.remove(&collection);
                 doc! { "ok": 1.0 }
             }
+            "dropDatabase" => {
+                self.collections.clear();
+                doc! { "ok": 1.0 }
+            }
             "create" => {
                 self.collections.entry(collection).or_default();
                 doc! { "ok": 1.0 }

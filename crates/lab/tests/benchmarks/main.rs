@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use fake_server::{FakeServer, Misbehaviour};
-use lab::{BenchArguments, LabError};
+use lab::{BenchArguments, CertifyArguments, LabError};
 use serde_json::Value;
 
 #[derive(Parser)]
@@ -110,6 +110,54 @@ async fn point_operations_complete_with_both_clients() {
             assert!(operation["server_cpu_microseconds_per_operation"].is_number());
         }
     }
+}
+
+#[derive(Parser)]
+struct CertifyLine {
+    #[command(flatten)]
+    arguments: CertifyArguments,
+}
+
+/// Certifies a fake server; gives the exit code and what `certify.json` says.
+async fn certify(line: &str, server: &FakeServer) -> (ExitCode, Value) {
+    let output = tempfile::tempdir().unwrap();
+    let directory = output.path().display().to_string();
+    let uri = server.uri();
+    let words = ["certify", "--target", &uri, "--output", &directory].into_iter().chain(line.split_whitespace());
+    let arguments = CertifyLine::try_parse_from(words).unwrap().arguments;
+    let code = lab::certify(arguments).await.unwrap();
+    assert!(std::fs::read_to_string(output.path().join("report.html")).unwrap().contains("Guarantees of fake"));
+    (code, report(output.path(), "certify"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_tested_from_outside_is_never_a_pass() {
+    let server = FakeServer::start(Misbehaviour::None);
+    let (code, certificate) = certify("--only G6,G9,G14,G18,G20,G21,G22", &server).await;
+    assert!(succeeded(code));
+    let judgements = certificate["judgements"].as_array().unwrap();
+    assert_eq!(judgements.len(), 7);
+    for judgement in judgements {
+        assert_eq!(judgement["verdict"], "not judged", "{judgement}");
+        assert!(judgement["not_judged"].as_str().unwrap().len() > 20, "{judgement}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_cannot_do_is_broken_and_a_small_test_passes_nothing() {
+    let server = FakeServer::start(Misbehaviour::None);
+    let (code, certificate) = certify("--only G7,G25 --scale 0.001 --seconds 0.4", &server).await;
+    assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(3)));
+    let judgement = |number: &str| {
+        let judgements = certificate["judgements"].as_array().unwrap();
+        judgements.iter().find(|judgement| judgement["guarantee"] == number).unwrap().clone()
+    };
+    assert_eq!(judgement("G7")["verdict"], "fail");
+    assert!(judgement("G7")["broken"][0].as_str().unwrap().contains("not supported by this server"));
+    // Whether it held depends on the machine; it is not passed in any case.
+    assert_ne!(judgement("G25")["verdict"], "pass");
+    assert!(!judgement("G25")["left_out"].as_array().unwrap().is_empty());
+    assert_eq!(server.collections(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,6 +25,11 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_CACHE", value_name = "SIZE")]
     pub cache: Option<Size>,
 
+    /// The most that is kept of old versions for open snapshots, in memory and on disk; beyond it the oldest snapshot is
+    /// given up [default: 16GiB]
+    #[arg(long, env = "PLIMSOLL_HISTORY", value_name = "SIZE")]
+    pub history: Option<Size>,
+
     /// The most connections at once; more are closed as soon as they are accepted [default: 65536, or what the limit on
     /// open files allows]
     #[arg(long, env = "PLIMSOLL_MAX_CONNECTIONS", value_name = "NUMBER")]
@@ -62,6 +67,7 @@ impl Settings {
             listen: self.listen.or(other.listen),
             memory: self.memory.or(other.memory),
             cache: self.cache.or(other.cache),
+            history: self.history.or(other.history),
             max_connections: self.max_connections.or(other.max_connections),
             compressors: self.compressors.or(other.compressors),
             log_format: self.log_format.or(other.log_format),

@@ -75,6 +75,15 @@ fn memory_and_cache_must_fit() {
 }
 
 #[test]
+fn the_history_has_a_size_of_its_own() {
+    let history = |size: &str| Settings { history: Some(size.parse().unwrap()), ..Settings::default() };
+    assert_eq!(resolve(Settings::default()).unwrap().history_bytes, 16 * GIB);
+    assert_eq!(resolve(history("1GiB")).unwrap().history_bytes, GIB);
+    assert!(refusal(history("1MiB")).starts_with("history:"));
+    assert!(refusal(history("10%")).starts_with("history:"));
+}
+
+#[test]
 fn addresses() {
     for (text, address) in
         [("localhost", "localhost:27017"), ("0.0.0.0:1", "0.0.0.0:1"), ("[::1]:5", "[::1]:5"), ("[::1]", "[::1]:27017")]

@@ -1,0 +1,90 @@
+//! G5: latencies with checkpoints one after the other against latencies without any, in turn.
+
+use std::time::Duration;
+
+use bson::doc;
+
+use super::judgement::{Bound, Judgement};
+use super::probe::Probe;
+use super::rig::{OFFERED_WRITERS, Rig, only_phase};
+use super::statistic::median;
+use crate::error::LabError;
+use crate::result::PhaseResult;
+
+/// Of the sustainable rate: a load under which a server without checkpoints has room.
+const LOAD: f64 = 0.3;
+/// Times that both are measured.
+const ROUNDS: usize = 3;
+/// Where servers count their checkpoints.
+const COUNTERS: [&str; 3] = [
+    "plimsoll.checkpoints",
+    "wiredTiger.checkpoint.number of checkpoints started",
+    "wiredTiger.transaction.transaction checkpoints",
+];
+
+pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
+    let rate = rig.sustainable().await? * LOAD;
+    if let Err(error) = rig.admin(doc! { "fsync": 1 }).await {
+        let because = format!("this server refuses fsync, the command that makes a checkpoint: {error}");
+        return Ok(vec![Judgement::not_judged("G5", &because)]);
+    }
+    let mut judgement = rig.judgement("G5");
+    let (mut without, mut with, mut made) = (Vec::new(), Vec::new(), 0);
+    for round in 0..ROUNDS {
+        for is_storm in if round % 2 == 0 { [false, true] } else { [true, false] } {
+            if is_storm {
+                let (phase, checkpoints) = storm(rig, rate).await?;
+                made += checkpoints;
+                with.push(phase);
+            } else {
+                // One right before, so that none is due meanwhile.
+                rig.admin(doc! { "fsync": 1 }).await?;
+                without.push(updates(rig, rate).await?);
+            }
+        }
+    }
+    let p99 = |phases: &[PhaseResult]| median(phases.iter().map(|phase| phase.latency_microseconds.p99 / 1e3));
+    judgement
+        .figure("p99 with / without checkpoints", p99(&with) / p99(&without).max(1e-3), "x", Bound::AtMost(1.25))
+        .figure("p99 without, median of the rounds", p99(&without), "ms", Bound::Shown)
+        .figure("p99 with, median of the rounds", p99(&with), "ms", Bound::Shown)
+        .figure("checkpoints asked for", made as f64, "", Bound::AtLeast(ROUNDS as f64));
+    let by_itself = |phase: &PhaseResult| COUNTERS.iter().find_map(|path| phase.counters.get(*path)).copied();
+    match without.iter().filter_map(by_itself).sum::<f64>() {
+        stray if stray > 0.0 => {
+            judgement.remark(format!("{stray} checkpoints began in the phases that were to be without any."));
+        }
+        _ => {}
+    }
+    if let (Some(calm), Some(stormy)) = (without.last(), with.last()) {
+        judgement.evidence("Updates at a third of the sustainable rate, no checkpoint", calm);
+        judgement.evidence("The same with checkpoints one after the other", stormy);
+    }
+    Ok(vec![judgement])
+}
+
+async fn updates(rig: &mut Rig, rate: f64) -> Result<PhaseResult, LabError> {
+    let changes = [
+        ("documents", rig.documents.to_string()),
+        ("threads", "64".to_owned()),
+        ("rate", rate.to_string()),
+        ("seconds", (rig.seconds / 2.0).to_string()),
+        ("warm_up", "1".to_owned()),
+    ];
+    only_phase(rig.run(OFFERED_WRITERS, &changes).await?)
+}
+
+/// Updates while another client asks for one checkpoint after the other.
+async fn storm(rig: &mut Rig, rate: f64) -> Result<(PhaseResult, u64), LabError> {
+    let database = rig.new_client(1).await?.database("admin");
+    let probe = Probe::start(Duration::from_millis(10), move |_| {
+        let database = database.clone();
+        async move {
+            let done = database.run_command(doc! { "fsync": 1 }).await;
+            done.map(drop).map_err(LabError::command("fsync"))
+        }
+    });
+    let phase = updates(rig, rate).await;
+    let record = probe.finish().await?;
+    Ok((phase?, record.latency.count))
+}
