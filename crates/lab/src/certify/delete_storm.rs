@@ -21,6 +21,8 @@ const BACK_WITHIN: f64 = 60.0;
 const AS_BEFORE: f64 = 1.25;
 /// A TTL monitor wakes once a minute.
 const TTL_PATIENCE: Duration = Duration::from_secs(300);
+/// In seconds: space may take some minutes to return, however short the phases are.
+const MINUTES: f64 = 180.0;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) async fn judge(rig: &mut Rig, wanted: &[&str]) -> Result<Vec<Judgement>, LabError> {
@@ -193,7 +195,7 @@ async fn space(rig: &mut Rig, rate: f64) -> Result<Judgement, LabError> {
     }
     let started = Instant::now();
     let (mut now, mut took) = (before, f64::INFINITY);
-    while started.elapsed() < Duration::from_secs_f64(rig.seconds * 5.0) {
+    while started.elapsed() < Duration::from_secs_f64((rig.seconds * 5.0).max(MINUTES)) {
         let phase = foreground(rig, rate).await?;
         now = bytes(rig).await?.0;
         if now <= live * 1.2 {

@@ -58,7 +58,10 @@ impl<T> Storm<T> {
         let mut left = self.seconds;
         let mut worst: f64 = 0.0;
         for phase in &self.beside {
-            worst = worst.max(worst_second_p99(phase, left));
+            // Part of a second of a later phase says nothing by itself.
+            if left > 2.0 || worst == 0.0 {
+                worst = worst.max(worst_second_p99(phase, left));
+            }
             left = (left - phase.duration_seconds).max(0.0);
         }
         worst
@@ -69,5 +72,8 @@ impl<T> Storm<T> {
 /// left out, and at least the second one is looked at.
 pub(super) fn worst_second_p99(phase: &PhaseResult, until: f64) -> f64 {
     let seconds = phase.second_latencies.p99.iter().enumerate().skip(1);
-    seconds.filter(|(second, _)| (*second as f64) < until.max(2.0)).map(|(_, p99)| *p99).fold(0.0, f64::max)
+    let seconds: Vec<f64> =
+        seconds.filter(|(second, _)| (*second as f64) < until.max(2.0)).map(|(_, p99)| *p99).collect();
+    // Nothing answered proves nothing.
+    if seconds.is_empty() { f64::INFINITY } else { seconds.into_iter().fold(0.0, f64::max) }
 }
