@@ -125,8 +125,12 @@ impl Catalog {
             stored.indexes.into_iter().partition(|index| index.state() == IndexState::Ready);
         abandoned.extend(building.iter().map(Index::tree));
         let indexes = IndexList::new(ready.into_iter().map(Arc::new).collect());
+        let ring = match stored.options.capped {
+            Some(capped) => Some(self.engine.open_ring(ident, stored.record_tree, capped.size)?),
+            None => None,
+        };
         let collection =
-            Collection::new(ident, stored.uuid, stored.record_tree, stored.namespace, stored.options, indexes);
+            Collection::new(ident, stored.uuid, stored.record_tree, ring, stored.namespace, stored.options, indexes);
         Ok(Arc::new(collection))
     }
 
@@ -284,6 +288,11 @@ impl Catalog {
             self.engine.apply_settled(&batch)?;
             for tree in trees {
                 self.engine.drop_tree(tree)?;
+            }
+            if let Dropped::Collection(collection) = dropped
+                && collection.ring().is_some()
+            {
+                self.engine.drop_ring(collection.ident());
             }
         }
         Ok(finished.len())

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 use bson::Uuid;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use storage_engine::{Engine, EngineError, TreeId};
+use storage_engine::{Engine, EngineError, Ring, TreeId};
 
 use crate::error::{CollectionError, Result};
 use crate::index::IndexList;
@@ -29,6 +29,8 @@ pub struct Collection {
     ident: u64,
     uuid: Uuid,
     record_tree: TreeId,
+    /// Where the documents of a capped collection are; their tree only has what was changed afterwards.
+    ring: Option<Arc<Ring>>,
     definition: ArcSwap<CollectionDefinition>,
     indexes: ArcSwap<IndexList>,
     gate: RwLock<()>,
@@ -71,6 +73,7 @@ impl Collection {
         ident: u64,
         uuid: Uuid,
         record_tree: TreeId,
+        ring: Option<Arc<Ring>>,
         namespace: Namespace,
         options: CollectionOptions,
         indexes: IndexList,
@@ -79,6 +82,7 @@ impl Collection {
             ident,
             uuid,
             record_tree,
+            ring,
             definition: ArcSwap::from_pointee(CollectionDefinition::new(namespace, uuid, options)),
             indexes: ArcSwap::from_pointee(indexes),
             gate: RwLock::new(()),
@@ -102,6 +106,12 @@ impl Collection {
     /// Where its records are.
     pub fn record_tree(&self) -> TreeId {
         self.record_tree
+    }
+
+    /// The ring of a capped collection.
+    #[inline]
+    pub fn ring(&self) -> Option<&Arc<Ring>> {
+        self.ring.as_ref()
     }
 
     /// Its name and options now.

@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use index_key::KeySet;
-use storage_engine::{Batch, TreeId};
+use storage_engine::{Batch, Engine, LatestInRing, RingInsert, RingLimits, RingOverride, RingWriter, TreeId};
 
 use crate::collection::{Collection, WriteAccess};
 use crate::document_keys::{DocumentKeys, EntryChange, for_each_change};
 use crate::error::{CollectionError, Result};
 use crate::field_changes::FieldChanges;
 use crate::index::{Index, IndexState};
-use crate::oplog_entry::EntryEncoder;
+use crate::oplog_entry::{EntryEncoder, RingMove};
 use crate::record_id::RecordId;
 use crate::validator::{self, Validation};
 
@@ -41,6 +41,17 @@ pub struct DocumentChange {
     newly_multikey: Vec<NewlyMultikey>,
     count_change: i64,
     size_change: i64,
+    ring: Option<RingChange>,
+    overtaken: Vec<u8>,
+}
+
+/// What the change does to the ring of a capped collection.
+#[derive(Clone, Copy, Debug)]
+pub enum RingChange {
+    /// A document goes in.
+    Insert(RingInsert),
+    /// The tree gets the new state of one.
+    Override(RingOverride),
 }
 
 #[derive(Clone, Debug)]
@@ -110,6 +121,89 @@ impl DocumentChange {
         Ok(())
     }
 
+    /// Prepares the insertion of `document` into a capped collection, together with the removal of the index entries of what it overtakes.
+    ///
+    /// # Errors
+    /// As `prepare_insert`; `BadValue` when the document is larger than the collection; `Engine`.
+    pub fn prepare_ring_insert(
+        &mut self,
+        access: &WriteAccess<'_>,
+        engine: &Engine,
+        writer: &mut RingWriter<'_>,
+        document: &RawDocument,
+        context: ChangeContext,
+    ) -> Result<RecordId> {
+        self.clear();
+        check_size(document)?;
+        validator::check_insert(&access.definition.options, document, context.validation)?;
+        let length = document.as_bytes().len();
+        let mut insert = writer.plan(length, ring_limits(access, length)?);
+        let mut overtaken = std::mem::take(&mut self.overtaken);
+        let planned = self.overtake(access, engine, writer, &mut insert, &mut overtaken);
+        self.overtaken = overtaken;
+        planned?;
+        let record_id = RecordId(insert.number());
+        self.new_keys.read(&access.indexes, document);
+        for (position, index) in access.indexes.all().iter().enumerate() {
+            self.new_keys.generate(&access.indexes, position, document)?;
+            self.take_entry_changes(position, index, record_id, Versions::NewOnly);
+        }
+        self.count_change = 1 - insert.documents as i64;
+        self.size_change = length as i64 - insert.bytes as i64;
+        let moved = RingMove { head: RecordId(insert.head()), slots: insert.slots, documents: insert.documents };
+        let prefix = &access.definition.entry_prefix;
+        self.entry.insert_into_ring(prefix, record_id, document, (moved, self.size_change), context.wall_millis);
+        self.ring = Some(RingChange::Insert(insert));
+        Ok(record_id)
+    }
+
+    /// Puts into the batch that what `insert` overtakes goes.
+    fn overtake(
+        &mut self,
+        access: &WriteAccess<'_>,
+        engine: &Engine,
+        writer: &mut RingWriter<'_>,
+        insert: &mut RingInsert,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        while let Some(overtaken) = writer.overtake(engine, insert, buffer)? {
+            let record_id = RecordId(overtaken.number);
+            if overtaken.has_override {
+                self.batch.delete(access.collection.record_tree(), &record_id.record_key());
+            }
+            if !overtaken.is_live {
+                continue;
+            }
+            let old = RawDocument::from_bytes(buffer).map_err(CollectionError::damaged("record"))?;
+            self.old_keys.read(&access.indexes, old);
+            for (position, index) in access.indexes.all().iter().enumerate() {
+                self.old_keys.generate(&access.indexes, position, old)?;
+                self.take_entry_changes(position, index, record_id, Versions::OldOnly);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what a prepared update or deletion does to the ring of a capped collection. A deleted document leaves an empty entry in the tree.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn override_in_ring(&mut self, access: &WriteAccess<'_>, engine: &Engine, record_id: RecordId) -> Result<()> {
+        let tree = access.collection.record_tree();
+        let is_first = engine.get_latest(tree, &record_id.record_key(), &mut self.overtaken)?.is_none();
+        let (documents, bytes) = (self.count_change, self.size_change);
+        if documents < 0 {
+            self.batch.put(tree, &record_id.record_key(), &[]);
+        }
+        self.ring = Some(RingChange::Override(RingOverride { documents, bytes, is_first }));
+        Ok(())
+    }
+
+    /// What the change does to a ring.
+    pub fn ring_change(&self) -> Option<&RingChange> {
+        self.ring.as_ref()
+    }
+
     /// Prepares the replacement of `old`, the newest version, by `new`. `false`: they are the same, nothing is to be done.
     ///
     /// # Errors
@@ -166,7 +260,9 @@ impl DocumentChange {
         wall_millis: i64,
     ) -> Result<()> {
         self.clear();
-        self.batch.delete(access.collection.record_tree(), &record_id.record_key());
+        if access.collection.ring().is_none() {
+            self.batch.delete(access.collection.record_tree(), &record_id.record_key());
+        }
         self.old_keys.read(&access.indexes, old);
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.old_keys.generate(&access.indexes, position, old)?;
@@ -184,6 +280,7 @@ impl DocumentChange {
         self.newly_multikey.clear();
         self.count_change = 0;
         self.size_change = 0;
+        self.ring = None;
     }
 
     /// Turns the difference between `old_keys` and `new_keys` into changes of the batch and claims.
@@ -279,6 +376,18 @@ pub fn claim_hash(tree: TreeId, key: &[u8]) -> u64 {
     hasher.finish()
 }
 
+fn ring_limits(access: &WriteAccess<'_>, length: usize) -> Result<RingLimits> {
+    let capped = access.definition.options.capped;
+    let limits = RingLimits {
+        bytes: capped.map_or(u64::MAX, |capped| capped.size),
+        documents: capped.and_then(|capped| capped.max).unwrap_or(u64::MAX),
+    };
+    if length as u64 > limits.bytes {
+        return Err(CollectionError::BadValue("object to insert exceeds cappedMaxSize".to_owned()));
+    }
+    Ok(limits)
+}
+
 fn check_size(document: &RawDocument) -> Result<()> {
     let bytes = document.as_bytes().len();
     if bytes > DOCUMENT_BYTES_MAX { Err(CollectionError::DocumentTooLarge { bytes }) } else { Ok(()) }
@@ -296,7 +405,16 @@ impl Collection {
         record_id: RecordId,
         document: &mut Vec<u8>,
     ) -> Result<bool> {
-        let latest = engine.get_latest(self.record_tree(), &record_id.record_key(), document);
-        Ok(latest.map_err(|error| self.locate(error))?.is_some())
+        let Some(ring) = self.ring() else {
+            let latest = engine.get_latest(self.record_tree(), &record_id.record_key(), document);
+            return Ok(latest.map_err(|error| self.locate(error))?.is_some());
+        };
+        match engine.get_latest_in_ring(ring, record_id.0, document).map_err(|error| self.locate(error))? {
+            LatestInRing::Absent => Ok(false),
+            LatestInRing::AsInserted | LatestInRing::Changed => Ok(true),
+            LatestInRing::Unreadable => {
+                Err(CollectionError::Damaged(format!("record {} of {}", record_id.0, self.namespace())))
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@ use crate::error::{CollectionError, Result};
 use crate::index::{Index, IndexList};
 use crate::index_specification::IndexSpecification;
 use crate::record_id::RecordId;
+use crate::records::StoredRecords;
 
 /// Changes of one batch in replay: short enough to let a checkpoint begin between two.
 const BATCH_ENTRIES: usize = 256;
@@ -92,13 +93,15 @@ pub(crate) fn build_alone(
     let index = catalog.add_building_index(collection, specification)?;
     let indexes = collection.indexes();
     let position = indexes.position(index.tree()).unwrap_or_default();
-    let mut cursor = engine.cursor(&engine.begin_snapshot(), collection.record_tree());
+    let mut cursor = StoredRecords::new(engine, &engine.begin_snapshot(), collection);
+    if let StoredRecords::Ring(cursor) = &mut cursor {
+        cursor.skip_damage();
+    }
     let (mut keys, mut entry_key) = (DocumentKeys::default(), Vec::new());
     let mut run = SortedRun::default();
     cursor.seek_first()?;
-    while cursor.next()? {
-        let record_id = RecordId::from_record_key(cursor.key())?;
-        let document = RawDocument::from_bytes(cursor.value()?).map_err(CollectionError::damaged("record"))?;
+    while let Some(record_id) = cursor.next()? {
+        let document = RawDocument::from_bytes(cursor.bytes()?).map_err(CollectionError::damaged("record"))?;
         keys.read(&indexes, document);
         if keys.generate(&indexes, position, document).is_err() {
             continue;

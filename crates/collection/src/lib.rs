@@ -31,6 +31,7 @@ mod oplog_entry;
 mod options;
 mod predicate;
 mod record_id;
+mod records;
 mod replay;
 mod salvage;
 mod validate;
@@ -38,7 +39,9 @@ mod validator;
 
 pub use catalog::Catalog;
 pub use collection::{Collection, CollectionCounts, CollectionDefinition, ExclusiveAccess, WriteAccess};
-pub use document_change::{ChangeContext, DOCUMENT_BYTES_MAX, DocumentChange, NewlyMultikey, UniqueClaim, claim_hash};
+pub use document_change::{
+    ChangeContext, DOCUMENT_BYTES_MAX, DocumentChange, NewlyMultikey, RingChange, UniqueClaim, claim_hash,
+};
 pub use document_keys::INDEX_KEY_BYTES_MAX;
 pub use duplicate_key::duplicate_key_error;
 pub use error::{CollectionError, DuplicateKey, Result};
@@ -47,10 +50,11 @@ pub use index::{Index, IndexList, IndexState, SuspectedDuplicate};
 pub use index_fill::RecordEntries;
 pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry};
 pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, check_database_name};
-pub use oplog_entry::{DocumentEntry, DocumentOperation, Entry, EntryEncoder};
-pub use options::{CollectionOptions, ValidationAction, ValidationLevel};
+pub use oplog_entry::{DocumentEntry, DocumentOperation, Entry, EntryEncoder, RingMove};
+pub use options::{CappedOptions, CollectionOptions, ValidationAction, ValidationLevel, parse_pre_images};
 pub use predicate::Predicate;
 pub use record_id::RecordId;
+pub use records::StoredRecords;
 pub use replay::{ReplaySummary, replay};
 pub use salvage::{SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
 pub use validate::{ValidateReport, validate};

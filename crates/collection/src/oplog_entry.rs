@@ -15,6 +15,9 @@
 //! of the collection's documents changes, because counts must not depend on what replay finds stored (an entry may be
 //! replayed onto a newer record).
 //!
+//! The insertion of a document into a capped collection also has what it overtakes: `rh`, below which record id everything is gone, `rs` and `rd`, how many slots
+//! and documents those are. `rid` is its place in the ring, so replay puts it where it was.
+//!
 //! Everything in an entry is a final value, so replaying a run of entries onto any state from within that run gives
 //! the state at its end. Formats are in `docs/file-format.md`.
 
@@ -22,7 +25,7 @@ mod decode;
 mod delta;
 mod encode;
 
-pub use decode::{DocumentEntry, DocumentOperation, Entry};
+pub use decode::{DocumentEntry, DocumentOperation, Entry, RingMove};
 pub(crate) use delta::apply_delta;
 pub use encode::EntryEncoder;
 pub(crate) use encode::{EntryPrefix, encode_command};

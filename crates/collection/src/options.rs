@@ -4,7 +4,8 @@
 //! catalog when it loads or replays a definition. The document kept in the catalog is the one `to_document` makes.
 
 use bson::raw::cstr;
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use document::Number;
 
 use crate::error::{CollectionError, Result};
 use crate::predicate::Predicate;
@@ -31,9 +32,42 @@ pub enum ValidationAction {
     Warn,
 }
 
+/// What a capped collection may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CappedOptions {
+    /// Bytes of documents (`size`).
+    pub size: u64,
+    /// Documents (`max`), if they are bounded.
+    pub max: Option<u64>,
+}
+
+impl CappedOptions {
+    /// Checks and rounds what a client asks for: up to a multiple of 256 bytes, and 4096 at least.
+    ///
+    /// # Errors
+    /// `InvalidOptions`, `BadValue`.
+    pub fn new(size: i64, max: Option<i64>) -> Result<CappedOptions> {
+        if !(1..=CAPPED_BYTES_MAX).contains(&size) {
+            let message =
+                format!("BSON field 'size' value must be >= 1 and <= {CAPPED_BYTES_MAX}, actual value '{size}'");
+            return Err(CollectionError::BadValue(message));
+        }
+        if max.is_some_and(|max| max >= 1 << 31) {
+            let message = "max in a capped collection has to be < 2^31 or not set";
+            return Err(CollectionError::BadValue(message.to_owned()));
+        }
+        let size = (size as u64).max(4096).next_multiple_of(256);
+        Ok(CappedOptions { size, max: max.filter(|max| *max > 0).map(|max| max as u64) })
+    }
+}
+
 /// Options of a collection.
 #[derive(Clone, Debug, Default)]
 pub struct CollectionOptions {
+    /// The bounds of a capped collection.
+    pub capped: Option<CappedOptions>,
+    /// Whether the versions of documents before and after changes are kept for change streams.
+    pub has_pre_images: bool,
     /// What documents must match, if anything.
     pub validator: Option<Predicate>,
     /// To which documents the validator applies; `None` when not given (then it is strict).
@@ -51,9 +85,13 @@ impl CollectionOptions {
     /// `BadValue`, `InvalidOptions` and `Query` for bad values.
     pub fn parse(document: &RawDocument) -> Result<CollectionOptions> {
         let mut options = CollectionOptions::default();
+        let mut capped = CappedRequest::default();
         for element in document::elements(document) {
-            options.set(element.name(), element.value())?;
+            if !capped.take(element.name(), element.value())? {
+                options.set(element.name(), element.value())?;
+            }
         }
+        options.capped = capped.finish()?;
         Ok(options)
     }
 
@@ -63,19 +101,14 @@ impl CollectionOptions {
             "validationLevel" => self.validation_level = Some(ValidationLevel::parse(value)?),
             "validationAction" => self.validation_action = Some(ValidationAction::parse(value)?),
             _ if is_default(name, value) => {}
-            "size" | "max" => {
-                let message = "the 'capped' field needs to be true when either the 'size' or 'max' fields are present";
-                return Err(CollectionError::InvalidOptions(message.to_owned()));
-            }
-            "capped"
-            | "autoIndexId"
+            "changeStreamPreAndPostImages" => self.has_pre_images = parse_pre_images(value)?,
+            "autoIndexId"
             | "collation"
             | "viewOn"
             | "pipeline"
             | "timeseries"
             | "clusteredIndex"
             | "expireAfterSeconds"
-            | "changeStreamPreAndPostImages"
             | "encryptedFields"
             | "storageEngine"
             | "indexOptionDefaults"
@@ -92,6 +125,16 @@ impl CollectionOptions {
     /// The options as `listCollections` shows them and the catalog keeps them.
     pub fn to_document(&self) -> RawDocumentBuf {
         let mut document = RawDocumentBuf::new();
+        if let Some(capped) = self.capped {
+            document.append(cstr!("capped"), true);
+            document.append(cstr!("size"), number(capped.size));
+            if let Some(max) = capped.max {
+                document.append(cstr!("max"), number(max));
+            }
+        }
+        if self.has_pre_images {
+            document.append(cstr!("changeStreamPreAndPostImages"), rawdoc! { "enabled": true });
+        }
         if let Some(validator) = &self.validator {
             document.append(cstr!("validator"), validator.source());
         }
@@ -113,13 +156,10 @@ impl CollectionOptions {
 /// Options given with the value they have anyway say nothing.
 fn is_default(name: &str, value: RawBsonRef<'_>) -> bool {
     match (name, value) {
-        ("capped" | "temp" | "recordPreImages", RawBsonRef::Boolean(given)) => !given,
+        ("temp" | "recordPreImages", RawBsonRef::Boolean(given)) => !given,
         ("autoIndexId", RawBsonRef::Boolean(given)) => given,
         ("storageEngine" | "indexOptionDefaults", RawBsonRef::Document(given)) => given.is_empty(),
         ("collation", RawBsonRef::Document(given)) => is_simple_collation(given),
-        ("changeStreamPreAndPostImages", RawBsonRef::Document(given)) => {
-            matches!(given.get("enabled"), Ok(Some(RawBsonRef::Boolean(false))))
-        }
         _ => false,
     }
 }
@@ -127,6 +167,86 @@ fn is_default(name: &str, value: RawBsonRef<'_>) -> bool {
 /// `{locale: "simple"}` is binary comparison, which is what there is.
 pub(crate) fn is_simple_collation(collation: &RawDocument) -> bool {
     matches!(collation.get("locale"), Ok(Some(RawBsonRef::String("simple")))) && collation.iter().count() == 1
+}
+
+/// `capped`, `size` and `max` as they come.
+#[derive(Default)]
+struct CappedRequest {
+    capped: bool,
+    size: Option<i64>,
+    max: Option<i64>,
+}
+
+impl CappedRequest {
+    /// `false`: it is another option.
+    fn take(&mut self, name: &str, value: RawBsonRef<'_>) -> Result<bool> {
+        match (name, value) {
+            ("capped", RawBsonRef::Boolean(capped)) => self.capped = capped,
+            ("capped", _) => match Number::from_bson(value) {
+                Some(number) => self.capped = number.to_i64_exact() != Some(0),
+                None => return Err(wrong_type("create.capped", value, "bool")),
+            },
+            ("size", _) => self.size = Some(whole_number("create.size", value)?),
+            ("max", _) => self.max = Some(whole_number("create.max", value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn finish(&self) -> Result<Option<CappedOptions>> {
+        match (self.capped, self.size) {
+            (true, Some(size)) => CappedOptions::new(size, self.max).map(Some),
+            (true, None) => {
+                let message = "the 'size' field is required when 'capped' is true";
+                Err(CollectionError::InvalidOptions(message.to_owned()))
+            }
+            (false, size) if size.is_some() || self.max.is_some() => {
+                let message = "the 'capped' field needs to be true when either the 'size' or 'max' fields are present";
+                Err(CollectionError::InvalidOptions(message.to_owned()))
+            }
+            (false, _) => Ok(None),
+        }
+    }
+}
+
+/// Most bytes that a capped collection may be asked to hold: 1 PiB.
+const CAPPED_BYTES_MAX: i64 = 1 << 50;
+
+/// A number of any type, without its fraction.
+fn whole_number(field: &str, value: RawBsonRef<'_>) -> Result<i64> {
+    match value {
+        RawBsonRef::Double(number) => Ok(number as i64),
+        _ => Number::from_bson(value).and_then(Number::to_i64_exact).ok_or_else(|| wrong_type(field, value, "number")),
+    }
+}
+
+/// As int32 when it fits, which is how shells write it.
+fn number(value: u64) -> RawBson {
+    match i32::try_from(value) {
+        Ok(value) => RawBson::Int32(value),
+        Err(_) => RawBson::Int64(value as i64),
+    }
+}
+
+/// Reads `{enabled: bool}`.
+///
+/// # Errors
+/// `TypeMismatch`, `UnknownField`.
+pub fn parse_pre_images(value: RawBsonRef<'_>) -> Result<bool> {
+    const FIELD: &str = "changeStreamPreAndPostImages";
+    let RawBsonRef::Document(given) = value else { return Err(wrong_type(FIELD, value, "object")) };
+    let mut enabled = None;
+    for element in document::elements(given) {
+        match (element.name(), element.value()) {
+            ("enabled", RawBsonRef::Boolean(value)) => enabled = Some(value),
+            ("enabled", value) => return Err(wrong_type("changeStreamPreAndPostImages.enabled", value, "bool")),
+            (name, _) => return Err(CollectionError::UnknownField { owner: FIELD, field: name.to_owned() }),
+        }
+    }
+    enabled.ok_or_else(|| {
+        let message = "BSON field 'changeStreamPreAndPostImages.enabled' is missing but a required field";
+        CollectionError::BadValue(message.to_owned())
+    })
 }
 
 fn parse_validator(value: RawBsonRef<'_>) -> Result<Option<Predicate>> {
@@ -231,7 +351,6 @@ mod tests {
     #[test]
     fn what_is_not_implemented_is_refused_by_name() {
         for (given, name) in [
-            (rawdoc! { "capped": true, "size": 4096 }, "capped"),
             (rawdoc! { "timeseries": { "timeField": "t" } }, "timeseries"),
             (rawdoc! { "viewOn": "c" }, "viewOn"),
             (rawdoc! { "collation": { "locale": "de" } }, "collation"),
@@ -245,6 +364,18 @@ mod tests {
             CollectionOptions::parse(&rawdoc! { "caped": true }),
             Err(CollectionError::UnknownField { .. })
         ));
+    }
+
+    #[test]
+    fn capped_sizes_are_rounded_and_survive_the_round_trip() {
+        for (given, expected) in [(1, 4096), (4096, 4096), (5000, 5120), (100_000, 100_096)] {
+            let options = CollectionOptions::parse(&rawdoc! { "capped": true, "size": given, "max": 7 }).unwrap();
+            assert_eq!(options.capped, Some(CappedOptions { size: expected, max: Some(7) }));
+            let again = CollectionOptions::parse(&options.to_document()).unwrap();
+            assert_eq!(again.capped, options.capped);
+        }
+        assert!(CollectionOptions::parse(&rawdoc! { "capped": true }).is_err());
+        assert!(CollectionOptions::parse(&rawdoc! { "size": 4096 }).is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! what came before.
 
 mod apply;
+mod ring;
 mod workers;
 
 use std::sync::Arc;
@@ -56,7 +57,7 @@ pub fn replay(
         summary.bytes += entry.payload.len() as u64;
         summary.last_timestamp = entry.timestamp;
         match Entry::decode(entry.payload)? {
-            Entry::Document(change) => workers.dispatch(&change, entry.payload)?,
+            Entry::Document(change) => workers.dispatch(&change, entry.timestamp, entry.payload)?,
             Entry::Command { database, uuid, command, second } => {
                 workers.finish_dispatched()?;
                 apply_change(catalog, engine, CatalogChange::decode(database, uuid, command, second)?)?;
@@ -64,7 +65,11 @@ pub fn replay(
             Entry::Nothing => {}
         }
     }
-    workers.stop()?;
+    for uuid in workers.stop()? {
+        if let Some(collection) = catalog.lookup_uuid(uuid) {
+            ring::sweep(engine, &collection)?;
+        }
+    }
     catalog.rebuild_names();
     Ok(summary)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
 use document::{Limits, validate_document};
-use storage_engine::{Engine, TreeId};
+use storage_engine::{Engine, Timestamp, TreeId};
 
 use crate::catalog::{COLLECTION_KEY, Catalog, CatalogChange, DROPPED_TREE_KEY, decode_collection, split_key};
 use crate::collection::Collection;
@@ -20,6 +20,7 @@ use crate::namespace::Namespace;
 use crate::oplog_entry::{DocumentEntry, DocumentOperation, Entry};
 use crate::options::CollectionOptions;
 use crate::record_id::RecordId;
+use crate::records::StoredRecords;
 use crate::replay::EntryApplier;
 
 /// The database of collections whose names are lost.
@@ -94,7 +95,8 @@ impl Salvager {
     /// # Errors
     /// `Engine`.
     pub fn add_collection(&mut self, salvaged: &SalvagedCollection) -> Result<()> {
-        let options = salvaged.options.clone();
+        // Documents are put wherever there is room: what was capped is capped no more.
+        let options = CollectionOptions { capped: None, ..salvaged.options.clone() };
         self.catalog.apply(&CatalogChange::Create {
             namespace: salvaged.namespace.clone(),
             uuid: salvaged.uuid,
@@ -140,12 +142,14 @@ impl Salvager {
         }
         let document = RawDocument::from_bytes(value).map_err(CollectionError::damaged("record"))?;
         let record_id = RecordId::from_record_key(key)?;
-        self.applier.apply(&DocumentEntry {
+        let entry = DocumentEntry {
             uuid,
             record_id,
             size_change: 0,
+            ring: None,
             operation: DocumentOperation::Insert(document),
-        })
+        };
+        self.applier.apply(&entry, Timestamp::MIN)
     }
 
     /// Applies an entry of the oplog. `false`: it says only what changed, and something before it is missing, so it was left out.
@@ -155,13 +159,14 @@ impl Salvager {
     pub fn apply_entry(&mut self, payload: &[u8], has_gap: bool) -> Result<bool> {
         match Entry::decode(payload)? {
             Entry::Document(entry) => {
+                let entry = DocumentEntry { ring: None, ..entry };
                 let operation = match entry.operation {
                     DocumentOperation::Delta(_) if has_gap => return Ok(false),
                     // The record may be one of those that are lost.
                     DocumentOperation::Replace(document) => DocumentOperation::Insert(document),
                     other => other,
                 };
-                self.applier.apply(&DocumentEntry { operation, ..entry })?;
+                self.applier.apply(&DocumentEntry { operation, ..entry }, Timestamp::MIN)?;
             }
             Entry::Command { database, uuid, command, second } => {
                 self.applier.forget_collection();
@@ -231,7 +236,8 @@ impl Salvager {
                 .push(format!("{namespace}: {} documents were left out: newer ones have the same _id", older.len()));
             for record_id in older {
                 let (uuid, operation) = (collection.uuid(), DocumentOperation::Delete);
-                self.applier.apply(&DocumentEntry { uuid, record_id, size_change: 0, operation })?;
+                let entry = DocumentEntry { uuid, record_id, size_change: 0, ring: None, operation };
+                self.applier.apply(&entry, Timestamp::MIN)?;
             }
         }
         Ok(())
@@ -257,12 +263,12 @@ impl Salvager {
     }
 
     fn count(&self, collection: &Collection) -> Result<()> {
-        let mut cursor = self.engine.cursor(&self.engine.begin_snapshot(), collection.record_tree());
+        let mut cursor = StoredRecords::new(&self.engine, &self.engine.begin_snapshot(), collection);
         let (mut documents, mut bytes) = (0, 0);
         cursor.seek_first()?;
-        while cursor.next()? {
+        while cursor.next()?.is_some() {
             documents += 1;
-            bytes += cursor.value()?.len() as i64;
+            bytes += cursor.bytes()?.len() as i64;
         }
         collection.counts().set(documents, bytes);
         collection.counts().add(0, 0);

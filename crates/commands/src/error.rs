@@ -176,6 +176,10 @@ impl From<EngineError> for CommandError {
     fn from(error: EngineError) -> Self {
         let message = error.to_string();
         match error {
+            EngineError::RingPositionLost => Self::named(
+                "CappedPositionLost",
+                "CollectionScan died due to position in capped collection being deleted. ".to_owned() + &message,
+            ),
             EngineError::SnapshotTooOld => Self::named("SnapshotTooOld", message),
             EngineError::KeyTooLong { .. } => Self::named("KeyTooLong", message),
             EngineError::ValueTooLong { .. } => Self::named("BSONObjectTooLarge", message),

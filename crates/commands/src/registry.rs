@@ -62,9 +62,19 @@ static COMMANDS: &[Command] = &[
         aliases: &["buildinfo"],
         ..command!("buildInfo", diagnostics::build_info::run, "Version and build of the server.")
     },
+    command!(
+        "cloneCollectionAsCapped",
+        schema::capped::clone_collection,
+        "Makes a capped collection with the newest documents of another collection."
+    ),
     command!("collMod", schema::coll_mod::run, "Changes options of a collection or of one of its indexes."),
     Command { aliases: &["collstats"], ..command!("collStats", schema::coll_stats::run, "Figures of a collection.") },
     command!("connectionStatus", diagnostics::connection_status::run, "Who the client is to the server."),
+    command!(
+        "convertToCapped",
+        schema::capped::convert,
+        "Replaces a collection by a capped one with its newest documents."
+    ),
     command!("count", crud::count::run, "Counts the documents that match."),
     command!("create", schema::create::run, "Creates a collection."),
     command!("createIndexes", schema::create_indexes::run, "Builds indexes of a collection."),
@@ -141,6 +151,11 @@ static COMMANDS: &[Command] = &[
         ..command!("logRotate", diagnostics::log_rotate::run, "Starts a new diagnostics log file.")
     },
     command!("ping", diagnostics::ping::run, "Answers."),
+    command!(
+        "plimsollPositions",
+        schema::ring_positions::run,
+        "Where the documents of a capped collection lie in its file."
+    ),
     command!("refreshSessions", sessions::refresh_sessions::run, "Keeps sessions alive."),
     Command {
         is_admin_only: true,
@@ -176,12 +191,10 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "autoCompact",
     "balancerStart",
     "bulkWrite",
-    "cloneCollectionAsCapped",
     "commitTransaction",
     "compact",
     "configureFailPoint",
     "connPoolStats",
-    "convertToCapped",
     "createRole",
     "createSearchIndexes",
     "createUser",

@@ -18,6 +18,7 @@ use crate::error::{CommandError, Result};
 use crate::operations::Operation;
 use crate::write_concern::WriteConcern;
 
+pub(crate) mod capped;
 pub(crate) mod coll_mod;
 pub(crate) mod coll_stats;
 pub(crate) mod create;
@@ -32,6 +33,7 @@ pub(crate) mod list_collections;
 pub(crate) mod list_databases;
 pub(crate) mod list_indexes;
 pub(crate) mod rename_collection;
+pub(crate) mod ring_positions;
 #[cfg(test)]
 mod tests;
 pub(crate) mod validate;

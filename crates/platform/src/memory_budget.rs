@@ -20,6 +20,8 @@ pub enum MemoryUse {
     History,
     /// The oplog's buffers.
     Log,
+    /// Documents of capped collections that are not in their files yet.
+    Rings,
     /// Threads, code, what is too small to count one by one.
     Fixed,
     /// Received requests and replies.
@@ -34,10 +36,11 @@ pub enum MemoryUse {
 
 impl MemoryUse {
     /// All uses, in the order in which they are shown.
-    pub const ALL: [MemoryUse; 8] = [
+    pub const ALL: [MemoryUse; 9] = [
         MemoryUse::Frames,
         MemoryUse::History,
         MemoryUse::Log,
+        MemoryUse::Rings,
         MemoryUse::Fixed,
         MemoryUse::Connections,
         MemoryUse::Cursors,
@@ -51,6 +54,7 @@ impl MemoryUse {
             MemoryUse::Frames => "frames",
             MemoryUse::History => "history",
             MemoryUse::Log => "log",
+            MemoryUse::Rings => "rings",
             MemoryUse::Fixed => "fixed",
             MemoryUse::Connections => "connections",
             MemoryUse::Cursors => "cursors",

@@ -186,6 +186,7 @@ fn open_service(
     let engine = EngineOptions {
         history_memory_bytes: plan.history_bytes,
         history_quota_bytes: configuration.history_bytes,
+        ring_buffer_bytes: plan.ring_bytes,
         cache_bytes: usize::try_from(configuration.cache_bytes).unwrap_or(usize::MAX),
         database_uuid,
         ..EngineOptions::default()

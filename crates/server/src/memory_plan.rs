@@ -8,7 +8,7 @@ use std::sync::Arc;
 use platform::{MemoryBudget, MemoryReservation, MemoryUse};
 use server::configuration::Configuration;
 
-/// Of the budget, one part in so many for the version history in memory, and the same for the oplog's buffer.
+/// Of the budget, one part in so many for the version history in memory, and the same for the oplog's buffer and for rings.
 const BUFFER_SHARE: u64 = 16;
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 20);
 /// Code, threads, tables that do not grow with the data.
@@ -21,6 +21,8 @@ pub(crate) struct MemoryPlan {
     pub(crate) history_bytes: usize,
     /// Bytes of the oplog that are not durable yet.
     pub(crate) log_bytes: usize,
+    /// Bytes of capped collections that are not in their files yet.
+    pub(crate) ring_bytes: u64,
     /// Held for as long as the server runs.
     pub(crate) reserved: Vec<MemoryReservation>,
 }
@@ -33,9 +35,10 @@ impl MemoryPlan {
             (MemoryUse::Frames, configuration.cache_bytes),
             (MemoryUse::History, buffer),
             (MemoryUse::Log, buffer),
+            (MemoryUse::Rings, buffer),
             (MemoryUse::Fixed, FIXED_BYTES),
         ];
         let reserved = reserved.map(|(purpose, bytes)| budget.reserve_fixed(purpose, bytes)).into();
-        MemoryPlan { budget, history_bytes: buffer as usize, log_bytes: buffer as usize, reserved }
+        MemoryPlan { budget, history_bytes: buffer as usize, log_bytes: buffer as usize, ring_bytes: buffer, reserved }
     }
 }

@@ -95,6 +95,8 @@ pub struct CheckpointInProgress {
     pages_done: usize,
     hand: usize,
     skipped: Vec<crate::frame_arena::FrameId>,
+    /// Rings whose files go when it is published.
+    dropped_rings: Vec<u64>,
 }
 
 impl CheckpointInProgress {
@@ -128,7 +130,10 @@ impl Engine {
     /// Begins a checkpoint. The barrier is held for this call only.
     pub fn begin_checkpoint(&self, mark: impl FnOnce() -> CheckpointMark) -> Result<CheckpointInProgress> {
         self.trees.cache.check_poisoned()?;
+        self.prepare_ring_states()?;
         let _barrier = self.barrier.write();
+        self.save_ring_states()?;
+        let dropped_rings = self.take_dropped_rings();
         let mut chains = self.trees.history.overflow_heads();
         chains.extend_from_slice(&self.trees.leftovers.chains.lock());
         chains.truncate(CHAINS_MAX);
@@ -143,6 +148,7 @@ impl Engine {
             pages_done: 0,
             hand: 0,
             skipped: Vec::new(),
+            dropped_rings,
         })
     }
 
@@ -222,8 +228,10 @@ impl Engine {
 
     /// Publishes a checkpoint whose pages are all written and whose part of the oplog is durable.
     pub fn publish_checkpoint(&self, checkpoint: &CheckpointInProgress) -> Result<CheckpointMark> {
+        self.sync_rings()?;
         let published = self.store.publish(&checkpoint.contents.encode()).map_err(EngineError::from);
         self.poison_on_error(published)?;
+        self.remove_ring_files(&checkpoint.dropped_rings);
         self.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(checkpoint.contents.mark)
     }

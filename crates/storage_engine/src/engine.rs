@@ -20,6 +20,7 @@ use crate::node::{NodeBuilder, Presence};
 use crate::options::EngineOptions;
 use crate::page_cache::PageCache;
 use crate::page_store::{PageId, PageStore};
+use crate::ring::RingRegistry;
 use crate::snapshot::{Snapshot, SnapshotRegistry};
 
 #[cfg(test)]
@@ -42,6 +43,7 @@ impl TreeId {
 pub struct Engine {
     pub(crate) trees: Arc<Trees>,
     pub(crate) store: Arc<PageStore>,
+    pub(crate) rings: Arc<RingRegistry>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Held shared while a batch or a structural change is applied, exclusively while a checkpoint begins.
     pub(crate) barrier: RwLock<()>,
@@ -69,6 +71,7 @@ impl Engine {
             Some(checkpoint) => Some(MarkContents::decode(&checkpoint.mark)?),
             None => None,
         };
+        let rings = RingRegistry::new(disk.clone(), options.ring_buffer_bytes);
         let history = History::new(disk, options.history_memory_bytes, options.history_quota_bytes)?;
         let trees = Arc::new(Trees {
             cache: Arc::new(PageCache::new(store.clone(), options.frames())?),
@@ -81,6 +84,7 @@ impl Engine {
         let engine = Engine {
             trees,
             store,
+            rings,
             clock,
             barrier: RwLock::new(()),
             dropped_trees: Mutex::default(),
@@ -152,6 +156,11 @@ impl Engine {
     }
 
     fn apply_with(&self, batch: &Batch, write: Write) -> Result<()> {
+        self.apply_together(batch, write, || {})
+    }
+
+    /// Applies a batch, and `then` in the same checkpoint.
+    pub(crate) fn apply_together(&self, batch: &Batch, write: Write, then: impl FnOnce()) -> Result<()> {
         self.trees.cache.check_poisoned()?;
         check_lengths(batch)?;
         let _barrier = self.barrier.read();
@@ -161,6 +170,7 @@ impl Engine {
                 return Err(error);
             }
         }
+        then();
         Ok(())
     }
 

@@ -15,6 +15,12 @@ pub enum EngineError {
     /// A file of the engine's own (the history's spill file) could not be used.
     #[error("version history file: {0}")]
     HistoryFile(Arc<std::io::Error>),
+    /// The file of a ring could not be used.
+    #[error("ring file: {0}")]
+    RingFile(Arc<std::io::Error>),
+    /// A cursor over a ring was overtaken: what comes next is gone.
+    #[error("the ring has overtaken the cursor: the document that comes next is gone")]
+    RingPositionLost,
     /// A page of a tree is not what was written, or makes no sense.
     #[error("page {} of tree {tree} is damaged: {reason}", page.0)]
     Corrupt {
@@ -70,7 +76,7 @@ impl EngineError {
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Store(error) => matches!(**error, PageStoreError::DiskFull { .. }),
-            Self::HistoryFile(error) => platform::is_disk_full(error),
+            Self::HistoryFile(error) | Self::RingFile(error) => platform::is_disk_full(error),
             _ => false,
         }
     }

@@ -9,6 +9,7 @@
 //!   │         │                             └─ page_store (log-structured file, checkpoints)
 //!   │         ├── overflow (large values)
 //!   │         └── history (older versions) ── snapshot (who still needs them)
+//!   ├── ring (capped collections: linear files beside the page store)
 //!   └── background, checkpoint, pacing (who writes, and who waits)
 //! ```
 //!
@@ -35,6 +36,7 @@ mod pacing;
 mod page_cache;
 pub mod page_store;
 mod page_table;
+mod ring;
 mod salvage;
 mod snapshot;
 mod statistics;
@@ -54,6 +56,10 @@ pub use options::EngineOptions;
 pub use pacing::Pressure;
 pub use page_store::Compression;
 pub use platform::Timestamp;
+pub use ring::{
+    LatestInRing, Overtaken, Ring, RingCursor, RingInsert, RingLimits, RingOverride, RingReport, RingState, RingWriter,
+    ring_key,
+};
 pub use salvage::{LostPage, Salvage};
 pub use snapshot::Snapshot;
 pub use statistics::{EngineStatistics, TreeStatistics};

@@ -14,6 +14,8 @@ pub struct EngineOptions {
     pub history_memory_bytes: usize,
     /// Bytes of version history in all, beyond which the oldest snapshot is given up.
     pub history_quota_bytes: u64,
+    /// Bytes of rings in memory that are not in their files yet, above which inserts wait.
+    pub ring_buffer_bytes: u64,
     /// Random bytes that name a new database.
     pub database_uuid: [u8; 16],
     /// Bytes of an extent of a new page file, a multiple of 4 KiB.
@@ -29,6 +31,7 @@ impl Default for EngineOptions {
             compression: Compression::Lz4,
             history_memory_bytes: 16 << 20,
             history_quota_bytes: 16 << 30,
+            ring_buffer_bytes: 32 << 20,
             database_uuid: [0; 16],
             extent_bytes: PageStoreOptions::default().extent_bytes,
             space_slack_bytes: PageStoreOptions::default().space_slack_bytes,

@@ -15,6 +15,8 @@ const DIRTY_SHARE_END: f64 = 0.99;
 const BUFFERED_SHARE_START: f64 = 0.92;
 /// Share of that memory at which the delay is at its longest.
 const BUFFERED_SHARE_END: f64 = 1.0;
+/// Share of the memory for rings from which on writers are slowed.
+const RINGS_SHARE_START: f64 = 0.75;
 /// Longest delay of one write.
 const DELAY_MAX: Duration = Duration::from_millis(20);
 /// Checkpoint copies in memory, as a share of the frames, at which the delay is at its longest.
@@ -33,12 +35,19 @@ pub struct Pressure {
     pub buffered_changes: f64,
     /// Version history in memory beyond its budget.
     pub history: f64,
+    /// Bytes of rings that are not in their files yet.
+    pub rings: f64,
 }
 
 impl Pressure {
     /// The strongest of them.
     pub fn strongest(&self) -> f64 {
-        self.dirty.max(self.frames).max(self.checkpoint_copies).max(self.buffered_changes).max(self.history)
+        self.dirty
+            .max(self.frames)
+            .max(self.checkpoint_copies)
+            .max(self.buffered_changes)
+            .max(self.history)
+            .max(self.rings)
     }
 }
 
@@ -55,6 +64,7 @@ impl Engine {
             checkpoint_copies: share(cache.waiting_copies() as f64 / frames, 0.0, COPIES_SHARE_END),
             buffered_changes: share(cache.buffered_share(), BUFFERED_SHARE_START, BUFFERED_SHARE_END),
             history: share(self.trees.history.memory_share(), 1.0, 4.0),
+            rings: share(self.rings.buffered_share(), RINGS_SHARE_START, 1.0),
         }
     }
 

@@ -50,6 +50,11 @@ impl Store {
                 store.watch_space();
                 store.checkpoint_step(Urgency::IfDue).map(|_| POLL)
             })?,
+            self.spawn("ring-writer", |store| {
+                store.engine.wait_for_ring_work(POLL);
+                store.write_rings()?;
+                Ok(Duration::ZERO)
+            })?,
             self.spawn("ttl", |store| {
                 let pass = store.ttl_pass(&mut WriteContext::new())?;
                 if pass.deleted > 0 {

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use bson::RawDocument;
-use collection::{Collection, CollectionError, RecordId, Validation, WriteAccess};
+use collection::{Collection, CollectionError, DocumentChange, RecordId, Validation, WriteAccess};
+use storage_engine::RingWriter;
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
@@ -68,6 +69,7 @@ impl Store {
     ) -> std::result::Result<ChangeOutcome, E> {
         self.pace();
         let access = collection.begin_write().map_err(TransactionError::from)?;
+        let ring = collection.ring().map(|ring| ring.lock());
         let _record_lock = self.record_locks.lock((collection.ident(), record_id.0 as u64));
         let found = collection.read_latest(&self.engine, record_id, &mut context.old);
         if !found.map_err(TransactionError::from)? {
@@ -76,8 +78,8 @@ impl Store {
         context.new.clear();
         match decide(stored_document(&context.old)?, &mut context.new)? {
             Decision::Keep => Ok(ChangeOutcome::Kept),
-            Decision::Delete => Ok(self.delete(context, &access, record_id)?),
-            Decision::Replace => Ok(self.replace(context, &access, record_id, validation)?),
+            Decision::Delete => Ok(self.delete(context, &access, ring.as_ref(), record_id)?),
+            Decision::Replace => Ok(self.replace(context, &access, ring.as_ref(), record_id, validation)?),
         }
     }
 
@@ -85,6 +87,7 @@ impl Store {
         &self,
         context: &mut WriteContext,
         access: &WriteAccess<'_>,
+        ring: Option<&RingWriter<'_>>,
         record_id: RecordId,
         validation: Validation,
     ) -> Result<ChangeOutcome> {
@@ -97,19 +100,32 @@ impl Store {
         let _claimed = lock_claims(&self.unique_locks, change.claims(), unique);
         let namespace = access.definition.namespace.as_str();
         check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
-        Ok(ChangeOutcome::Replaced(self.commit(access, change)?))
+        Ok(ChangeOutcome::Replaced(self.commit_change(access, ring, record_id, change)?))
     }
 
     fn delete(
         &self,
         context: &mut WriteContext,
         access: &WriteAccess<'_>,
+        ring: Option<&RingWriter<'_>>,
         record_id: RecordId,
     ) -> Result<ChangeOutcome> {
         self.check_space_for_delete()?;
         let WriteContext { change, old, .. } = context;
         change.prepare_delete(access, record_id, stored_document(old)?, self.clock.wall_millis())?;
-        Ok(ChangeOutcome::Deleted(self.commit(access, change)?))
+        Ok(ChangeOutcome::Deleted(self.commit_change(access, ring, record_id, change)?))
+    }
+
+    fn commit_change(
+        &self,
+        access: &WriteAccess<'_>,
+        ring: Option<&RingWriter<'_>>,
+        record_id: RecordId,
+        change: &mut DocumentChange,
+    ) -> Result<CommitInfo> {
+        let Some(writer) = ring else { return self.commit(access, change) };
+        change.override_in_ring(access, &self.engine, record_id)?;
+        self.commit_to_ring(access, writer, change, &[])
     }
 }
 

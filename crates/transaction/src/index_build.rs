@@ -21,11 +21,12 @@ use collection::catalog::{CatalogChange, IndexChange};
 use collection::{
     Collection, CollectionError, Index, IndexSpecification, RecordEntries, RecordId, WriteAccess, duplicate_key_error,
 };
-use storage_engine::TreeId;
+use storage_engine::{EngineError, TreeId};
 
 use crate::commit_order::CommitInfo;
-use crate::error::Result;
+use crate::error::{Result, TransactionError};
 use crate::interleaving::Moment;
+use crate::read_view::RecordCursor;
 use crate::store::Store;
 use crate::unique::{UniqueBuffers, is_duplicated, is_taken, lock_claims};
 
@@ -51,6 +52,10 @@ impl Store {
         specifications: Vec<IndexSpecification>,
     ) -> Result<StartedBuild> {
         let _gate = collection.begin_definition_change();
+        if collection.ring().is_some() && specifications.iter().any(|wanted| wanted.expire_after_seconds.is_some()) {
+            let message = "Cannot create TTL index on a capped collection";
+            return Err(CollectionError::CannotCreateIndex(message.to_owned()).into());
+        }
         let mut started = StartedBuild { trees: Vec::new(), commit: None };
         for specification in specifications {
             let change = CatalogChange::StartIndexBuild(index_change(collection, &specification));
@@ -97,7 +102,7 @@ impl Store {
         }
         let mut cursor = self.read_view().record_cursor(collection);
         let mut buffers = BuildBuffers::default();
-        while let Some(record_id) = cursor.next()? {
+        while let Some(record_id) = next_record(&mut cursor)? {
             if is_stopped() {
                 return Err(CollectionError::Stopped.into());
             }
@@ -117,6 +122,8 @@ impl Store {
         buffers: &mut BuildBuffers,
     ) -> Result<()> {
         let access = collection.begin_write()?;
+        // So that it is not overtaken meanwhile.
+        let _ring = collection.ring().map(|ring| ring.lock());
         let _record_lock = self.record_locks.lock((collection.ident(), record_id.0 as u64));
         if !collection.read_latest(&self.engine, record_id, &mut buffers.document)? {
             return Ok(());
@@ -210,6 +217,16 @@ impl Store {
             }
         }
         Ok(())
+    }
+}
+
+/// The next record. When a ring has overtaken the cursor, that is what is the oldest now: entries may be put twice.
+fn next_record(cursor: &mut RecordCursor) -> Result<Option<RecordId>> {
+    loop {
+        match cursor.next() {
+            Err(TransactionError::Engine(EngineError::RingPositionLost)) => cursor.seek_first()?,
+            next => return next,
+        }
     }
 }
 

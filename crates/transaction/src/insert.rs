@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{Collection, Validation};
+use storage_engine::Ring;
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
@@ -78,6 +79,9 @@ impl Store {
     ) -> Result<CommitInfo> {
         self.check_space()?;
         self.pace();
+        if let Some(ring) = collection.ring() {
+            return self.insert_into_ring(context, collection, ring, document, validation);
+        }
         let access = collection.begin_write()?;
         let record_id = collection.allocate_record_id(&self.engine)?;
         let WriteContext { change, unique, .. } = context;
@@ -86,6 +90,27 @@ impl Store {
         let namespace = access.definition.namespace.as_str();
         check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
         self.commit(&access, change)
+    }
+
+    /// Inserts are one after the other, so that the order of places is the order of commits.
+    fn insert_into_ring(
+        &self,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        ring: &Arc<Ring>,
+        document: &RawDocument,
+        validation: Validation,
+    ) -> Result<CommitInfo> {
+        self.wait_for_ring_room()?;
+        let access = collection.begin_write()?;
+        let mut writer = ring.lock();
+        let WriteContext { change, unique, .. } = context;
+        let change_context = self.change_context(validation);
+        let record_id = change.prepare_ring_insert(&access, &self.engine, &mut writer, document, change_context)?;
+        let _claimed = lock_claims(&self.unique_locks, change.claims(), unique);
+        let namespace = access.definition.namespace.as_str();
+        check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
+        self.commit_to_ring(&access, &writer, change, document.as_bytes())
     }
 }
 

@@ -16,6 +16,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod background;
+mod capped;
 mod change;
 mod checkpoint;
 mod commit_order;
@@ -29,6 +30,7 @@ mod interleaving;
 mod lock_table;
 mod read_view;
 mod repair;
+mod ring_writing;
 mod space;
 mod store;
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bson::RawDocument;
-use collection::{Collection, CollectionError, Index, RecordId};
+use collection::{Collection, CollectionError, Index, RecordId, StoredRecords};
 use storage_engine::{BTreeCursor, Engine, Snapshot, Timestamp};
 
 use crate::error::Result;
@@ -41,8 +41,8 @@ impl ReadView {
     #[inline]
     pub fn get_record(&self, collection: &Collection, record_id: RecordId, document: &mut Vec<u8>) -> Result<bool> {
         collection.check_alive()?;
-        let found = self.engine.get(&self.snapshot, collection.record_tree(), &record_id.record_key(), document);
-        Ok(found.map_err(|error| collection.locate(error))?)
+        let found = collection.read_record(&self.engine, &self.snapshot, record_id, document);
+        Ok(found.map_err(|error| locate(collection, error))?)
     }
 
     /// Finds the first entry of an index whose key begins with `prefix`, without a cursor: what a lookup by `_id` needs. `key`
@@ -70,7 +70,7 @@ impl ReadView {
 
     /// A cursor over the records, in order of record id.
     pub fn record_cursor(&self, collection: &Arc<Collection>) -> RecordCursor {
-        let cursor = self.engine.cursor(&self.snapshot, collection.record_tree());
+        let cursor = StoredRecords::new(&self.engine, &self.snapshot, collection);
         RecordCursor { cursor, collection: collection.clone(), current: None }
     }
 
@@ -81,9 +81,17 @@ impl ReadView {
     }
 }
 
+/// Says what an error of the engine is about.
+fn locate(collection: &Collection, error: CollectionError) -> CollectionError {
+    match error {
+        CollectionError::Engine(error) => collection.locate(error),
+        error => error,
+    }
+}
+
 /// Reads records in order of record id, either way.
 pub struct RecordCursor {
-    cursor: BTreeCursor,
+    cursor: StoredRecords,
     collection: Arc<Collection>,
     current: Option<RecordId>,
 }
@@ -94,7 +102,7 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn seek(&mut self, record_id: RecordId) -> Result<()> {
-        Ok(self.cursor.seek(&record_id.record_key()).map_err(|error| self.collection.locate(error))?)
+        Ok(self.cursor.seek(record_id).map_err(|error| locate(&self.collection, error))?)
     }
 
     /// `next` then yields the first record after this one.
@@ -102,7 +110,7 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn seek_after(&mut self, record_id: RecordId) -> Result<()> {
-        Ok(self.cursor.seek_after(&record_id.record_key()).map_err(|error| self.collection.locate(error))?)
+        Ok(self.cursor.seek_after(record_id).map_err(|error| locate(&self.collection, error))?)
     }
 
     /// `previous` then yields the last record before this one.
@@ -110,7 +118,7 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn seek_before(&mut self, record_id: RecordId) -> Result<()> {
-        Ok(self.cursor.seek_before(&record_id.record_key()).map_err(|error| self.collection.locate(error))?)
+        Ok(self.cursor.seek_before(record_id).map_err(|error| locate(&self.collection, error))?)
     }
 
     /// `previous` then yields this record or the last before it.
@@ -118,7 +126,7 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn seek_at_or_before(&mut self, record_id: RecordId) -> Result<()> {
-        Ok(self.cursor.seek_at_or_before(&record_id.record_key()).map_err(|error| self.collection.locate(error))?)
+        Ok(self.cursor.seek_at_or_before(record_id).map_err(|error| locate(&self.collection, error))?)
     }
 
     /// `next` then yields the first record.
@@ -126,7 +134,7 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn seek_first(&mut self) -> Result<()> {
-        Ok(self.cursor.seek_first().map_err(|error| self.collection.locate(error))?)
+        Ok(self.cursor.seek_first().map_err(|error| locate(&self.collection, error))?)
     }
 
     /// `previous` then yields the last record.
@@ -134,7 +142,7 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn seek_last(&mut self) -> Result<()> {
-        Ok(self.cursor.seek_last().map_err(|error| self.collection.locate(error))?)
+        Ok(self.cursor.seek_last().map_err(|error| locate(&self.collection, error))?)
     }
 
     /// The next record; `None` at the end.
@@ -145,10 +153,8 @@ impl RecordCursor {
     #[inline]
     pub fn next(&mut self) -> Result<Option<RecordId>> {
         self.collection.check_alive()?;
-        if !self.cursor.next().map_err(|error| self.collection.locate(error))? {
-            return Ok(None);
-        }
-        self.current = Some(RecordId::from_record_key(self.cursor.key())?);
+        let Some(next) = self.cursor.next().map_err(|error| locate(&self.collection, error))? else { return Ok(None) };
+        self.current = Some(next);
         Ok(self.current)
     }
 
@@ -159,10 +165,9 @@ impl RecordCursor {
     #[inline]
     pub fn previous(&mut self) -> Result<Option<RecordId>> {
         self.collection.check_alive()?;
-        if !self.cursor.previous().map_err(|error| self.collection.locate(error))? {
-            return Ok(None);
-        }
-        self.current = Some(RecordId::from_record_key(self.cursor.key())?);
+        let previous = self.cursor.previous().map_err(|error| locate(&self.collection, error))?;
+        let Some(previous) = previous else { return Ok(None) };
+        self.current = Some(previous);
         Ok(self.current)
     }
 
@@ -172,7 +177,7 @@ impl RecordCursor {
     /// `Engine`; `Collection(Damaged)`.
     #[inline]
     pub fn document(&mut self) -> Result<&RawDocument> {
-        let bytes = self.cursor.value().map_err(|error| self.collection.locate(error))?;
+        let bytes = self.cursor.bytes().map_err(|error| locate(&self.collection, error))?;
         RawDocument::from_bytes(bytes).map_err(|error| CollectionError::Damaged(format!("record: {error}")).into())
     }
 
@@ -181,7 +186,12 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn reseat(&mut self, view: &ReadView) -> Result<()> {
-        self.cursor = view.engine.cursor(&view.snapshot, self.collection.record_tree());
+        if let StoredRecords::Ring(cursor) = &mut self.cursor {
+            // It stays where it is, also at the end: what has been inserted since comes next.
+            cursor.set_snapshot(&view.snapshot);
+            return Ok(());
+        }
+        self.cursor = StoredRecords::new(&view.engine, &view.snapshot, &self.collection);
         match self.current {
             Some(record_id) => self.seek_after(record_id),
             None => Ok(()),
@@ -193,7 +203,11 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn reseat_backward(&mut self, view: &ReadView) -> Result<()> {
-        self.cursor = view.engine.cursor(&view.snapshot, self.collection.record_tree());
+        if let StoredRecords::Ring(cursor) = &mut self.cursor {
+            cursor.set_snapshot(&view.snapshot);
+            return Ok(());
+        }
+        self.cursor = StoredRecords::new(&view.engine, &view.snapshot, &self.collection);
         match self.current {
             Some(record_id) => self.seek_before(record_id),
             None => Ok(()),

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use collection::{Catalog, ChangeContext, Collection, DocumentChange, Validation, WriteAccess};
+use collection::{Catalog, ChangeContext, Collection, DocumentChange, RingChange, Validation, WriteAccess};
 use oplog::{LocalOplog, Oplog, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, Random};
-use storage_engine::{Batch, Engine, EngineOptions, Timestamp};
+use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
 use crate::checkpoint::CheckpointState;
@@ -134,6 +134,7 @@ impl Store {
         let catalog = Arc::new(Catalog::load(engine.clone(), clock.clone(), random)?);
         fill(&catalog, &engine)?;
         let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads)?;
+        engine.remove_unknown_rings()?;
         let mut changed = catalog.all_collections();
         changed.retain(|collection| collection.counts().has_changed());
         // In a fixed order, so that a simulated run can be repeated.
@@ -252,6 +253,31 @@ impl Store {
         let effect = Effect { collection: access.collection.clone(), documents, bytes };
         self.log_and_apply(change.oplog_entry(), Some(effect), |timestamp| {
             Ok(self.engine.apply(change.batch(), timestamp)?)
+        })
+    }
+
+    /// As `commit`, for a capped collection, whose ring's lock is held.
+    pub(crate) fn commit_to_ring(
+        &self,
+        access: &WriteAccess<'_>,
+        writer: &RingWriter<'_>,
+        change: &DocumentChange,
+        document: &[u8],
+    ) -> Result<CommitInfo> {
+        if !change.newly_multikey().is_empty() {
+            self.catalog.add_multikey(access.collection, change.newly_multikey())?;
+        }
+        let (documents, bytes) = change.count_changes();
+        let effect = Effect { collection: access.collection.clone(), documents, bytes };
+        let (engine, batch) = (&self.engine, change.batch());
+        self.log_and_apply(change.oplog_entry(), Some(effect), |timestamp| match change.ring_change() {
+            Some(RingChange::Insert(insert)) => {
+                Ok(engine.apply_ring_insert(writer, insert, document, batch, timestamp)?)
+            }
+            Some(RingChange::Override(change)) => {
+                Ok(engine.apply_ring_override(writer, *change, batch, Some(timestamp))?)
+            }
+            None => Ok(engine.apply(batch, timestamp)?),
         })
     }
 

@@ -6,4 +6,5 @@ mod definitions;
 mod expiry;
 mod fixture;
 mod indexes;
+mod rings;
 mod single_document;

@@ -48,11 +48,15 @@ impl Catalog {
         let ident = self.next_ident.fetch_add(1, Ordering::Relaxed);
         let record_tree = self.engine.create_tree()?;
         let id_tree = self.engine.create_tree()?;
+        let ring = match options.capped {
+            Some(capped) => Some(self.engine.create_ring(ident, record_tree, capped.size)?),
+            None => None,
+        };
         let now = self.clock.wall_millis();
         let id_index = Index::new(IndexSpecification::id_index()?, id_tree, IndexState::Ready, &[], now);
         let indexes = IndexList::new(vec![Arc::new(id_index)]);
         let collection =
-            Arc::new(Collection::new(ident, uuid, record_tree, namespace.clone(), options.clone(), indexes));
+            Arc::new(Collection::new(ident, uuid, record_tree, ring, namespace.clone(), options.clone(), indexes));
         self.persist(&collection)?;
         self.by_uuid.insert(uuid, collection.clone());
         self.by_name.insert(namespace.as_str().to_owned(), collection);
@@ -108,6 +112,9 @@ impl Catalog {
         let Some(collection) = self.lookup_uuid(uuid) else { return Ok(()) };
         if let Some(options) = &modification.options {
             collection.replace_definition(collection.namespace(), options.clone());
+            if let (Some(ring), Some(capped)) = (collection.ring(), options.capped) {
+                ring.set_size(capped.size);
+            }
         }
         if let Some(index) = &modification.index {
             modify_index(&collection, index);

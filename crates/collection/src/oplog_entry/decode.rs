@@ -36,8 +36,28 @@ pub struct DocumentEntry<'a> {
     pub record_id: RecordId,
     /// By how many bytes the total size of the documents changes.
     pub size_change: i64,
+    /// What the insertion into a ring overtook.
+    pub ring: Option<RingMove>,
     /// What happened.
     pub operation: DocumentOperation<'a>,
+}
+
+/// What the insertion of a document into a ring overtook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingMove {
+    /// Everything below this is gone.
+    pub head: RecordId,
+    /// Slots overtaken.
+    pub slots: u64,
+    /// Documents overtaken.
+    pub documents: u64,
+}
+
+impl DocumentEntry<'_> {
+    /// By how many documents the collection grows.
+    pub fn count_change(&self) -> i64 {
+        self.operation.count_change() - self.ring.map_or(0, |moved| moved.documents as i64)
+    }
 }
 
 /// What happened to a document.
@@ -92,6 +112,9 @@ struct Fields<'a> {
     uuid: Option<Uuid>,
     record_id: Option<i64>,
     size_change: i32,
+    ring_head: Option<i64>,
+    ring_slots: i32,
+    ring_documents: i32,
     object: Option<&'a RawDocument>,
     second: Option<&'a RawDocument>,
 }
@@ -113,6 +136,9 @@ impl<'a> Fields<'a> {
             b"ui" => self.uuid = Some(Uuid::from_bytes(*value.get(5..)?.first_chunk::<16>()?)),
             b"rid" => self.record_id = Some(i64::from_le_bytes(*value.first_chunk()?)),
             b"sz" => self.size_change = i32::from_le_bytes(*value.first_chunk()?),
+            b"rh" => self.ring_head = Some(i64::from_le_bytes(*value.first_chunk()?)),
+            b"rs" => self.ring_slots = i32::from_le_bytes(*value.first_chunk()?),
+            b"rd" => self.ring_documents = i32::from_le_bytes(*value.first_chunk()?),
             b"o" => self.object = Some(embedded(element)?),
             b"o2" => self.second = Some(embedded(element)?),
             b"wall" | b"v" => {}
@@ -139,6 +165,11 @@ impl<'a> Fields<'a> {
             uuid: self.uuid.ok_or_else(|| damaged("ui"))?,
             record_id: RecordId(self.record_id.ok_or_else(|| damaged("rid"))?),
             size_change: i64::from(self.size_change),
+            ring: self.ring_head.map(|head| RingMove {
+                head: RecordId(head),
+                slots: self.ring_slots.max(0) as u64,
+                documents: self.ring_documents.max(0) as u64,
+            }),
             operation,
         })
     }

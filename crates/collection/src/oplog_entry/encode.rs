@@ -7,6 +7,7 @@ use bson::{RawDocument, Uuid};
 
 use crate::error::{CollectionError, Result};
 use crate::field_changes::{FieldChangeKind, FieldChanges};
+use crate::oplog_entry::RingMove;
 use crate::record_id::RecordId;
 
 /// The elements `op`, `ns` and `ui`, as every entry about one collection's documents starts.
@@ -66,6 +67,26 @@ impl EntryEncoder {
         wall_millis: i64,
     ) {
         self.begin(prefix, b'i', record_id, document.as_bytes().len() as i64);
+        put_document(&mut self.bytes, "o", document.as_bytes());
+        self.finish(wall_millis);
+    }
+
+    /// A document was inserted into a capped collection.
+    pub(crate) fn insert_into_ring(
+        &mut self,
+        prefix: &EntryPrefix,
+        record_id: RecordId,
+        document: &RawDocument,
+        (moved, size_change): (RingMove, i64),
+        wall_millis: i64,
+    ) {
+        self.begin(prefix, b'i', record_id, size_change);
+        put_name(&mut self.bytes, ElementType::Int64, "rh");
+        self.bytes.extend_from_slice(&moved.head.0.to_le_bytes());
+        for (name, number) in [("rs", moved.slots), ("rd", moved.documents)] {
+            put_name(&mut self.bytes, ElementType::Int32, name);
+            self.bytes.extend_from_slice(&(number as i32).to_le_bytes());
+        }
         put_document(&mut self.bytes, "o", document.as_bytes());
         self.finish(wall_millis);
     }

@@ -1,10 +1,11 @@
 //! Applying the logged change of one document to what is stored.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
 use index_key::KeySet;
-use storage_engine::{Batch, Engine};
+use storage_engine::{Batch, Engine, Timestamp};
 
 use crate::catalog::Catalog;
 use crate::collection::Collection;
@@ -19,16 +20,18 @@ use crate::record_id::RecordId;
 /// Applies document entries; has the buffers for it.
 pub(crate) struct EntryApplier {
     catalog: Arc<Catalog>,
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
     /// The collection of the last entry: mostly the next one is about it, too.
     last: Option<(Uuid, Option<Arc<Collection>>)>,
     stored: Vec<u8>,
     patched: Vec<u8>,
-    old_keys: DocumentKeys,
-    new_keys: DocumentKeys,
-    entry_key: Vec<u8>,
+    pub(super) old_keys: DocumentKeys,
+    pub(super) new_keys: DocumentKeys,
+    pub(super) entry_key: Vec<u8>,
     field_changes: FieldChanges,
-    batch: Batch,
+    pub(super) batch: Batch,
+    /// Capped collections of which overtaken documents were lost before their index entries could be removed.
+    pub(super) to_sweep: HashSet<Uuid>,
 }
 
 impl EntryApplier {
@@ -44,6 +47,7 @@ impl EntryApplier {
             entry_key: Vec::new(),
             field_changes: FieldChanges::default(),
             batch: Batch::new(),
+            to_sweep: HashSet::new(),
         }
     }
 
@@ -52,31 +56,24 @@ impl EntryApplier {
         self.last = None;
     }
 
-    pub(crate) fn apply(&mut self, entry: &DocumentEntry<'_>) -> Result<()> {
+    pub(crate) fn apply(&mut self, entry: &DocumentEntry<'_>, timestamp: Timestamp) -> Result<()> {
         let Some(collection) = self.collection(entry.uuid) else { return Ok(()) };
-        collection.counts().add(entry.operation.count_change(), entry.size_change);
+        collection.counts().add(entry.count_change(), entry.size_change);
+        if let Some(ring) = collection.ring() {
+            return self.apply_to_ring(&collection, ring, entry, timestamp);
+        }
         let mut stored = std::mem::take(&mut self.stored);
         let mut patched = std::mem::take(&mut self.patched);
         let found = collection.read_latest(&self.engine, entry.record_id, &mut stored)?;
         let old = if found { Some(read(&stored)?) } else { None };
-        let new = match (entry.operation, old) {
-            (DocumentOperation::Insert(document), _) => Some(document),
-            // A change of a record that is not there: a later entry deletes it.
-            (DocumentOperation::Replace(_) | DocumentOperation::Delta(_) | DocumentOperation::Delete, None) => None,
-            (DocumentOperation::Replace(document), Some(_)) => Some(document),
-            (DocumentOperation::Delta(diff), Some(old)) => {
-                apply_delta(old, diff, &mut patched)?;
-                Some(read(&patched)?)
-            }
-            (DocumentOperation::Delete, Some(_)) => None,
-        };
+        let new = new_version(entry.operation, old, &mut patched)?;
         let applied = self.replace(&collection, entry.record_id, old, new);
         self.stored = stored;
         self.patched = patched;
         applied
     }
 
-    fn collection(&mut self, uuid: Uuid) -> Option<Arc<Collection>> {
+    pub(super) fn collection(&mut self, uuid: Uuid) -> Option<Arc<Collection>> {
         match &self.last {
             Some((last, collection)) if *last == uuid => collection.clone(),
             _ => {
@@ -94,20 +91,47 @@ impl EntryApplier {
         old: Option<&RawDocument>,
         new: Option<&RawDocument>,
     ) -> Result<()> {
+        if !self.prepare(collection, record_id, old, new)? {
+            return Ok(());
+        }
+        Ok(self.engine.apply_settled(&self.batch)?)
+    }
+
+    /// Fills the batch. `false`: there is nothing to do.
+    pub(super) fn prepare(
+        &mut self,
+        collection: &Collection,
+        record_id: RecordId,
+        old: Option<&RawDocument>,
+        new: Option<&RawDocument>,
+    ) -> Result<bool> {
         self.batch.clear();
         let key = record_id.record_key();
         match (old, new) {
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(false),
             (Some(old), Some(new)) => {
                 self.field_changes.compare(old, new);
                 if self.field_changes.is_empty() && old == new {
-                    return Ok(());
+                    return Ok(false);
                 }
                 self.batch.put(collection.record_tree(), &key, new.as_bytes());
             }
             (None, Some(new)) => self.batch.put(collection.record_tree(), &key, new.as_bytes()),
+            (Some(_), None) if collection.ring().is_some() => self.batch.put(collection.record_tree(), &key, &[]),
             (Some(_), None) => self.batch.delete(collection.record_tree(), &key),
         }
+        self.change_entries(collection, record_id, old, new)?;
+        Ok(true)
+    }
+
+    /// Puts the difference between the index entries of two versions into the batch.
+    pub(super) fn change_entries(
+        &mut self,
+        collection: &Collection,
+        record_id: RecordId,
+        old: Option<&RawDocument>,
+        new: Option<&RawDocument>,
+    ) -> Result<()> {
         let indexes = collection.indexes();
         old.into_iter().for_each(|old| self.old_keys.read(&indexes, old));
         new.into_iter().for_each(|new| self.new_keys.read(&indexes, new));
@@ -133,8 +157,27 @@ impl EntryApplier {
         if !newly_multikey.is_empty() {
             self.catalog.add_multikey(collection, &newly_multikey)?;
         }
-        Ok(self.engine.apply_settled(&self.batch)?)
+        Ok(())
     }
+}
+
+/// What an entry makes of what is stored.
+pub(super) fn new_version<'a>(
+    operation: DocumentOperation<'a>,
+    old: Option<&'a RawDocument>,
+    patched: &'a mut Vec<u8>,
+) -> Result<Option<&'a RawDocument>> {
+    Ok(match (operation, old) {
+        (DocumentOperation::Insert(document), _) => Some(document),
+        // A change of a record that is not there: a later entry deletes it.
+        (DocumentOperation::Replace(_) | DocumentOperation::Delta(_) | DocumentOperation::Delete, None) => None,
+        (DocumentOperation::Replace(document), Some(_)) => Some(document),
+        (DocumentOperation::Delta(diff), Some(old)) => {
+            apply_delta(old, diff, patched)?;
+            Some(read(patched)?)
+        }
+        (DocumentOperation::Delete, Some(_)) => None,
+    })
 }
 
 /// The keys of a document that has been read. One that cannot be indexed has none: it can only be met when the index
@@ -149,6 +192,6 @@ fn generate<'a>(
     Some(keys.keys())
 }
 
-fn read(bytes: &[u8]) -> Result<&RawDocument> {
+pub(super) fn read(bytes: &[u8]) -> Result<&RawDocument> {
     RawDocument::from_bytes(bytes).map_err(CollectionError::damaged("record"))
 }

@@ -1,11 +1,13 @@
 //! Threads that apply replayed entries: one queue each, entries of one record always in the same.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use storage_engine::Engine;
+use bson::Uuid;
+use storage_engine::{Engine, Timestamp};
 
 use super::apply::EntryApplier;
 use crate::catalog::Catalog;
@@ -21,7 +23,7 @@ const GROUPS_WAITING: usize = 8;
 #[derive(Default)]
 struct Group {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    ends: Vec<(usize, Timestamp)>,
 }
 
 enum Order {
@@ -33,7 +35,7 @@ enum Order {
 struct Worker {
     orders: SyncSender<Order>,
     pending: Group,
-    thread: JoinHandle<Result<()>>,
+    thread: JoinHandle<Result<HashSet<Uuid>>>,
 }
 
 /// The workers of one replay. With no threads, entries are applied at once by the caller, for the simulator.
@@ -57,15 +59,17 @@ impl Workers {
     }
 
     /// Has an entry applied after all earlier ones of the same record.
-    pub(super) fn dispatch(&mut self, entry: &DocumentEntry<'_>, payload: &[u8]) -> Result<()> {
+    pub(super) fn dispatch(&mut self, entry: &DocumentEntry<'_>, timestamp: Timestamp, payload: &[u8]) -> Result<()> {
         let mut hasher = DefaultHasher::new();
-        (entry.uuid.bytes(), entry.record_id.0).hash(&mut hasher);
+        // A ring is written in order.
+        let is_ring = self.own.collection(entry.uuid).is_some_and(|collection| collection.ring().is_some());
+        (entry.uuid.bytes(), if is_ring { 0 } else { entry.record_id.0 }).hash(&mut hasher);
         let count = self.workers.len().max(1);
         let Some(worker) = self.workers.get_mut(hasher.finish() as usize % count) else {
-            return self.own.apply(entry);
+            return self.own.apply(entry, timestamp);
         };
         worker.pending.bytes.extend_from_slice(payload);
-        worker.pending.ends.push(worker.pending.bytes.len());
+        worker.pending.ends.push((worker.pending.bytes.len(), timestamp));
         if worker.pending.bytes.len() >= GROUP_BYTES { self.hand_over() } else { Ok(()) }
     }
 
@@ -74,7 +78,7 @@ impl Workers {
         for worker in &mut self.workers {
             let group = std::mem::take(&mut worker.pending);
             if !group.ends.is_empty() && worker.orders.send(Order::Apply(group)).is_err() {
-                return self.stop();
+                return self.stop().map(drop);
             }
         }
         Ok(())
@@ -88,39 +92,45 @@ impl Workers {
         let asked = self.workers.iter().filter(|worker| worker.orders.send(Order::Report(report.clone())).is_ok());
         let asked = asked.count();
         drop(report);
-        if reports.iter().take(asked).count() == self.workers.len() { Ok(()) } else { self.stop() }
+        if reports.iter().take(asked).count() == self.workers.len() { Ok(()) } else { self.stop().map(drop) }
     }
 
-    /// Finishes what was dispatched and ends the threads.
+    /// Finishes what was dispatched and ends the threads. Returns the collections whose indexes are to be swept.
     ///
     /// # Errors
     /// The first worker's error.
-    pub(super) fn stop(&mut self) -> Result<()> {
+    pub(super) fn stop(&mut self) -> Result<HashSet<Uuid>> {
         for worker in &mut self.workers {
             let group = std::mem::take(&mut worker.pending);
             // Fails only when the worker has failed, which joining tells.
             let _ = worker.orders.send(Order::Apply(group));
         }
-        let mut result = Ok(());
+        let mut result = Ok(std::mem::take(&mut self.own.to_sweep));
         for worker in self.workers.drain(..) {
             drop(worker.orders);
             let ended = worker.thread.join();
             let ended = ended.unwrap_or_else(|_| Err(CollectionError::Damaged("a replay thread panicked".to_owned())));
-            result = result.and(ended);
+            result = match (result, ended) {
+                (Ok(mut all), Ok(more)) => {
+                    all.extend(more);
+                    Ok(all)
+                }
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
         }
         result
     }
 }
 
-fn work(orders: &Receiver<Order>, mut applier: EntryApplier) -> Result<()> {
+fn work(orders: &Receiver<Order>, mut applier: EntryApplier) -> Result<HashSet<Uuid>> {
     for order in orders {
         match order {
             Order::Apply(group) => {
                 let mut start = 0;
-                for end in group.ends {
+                for (end, timestamp) in group.ends {
                     let payload = group.bytes.get(start..end).unwrap_or_default();
                     if let Entry::Document(entry) = Entry::decode(payload)? {
-                        applier.apply(&entry)?;
+                        applier.apply(&entry, timestamp)?;
                     }
                     start = end;
                 }
@@ -132,5 +142,5 @@ fn work(orders: &Receiver<Order>, mut applier: EntryApplier) -> Result<()> {
             }
         }
     }
-    Ok(())
+    Ok(applier.to_sweep)
 }

@@ -1,11 +1,11 @@
-//! `collMod`: changes the validator of a collection, or hides an index or changes when its documents expire.
+//! `collMod`: changes the validator of a collection, the bounds of a capped one, whether pre-images are kept, or hides an index or changes when its documents expire.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::catalog::{IndexModification, Modification};
-use collection::{Collection, CollectionOptions, Index, parse_expiry};
+use collection::{CappedOptions, Collection, CollectionOptions, Index, parse_expiry, parse_pre_images};
 use document::compare_documents;
 
 use super::{acknowledge, document_of, existing_collection, target_namespace};
@@ -26,15 +26,13 @@ pub(crate) fn run(
         match field.name() {
             "index" => index = Some(IndexRequest::parse(field.document()?)?),
             "validator" | "validationLevel" | "validationAction" => validation.push(field),
+            "cappedSize" | "cappedMax" | "changeStreamPreAndPostImages" => validation.push(field),
             "viewOn"
             | "pipeline"
             | "expireAfterSeconds"
             | "timeseries"
             | "timeseriesBucketsMayHaveMixedSchemaData"
-            | "changeStreamPreAndPostImages"
             | "recordPreImages"
-            | "cappedSize"
-            | "cappedMax"
             | "clusteredIndex"
             | "dryRun" => return Err(field.not_implemented()),
             _ => arguments.generic(field)?,
@@ -60,18 +58,35 @@ pub(crate) fn run(
 
 /// The collection's options with the given fields in place of what they were.
 fn changed_options(collection: &Collection, given: &[Field<'_>]) -> Result<CollectionOptions> {
-    let document = document_of(|document| given.iter().for_each(|field| document.element(field.element)))?;
+    let is_common = |field: &&Field<'_>| field.name().starts_with("validat");
+    let document =
+        document_of(|document| given.iter().filter(is_common).for_each(|field| document.element(field.element)))?;
     let parsed = CollectionOptions::parse(&document)?;
     let mut options = collection.definition().options.clone();
     for field in given {
         match field.name() {
             // An empty validator takes the old one away.
+            "changeStreamPreAndPostImages" => options.has_pre_images = parse_pre_images(field.value())?,
+            "cappedSize" | "cappedMax" => options.capped = Some(changed_capped(options.capped, *field)?),
             "validator" => options.validator.clone_from(&parsed.validator),
             "validationLevel" => options.validation_level = parsed.validation_level,
             _ => options.validation_action = parsed.validation_action,
         }
     }
     Ok(options)
+}
+
+/// The bounds of a capped collection with one of them changed.
+fn changed_capped(capped: Option<CappedOptions>, field: Field<'_>) -> Result<CappedOptions> {
+    let Some(capped) = capped else {
+        return Err(CommandError::named("InvalidOptions", "Collection must be capped."));
+    };
+    let value = field.integer()?;
+    let (size, max) = (capped.size as i64, capped.max.map(|max| max as i64));
+    Ok(match field.name() {
+        "cappedSize" => CappedOptions::new(value, max)?,
+        _ => CappedOptions::new(size, Some(value))?,
+    })
 }
 
 /// The `index` field.

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use bson::{RawDocument, RawDocumentBuf};
 use collection::Collection;
+use storage_engine::Ring;
 
 use super::disk_sizes::SizeEstimator;
 use super::{document_of, existing_collection, scale, target_namespace};
@@ -125,7 +126,7 @@ fn write_storage(
         reply.count("avgObjSize", average);
     }
     reply.count("storageSize", sizes.record_bytes / scale_factor);
-    reply.boolean("capped", false);
+    write_capped(collection, scale_factor, reply)?;
     reply.count("nindexes", sizes.indexes.len() as u64);
     let building = collection.indexes().all().iter().filter(|index| !index.is_ready()).cloned().collect::<Vec<_>>();
     reply.array("indexBuilds", |list| building.iter().for_each(|index| list.push_string(index.name())));
@@ -137,6 +138,24 @@ fn write_storage(
     reply.count("scaleFactor", scale_factor);
     reply.document("plimsoll", |section| section.boolean("diskSizesAreEstimates", sizes.is_estimate));
     Ok(())
+}
+
+/// Whether the collection is capped; its bounds, and what its ring is like.
+fn write_capped(collection: &Collection, scale_factor: u64, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let capped = collection.definition().options.capped;
+    reply.boolean("capped", capped.is_some());
+    let (Some(capped), Some(ring)) = (capped, collection.ring()) else { return Ok(()) };
+    reply.count("max", capped.max.unwrap_or(0));
+    reply.count("maxSize", capped.size / scale_factor);
+    write_ring(ring, reply);
+    Ok(())
+}
+
+/// What `collStats` and `validate` say of a ring: extents of its region, and slots of documents that were deleted and not overtaken yet.
+pub(crate) fn write_ring(ring: &Ring, reply: &mut DocumentWriter<'_>) {
+    let state = ring.state();
+    reply.count("extentCount", ring.capacity() / state.extent_bytes.max(1));
+    reply.count("deletedCount", state.slots.saturating_sub(state.documents));
 }
 
 /// The figures of a collection that does not exist.

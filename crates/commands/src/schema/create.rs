@@ -1,6 +1,6 @@
 //! `create`: creates a collection.
 //!
-//! Creating a collection that exists with the same options changes nothing and succeeds. Views, time series, capped and clustered
+//! Creating a collection that exists with the same options changes nothing and succeeds. Views, time series and clustered
 //! collections are refused by name (`collection::CollectionOptions`).
 
 use bson::RawDocumentBuf;

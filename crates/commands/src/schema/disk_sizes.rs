@@ -48,8 +48,13 @@ impl<'a> SizeEstimator<'a> {
     pub(crate) fn sizes(&self, collection: &Collection) -> Result<CollectionSizes> {
         let (documents, bytes) = (collection.counts().documents(), collection.counts().bytes());
         let is_estimate = bytes > EXACT_BYTES_MAX;
-        let record_bytes =
-            if is_estimate { self.compressed(bytes as f64) } else { self.exact(collection.record_tree())? };
+        let record_bytes = if let Some(ring) = collection.ring() {
+            ring.file_bytes()?
+        } else if is_estimate {
+            self.compressed(bytes as f64)
+        } else {
+            self.exact(collection.record_tree())?
+        };
         let mut indexes = Vec::new();
         for index in collection.indexes().ready() {
             let size = if is_estimate { self.estimate(index, documents)? } else { self.exact(index.tree())? };

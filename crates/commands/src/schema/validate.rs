@@ -5,6 +5,7 @@
 
 use collection::ValidateReport;
 
+use super::coll_stats::write_ring;
 use super::{existing_collection, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
@@ -32,6 +33,10 @@ pub(crate) fn run(
     let operation = &context.operation;
     let validated = context.server.store.validate(&collection, &|| operation.check_interrupt().is_err());
     write_report(&validated.map_err(|error| reason_to_stop(error, operation))?, reply);
+    if let Some(ring) = collection.ring() {
+        reply.boolean("capped", true);
+        write_ring(ring, reply);
+    }
     Ok(())
 }
 
