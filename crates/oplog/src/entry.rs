@@ -18,7 +18,7 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 pub(crate) struct EntryHeader {
     /// Header and payload, in bytes.
     pub(crate) entry_bytes: usize,
-    /// Bytes between the start of the flush that wrote the entry and the entry.
+    /// Bytes between the start of the entry's flush, up to which all was durable when it was written, and the entry.
     pub(crate) flush_distance: u32,
     pub(crate) timestamp: Timestamp,
     payload_checksum: u32,

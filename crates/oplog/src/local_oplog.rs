@@ -11,8 +11,8 @@
 //!
 //! Life of the log: open → (disk full ⇄ open) → poisoned, see `tail::Standing`.
 //!
-//! Lock order: `truncation`, `writer`, then one of `tail`, `durability`, `segments`, `flush_counts`; the flush signal may
-//! be rung under any of them. None is held during a file operation but `writer` and `truncation`.
+//! Lock order: `truncation`, `flushing`, `writer`, then one of `tail`, `durability`, `segments`, `flush_counts`; the flush
+//! signal may be rung under any of them. None is held during a file operation but `writer`, `flushing` and `truncation`.
 
 mod flush;
 mod offline;
@@ -40,7 +40,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use platform::{Clock, Disk, Timestamp};
 
-use self::flush::Writer;
+use self::flush::{Flushing, Writer};
 use self::reader::LocalReader;
 use self::recovery::recover;
 pub use self::salvage::{SalvagedOplog, salvage_entries};
@@ -86,6 +86,7 @@ struct Shared {
     tail: Mutex<Tail>,
     /// With `tail`: room in the buffer, a segment ready or refused, a batch readable, the standing changed.
     tail_changed: Condvar,
+    flushing: Mutex<Flushing>,
     writer: Mutex<Writer>,
     /// Everything before this is durable. Also in `durability`, for those who wait.
     durable: AtomicU64,
@@ -144,7 +145,8 @@ impl LocalOplog {
             flush_interval: options.flush_interval,
             tail: Mutex::new(tail),
             tail_changed: Condvar::new(),
-            writer: Mutex::new(Writer { current: recovered.current, spare: None, retained: None }),
+            flushing: Mutex::new(Flushing::default()),
+            writer: Mutex::new(Writer { current: recovered.current, written: end, retained: None }),
             durable: AtomicU64::new(end),
             durability: Mutex::new(Durability { durable: end, disk_full: false, full_attempts: 0, poisoned: None }),
             closed: AtomicBool::new(false),
@@ -155,7 +157,7 @@ impl LocalOplog {
             truncation: Mutex::new(()),
             flush_counts: Mutex::new(FlushCounts::default()),
         };
-        shared.prepare_spare(&mut shared.writer.lock());
+        shared.prepare_spare(&mut shared.flushing.lock());
         Ok(LocalOplog { shared: Arc::new(shared) })
     }
 }
@@ -294,6 +296,10 @@ impl Oplog for LocalOplog {
 
     fn run_flusher(&self, stop: &AtomicBool) {
         self.shared.run_flusher(stop);
+    }
+
+    fn write_ahead_step(&self) -> Result<bool> {
+        self.shared.write_ahead_step()
     }
 
     #[inline]

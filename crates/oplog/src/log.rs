@@ -146,6 +146,13 @@ pub trait Oplog: Send + Sync {
     /// is set; flushes once more then.
     fn run_flusher(&self, stop: &AtomicBool);
 
+    /// Background work, for a thread that calls it at the flush interval: while a flush waits for a slow disk, hands what
+    /// was appended since to the operating system, so that a kill of the process does not lose it. True if there was any.
+    ///
+    /// # Errors
+    /// `Poisoned`, `DiskFull`.
+    fn write_ahead_step(&self) -> Result<bool>;
+
     /// Fails once the log is closed for writing. Cheap.
     ///
     /// # Errors

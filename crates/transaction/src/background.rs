@@ -46,6 +46,11 @@ impl Store {
         });
         let flusher = flusher.map_err(TransactionError::Thread)?;
         let workers = vec![
+            self.spawn("oplog-write-ahead", |store| {
+                // The flusher meets the same error, and those who wait get it.
+                let _ = store.oplog.write_ahead_step();
+                Ok(POLL)
+            })?,
             self.spawn("checkpointer", |store| {
                 store.watch_space();
                 store.checkpoint_step(Urgency::IfDue).map(|_| POLL)

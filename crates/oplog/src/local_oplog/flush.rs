@@ -1,10 +1,16 @@
 //! From memory to disk: the flusher's work.
 //!
-//! Called by the flusher thread (`run`), the simulator (`flush_step`) and, where no flusher runs, by whoever waits.
+//! Called by the flusher thread (`run_flusher`), the write-ahead thread, the simulator (`flush_step`) and, where no flusher
+//! runs, by whoever waits.
 //!
-//! One flush takes all that is buffered, writes it and syncs; meanwhile the next batch gathers. When a batch reaches into
-//! the next segment, the part before is made durable first, then the new segment's header and name, then the part in it:
-//! what survives a crash is always a prefix.
+//! One flush takes all that is buffered, writes it and syncs; meanwhile the next batch gathers. A sync can take long on a
+//! busy disk, and what only lies in memory does not survive a kill: so batches that gather meanwhile are written behind the
+//! sync's back (`write_ahead_step`) and made durable by the next flush. Their entries say from where on nothing was known
+//! to be durable when they were written (`entry::seal`), so a scan after a power loss does not take them for a proof that
+//! what is before them had been synced.
+//!
+//! When a batch reaches into the next segment, all before is made durable first, then the new segment's header and name,
+//! then the part in it: what survives a crash is always a prefix. Such a batch is left to the flush.
 //!
 //! Failures: no space on a write → the batch is kept and tried again (`Standing::DiskFull`). Any other failed write, and any
 //! failed sync whatever its error, is final (`Standing::Poisoned`). A spare segment that cannot be made is no failure of the
@@ -21,13 +27,20 @@ use platform::is_disk_full;
 use super::Shared;
 use super::segment::{SegmentFile, file_offset};
 use super::segment_store::SpareFile;
-use super::tail::{Batch, InFlight, Spare, Standing, Switch};
+use super::tail::{Batch, Spare, Standing, Switch};
 use crate::{Flushed, OplogError, OplogPosition, Result};
 
-/// The files that are written to; whoever holds it is the one that flushes.
+/// What only a flush touches; whoever holds it is the one that flushes.
+#[derive(Default)]
+pub(super) struct Flushing {
+    pub(super) spare: Option<SpareFile>,
+}
+
+/// The file that is written to. Not held during a sync, except where a segment ends.
 pub(super) struct Writer {
     pub(super) current: SegmentFile,
-    pub(super) spare: Option<SpareFile>,
+    /// Everything before this is in the files, durable or not.
+    pub(super) written: u64,
     /// A batch that did not fit on the disk.
     pub(super) retained: Option<Arc<Batch>>,
 }
@@ -50,32 +63,69 @@ fn write_failure(error: io::Error) -> Failure {
 
 impl Shared {
     pub(super) fn flush_step(&self) -> Result<Flushed> {
-        let mut writer = self.writer.lock();
+        let mut flushing = self.flushing.lock();
         self.check_not_poisoned()?;
         let _closes = ClosesOnPanic(self);
         let durable_before = self.durable.load(Ordering::Acquire);
+        let began = self.clock.monotonic();
+        let flushed = self.flush(&mut flushing);
+        let durable = self.durable.load(Ordering::Acquire);
+        if durable > durable_before {
+            self.count_flush(self.clock.monotonic().saturating_sub(began));
+        }
+        flushed?;
+        self.prepare_spare(&mut flushing);
+        Ok(Flushed { bytes: durable - durable_before, durable: OplogPosition(durable) })
+    }
+
+    /// Writes what is buffered, and syncs that and what was written ahead.
+    fn flush(&self, flushing: &mut Flushing) -> Result<()> {
+        let mut writer = self.writer.lock();
         let batch = match writer.retained.take() {
             Some(batch) => Some(batch),
             None => self.take_batch(),
         };
-        if let Some(batch) = batch {
-            let began = self.clock.monotonic();
-            match self.write_batch(&mut writer, &batch) {
-                Ok(()) => self.finish(batch),
-                Err(failure) => return Err(self.fail(&mut writer, batch, failure)),
-            }
-            self.count_flush(self.clock.monotonic().saturating_sub(began));
+        if let Some(batch) = batch
+            && let Err(failure) = self.write_batch(flushing, &mut writer, &batch)
+        {
+            return Err(self.fail(&mut writer, batch, failure));
         }
-        self.prepare_spare(&mut writer);
-        let durable = self.durable.load(Ordering::Acquire);
-        Ok(Flushed { bytes: durable - durable_before, durable: OplogPosition(durable) })
+        let (file, written) = (Arc::clone(&writer.current.file), writer.written);
+        drop(writer);
+        if self.durable.load(Ordering::Acquire) < written {
+            file.sync_data().map_err(|error| self.poison(error))?;
+            self.publish_durable(written);
+        }
+        self.finish(written);
+        Ok(())
     }
 
-    /// Flushes until `stop`: when asked to, and otherwise at the interval.
+    /// Writes what is buffered while a flush is at its sync, so that a kill does not lose it; true if something was written.
+    pub(super) fn write_ahead_step(&self) -> Result<bool> {
+        if self.flushing.try_lock().is_some() {
+            return Ok(false);
+        }
+        let Some(mut writer) = self.writer.try_lock() else { return Ok(false) };
+        self.check_not_poisoned()?;
+        if writer.retained.is_some() || self.tail.lock().has_switch() {
+            return Ok(false);
+        }
+        let _closes = ClosesOnPanic(self);
+        let Some(batch) = self.take_batch() else { return Ok(false) };
+        match self.write_part(&mut writer, &batch, batch.end()) {
+            Ok(()) => Ok(true),
+            Err(failure) => Err(self.fail(&mut writer, batch, failure)),
+        }
+    }
+
+    /// Flushes until `stop`: when asked to, and otherwise at the interval, counted from the start of the flush before.
     pub(super) fn run_flusher(&self, stop: &AtomicBool) {
         let _running = RunningFlusher::register(self);
+        let mut began = self.clock.monotonic();
         loop {
-            self.signal.wait(self.flush_interval);
+            let since = self.clock.monotonic().saturating_sub(began);
+            self.signal.wait(self.flush_interval.saturating_sub(since));
+            began = self.clock.monotonic();
             // Read before the flush, so that the last flush comes after everything appended before the stop.
             let stopping = stop.load(Ordering::Acquire);
             // Whoever waits gets the error; a full disk is tried again at the next interval.
@@ -86,53 +136,63 @@ impl Shared {
         }
     }
 
-    /// Takes the buffer, completes its entries' headers outside the log's lock, and shows the batch to readers.
+    /// Takes the buffer, completes its entries' headers outside the log's lock, and shows the batch to readers. The caller
+    /// holds `writer`.
     fn take_batch(&self) -> Option<Arc<Batch>> {
         let mut batch = self.tail.lock().take_batch()?;
-        batch.seal();
+        batch.seal(self.durable.load(Ordering::Acquire));
         let batch = Arc::new(batch);
-        let mut tail = self.tail.lock();
-        tail.in_flight = Some(InFlight { start: batch.start, end: batch.end(), batch: Some(Arc::clone(&batch)) });
-        drop(tail);
+        self.tail.lock().batch_is_sealed(Arc::clone(&batch));
         self.tail_changed.notify_all();
         Some(batch)
     }
 
-    fn write_batch(&self, writer: &mut Writer, batch: &Batch) -> std::result::Result<(), Failure> {
+    fn write_batch(
+        &self,
+        flushing: &mut Flushing,
+        writer: &mut Writer,
+        batch: &Batch,
+    ) -> std::result::Result<(), Failure> {
         self.write_part(writer, batch, batch.split())?;
         if let Some(switch) = batch.switch {
-            self.switch_segment(writer, switch)?;
+            writer.current.file.sync_data().map_err(Failure::Fatal)?;
+            self.publish_durable(writer.written);
+            self.switch_segment(flushing, writer, switch)?;
             self.write_part(writer, batch, batch.end())?;
         }
         Ok(())
     }
 
-    /// Makes the batch durable up to `end`, which lies in the current segment.
-    fn write_part(&self, writer: &Writer, batch: &Batch, end: u64) -> std::result::Result<(), Failure> {
-        // A batch that is tried again may be durable in part.
-        let from = self.durable.load(Ordering::Acquire);
+    /// Writes the batch up to `end`, which lies in the current segment.
+    fn write_part(&self, writer: &mut Writer, batch: &Batch, end: u64) -> std::result::Result<(), Failure> {
+        // A batch that is tried again may have been written in part.
+        let from = writer.written;
         if from >= end {
             return Ok(());
         }
         let bytes = &batch.bytes[(from - batch.start) as usize..(end - batch.start) as usize];
         let segment = &writer.current;
         segment.file.write_all_at(bytes, file_offset(segment.start, from)).map_err(write_failure)?;
-        segment.file.sync_data().map_err(Failure::Fatal)?;
-        self.publish_durable(end);
+        writer.written = end;
         Ok(())
     }
 
     /// Ends the current segment and begins the next one in the spare file. Can be repeated after `Failure::Full`.
-    fn switch_segment(&self, writer: &mut Writer, switch: Switch) -> std::result::Result<(), Failure> {
+    fn switch_segment(
+        &self,
+        flushing: &mut Flushing,
+        writer: &mut Writer,
+        switch: Switch,
+    ) -> std::result::Result<(), Failure> {
         if writer.current.start != switch.position {
             self.end_segment(&writer.current, switch.position)?;
-            let Some(spare) = writer.spare.take() else {
+            let Some(spare) = flushing.spare.take() else {
                 return Err(Failure::Fatal(io::Error::other("the next segment is not there")));
             };
             match self.store.adopt_spare(&spare, switch.position) {
                 Ok(segment) => writer.current = segment,
                 Err(error) => {
-                    writer.spare = Some(spare);
+                    flushing.spare = Some(spare);
                     return Err(write_failure(error));
                 }
             }
@@ -152,12 +212,14 @@ impl Shared {
         segment.file.set_length(file_offset(segment.start, end)).map_err(write_failure)
     }
 
-    fn finish(&self, batch: Arc<Batch>) {
+    /// Lets go of the batches that are durable now.
+    fn finish(&self, durable: u64) {
         let mut tail = self.tail.lock();
-        tail.batch_is_durable();
-        // A reader may still hold the batch.
-        if let Some(batch) = Arc::into_inner(batch) {
-            tail.recycle(batch.bytes);
+        while let Some(batch) = tail.take_durable_batch(durable) {
+            // A reader may still hold the batch.
+            if let Some(batch) = Arc::into_inner(batch) {
+                tail.recycle(batch.bytes);
+            }
         }
         drop(tail);
         self.tail_changed.notify_all();
@@ -208,9 +270,9 @@ impl Shared {
     }
 
     /// Makes the next segment file if it is wanted, and says how that went.
-    pub(super) fn prepare_spare(&self, writer: &mut Writer) {
+    pub(super) fn prepare_spare(&self, flushing: &mut Flushing) {
         let Some(entry_bytes) = self.tail.lock().wanted_spare() else { return };
-        let made = self.make_spare(writer, entry_bytes);
+        let made = self.make_spare(flushing, entry_bytes);
         let mut tail = self.tail.lock();
         tail.spare = match made {
             Ok(entry_bytes) => Spare::Ready { entry_bytes },
@@ -220,13 +282,13 @@ impl Shared {
         self.tail_changed.notify_all();
     }
 
-    fn make_spare(&self, writer: &mut Writer, entry_bytes: u64) -> io::Result<u64> {
-        match &writer.spare {
+    fn make_spare(&self, flushing: &mut Flushing, entry_bytes: u64) -> io::Result<u64> {
+        match &flushing.spare {
             Some(spare) if spare.entry_bytes >= entry_bytes => Ok(spare.entry_bytes),
             _ => {
                 // Closed first, so that its space is free again.
-                writer.spare = None;
-                let spare = writer.spare.insert(self.store.create_spare(entry_bytes)?);
+                flushing.spare = None;
+                let spare = flushing.spare.insert(self.store.create_spare(entry_bytes)?);
                 Ok(spare.entry_bytes)
             }
         }

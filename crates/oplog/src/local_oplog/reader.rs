@@ -1,7 +1,7 @@
 //! Reading the log in order, from segment files and from memory.
 //!
 //! Handed out by `read_from`: replay at start, change streams, replication. Entries that are durable are read from their
-//! segment in large pieces and checked; those that are not yet are taken from the batch in flight or copied from the buffer.
+//! segment in large pieces and checked; those that are not yet are taken from a batch in flight or copied from the buffer.
 
 use std::io;
 use std::ops::Range;
@@ -67,7 +67,7 @@ impl LocalReader {
         let shared = Arc::clone(&self.shared);
         let mut tail = shared.tail.lock();
         loop {
-            let Some(flight) = tail.in_flight.as_ref().filter(|flight| self.position < flight.end) else {
+            let Some(flight) = tail.in_flight.iter().find(|flight| self.position < flight.end) else {
                 return self.copy_from_buffer(&tail);
             };
             if self.position < flight.start {

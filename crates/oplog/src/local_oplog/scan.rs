@@ -1,10 +1,10 @@
 //! The scan of the last segment at start: where the log ends, and whether what follows is a torn write or damage.
 //!
-//! Called by recovery. Each flush writes its entries and syncs before the next one writes, so a power loss can damage
-//! only entries of the last flush (any of them: sectors reach the disk in any order). Hence, behind the first invalid
-//! entry:
+//! Called by recovery. Each entry says from where on nothing was known to be durable when it was written: the start of its
+//! flush. A power loss can damage only what was not durable (any of it: sectors reach the disk in any order). Hence,
+//! behind the first invalid entry:
 //!
-//! - an entry of a flush that began later proves that the invalid one had been durable: the log is damaged, and is not
+//! - an entry whose flush began later proves that the invalid one had been durable: the log is damaged, and is not
 //!   touched;
 //! - anything else was never acknowledged, and is cut off.
 
@@ -26,7 +26,7 @@ pub(super) struct Scanned {
     /// Position after the last valid entry.
     pub(super) end: u64,
     pub(super) last_timestamp: Timestamp,
-    /// Where the flush began that wrote the last valid entry; it may not be durable.
+    /// Where the last valid entry's flush began; what is behind may not be durable.
     pub(super) last_flush_start: u64,
     /// Behind this, and behind `end`, everything is zero.
     pub(super) remains_end: u64,
@@ -44,7 +44,7 @@ pub(super) fn scan(file: Arc<dyn File>, header: &SegmentHeader, limit: u64) -> R
     while scanned.end < limit {
         let found = window.entry_at(scanned.end, limit).map_err(OplogError::io("scan the last segment"))?;
         let Found::Entry(entry) = found else { break };
-        let continues_flush = entry.flush_start == scanned.last_flush_start || entry.flush_start == scanned.end;
+        let continues_flush = (scanned.last_flush_start..=scanned.end).contains(&entry.flush_start);
         if !continues_flush || entry.timestamp <= scanned.last_timestamp {
             break;
         }

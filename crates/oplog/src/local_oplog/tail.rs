@@ -7,12 +7,13 @@
 //!
 //! ```text
 //!   first                 durable        buffer_start            end
-//!     | segment files …      | in_flight     | buffer             |
+//!     | segment files …      | in_flight …   | buffer             |
 //! ```
 //!
 //! `spare` says whether the next segment file is ready. An entry that does not fit into the current segment begins the next
 //! one; without a ready spare it is not accepted, so no accepted entry can be in want of space.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ pub(super) struct Batch {
 pub(super) struct InFlight {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// `None` while the flusher computes its checksums.
+    /// `None` while its checksums are computed; only ever the last one.
     pub(super) batch: Option<Arc<Batch>>,
 }
 
@@ -70,7 +71,8 @@ pub(super) struct Tail {
     /// Bytes of `buffer` that are whole entries; more is there only while one is built.
     committed: usize,
     switch: Option<Switch>,
-    pub(super) in_flight: Option<InFlight>,
+    /// Batches between the buffer and durability, the oldest first.
+    pub(super) in_flight: VecDeque<InFlight>,
     /// Position at which the segment that the next entry goes to has no more room.
     segment_end: u64,
     pub(super) spare: Spare,
@@ -110,7 +112,7 @@ impl Tail {
             buffer_start: end,
             committed: 0,
             switch: None,
-            in_flight: None,
+            in_flight: VecDeque::new(),
             segment_end,
             spare: Spare::Wanted { entry_bytes: segment_entry_bytes },
             standing: Standing::Open,
@@ -130,7 +132,7 @@ impl Tail {
 
     /// Bytes in memory that are not durable.
     pub(super) fn unwritten_bytes(&self) -> usize {
-        self.committed + self.in_flight.as_ref().map_or(0, |batch| (batch.end - batch.start) as usize)
+        self.committed + self.in_flight.iter().map(|batch| (batch.end - batch.start) as usize).sum::<usize>()
     }
 
     /// The committed part of the buffer.
@@ -244,23 +246,37 @@ impl Tail {
         let batch = Batch { start: self.buffer_start, bytes, switch: self.switch.take() };
         self.buffer_start = batch.end();
         self.committed = 0;
-        self.in_flight = Some(InFlight { start: batch.start, end: batch.end(), batch: None });
+        self.in_flight.push_back(InFlight { start: batch.start, end: batch.end(), batch: None });
         Some(batch)
     }
 
-    /// The batch in flight found no space; it is kept.
+    /// A batch found no space; it is kept.
     pub(super) fn disk_is_full(&mut self) {
         if matches!(self.standing, Standing::Open) {
             self.standing = Standing::DiskFull;
         }
     }
 
-    /// The batch in flight is on disk, so there was space.
-    pub(super) fn batch_is_durable(&mut self) {
-        self.in_flight = None;
-        if matches!(self.standing, Standing::DiskFull) {
+    /// The batch that was taken last can be read.
+    pub(super) fn batch_is_sealed(&mut self, sealed: Arc<Batch>) {
+        if let Some(last) = self.in_flight.back_mut() {
+            last.batch = Some(sealed);
+        }
+    }
+
+    /// Takes the oldest batch out if it is on disk. With the last one, there was space for all.
+    pub(super) fn take_durable_batch(&mut self, durable: u64) -> Option<Arc<Batch>> {
+        self.in_flight.front().filter(|flight| flight.end <= durable)?;
+        let batch = self.in_flight.pop_front()?.batch;
+        if self.in_flight.is_empty() && matches!(self.standing, Standing::DiskFull) {
             self.standing = Standing::Open;
         }
+        batch
+    }
+
+    /// Whether the buffer reaches into the next segment.
+    pub(super) fn has_switch(&self) -> bool {
+        self.switch.is_some()
     }
 
     /// Keeps the memory of a written batch, unless an unusually large entry made it so.
@@ -282,14 +298,14 @@ impl Batch {
         self.switch.map_or(self.end(), |switch| switch.position)
     }
 
-    /// Completes the entries' headers. Each of the two parts is a flush of its own, as the second is written only when the
-    /// first is durable.
-    pub(super) fn seal(&mut self) {
+    /// Completes the entries' headers, with everything before `durable` durable. Each of the two parts is a flush of its own,
+    /// as the second is written only when the first is durable.
+    pub(super) fn seal(&mut self, durable: u64) {
         let (batch_start, split) = (self.start, self.split());
         let mut offset = 0;
         while let Some((entry_bytes, _)) = entry::unsealed(&self.bytes[offset..], batch_start + offset as u64) {
             let position = batch_start + offset as u64;
-            let flush_start = if position < split { batch_start } else { split };
+            let flush_start = if position < split { durable } else { split };
             entry::seal(&mut self.bytes[offset..offset + entry_bytes], position, flush_start);
             offset += entry_bytes;
         }

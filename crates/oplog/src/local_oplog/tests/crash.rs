@@ -10,6 +10,8 @@ use platform::{InjectedError, Operation};
 enum Step {
     Append { length: usize },
     Flush,
+    /// What the write-ahead thread does while a flush is at its sync.
+    WriteAhead,
     WaitForLast,
     PowerLoss,
     ProcessCrash,
@@ -27,6 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (0_usize..600).prop_map(|length| Step::Append { length }),
         1 => (600_usize..9000).prop_map(|length| Step::Append { length }),
         4 => Just(Step::Flush),
+        4 => Just(Step::WriteAhead),
         4 => Just(Step::WaitForLast),
         2 => Just(Step::PowerLoss),
         1 => Just(Step::ProcessCrash),
@@ -47,13 +50,15 @@ struct Model {
     appended: Vec<Written>,
     /// How many of `appended` were acknowledged as durable.
     acknowledged: usize,
+    /// How many of `appended` survive a kill of the process; at least those acknowledged.
+    written: usize,
 }
 
 impl Model {
     fn new(seed: u64) -> Model {
         let machine = Machine::new(seed, 1500);
         let oplog = machine.open();
-        Model { machine, oplog, appended: Vec::new(), acknowledged: 0 }
+        Model { machine, oplog, appended: Vec::new(), acknowledged: 0, written: 0 }
     }
 
     fn run(&mut self, step: &Step) {
@@ -61,13 +66,17 @@ impl Model {
         match step {
             Step::Append { length } => self.append(*length),
             Step::Flush => self.flush(),
+            Step::WriteAhead => self.write_ahead(),
             Step::WaitForLast => {
                 if self.oplog.wait_durable(self.oplog.end_position()).is_ok() {
                     self.acknowledged = self.appended.len();
                 }
             }
             Step::PowerLoss => self.crash(SimulatedDisk::power_loss),
-            Step::ProcessCrash => self.crash(SimulatedDisk::process_crash),
+            Step::ProcessCrash => {
+                self.acknowledged = self.acknowledged.max(self.written);
+                self.crash(SimulatedDisk::process_crash);
+            }
             Step::Truncate { percent } => self.truncate(*percent),
             Step::FailSync => disk.fail_next(Operation::Sync, InjectedError::InputOutput),
             Step::FailWrite => disk.fail_next(Operation::Write, InjectedError::InputOutput),
@@ -104,6 +113,23 @@ impl Model {
         }
     }
 
+    fn write_ahead(&mut self) {
+        let sync = self.oplog.shared.flushing.lock();
+        let waiting = self.oplog.shared.tail.lock().has_switch();
+        let written = self.oplog.write_ahead_step();
+        drop(sync);
+        match written {
+            Ok(true) => self.written = self.appended.len(),
+            Ok(false) => assert!(waiting || self.oplog.shared.tail.lock().buffered().is_empty() || self.is_full()),
+            Err(OplogError::DiskFull | OplogError::Poisoned { .. }) => {}
+            Err(error) => panic!("write ahead: {error}"),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.oplog.shared.writer.lock().retained.is_some()
+    }
+
     fn truncate(&mut self, percent: u64) {
         let (first, end) = (self.oplog.first_position().0, self.oplog.durable_position().0);
         let target = OplogPosition(first + (end - first) * percent / 100);
@@ -123,6 +149,7 @@ impl Model {
         let gone = self.appended.iter().take_while(|written| written.position < first).count();
         self.appended.drain(..gone);
         self.acknowledged = self.acknowledged.saturating_sub(gone);
+        self.written = self.written.saturating_sub(gone);
     }
 
     fn crash(&mut self, how: fn(&SimulatedDisk)) {
@@ -138,6 +165,7 @@ impl Model {
         self.appended.truncate(survived.len());
         // Opening makes what it finds durable.
         self.acknowledged = survived.len();
+        self.written = survived.len();
     }
 
     fn check(&self) {
@@ -174,14 +202,35 @@ fn power_losses_at_random_points() {
         let mut model = Model::new(seed);
         for _ in 0..10 {
             for _ in 0..below(40) {
-                match below(6) {
+                match below(8) {
                     0 => model.run(&Step::Flush),
+                    1 | 2 => model.run(&Step::WriteAhead),
                     _ => model.run(&Step::Append { length: below(400) }),
                 }
             }
             model.crash(SimulatedDisk::power_loss);
         }
     }
+}
+
+/// What was handed to the operating system while a sync took its time is there after a kill, and is durable with the next flush.
+#[test]
+fn a_kill_during_a_slow_sync_loses_nothing_that_was_written_ahead() {
+    let mut model = Model::new(1);
+    for length in [100, 200, 300] {
+        model.run(&Step::Append { length });
+        model.run(&Step::WriteAhead);
+        assert_eq!((model.written, model.acknowledged), (model.appended.len(), 0));
+    }
+    model.run(&Step::Append { length: 50 });
+    model.check();
+    model.run(&Step::ProcessCrash);
+    assert_eq!(model.appended.len(), 3);
+    model.run(&Step::Append { length: 70 });
+    model.run(&Step::WriteAhead);
+    model.run(&Step::Flush);
+    model.run(&Step::PowerLoss);
+    assert_eq!(model.appended.len(), 4);
 }
 
 /// A crash in the middle of each file operation of a flush that changes segments.
