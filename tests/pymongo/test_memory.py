@@ -15,6 +15,7 @@ BUDGET = 256 * MEBIBYTE
 RESIDENT_MAX = BUDGET * 5 // 4
 DOCUMENTS = 300_000
 PAD = 1_000
+EXCEEDED_MEMORY_LIMIT = 146
 QUERY_EXCEEDED_MEMORY_LIMIT = 292
 
 
@@ -100,6 +101,20 @@ def test_group_with_many_groups(large):
     totals = {"$group": {"_id": None, "groups": {"$sum": 1}, "documents": {"$sum": "$count"}}}
     found = list(large.aggregate([groups, totals]))
     assert found == [{"_id": None, "groups": 150_000, "documents": DOCUMENTS}]
+    assert runs(large) > before
+
+
+def test_one_group_larger_than_memory_is_refused(large):
+    # Every document's pad in one array: more than the stage may hold, whatever is spilled.
+    with pytest.raises(OperationFailure) as failure:
+        list(large.aggregate([{"$group": {"_id": None, "pads": {"$push": "$pad"}}}, {"$project": {"n": {"$size": "$pads"}}}]))
+    assert failure.value.code == EXCEEDED_MEMORY_LIMIT
+
+
+def test_sample_of_more_than_memory(large):
+    before = runs(large)
+    pipeline = [{"$sample": {"size": DOCUMENTS - 1}}, {"$group": {"_id": "$_id"}}, {"$count": "n"}]
+    assert list(large.aggregate(pipeline)) == [{"n": DOCUMENTS - 1}]
     assert runs(large) > before
 
 

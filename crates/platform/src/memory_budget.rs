@@ -32,11 +32,13 @@ pub enum MemoryUse {
     Operations,
     /// Changes of transactions that are not committed.
     WriteSets,
+    /// Where pages are and what refers to them: grows with the data on disk.
+    PageTables,
 }
 
 impl MemoryUse {
     /// All uses, in the order in which they are shown.
-    pub const ALL: [MemoryUse; 9] = [
+    pub const ALL: [MemoryUse; 10] = [
         MemoryUse::Frames,
         MemoryUse::History,
         MemoryUse::Log,
@@ -46,6 +48,7 @@ impl MemoryUse {
         MemoryUse::Cursors,
         MemoryUse::Operations,
         MemoryUse::WriteSets,
+        MemoryUse::PageTables,
     ];
 
     /// Its name in statistics.
@@ -60,6 +63,7 @@ impl MemoryUse {
             MemoryUse::Cursors => "cursors",
             MemoryUse::Operations => "operations",
             MemoryUse::WriteSets => "writeSets",
+            MemoryUse::PageTables => "pageTables",
         }
     }
 }

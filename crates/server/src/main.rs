@@ -187,6 +187,7 @@ fn open_service(
         history_memory_bytes: plan.history_bytes,
         history_quota_bytes: configuration.history_bytes,
         ring_buffer_bytes: plan.ring_bytes,
+        memory: Arc::clone(&plan.budget),
         cache_bytes: usize::try_from(configuration.cache_bytes).unwrap_or(usize::MAX),
         database_uuid,
         ..EngineOptions::default()

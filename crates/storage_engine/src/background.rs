@@ -149,6 +149,7 @@ impl Engine {
 
     /// One piece of reclaiming; `false` when there was nothing to do.
     pub fn reclaim_step(&self) -> Result<bool> {
+        self.account_tables();
         let mut did_something = self.trim_history()?;
         did_something |= self.free_chains()?;
         did_something |= self.free_dropped_tree()?;

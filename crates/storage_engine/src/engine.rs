@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use platform::{Clock, Disk, Timestamp};
+use platform::{Clock, Disk, MemoryReservation, MemoryUse, Timestamp};
 
 use crate::background::WriteRate;
 use crate::batch::Batch;
@@ -57,6 +57,8 @@ pub struct Engine {
     /// Whether a write of the background found no space since `space_returned`.
     pub(crate) out_of_space: AtomicBool,
     pub(crate) threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// What the tables take of the memory budget.
+    pub(crate) table_memory: Mutex<MemoryReservation>,
     recovered: Option<CheckpointMark>,
 }
 
@@ -94,12 +96,14 @@ impl Engine {
             stop: AtomicBool::new(false),
             out_of_space: AtomicBool::new(false),
             threads: Mutex::default(),
+            table_memory: Mutex::new(options.memory.reservation(MemoryUse::PageTables)),
             recovered: contents.as_ref().map(|contents| contents.mark),
         };
         match contents {
             Some(contents) => engine.resume(contents),
             None => engine.create_catalog_tree()?,
         }
+        engine.account_tables();
         Ok(Arc::new(engine))
     }
 

@@ -1,5 +1,9 @@
 //! What the engine can be told when it is opened.
 
+use std::sync::Arc;
+
+use platform::MemoryBudget;
+
 use crate::frame_arena::PAGE_BYTES;
 use crate::page_store::{Compression, PageStoreOptions};
 
@@ -16,6 +20,9 @@ pub struct EngineOptions {
     pub history_quota_bytes: u64,
     /// Bytes of rings in memory that are not in their files yet, above which inserts wait.
     pub ring_buffer_bytes: u64,
+    /// Where the page tables, which grow with the data, are counted. Frames and history are reserved by whoever chose their
+    /// sizes.
+    pub memory: Arc<MemoryBudget>,
     /// Random bytes that name a new database.
     pub database_uuid: [u8; 16],
     /// Bytes of an extent of a new page file, a multiple of 4 KiB.
@@ -32,6 +39,7 @@ impl Default for EngineOptions {
             history_memory_bytes: 16 << 20,
             history_quota_bytes: 16 << 30,
             ring_buffer_bytes: 32 << 20,
+            memory: MemoryBudget::unlimited(),
             database_uuid: [0; 16],
             extent_bytes: PageStoreOptions::default().extent_bytes,
             space_slack_bytes: PageStoreOptions::default().space_slack_bytes,

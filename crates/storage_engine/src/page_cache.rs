@@ -136,6 +136,11 @@ impl PageCache {
         self.free.count()
     }
 
+    /// Bytes of memory in the page table.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.table.memory_bytes()
+    }
+
     /// Frames with changes that no disk image holds.
     pub(crate) fn dirty_frames(&self) -> usize {
         self.dirty_frames.load(Ordering::Relaxed)

@@ -14,7 +14,7 @@
 //! `Loading` word also says how much room the page has and whether changes are buffered for it (see `change_buffers`).
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::frame_arena::FrameId;
 use crate::page_store::{PageAddress, PageId};
@@ -110,12 +110,18 @@ impl PageState {
 /// The table. Chunks are made when the first page in their range is.
 pub(crate) struct PageTable {
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    chunks_made: AtomicUsize,
 }
 
 impl PageTable {
     /// An empty table.
     pub(crate) fn new() -> Self {
-        Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
+        Self { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(), chunks_made: AtomicUsize::new(0) }
+    }
+
+    /// Bytes of memory in it.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.chunks_made.load(Ordering::Relaxed) * CHUNK_WORDS * size_of::<AtomicU64>()) as u64
     }
 
     fn word(&self, page: PageId) -> Option<&AtomicU64> {
@@ -133,7 +139,10 @@ impl PageTable {
     pub(crate) fn set(&self, page: PageId, state: PageState) {
         let index = page.0 as usize;
         if let Some(chunk) = self.chunks.get(index / CHUNK_WORDS) {
-            let chunk = chunk.get_or_init(|| (0..CHUNK_WORDS).map(|_| AtomicU64::new(0)).collect());
+            let chunk = chunk.get_or_init(|| {
+                self.chunks_made.fetch_add(1, Ordering::Relaxed);
+                (0..CHUNK_WORDS).map(|_| AtomicU64::new(0)).collect()
+            });
             chunk[index % CHUNK_WORDS].store(state.encode(), Ordering::Release);
         }
     }

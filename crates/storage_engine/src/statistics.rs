@@ -45,6 +45,8 @@ pub struct EngineStatistics {
     pub history: HistoryStatistics,
     /// What holds writers back.
     pub pressure: Pressure,
+    /// Bytes of memory in the page table and in the page store's maps; counted against the memory budget.
+    pub table_bytes: u64,
     /// Leaves waiting to be compacted or merged.
     pub sparse_leaves: usize,
     /// The page store.
@@ -89,9 +91,25 @@ impl Engine {
             oldest_snapshot,
             history: self.trees.history.statistics(),
             pressure: self.pressure(),
+            table_bytes: self.table_bytes(),
             sparse_leaves: self.trees.leftovers.sparse_leaves.lock().len(),
             store: self.store.statistics()?,
         })
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.trees.cache.table_bytes() + self.store.memory_bytes()
+    }
+
+    /// Has the memory budget know how large the tables are. They grow in large pieces and rarely, so that a step of the
+    /// background now and then is soon enough.
+    pub(crate) fn account_tables(&self) {
+        let bytes = self.table_bytes();
+        let mut reserved = self.table_memory.lock();
+        match bytes.checked_sub(reserved.bytes()) {
+            Some(more) => reserved.grow_unchecked(more),
+            None => reserved.shrink(bytes),
+        }
     }
 
     /// A tree's figures, by walking it: reads every page of it.

@@ -1,16 +1,17 @@
-//! `$sample`: documents drawn at random without repetition (reservoir sampling), in random order.
+//! `$sample`: documents drawn at random without repetition, in random order: the first of those sorted by random keys, which
+//! spills like any sort.
 
 use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocumentBuf, cstr};
 use document::Number;
-use query_language::ErrorKind;
 use query_language::expression::DependencySet;
 
-use crate::context::{Memory, PipelineContext, RunContext};
+use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
-use crate::host::{BoxSource, DocumentSource};
+use crate::host::BoxSource;
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+use crate::stages::sort::Sorting;
 
 #[derive(Debug)]
 struct Sample(u64);
@@ -42,8 +43,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec
 
 impl PipelineStage for Sample {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
-        let memory = run.begin_memory();
-        Ok(Box::new(Sampling { stage: self, source, run: run.clone(), memory, drawn: None }))
+        Ok(Box::new(Sorting::at_random("$sample", self.0, source, run)))
     }
 
     fn dependencies(&self, _: &mut DependencySet) -> Needs {
@@ -52,53 +52,5 @@ impl PipelineStage for Sample {
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {
         Ok(stage_document(cstr!("$sample"), stage_document(cstr!("size"), self.0 as i64)))
-    }
-}
-
-struct Sampling {
-    stage: Arc<Sample>,
-    source: BoxSource,
-    run: RunContext,
-    memory: Memory,
-    drawn: Option<Vec<RawDocumentBuf>>,
-}
-
-impl DocumentSource for Sampling {
-    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        let drawn = match self.drawn.take() {
-            Some(drawn) => drawn,
-            None => self.draw()?,
-        };
-        Ok(self.drawn.insert(drawn).pop())
-    }
-}
-
-impl Sampling {
-    fn draw(&mut self) -> Result<Vec<RawDocumentBuf>> {
-        let variables = self.run.variables().clone();
-        let (mut drawn, mut seen, mut bytes) = (Vec::new(), 0_u64, 0_usize);
-        while let Some(document) = self.source.next()? {
-            seen += 1;
-            bytes += document.as_bytes().len();
-            if (drawn.len() as u64) < self.stage.0 {
-                drawn.push(document);
-            } else {
-                let position = variables.next_random() % seen;
-                let replaced = usize::try_from(position).ok().and_then(|position| drawn.get_mut(position));
-                let old = match replaced {
-                    Some(slot) => std::mem::replace(slot, document),
-                    None => document,
-                };
-                bytes -= old.as_bytes().len();
-            }
-            if !self.memory.holds(bytes) {
-                let message = "Exceeded memory limit for $sample; draw fewer documents";
-                return Err(AggregationError::new(ErrorKind::QueryExceededMemoryLimitNoDiskUseAllowed, message));
-            }
-        }
-        for last in (1..drawn.len()).rev() {
-            drawn.swap(last, (variables.next_random() % (last as u64 + 1)) as usize);
-        }
-        Ok(drawn)
     }
 }

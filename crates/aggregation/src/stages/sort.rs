@@ -1,14 +1,17 @@
 //! `$sort`: the documents in the order of a pattern; equal ones keep the order in which they came.
 //!
+//! `$sample` sorts by random keys with a limit: `Sorting::at_random`.
+//!
 //! Documents are gathered in memory. With a limit known, only as many are kept as are wanted; what exceeds the stage's
 //! memory is written out as sorted runs that are merged at the end.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use query_language::accumulator::value_bytes;
-use query_language::expression::DependencySet;
 use query_language::expression::sort_pattern::{SortKey, SortPattern};
+use query_language::expression::{DependencySet, Variables};
 
 use crate::context::{Memory, PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
@@ -54,8 +57,8 @@ impl Sort {
 
 impl PipelineStage for Sort {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
-        let memory = run.begin_memory();
-        Ok(Box::new(Sorting { stage: self, source, run: run.clone(), memory, output: None }))
+        let order = SortBy::Pattern(self.pattern.clone());
+        Ok(Box::new(Sorting::new("$sort", order, self.limit, source, run)))
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {
@@ -81,8 +84,40 @@ impl PipelineStage for Sort {
 
 type Entry = (SortKey, RawDocumentBuf);
 
-struct Sorting {
-    stage: Arc<Sort>,
+/// What documents are ordered by.
+#[derive(Clone)]
+enum SortBy {
+    Pattern(SortPattern),
+    /// A number drawn for each document.
+    Random(Arc<Variables>),
+}
+
+impl SortBy {
+    fn key(&self, document: &RawDocumentBuf) -> SortKey {
+        match self {
+            SortBy::Pattern(pattern) => pattern.key(document),
+            SortBy::Random(variables) => vec![RawBson::Int64(variables.next_random() as i64)],
+        }
+    }
+
+    fn compare(&self, left: &[RawBson], right: &[RawBson]) -> Ordering {
+        match self {
+            SortBy::Pattern(pattern) => pattern.compare(left, right),
+            SortBy::Random(_) => number(left).cmp(&number(right)),
+        }
+    }
+}
+
+fn number(key: &[RawBson]) -> Option<i64> {
+    key.first().and_then(RawBson::as_i64)
+}
+
+/// A sort that is running.
+pub(crate) struct Sorting {
+    /// For errors.
+    stage: &'static str,
+    by: SortBy,
+    limit: Option<u64>,
     source: BoxSource,
     run: RunContext,
     memory: Memory,
@@ -112,15 +147,24 @@ impl DocumentSource for Sorting {
 }
 
 impl Sorting {
+    fn new(stage: &'static str, by: SortBy, limit: Option<u64>, source: BoxSource, run: &RunContext) -> Sorting {
+        Sorting { stage, by, limit, source, run: run.clone(), memory: run.begin_memory(), output: None }
+    }
+
+    /// `count` documents drawn at random, each once, in random order.
+    pub(crate) fn at_random(stage: &'static str, count: u64, source: BoxSource, run: &RunContext) -> Sorting {
+        Sorting::new(stage, SortBy::Random(Arc::clone(run.variables())), Some(count), source, run)
+    }
+
     fn sort(&mut self) -> Result<Output> {
         let mut entries: Vec<Entry> = Vec::new();
-        let pattern = self.stage.pattern.clone();
-        let order: KeyOrder = Arc::new(move |left, right| pattern.compare(left, right));
+        let by = self.by.clone();
+        let order: KeyOrder = Arc::new(move |left, right| by.compare(left, right));
         let mut runs = Runs::new(order);
         let mut bytes = 0;
-        let limit = self.stage.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let limit = self.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         while let Some(document) = self.source.next()? {
-            let key = self.stage.pattern.key(&document);
+            let key = self.by.key(&document);
             bytes += entry_bytes(&key, &document);
             entries.push((key, document));
             if entries.len() >= limit.saturating_mul(2).max(limit.saturating_add(SLACK)) {
@@ -129,7 +173,7 @@ impl Sorting {
             }
             if !self.memory.holds(bytes) {
                 self.arrange(&mut entries, limit);
-                runs.push(self.spill(&mut entries)?, &self.run, "$sort")?;
+                runs.push(self.spill(&mut entries)?, &self.run, self.stage)?;
                 bytes = 0;
             }
         }
@@ -137,18 +181,18 @@ impl Sorting {
         if runs.is_empty() {
             return Ok(Output::Memory(entries.into_iter()));
         }
-        runs.push(self.spill(&mut entries)?, &self.run, "$sort")?;
-        Ok(Output::Merge { merge: runs.merge()?, left: self.stage.limit.unwrap_or(u64::MAX) })
+        runs.push(self.spill(&mut entries)?, &self.run, self.stage)?;
+        Ok(Output::Merge { merge: runs.merge()?, left: self.limit.unwrap_or(u64::MAX) })
     }
 
     /// Sorts what is in memory and drops what is beyond the limit.
     fn arrange(&self, entries: &mut Vec<Entry>, limit: usize) {
-        entries.sort_by(|(left, _), (right, _)| self.stage.pattern.compare(left, right));
+        entries.sort_by(|(left, _), (right, _)| self.by.compare(left, right));
         entries.truncate(limit);
     }
 
     fn spill(&mut self, entries: &mut Vec<Entry>) -> Result<Box<dyn SpillReader>> {
-        let mut writer = spill::begin_run(&self.run, "$sort")?;
+        let mut writer = spill::begin_run(&self.run, self.stage)?;
         let mut buffer = Vec::new();
         for (key, document) in entries.drain(..) {
             spill::append(writer.as_mut(), &mut buffer, &key, &document)?;

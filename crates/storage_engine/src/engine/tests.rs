@@ -295,7 +295,7 @@ fn threads_agree_with_a_model_per_thread() {
     let workers: Vec<_> = (0..4u32)
         .map(|worker| {
             let (engine, clock) = (engine.clone(), clock.clone());
-            std::thread::spawn(move || {
+            platform::spawn_named("writer", move || {
                 let mut model = Model::new();
                 let mut batch = Batch::new();
                 let mut random = u64::from(worker) + 1;
@@ -330,6 +330,7 @@ fn threads_agree_with_a_model_per_thread() {
                 }
                 model
             })
+            .unwrap()
         })
         .collect();
     for _ in 0..5 {
@@ -364,7 +365,7 @@ fn replay_settled(threads: u32, rounds: u32, background: bool) {
     let workers: Vec<_> = (0..threads)
         .map(|worker| {
             let engine = engine.clone();
-            std::thread::spawn(move || {
+            platform::spawn_named("writer", move || {
                 let mut batch = Batch::new();
                 for round in 0..rounds {
                     for id in (worker..300).step_by(threads as usize) {
@@ -377,6 +378,7 @@ fn replay_settled(threads: u32, rounds: u32, background: bool) {
                     }
                 }
             })
+            .unwrap()
         })
         .collect();
     workers.into_iter().for_each(|worker| worker.join().unwrap());
@@ -524,4 +526,23 @@ fn a_frame_is_written_once_a_batch_however_often_the_hand_comes_round() {
     let written = engine.trees.cache.flush_batch().unwrap() + engine.trees.cache.flush_batch().unwrap();
     assert_eq!((written, engine.trees.cache.dirty_frames()), (dirty, 0));
     assert_sound(&engine, &[TreeId::CATALOG, tree]);
+}
+
+/// What grows with the data beside the frames is counted.
+#[test]
+fn page_tables_are_counted_against_the_memory_budget() {
+    let budget = platform::MemoryBudget::new(1 << 30);
+    let disk = SimulatedDisk::new(1);
+    let open = || {
+        let options = EngineOptions { memory: budget.clone(), ..options() };
+        Engine::open(Arc::new(disk.clone()), Arc::new(SimulatedClock::new(0)), options).unwrap()
+    };
+    let engine = open();
+    let counted = budget.used_for(platform::MemoryUse::PageTables);
+    assert!(counted > 0);
+    assert_eq!(counted, engine.statistics().unwrap().table_bytes);
+    drop(engine);
+    assert_eq!(budget.used(), 0);
+    let _again = open();
+    assert_eq!(budget.used_for(platform::MemoryUse::PageTables), counted);
 }

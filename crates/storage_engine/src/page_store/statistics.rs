@@ -94,6 +94,11 @@ pub struct PageStoreStatistics {
 }
 
 impl PageStore {
+    /// Bytes of memory in the maps and the extents' counts, about.
+    pub fn memory_bytes(&self) -> u64 {
+        self.ledger.lock().memory_bytes()
+    }
+
     /// The figures now.
     ///
     /// # Errors

@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::array_elements;
+use query_language::ErrorKind;
 use query_language::expression::EvaluationContext;
 use query_language::expression::order::compare;
 
 use super::Group;
 use super::table::{GroupState, GroupTable, new_group};
 use crate::context::{Memory, RunContext};
-use crate::error::Result;
+use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource, SpillReader};
 use crate::spill::{self, RunMerge, Runs};
+
+/// What one group may take in any case.
+const GROUP_BYTES_MIN: usize = 1 << 20;
 
 pub(super) struct Grouping {
     stage: Arc<Group>,
@@ -36,7 +40,7 @@ impl DocumentSource for Grouping {
         };
         let group = match self.output.insert(output) {
             Output::Memory(groups) => groups.next(),
-            Output::Merge(merge) => next_merged(&self.stage, merge, &self.run)?,
+            Output::Merge(merge) => next_merged(&self.stage, merge, &self.run, &mut self.memory)?,
         };
         group.map(|group| self.document(group)).transpose()
     }
@@ -105,17 +109,34 @@ fn compare_keys(left: &[RawBson], right: &[RawBson]) -> Ordering {
 }
 
 /// The next group of the runs: the partial results of all records with its key, in the order of the runs.
-fn next_merged(stage: &Group, merge: &mut RunMerge, run: &RunContext) -> Result<Option<GroupState>> {
+fn next_merged(
+    stage: &Group,
+    merge: &mut RunMerge,
+    run: &RunContext,
+    memory: &mut Memory,
+) -> Result<Option<GroupState>> {
     let Some(first) = merge.next()? else { return Ok(None) };
     let key = first.key.first().cloned().unwrap_or(RawBson::Null);
     let mut group = new_group(stage, key, run.variables())?;
     add_partials(&mut group, &first.body)?;
+    check_size(&group, memory)?;
     while merge.peek().is_some_and(|next| compare_keys(next, &first.key).is_eq()) {
         if let Some(record) = merge.next()? {
             add_partials(&mut group, &record.body)?;
+            check_size(&group, memory)?;
         }
     }
     Ok(Some(group))
+}
+
+/// A group is put together in memory, so one that does not fit there cannot be.
+fn check_size(group: &GroupState, memory: &mut Memory) -> Result<()> {
+    let bytes: usize = group.accumulators.iter().map(|state| state.memory_bytes()).sum();
+    if bytes <= GROUP_BYTES_MIN || memory.holds(bytes) {
+        return Ok(());
+    }
+    let message = format!("$group used too much memory and cannot spill to disk: one group alone takes {bytes} bytes");
+    Err(AggregationError::new(ErrorKind::ExceededMemoryLimit, message))
 }
 
 fn add_partials(group: &mut GroupState, body: &RawDocumentBuf) -> Result<()> {

@@ -8,18 +8,24 @@ use platform::{InjectedError, Operation};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Append { length: usize },
+    Append {
+        length: usize,
+    },
     Flush,
     /// What the write-ahead thread does while a flush is at its sync.
     WriteAhead,
     WaitForLast,
     PowerLoss,
     ProcessCrash,
-    Truncate { percent: u64 },
+    Truncate {
+        percent: u64,
+    },
     FailSync,
     FailWrite,
     FailDirectorySync,
-    DiskFull { spare_bytes: u64 },
+    DiskFull {
+        spare_bytes: u64,
+    },
     SpaceReturns,
     ClockGoesBack,
 }
