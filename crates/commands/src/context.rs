@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use platform::{Clock, Random, WorkingMemory};
 use transaction::{Store, WriteContext};
 
+use crate::admission::{Admission, Ticket};
 use crate::client_cursors::ClientCursors;
 use crate::operations::{Operation, OperationSlot, Operations};
 
@@ -102,6 +103,7 @@ pub struct ServerContext {
     pub(crate) sessions: crate::sessions::Sessions,
     pub(crate) usage: crate::diagnostics::NamespaceUsage,
     pub(crate) memory: WorkingMemory,
+    pub(crate) admission: Admission,
     write_contexts: Mutex<Vec<WriteContext>>,
 }
 
@@ -124,6 +126,7 @@ impl ServerContext {
             plan_cache: Arc::new(planner::PlanCache::new()),
             cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
             operations: Operations::new(clock.clone()),
+            admission: Admission::new(clock.clone()),
             counts: OperationCounts::default(),
             sessions: crate::sessions::Sessions::new(clock.clone()),
             usage: crate::diagnostics::NamespaceUsage::default(),
@@ -154,6 +157,11 @@ impl ServerContext {
     pub fn close_idle(&self) {
         self.cursors.close_idle();
         self.sessions.end_expired(&self.cursors);
+    }
+
+    /// Adapts how many commands run at once. Called a few times a second by the server.
+    pub fn adapt_admission(&self) {
+        self.admission.adapt();
     }
 
     /// State for a new connection.
@@ -195,5 +203,13 @@ pub(crate) struct Context<'a> {
     pub(crate) metadata: &'a mut Option<RawDocumentBuf>,
     pub(crate) slot: &'a Arc<OperationSlot>,
     pub(crate) operation: Operation<'a>,
+    pub(crate) ticket: Option<Ticket<'a>>,
     pub(crate) request: &'a crate::CommandRequest<'a>,
+}
+
+impl Context<'_> {
+    /// Lets another command run in this one's place: before it waits for the disk, or for data that may come.
+    pub(crate) fn release_ticket(&mut self) {
+        self.ticket = None;
+    }
 }

@@ -115,6 +115,7 @@ impl Dispatcher {
         check_sequences(request, command.sequence)?;
         self.server.counts.command.fetch_add(u64::from(command.counts_as_command), Ordering::Relaxed);
         let body = request.body.as_bytes();
+        let ticket = self.server.admission.admit(command.class, || is_step_of_transaction(request.body))?;
         let operation = self.server.operations.begin(&client.slot, command.name, request.database, body);
         if let Some(session) = session_of(request.body) {
             self.server.sessions.refresh(session)?;
@@ -125,6 +126,7 @@ impl Dispatcher {
             metadata: &mut client.metadata,
             slot: &client.slot,
             operation,
+            ticket,
             request,
         };
         let arguments = Arguments::new(command.name, request.body);
@@ -143,6 +145,12 @@ fn check_sequences(request: &CommandRequest<'_>, known: Option<&'static str>) ->
         }
     }
     Ok(())
+}
+
+/// Whether a command goes on with a transaction, which may hold locks that those who run wait for.
+fn is_step_of_transaction(body: &RawDocument) -> bool {
+    let is = |name, wanted| document::get_field(body, name).and_then(bson::RawBsonRef::as_bool) == Some(wanted);
+    is("autocommit", false) && !is("startTransaction", true)
 }
 
 /// The session that a command belongs to; a malformed one is refused when the command's fields are read.

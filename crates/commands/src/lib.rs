@@ -12,6 +12,7 @@
 //! Read `dispatcher`, `registry`, `arguments`, then `crud/insert` and `crud/find`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod admission;
 mod arguments;
 mod client_cursors;
 mod context;

@@ -3,6 +3,7 @@
 //! Used by `dispatcher`, `listCommands` and the compatibility page. One row a command.
 
 use crate::DocumentWriter;
+use crate::admission::Class;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::dispatcher::Outcome;
@@ -30,6 +31,8 @@ pub(crate) struct Command {
     pub(crate) counts_as_command: bool,
     /// The one field that may come as a document sequence.
     pub(crate) sequence: Option<&'static str>,
+    /// What it needs in order to run.
+    pub(crate) class: Class,
 }
 
 /// What the documentation says of a command.
@@ -51,13 +54,17 @@ macro_rules! command {
             is_admin_only: false,
             counts_as_command: true,
             sequence: None,
+            class: Class::Exempt,
         }
     };
 }
 
 /// All commands, sorted by name.
 static COMMANDS: &[Command] = &[
-    command!("aggregate", crud::aggregate::run, "Runs an aggregation pipeline on a collection."),
+    Command {
+        class: Class::Read,
+        ..command!("aggregate", crud::aggregate::run, "Runs an aggregation pipeline on a collection.")
+    },
     Command {
         aliases: &["buildinfo"],
         ..command!("buildInfo", diagnostics::build_info::run, "Version and build of the server.")
@@ -75,7 +82,7 @@ static COMMANDS: &[Command] = &[
         schema::capped::convert,
         "Replaces a collection by a capped one with its newest documents."
     ),
-    command!("count", crud::count::run, "Counts the documents that match."),
+    Command { class: Class::Read, ..command!("count", crud::count::run, "Counts the documents that match.") },
     command!("create", schema::create::run, "Creates a collection."),
     command!("createIndexes", schema::create_indexes::run, "Builds indexes of a collection."),
     Command {
@@ -84,11 +91,12 @@ static COMMANDS: &[Command] = &[
     },
     Command { aliases: &["dbstats"], ..command!("dbStats", schema::db_stats::run, "Figures of a database.") },
     Command {
+        class: Class::Write,
         sequence: Some("deletes"),
         counts_as_command: false,
         ..command!("delete", crud::delete::run, "Deletes documents.")
     },
-    command!("distinct", crud::distinct::run, "The distinct values of a field."),
+    Command { class: Class::Read, ..command!("distinct", crud::distinct::run, "The distinct values of a field.") },
     command!("drop", schema::drop::run, "Drops a collection."),
     command!("dropDatabase", schema::drop_database::run, "Drops a database."),
     Command {
@@ -97,8 +105,9 @@ static COMMANDS: &[Command] = &[
     },
     command!("endSessions", sessions::end_sessions::run, "Ends sessions."),
     command!("explain", crud::explain::run, "Says how a query would be run."),
-    Command { counts_as_command: false, ..command!("find", crud::find::run, "Finds documents.") },
+    Command { class: Class::Read, counts_as_command: false, ..command!("find", crud::find::run, "Finds documents.") },
     Command {
+        class: Class::Write,
         aliases: &["findandmodify"],
         ..command!("findAndModify", crud::find_and_modify::run, "Changes one document and returns it.")
     },
@@ -111,7 +120,11 @@ static COMMANDS: &[Command] = &[
         is_admin_only: true,
         ..command!("getLog", diagnostics::get_log::run, "Recent lines of the diagnostics log.")
     },
-    Command { counts_as_command: false, ..command!("getMore", crud::get_more::run, "The next batch of a cursor.") },
+    Command {
+        class: Class::Read,
+        counts_as_command: false,
+        ..command!("getMore", crud::get_more::run, "The next batch of a cursor.")
+    },
     Command { is_admin_only: true, ..command!("getParameter", diagnostics::get_parameter::run, "Server parameters.") },
     Command {
         name: "hello",
@@ -121,12 +134,14 @@ static COMMANDS: &[Command] = &[
         is_admin_only: false,
         counts_as_command: true,
         sequence: None,
+        class: Class::Exempt,
     },
     Command {
         aliases: &["hostinfo"],
         ..command!("hostInfo", diagnostics::host_info::run, "The machine the server runs on.")
     },
     Command {
+        class: Class::Write,
         sequence: Some("documents"),
         counts_as_command: false,
         ..command!("insert", crud::insert::run, "Inserts documents.")
@@ -139,6 +154,7 @@ static COMMANDS: &[Command] = &[
         is_admin_only: false,
         counts_as_command: true,
         sequence: None,
+        class: Class::Exempt,
     },
     command!("killCursors", crud::kill_cursors::run, "Closes cursors."),
     Command { is_admin_only: true, ..command!("killOp", diagnostics::kill_op::run, "Ends a running command.") },
@@ -170,10 +186,12 @@ static COMMANDS: &[Command] = &[
         is_admin_only: true,
         counts_as_command: true,
         sequence: None,
+        class: Class::Exempt,
     },
     command!("startSession", sessions::start_session::run, "Starts a session."),
     Command { is_admin_only: true, ..command!("top", diagnostics::top::run, "Use of each collection.") },
     Command {
+        class: Class::Write,
         sequence: Some("updates"),
         counts_as_command: false,
         ..command!("update", crud::update::run, "Updates documents.")

@@ -9,6 +9,7 @@ use oplog::Oplog;
 use transaction::{Acknowledgement, CommitInfo, Store};
 
 use crate::arguments::Field;
+use crate::context::Context;
 use crate::error::{CommandError, Result};
 
 /// When a write is acknowledged.
@@ -53,7 +54,11 @@ impl WriteConcern {
     }
 
     /// Waits until every later read sees a commit, and until it is durable if that was asked for.
-    pub(crate) fn wait(self, store: &Store, commit: Option<&CommitInfo>) -> Result<()> {
+    pub(crate) fn wait(self, context: &mut Context<'_>, commit: Option<&CommitInfo>) -> Result<()> {
+        if self.durable {
+            context.release_ticket();
+        }
+        let store = &context.server.store;
         let acknowledgement = if self.durable { Acknowledgement::Durable } else { Acknowledgement::Visible };
         match commit {
             Some(commit) => Ok(store.acknowledge(commit, acknowledgement)?),

@@ -17,6 +17,9 @@ use wire_protocol::{DocumentSequences, ReplyBuilder};
 /// How often idle cursors and sessions are looked for.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How often admission is adapted.
+const ADMISSION_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Runs commands on a store.
 pub(crate) struct DatabaseService {
     dispatcher: Dispatcher,
@@ -31,6 +34,7 @@ impl DatabaseService {
     pub(crate) fn new(server: Arc<ServerContext>, lock: DirectoryLock, reserved: Vec<MemoryReservation>) -> Self {
         let store = server.store().clone();
         close_idle_now_and_then(&server);
+        adapt_admission(&server);
         Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved }
     }
 }
@@ -48,6 +52,22 @@ fn close_idle_now_and_then(server: &Arc<ServerContext>) {
     });
     if let Err(error) = thread {
         tracing::warn!(target: "control", %error, "idle cursors and sessions will not time out");
+    }
+}
+
+/// Has the number of commands that run at once follow throughput, for as long as the server's state exists.
+fn adapt_admission(server: &Arc<ServerContext>) {
+    let server = Arc::downgrade(server);
+    let thread = platform::spawn_named("admission", move || {
+        let clock = SystemClock::new();
+        while let Some(server) = server.upgrade() {
+            server.adapt_admission();
+            drop(server);
+            clock.sleep(ADMISSION_INTERVAL);
+        }
+    });
+    if let Err(error) = thread {
+        tracing::warn!(target: "control", %error, "the number of commands that run at once stays as it is");
     }
 }
 

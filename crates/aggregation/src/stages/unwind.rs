@@ -9,6 +9,7 @@ use query_language::expression::{DependencySet, FieldPath};
 use super::project::first_component;
 use super::type_of;
 use crate::context::{PipelineContext, RunContext};
+use crate::cursor::Interruptible;
 use crate::document_edit::with_path;
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
@@ -76,8 +77,11 @@ fn parse_index_path(name: &str) -> Result<FieldPath> {
 }
 
 impl PipelineStage for Unwind {
-    fn open(self: Arc<Self>, source: BoxSource, _: &RunContext) -> Result<BoxSource> {
-        Ok(Box::new(Unwinding { stage: self, source, document: RawDocumentBuf::new(), elements: Vec::new(), next: 0 }))
+    fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        let unwinding =
+            Unwinding { stage: self, source, document: RawDocumentBuf::new(), elements: Vec::new(), next: 0 };
+        // One document may become a million: what follows works long before the source is asked again.
+        Ok(Box::new(Interruptible::new(Box::new(unwinding), Arc::clone(&run.host))))
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {

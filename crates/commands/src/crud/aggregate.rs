@@ -76,6 +76,7 @@ pub(crate) fn run(
     count(&server.counts.documents_returned, returned);
     server.usage.record_read(parsed.namespace.as_str(), 1, context.operation.elapsed());
     if writes {
+        context.release_ticket();
         arguments.generic.write_concern.wait_for_all(&server.store)?;
     }
     Ok(())

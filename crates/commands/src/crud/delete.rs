@@ -59,7 +59,7 @@ pub(crate) fn run(
     server.usage.record_write(namespace.as_str(), deleted, context.operation.elapsed());
     reply.count("n", deleted);
     errors.write(reply);
-    write_concern_error(arguments.generic.write_concern.wait(&server.store, last_commit.as_ref()), reply);
+    write_concern_error(arguments.generic.write_concern.wait(context, last_commit.as_ref()), reply);
     Ok(())
 }
 

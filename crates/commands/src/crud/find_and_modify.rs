@@ -85,7 +85,7 @@ pub(crate) fn run(
         Some(value) => reply.embed("value", &projected(&parsed, value)?),
         None => reply.null("value"),
     }
-    write_concern_error(arguments.generic.write_concern.wait(&server.store, done.commit.as_ref()), reply);
+    write_concern_error(arguments.generic.write_concern.wait(context, done.commit.as_ref()), reply);
     Ok(())
 }
 

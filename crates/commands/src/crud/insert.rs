@@ -67,7 +67,7 @@ pub(crate) fn run(
     let mut write_errors = WriteErrors::default();
     errors.into_iter().for_each(|(position, error)| write_errors.push(position, error));
     write_errors.write(reply);
-    write_concern_error(arguments.generic.write_concern.wait(&server.store, outcome.commit.as_ref()), reply);
+    write_concern_error(arguments.generic.write_concern.wait(context, outcome.commit.as_ref()), reply);
     Ok(())
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn run(
     }
     reply.count("nModified", totals.modified);
     errors.write(reply);
-    write_concern_error(arguments.generic.write_concern.wait(&server.store, totals.commit.as_ref()), reply);
+    write_concern_error(arguments.generic.write_concern.wait(context, totals.commit.as_ref()), reply);
     Ok(())
 }
 

@@ -6,10 +6,12 @@ use storage_engine::{EngineStatistics, Pressure, Timestamp};
 use transaction::Store;
 
 use crate::DocumentWriter;
+use crate::context::ServerContext;
 use crate::error::Result;
 
 /// Writes the section's fields.
-pub(super) fn write(store: &Store, section: &mut DocumentWriter<'_>) -> Result<()> {
+pub(super) fn write(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let store = &server.store;
     let engine = store.engine().statistics()?;
     section.document("cache", |cache| {
         cache.size("bytes", engine.cache_bytes);
@@ -18,7 +20,10 @@ pub(super) fn write(store: &Store, section: &mut DocumentWriter<'_>) -> Result<(
         cache.size("pagesRead", engine.pages_read);
         cache.size("pagesWritten", engine.pages_written);
     });
-    section.document("heldBack", |held_back| write_pressure(&engine.pressure, store, held_back));
+    let mut explanations = server.admission.explain();
+    explanations.extend(explain_pressure(&engine, store));
+    section.document("heldBack", |held_back| write_pressure(&engine.pressure, store, &explanations, held_back));
+    section.document("admission", |admission| server.admission.write_figures(admission));
     write_snapshots(&engine, section);
     section.size("keysMaterialisedWritingPages", engine.keys_materialised_writing_pages);
     section.size("clientPageWrites", engine.client_page_writes);
@@ -30,11 +35,12 @@ pub(super) fn write(store: &Store, section: &mut DocumentWriter<'_>) -> Result<(
 }
 
 /// How long a write waits before it begins, and why.
-fn write_pressure(pressure: &Pressure, store: &Store, section: &mut DocumentWriter<'_>) {
+fn write_pressure(pressure: &Pressure, store: &Store, explanations: &[String], section: &mut DocumentWriter<'_>) {
     let causes = [
         ("dirtyPages", pressure.dirty),
         ("lackOfFreeFrames", pressure.frames),
         ("checkpointCopies", pressure.checkpoint_copies),
+        ("bufferedChanges", pressure.buffered_changes),
         ("history", pressure.history),
     ];
     let strongest =
@@ -45,7 +51,43 @@ fn write_pressure(pressure: &Pressure, store: &Store, section: &mut DocumentWrit
         None => section.null("why"),
     }
     section.size("delayMicros", store.engine().pace().as_micros() as u64);
+    section.array("explanations", |list| explanations.iter().for_each(|text| list.push_string(text)));
     section.document("pressure", |list| causes.iter().for_each(|(cause, pressure)| list.double(cause, *pressure)));
+}
+
+/// What makes writes wait, in plain words.
+fn explain_pressure(engine: &EngineStatistics, store: &Store) -> Vec<String> {
+    let share = |part: u64, whole: u64| part * 100 / whole.max(1);
+    let delay = store.engine().pace().as_micros();
+    let pressure = &engine.pressure;
+    let cache = engine.cache_bytes;
+    let causes = [
+        (
+            pressure.dirty,
+            format!(
+                "{} % of the cache is dirty, as the disk takes pages slower than they change",
+                share(engine.cache_dirty_bytes, cache)
+            ),
+        ),
+        (
+            pressure.frames,
+            format!(
+                "{} % of the cache is in use, and pages leave it slower than others are needed",
+                share(engine.cache_used_bytes, cache)
+            ),
+        ),
+        (pressure.checkpoint_copies, "pages are changed faster than the checkpoint writes their copies".to_owned()),
+        (
+            pressure.buffered_changes,
+            format!("{} MiB of index changes wait to be merged into their pages", engine.buffered_change_bytes >> 20),
+        ),
+        (
+            pressure.history,
+            format!("{} MiB of older versions are in memory for open snapshots", engine.history.memory_bytes >> 20),
+        ),
+    ];
+    let strong = causes.into_iter().filter(|(pressure, _)| *pressure > 0.0);
+    strong.map(|(_, why)| format!("each write is delayed by up to {delay} us: {why}")).collect()
 }
 
 fn write_snapshots(engine: &EngineStatistics, section: &mut DocumentWriter<'_>) {

@@ -154,7 +154,7 @@ fn write_memory(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Re
 
 fn write_plimsoll(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
     section.document("memory", |memory| write_budget(server, memory));
-    engine_figures::write(&server.store, section)
+    engine_figures::write(server, section)
 }
 
 /// The memory budget, and what it is used for.

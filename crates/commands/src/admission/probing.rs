@@ -1,0 +1,151 @@
+//! How many commands of a kind should run at once: tried out, from what throughput does.
+//!
+//! Called by a gate a few times a second. More at once helps while commands wait for the disk or for each other; beyond that it
+//! only adds switching and makes each slower. So the limit climbs while throughput climbs with it, and comes down while
+//! throughput does not mind:
+//!
+//! ```text
+//!                   ┌── throughput rose by a twentieth: keep ──┐
+//!   Stable ── up ──▶ Above ── otherwise: back ─────────────────┤
+//!     ▲  └─ down ──▶ Below ── it stayed: keep; fell: back ─────┤
+//!     └────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Nothing is tried while nobody has to wait for a place: the limit does not matter then.
+
+use std::time::Duration;
+
+/// Where a gate begins.
+pub(super) const LIMIT_START: usize = 64;
+/// Never fewer: a command that waits for something must not keep everybody else out.
+const LIMIT_MIN: usize = 8;
+/// Never more: each is a thread.
+const LIMIT_MAX: usize = 1024;
+/// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
+const WORTH_MORE: f64 = 1.05;
+const AS_GOOD: f64 = 0.98;
+/// Shortest time over which throughput is judged, and the commands that must end in it: of fewer nothing can be learnt.
+const WINDOW: Duration = Duration::from_millis(200);
+const FINISHED_MIN: u64 = 32;
+/// Time after which a window with fewer is given up.
+const WINDOW_MAX: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Phase {
+    #[default]
+    Stable,
+    Above,
+    Below,
+}
+
+/// One gate's search.
+#[derive(Debug, Default)]
+pub(super) struct Probing {
+    phase: Phase,
+    /// The limit to go back to, and its throughput.
+    stable_limit: usize,
+    stable_rate: f64,
+    /// Whether the next try is downwards.
+    is_downwards: bool,
+    window_began: Duration,
+    finished_before: u64,
+    queued_before: u64,
+}
+
+impl Probing {
+    /// The limit from now on. `finished` and `queued` count commands since the start.
+    pub(super) fn next_limit(&mut self, now: Duration, finished: u64, queued: u64, limit: usize) -> usize {
+        let elapsed = now.saturating_sub(self.window_began);
+        let in_window = finished.saturating_sub(self.finished_before);
+        let says_something = in_window >= FINISHED_MIN;
+        if elapsed < WINDOW || !says_something && elapsed < WINDOW_MAX {
+            return limit;
+        }
+        let had_to_wait = queued != self.queued_before;
+        let rate = in_window as f64 / elapsed.as_secs_f64();
+        (self.window_began, self.finished_before, self.queued_before) = (now, finished, queued);
+        let next = match self.phase {
+            Phase::Stable if !had_to_wait || !says_something => limit,
+            Phase::Stable => self.try_another(limit, rate),
+            _ if !says_something => self.judge(limit, false),
+            Phase::Above => self.judge(limit, rate >= self.stable_rate * WORTH_MORE),
+            Phase::Below => self.judge(limit, rate >= self.stable_rate * AS_GOOD),
+        };
+        next.clamp(LIMIT_MIN, LIMIT_MAX)
+    }
+
+    fn try_another(&mut self, limit: usize, rate: f64) -> usize {
+        (self.stable_limit, self.stable_rate) = (limit, rate);
+        let downwards = self.is_downwards && limit > LIMIT_MIN || limit >= LIMIT_MAX;
+        self.phase = if downwards { Phase::Below } else { Phase::Above };
+        if downwards { limit - (limit / 4).max(1) } else { limit + (limit / 2).max(1) }
+    }
+
+    /// Keeps what was tried, to go on in that direction, or goes back, to try the other.
+    fn judge(&mut self, limit: usize, is_kept: bool) -> usize {
+        self.is_downwards = (self.phase == Phase::Below) == is_kept;
+        self.phase = Phase::Stable;
+        if is_kept { limit } else { self.stable_limit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the search against a server whose throughput with so many at once is given; returns the limits.
+    fn search(windows: usize, throughput: impl Fn(usize) -> f64) -> Vec<usize> {
+        let mut probing = Probing::default();
+        let (mut limit, mut finished) = (LIMIT_START, 0.0);
+        (1..=windows)
+            .map(|window| {
+                finished += throughput(limit) * WINDOW.as_secs_f64();
+                limit = probing.next_limit(WINDOW * window as u32, finished as u64, window as u64, limit);
+                limit
+            })
+            .collect()
+    }
+
+    fn settled(limits: &[usize]) -> std::ops::RangeInclusive<usize> {
+        let last = &limits[limits.len() - 20..];
+        *last.iter().min().unwrap()..=*last.iter().max().unwrap()
+    }
+
+    #[test]
+    fn comes_down_when_processors_are_the_limit() {
+        let limits = search(60, |_| 50_000.0);
+        assert!(settled(&limits).start() == &LIMIT_MIN, "{limits:?}");
+    }
+
+    #[test]
+    fn goes_up_when_each_only_waits() {
+        let limits = search(60, |limit| 100.0 * limit as f64);
+        assert!(*settled(&limits).end() == LIMIT_MAX, "{limits:?}");
+    }
+
+    #[test]
+    fn finds_the_knee_from_both_sides() {
+        for knee in [20, 300] {
+            let limits = search(100, |limit| 100.0 * limit.min(knee) as f64 - limit as f64);
+            let settled = settled(&limits);
+            assert!(*settled.start() * 2 > knee && *settled.end() < knee * 2, "knee {knee}: {limits:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_tried_while_nobody_waits() {
+        let mut probing = Probing::default();
+        for window in 1..50 {
+            assert_eq!(probing.next_limit(WINDOW * window, u64::from(window) * 1000, 0, 64), 64);
+        }
+    }
+
+    #[test]
+    fn a_few_long_commands_say_nothing() {
+        let mut probing = Probing::default();
+        for window in 1..500 {
+            let finished = u64::from(window) / 10;
+            assert_eq!(probing.next_limit(WINDOW * window, finished, u64::from(window), LIMIT_START), LIMIT_START);
+        }
+    }
+}
