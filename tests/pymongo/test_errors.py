@@ -87,15 +87,6 @@ def test_a_deep_filter_is_refused(collection):
     assert collection.database.command("ping")["ok"] == 1.0
 
 
-def test_transactions_are_refused_not_ignored(client, collection):
-    collection.insert_one({"_id": 1})
-    with client.start_session() as session, pytest.raises(OperationFailure) as caught:
-        session.start_transaction()
-        collection.insert_one({"_id": 2}, session=session)
-    assert caught.value.code in (20, 263), caught.value.details
-    assert collection.count_documents({}) == 1
-
-
 @pytest.mark.parametrize("name", ["mapReduce", "applyOps", "bulkWrite", "profile", "compact"])
 def test_known_commands_that_are_not_there(client, name):
     with pytest.raises(OperationFailure) as caught:

@@ -11,11 +11,12 @@
 mod apply;
 mod change;
 mod names;
+mod private_trees;
 mod stored;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bson::Uuid;
 use parking_lot::{Mutex, RwLock};
@@ -30,8 +31,8 @@ use crate::error::{CollectionError, Result};
 use crate::index::{Index, IndexList, IndexState};
 use crate::namespace::Namespace;
 use names::CollectionMap;
-use stored::COUNTS_KEY;
 pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, split_key};
+use stored::{COUNTS_KEY, SESSION_TREE_KEY};
 
 /// All collections of one data directory.
 pub struct Catalog {
@@ -44,6 +45,7 @@ pub struct Catalog {
     databases: RwLock<BTreeMap<String, usize>>,
     next_ident: AtomicU64,
     dropped: Mutex<Vec<Dropped>>,
+    session_tree: OnceLock<TreeId>,
 }
 
 /// Something dropped whose trees are still there.
@@ -67,6 +69,7 @@ impl Catalog {
             databases: RwLock::default(),
             next_ident: AtomicU64::new(1),
             dropped: Mutex::default(),
+            session_tree: OnceLock::new(),
         };
         let mut repairs = Batch::new();
         let mut abandoned = Vec::new();
@@ -104,6 +107,9 @@ impl Catalog {
                 DROPPED_TREE_KEY => {
                     repairs.delete(TreeId::CATALOG, cursor.key());
                     abandoned.push(TreeId(number));
+                }
+                SESSION_TREE_KEY => {
+                    self.session_tree.get_or_init(|| TreeId(number));
                 }
                 _ => return Err(CollectionError::Damaged(format!("unknown kind {kind} of catalog key"))),
             }
@@ -177,6 +183,7 @@ impl Catalog {
     /// Every tree that is in use or waits to be dropped: for `Engine::verify`.
     pub fn trees(&self) -> Vec<TreeId> {
         let mut trees = vec![TreeId::CATALOG];
+        trees.extend(self.session_tree());
         let of_collection = |collection: &Collection, trees: &mut Vec<TreeId>| {
             trees.push(collection.record_tree());
             trees.extend(collection.indexes().all().iter().map(|index| index.tree()));

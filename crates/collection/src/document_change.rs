@@ -20,7 +20,7 @@ use crate::document_keys::{DocumentKeys, EntryChange, for_each_change};
 use crate::error::{CollectionError, Result};
 use crate::field_changes::FieldChanges;
 use crate::index::{Index, IndexState};
-use crate::oplog_entry::{EntryEncoder, RingMove};
+use crate::oplog_entry::{EntryEncoder, RingMove, StatementOrigin};
 use crate::record_id::RecordId;
 use crate::validator::{self, Validation};
 
@@ -271,6 +271,11 @@ impl DocumentChange {
         self.count_change = -1;
         self.size_change = -(old.as_bytes().len() as i64);
         self.entry.delete(&access.definition.entry_prefix, record_id, old, wall_millis)
+    }
+
+    /// From which statement the next prepared changes come; it stays until it is set again.
+    pub fn set_origin(&mut self, origin: Option<StatementOrigin>) {
+        self.entry.set_origin(origin);
     }
 
     fn clear(&mut self) {

@@ -283,7 +283,7 @@ impl IndexList {
     }
 
     /// Different for every list that there ever was.
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version
     }
 

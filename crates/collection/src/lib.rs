@@ -50,12 +50,15 @@ pub use index::{Index, IndexList, IndexState, SuspectedDuplicate};
 pub use index_fill::RecordEntries;
 pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry};
 pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, check_database_name};
-pub use oplog_entry::{DocumentEntry, DocumentOperation, Entry, EntryEncoder, RingMove};
+pub use oplog_entry::{
+    DocumentEntry, DocumentOperation, Entry, EntryEncoder, EntryOrigin, RingMove, StatementDetails, StatementOrigin,
+    TransactionCommit, TransactionEncoder, TransactionEntry,
+};
 pub use options::{CappedOptions, CollectionOptions, ValidationAction, ValidationLevel, parse_pre_images};
 pub use predicate::Predicate;
 pub use record_id::RecordId;
 pub use records::StoredRecords;
-pub use replay::{ReplaySummary, replay};
+pub use replay::{LoggedStatement, ReplaySummary, SessionReplay, replay};
 pub use salvage::{SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
 pub use validate::{ValidateReport, validate};
 pub use validator::Validation;

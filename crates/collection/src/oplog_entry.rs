@@ -18,14 +18,20 @@
 //! The insertion of a document into a capped collection also has what it overtakes: `rh`, below which record id everything is gone, `rs` and `rd`, how many slots
 //! and documents those are. `rid` is its place in the ring, so replay puts it where it was.
 //!
+//! An entry of a statement that can be retried has `lsid: {id: UUID}`, `txnNumber: int64` and `stmtId: int32` behind that, and, for the
+//! reply to a retry, one of two more fields of ours: `im`, the document that `findAndModify` has returned, or `up: true`, which says
+//! that the inserted document is one of an upsert.
+//!
 //! Everything in an entry is a final value, so replaying a run of entries onto any state from within that run gives
 //! the state at its end. Formats are in `docs/file-format.md`.
 
 mod decode;
 mod delta;
 mod encode;
+mod transaction_entry;
 
-pub use decode::{DocumentEntry, DocumentOperation, Entry, RingMove};
+pub use decode::{DocumentEntry, DocumentOperation, Entry, EntryOrigin, RingMove};
 pub(crate) use delta::apply_delta;
-pub use encode::EntryEncoder;
+pub use encode::{EntryEncoder, StatementDetails, StatementOrigin};
 pub(crate) use encode::{EntryPrefix, encode_command};
+pub use transaction_entry::{TransactionCommit, TransactionEncoder, TransactionEntry};

@@ -16,6 +16,7 @@ mod workers;
 
 use std::sync::Arc;
 
+use bson::Uuid;
 use oplog::{Oplog, OplogError, OplogPosition};
 use platform::Timestamp;
 use storage_engine::Engine;
@@ -23,7 +24,7 @@ use storage_engine::Engine;
 use crate::catalog::{Catalog, CatalogChange};
 use crate::error::{CollectionError, Result};
 use crate::index_fill::build_alone;
-use crate::oplog_entry::Entry;
+use crate::oplog_entry::{DocumentEntry, DocumentOperation, Entry, TransactionEntry};
 pub(crate) use apply::EntryApplier;
 use workers::Workers;
 
@@ -38,6 +39,42 @@ pub struct ReplaySummary {
     pub last_timestamp: Timestamp,
 }
 
+/// A statement that can be retried, as its entry tells of it.
+#[derive(Clone, Copy, Debug)]
+pub struct LoggedStatement {
+    /// The logical session.
+    pub session: Uuid,
+    /// The number of the retryable write in the session.
+    pub txn_number: i64,
+    /// The number of the statement in it.
+    pub statement: i32,
+    /// By how many documents the collection grew: 1 for an insert, 0 for an update, -1 for a delete.
+    pub count_change: i64,
+    /// Where the entry is, if a retry's reply needs it.
+    pub details: Option<OplogPosition>,
+}
+
+impl LoggedStatement {
+    fn of(entry: &DocumentEntry<'_>, position: OplogPosition) -> Option<LoggedStatement> {
+        let origin = entry.origin?;
+        Some(LoggedStatement {
+            session: origin.session,
+            txn_number: origin.txn_number,
+            statement: origin.statement,
+            count_change: DocumentOperation::count_change(&entry.operation),
+            details: origin.has_details.then_some(position),
+        })
+    }
+}
+
+/// Who is told what sessions have written, in the order of the oplog.
+pub trait SessionReplay {
+    /// A statement that can be retried was executed.
+    fn statement(&mut self, statement: LoggedStatement);
+    /// A transaction of several documents was committed.
+    fn commit(&mut self, session: Uuid, txn_number: i64);
+}
+
 /// Replays all entries from `from` on.
 ///
 /// # Errors
@@ -48,6 +85,7 @@ pub fn replay(
     oplog: &dyn Oplog,
     from: OplogPosition,
     threads: usize,
+    sessions: &mut dyn SessionReplay,
 ) -> Result<ReplaySummary> {
     let mut summary = ReplaySummary::default();
     let mut reader = oplog.read_from(from)?;
@@ -57,7 +95,18 @@ pub fn replay(
         summary.bytes += entry.payload.len() as u64;
         summary.last_timestamp = entry.timestamp;
         match Entry::decode(entry.payload)? {
-            Entry::Document(change) => workers.dispatch(&change, entry.timestamp, entry.payload)?,
+            Entry::Document(change) => {
+                LoggedStatement::of(&change, entry.position).into_iter().for_each(|logged| sessions.statement(logged));
+                workers.dispatch(&change, entry.timestamp, entry.payload)?;
+            }
+            Entry::Transaction(transaction) => {
+                let Some(commit) = &transaction.commit else { continue };
+                for part in &commit.parts {
+                    replay_part(oplog, *part, entry.timestamp, &mut workers)?;
+                }
+                dispatch_operations(&transaction, entry.timestamp, &mut workers)?;
+                sessions.commit(commit.session, commit.txn_number);
+            }
             Entry::Command { database, uuid, command, second } => {
                 workers.finish_dispatched()?;
                 apply_change(catalog, engine, CatalogChange::decode(database, uuid, command, second)?)?;
@@ -72,6 +121,28 @@ pub fn replay(
     }
     catalog.rebuild_names();
     Ok(summary)
+}
+
+/// Has the documents of a transaction's entry applied.
+fn dispatch_operations(transaction: &TransactionEntry<'_>, timestamp: Timestamp, workers: &mut Workers) -> Result<()> {
+    for payload in transaction.operations() {
+        match Entry::decode(payload)? {
+            Entry::Document(change) => workers.dispatch(&change, timestamp, payload)?,
+            _ => return Err(CollectionError::Damaged("a transaction with something else than documents".to_owned())),
+        }
+    }
+    Ok(())
+}
+
+/// Has a part of a transaction applied, which is somewhere before its commit, and maybe before where replay began.
+fn replay_part(oplog: &dyn Oplog, position: OplogPosition, timestamp: Timestamp, workers: &mut Workers) -> Result<()> {
+    let mut reader = oplog.read_from(position)?;
+    let missing = || CollectionError::Damaged(format!("the part of a transaction at {position} is not there"));
+    let entry = reader.next_entry()?.ok_or_else(missing)?;
+    match Entry::decode(entry.payload)? {
+        Entry::Transaction(part) if part.commit.is_none() => dispatch_operations(&part, timestamp, workers),
+        _ => Err(missing()),
+    }
 }
 
 /// A checkpoint's position is the start of an entry: when there is none, it is damaged.

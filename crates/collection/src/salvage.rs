@@ -17,7 +17,7 @@ use crate::index::Index;
 use crate::index_fill::build_alone;
 use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
-use crate::oplog_entry::{DocumentEntry, DocumentOperation, Entry};
+use crate::oplog_entry::{DocumentEntry, DocumentOperation, Entry, TransactionEntry};
 use crate::options::CollectionOptions;
 use crate::record_id::RecordId;
 use crate::records::StoredRecords;
@@ -148,8 +148,22 @@ impl Salvager {
             size_change: 0,
             ring: None,
             operation: DocumentOperation::Insert(document),
+            origin: None,
         };
         self.applier.apply(&entry, Timestamp::MIN)
+    }
+
+    fn apply_transaction(&mut self, transaction: &TransactionEntry<'_>, has_gap: bool) -> Result<bool> {
+        match &transaction.commit {
+            None => return Ok(true),
+            Some(commit) if !commit.parts.is_empty() => return Ok(false),
+            Some(_) => {}
+        }
+        let mut is_whole = true;
+        for payload in transaction.operations() {
+            is_whole &= self.apply_entry(payload, has_gap)?;
+        }
+        Ok(is_whole)
     }
 
     /// Applies an entry of the oplog. `false`: it says only what changed, and something before it is missing, so it was left out.
@@ -172,6 +186,8 @@ impl Salvager {
                 self.applier.forget_collection();
                 self.apply_change(CatalogChange::decode(database, uuid, command, second)?)?;
             }
+            // Parts are somewhere before it, and may be lost: half of a transaction is worse than none.
+            Entry::Transaction(transaction) => return self.apply_transaction(&transaction, has_gap),
             Entry::Nothing => {}
         }
         Ok(true)
@@ -236,7 +252,7 @@ impl Salvager {
                 .push(format!("{namespace}: {} documents were left out: newer ones have the same _id", older.len()));
             for record_id in older {
                 let (uuid, operation) = (collection.uuid(), DocumentOperation::Delete);
-                let entry = DocumentEntry { uuid, record_id, size_change: 0, ring: None, operation };
+                let entry = DocumentEntry { uuid, record_id, size_change: 0, ring: None, operation, origin: None };
                 self.applier.apply(&entry, Timestamp::MIN)?;
             }
         }

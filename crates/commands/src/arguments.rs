@@ -9,6 +9,7 @@ use bson::{RawBsonRef, RawDocument};
 use document::{Element, Number, elements};
 
 use crate::error::{CommandError, Result};
+use crate::operation_session::StatementIds;
 use crate::write_concern::WriteConcern;
 
 /// The fields that every command may have.
@@ -18,6 +19,8 @@ pub(crate) struct GenericArguments {
     pub(crate) max_time: Option<Duration>,
     /// `lsid.id`, when the client sent a session.
     pub(crate) session: Option<bson::Uuid>,
+    /// The numbers of a retryable write's statements.
+    pub(crate) statement_ids: StatementIds,
 }
 
 /// Reads a command's fields.
@@ -39,6 +42,10 @@ pub(crate) struct Field<'a> {
 impl<'a> Arguments<'a> {
     pub(crate) fn new(command: &'static str, body: &'a RawDocument) -> Self {
         Self { command, body, generic: GenericArguments::default() }
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        document::get_element(self.body, "autocommit").is_some()
     }
 
     /// The fields after the first, which is the command's name.
@@ -72,13 +79,10 @@ impl<'a> Arguments<'a> {
             "maxTimeMS" => self.generic.max_time = max_time(field)?,
             "maxTimeMSOpOnly" => {}
             "writeConcern" => self.generic.write_concern = WriteConcern::parse(field.document()?)?,
-            "readConcern" => check_read_concern(field.document()?)?,
-            "txnNumber" | "startTransaction" | "autocommit" | "stmtId" | "stmtIds" => {
-                return Err(CommandError::named(
-                    "IllegalOperation",
-                    "Transaction numbers are only allowed on a replica set member or mongos",
-                ));
-            }
+            "readConcern" => check_read_concern(field.document()?, self.is_in_transaction())?,
+            // Read by the dispatcher, which has begun what they ask for.
+            "txnNumber" | "startTransaction" | "autocommit" => {}
+            "stmtId" | "stmtIds" => self.generic.statement_ids.parse(field)?,
             "apiVersion" => check_api_version(field.string()?)?,
             "apiStrict" | "apiDeprecationErrors" => {
                 field.boolean()?;
@@ -118,13 +122,15 @@ fn check_api_version(version: &str) -> Result<()> {
     Err(CommandError::named("APIVersionError", format!("API version must be \"1\", not \"{version}\"")))
 }
 
-fn check_read_concern(read_concern: &RawDocument) -> Result<()> {
+fn check_read_concern(read_concern: &RawDocument, is_in_transaction: bool) -> Result<()> {
     for element in elements(read_concern) {
         let field = Field { owner: "readConcern", element };
         match field.name() {
             "level" => match field.string()? {
                 // On one server everything that can be read is what a majority has.
                 "local" | "available" | "majority" | "" => {}
+                // A transaction reads from one snapshot whatever it asks for.
+                "snapshot" if is_in_transaction => {}
                 level @ ("linearizable" | "snapshot") => {
                     return Err(CommandError::not_implemented(format!("readConcern level \"{level}\"")));
                 }
@@ -135,7 +141,10 @@ fn check_read_concern(read_concern: &RawDocument) -> Result<()> {
                 }
             },
             "provenance" => {}
-            "afterClusterTime" | "afterOpTime" | "atClusterTime" => {
+            // The dispatcher has waited for it.
+            "afterClusterTime" if matches!(field.value(), RawBsonRef::Timestamp(_)) => {}
+            "afterClusterTime" => return Err(field.wrong_type("type 'timestamp'")),
+            "afterOpTime" | "atClusterTime" => {
                 return Err(CommandError::not_implemented(format!("readConcern {}", field.name())));
             }
             _ => return Err(field.unknown()),

@@ -84,6 +84,8 @@ pub(crate) struct ClientCursor {
     /// Counts it in the memory budget while it is registered.
     memory: Option<MemoryReservation>,
     session: Option<bson::Uuid>,
+    /// The number of the transaction that it reads in.
+    transaction: Option<i64>,
     has_no_timeout: bool,
     /// The time limit of the command that opened it, which getMore goes on with.
     pub(crate) max_time: Option<Duration>,
@@ -104,13 +106,63 @@ pub(crate) enum Remaining {
 
 impl ClientCursor {
     pub(crate) fn new(namespace: String, source: Box<dyn CursorSource>) -> Self {
-        Self { namespace, source, pending: None, memory: None, session: None, has_no_timeout: false, max_time: None }
+        Self {
+            namespace,
+            source,
+            pending: None,
+            memory: None,
+            session: None,
+            transaction: None,
+            has_no_timeout: false,
+            max_time: None,
+        }
     }
 
     /// Ties the cursor to a session, which closes it when it ends.
     pub(crate) fn with_session(mut self, session: Option<bson::Uuid>) -> Self {
         self.session = session;
         self
+    }
+
+    /// Ties the cursor to a transaction of its session, which closes it when it ends.
+    pub(crate) fn with_transaction(mut self, transaction: Option<i64>) -> Self {
+        self.transaction = transaction;
+        self
+    }
+
+    /// Refuses a getMore from outside of the session or the transaction that it was made in.
+    fn check_owner(&self, id: i64, session: Option<bson::Uuid>, transaction: Option<i64>) -> Result<()> {
+        let described = |session: Option<bson::Uuid>| match session {
+            Some(session) => format!("in session {session}"),
+            None => "not in a session".to_owned(),
+        };
+        if self.session != session {
+            let code = match (self.session, session) {
+                (None, _) => 50737,
+                (Some(_), None) => 50736,
+                (Some(_), Some(_)) => 50738,
+            };
+            let (made, used) = (described(self.session), described(session));
+            return Err(CommandError::numbered(
+                code,
+                format!("Cannot run getMore on cursor {id}, which was created {made}, {used}"),
+            ));
+        }
+        if self.transaction != transaction {
+            let code = match (self.transaction, transaction) {
+                (None, _) => 50739,
+                (Some(_), None) => 50740,
+                (Some(_), Some(_)) => 50741,
+            };
+            return Err(CommandError::numbered(
+                code,
+                format!(
+                    "Cannot run getMore on cursor {id}, which was created in transaction {:?}, in transaction {transaction:?}",
+                    self.transaction
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Keeps the cursor however long it is idle.
@@ -217,7 +269,13 @@ impl ClientCursors {
     }
 
     /// Takes a cursor for a getMore; it must be given back.
-    pub(crate) fn take(&self, id: i64, namespace: &str) -> Result<ClientCursor> {
+    pub(crate) fn take(
+        &self,
+        id: i64,
+        namespace: &str,
+        of_session: Option<bson::Uuid>,
+        of_transaction: Option<i64>,
+    ) -> Result<ClientCursor> {
         let mut entries = self.entries.lock();
         let session = match entries.get(&id) {
             None => return Err(not_found(id)),
@@ -233,7 +291,10 @@ impl ClientCursors {
                     ),
                 ));
             }
-            Some(Entry::Idle(idle)) => idle.cursor.session,
+            Some(Entry::Idle(idle)) => {
+                idle.cursor.check_owner(id, of_session, of_transaction)?;
+                idle.cursor.session
+            }
         };
         let taken = entries.insert(id, Entry::InUse { session, is_killed: false });
         drop(entries);
@@ -286,6 +347,14 @@ impl ClientCursors {
         self.close_where(|entry| match entry {
             Entry::Idle(idle) => idle.cursor.session == Some(session),
             Entry::InUse { session: of, .. } => *of == Some(session),
+        });
+    }
+
+    /// Closes the cursors of a transaction that ended.
+    pub(crate) fn close_of_transaction(&self, session: bson::Uuid, transaction: i64) {
+        self.close_where(|entry| match entry {
+            Entry::Idle(idle) => (idle.cursor.session, idle.cursor.transaction) == (Some(session), Some(transaction)),
+            Entry::InUse { .. } => false,
         });
     }
 

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use bson::oid::ObjectId;
+use collection::StatementDetails;
 use document::ObjectIdGenerator;
 use parking_lot::Mutex;
 use platform::{Clock, Random, WorkingMemory};
-use transaction::{Store, WriteContext};
+use transaction::{ReadView, Store, Waiting, WriteContext};
 
 use crate::admission::{Admission, Ticket};
 use crate::client_cursors::ClientCursors;
+use crate::error::CommandError;
 use crate::operations::{Operation, OperationSlot, Operations};
 
 /// What the build knows of itself.
@@ -100,7 +102,9 @@ pub struct ServerContext {
     /// Changes with every start; the `processId` of `topologyVersion`.
     pub(crate) process_id: ObjectId,
     pub(crate) started: Duration,
-    pub(crate) sessions: crate::sessions::Sessions,
+    /// How long a session lives without being used.
+    pub(crate) session_timeout: Duration,
+    pub(crate) parameters: crate::diagnostics::Parameters,
     pub(crate) usage: crate::diagnostics::NamespaceUsage,
     pub(crate) memory: WorkingMemory,
     pub(crate) admission: Admission,
@@ -128,7 +132,8 @@ impl ServerContext {
             operations: Operations::new(clock.clone()),
             admission: Admission::new(clock.clone()),
             counts: OperationCounts::default(),
-            sessions: crate::sessions::Sessions::new(clock.clone()),
+            session_timeout: crate::sessions::TIMEOUT,
+            parameters: crate::diagnostics::Parameters::default(),
             usage: crate::diagnostics::NamespaceUsage::default(),
             started: clock.monotonic(),
             write_contexts: Mutex::default(),
@@ -156,7 +161,16 @@ impl ServerContext {
     /// Ends what has been idle for too long: cursors and sessions. Called every few seconds by the server.
     pub fn close_idle(&self) {
         self.cursors.close_idle();
-        self.sessions.end_expired(&self.cursors);
+        crate::sessions::end_expired(self);
+    }
+
+    /// Aborts transactions that have been open for too long. Called every second by the server.
+    pub fn expire_transactions(&self) {
+        let limit = Duration::from_secs(self.parameters.transaction_lifetime_seconds());
+        for (session, txn_number) in self.store.expire_transactions(limit) {
+            tracing::info!(%session, txn_number, "a transaction was open for too long and is aborted");
+            self.cursors.close_of_transaction(session, txn_number);
+        }
     }
 
     /// Adapts how many commands run at once. Called a few times a second by the server.
@@ -175,6 +189,9 @@ impl ServerContext {
         let pooled = self.write_contexts.lock().pop();
         let mut context = pooled.unwrap_or_default();
         let result = write(&mut context);
+        context.set_statement(None);
+        context.set_transaction(None);
+        context.set_waiting(Waiting::Always);
         let mut pool = self.write_contexts.lock();
         if pool.len() < 64 {
             pool.push(context);
@@ -204,6 +221,7 @@ pub(crate) struct Context<'a> {
     pub(crate) slot: &'a Arc<OperationSlot>,
     pub(crate) operation: Operation<'a>,
     pub(crate) ticket: Option<Ticket<'a>>,
+    pub(crate) session: crate::operation_session::OperationSession,
     pub(crate) request: &'a crate::CommandRequest<'a>,
 }
 
@@ -212,4 +230,38 @@ impl Context<'_> {
     pub(crate) fn release_ticket(&mut self) {
         self.ticket = None;
     }
+
+    /// What the command reads from: what is visible now, or what its transaction sees.
+    pub(crate) fn read_view(&self) -> ReadView {
+        match self.session.transaction() {
+            Some(transaction) => transaction.read_view(),
+            None => self.server.store.read_view(),
+        }
+    }
+
+    /// Lends the reusable buffers of a write: for a statement, if the command is a retryable write, or as a part of its transaction.
+    pub(crate) fn write<T>(
+        &self,
+        statement: i32,
+        details: StatementDetails,
+        write: impl FnOnce(&mut WriteContext) -> T,
+    ) -> T {
+        self.server.with_write_context(|context| {
+            context.set_statement(self.session.statement(statement, details));
+            context.set_transaction(self.session.transaction().cloned());
+            context.set_waiting(Waiting::Until { interrupt: self.slot.clone(), deadline: self.operation.deadline() });
+            write(context)
+        })
+    }
+
+    /// An interruption that only says that there was one, as what it was.
+    pub(crate) fn name_interruption(&self, error: CommandError) -> CommandError {
+        if error.code != INTERRUPTED {
+            return error;
+        }
+        self.operation.check_interrupt().err().unwrap_or(error)
+    }
 }
+
+/// The code of an interrupted command.
+const INTERRUPTED: i32 = 11601;

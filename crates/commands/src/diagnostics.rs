@@ -20,9 +20,11 @@ pub(crate) mod kill_op;
 pub(crate) mod list_commands;
 pub(crate) mod log_rotate;
 mod namespace_usage;
+mod parameters;
 pub(crate) mod ping;
 mod process_memory;
 pub(crate) mod server_status;
+pub(crate) mod set_parameter;
 pub(crate) mod shutdown;
 #[cfg(test)]
 pub(crate) mod test_server;
@@ -33,6 +35,7 @@ pub(crate) mod versions;
 pub(crate) mod whatsmyuri;
 
 pub(crate) use namespace_usage::NamespaceUsage;
+pub(crate) use parameters::Parameters;
 
 /// The port that goes without saying.
 const DEFAULT_PORT: u16 = 27017;

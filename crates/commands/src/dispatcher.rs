@@ -12,8 +12,10 @@ use document::{Limits, validate_document};
 
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
+use crate::cluster_time;
 use crate::context::{ClientContext, Context, ServerContext};
 use crate::error::{CommandError, Result};
+use crate::operation_session::SessionFields;
 use crate::registry::{self, Handler};
 
 /// Command bodies may be larger than documents: they carry them.
@@ -73,10 +75,12 @@ impl Dispatcher {
     /// Runs one command and appends one reply document to `reply`.
     pub fn run(&self, request: &CommandRequest<'_>, client: &mut ClientContext, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
+        let time = || self.server.store.visible_timestamp();
         let mut writer = DocumentWriter::begin(reply);
         match self.try_run(request, client, &mut writer) {
             Ok(Outcome::Reply) => {
                 writer.double("ok", 1.0);
+                cluster_time::write(&mut writer, time());
                 writer.finish();
                 Outcome::Reply
             }
@@ -85,14 +89,28 @@ impl Dispatcher {
                 waiting
             }
             Err(error) => {
+                let error = self.labelled(request, error);
                 reply.truncate(start);
                 let mut writer = DocumentWriter::begin(reply);
                 writer.double("ok", 0.0);
                 error.write_fields(&mut writer);
+                cluster_time::write(&mut writer, time());
                 writer.finish();
                 Outcome::Reply
             }
         }
+    }
+
+    /// Adds the labels by which drivers know what to try again.
+    fn labelled(&self, request: &CommandRequest<'_>, mut error: CommandError) -> CommandError {
+        let Ok(fields) = SessionFields::read(request.body) else { return error };
+        let ends = matches!(request.name, "commitTransaction" | "abortTransaction");
+        if fields.is_in_transaction() && error.is_transient_in_transaction(ends) {
+            error.add_label("TransientTransactionError");
+        } else if (fields.is_retryable_write() || ends) && error.is_retryable() {
+            error.add_label("RetryableWriteError");
+        }
+        error
     }
 
     fn try_run(
@@ -115,11 +133,11 @@ impl Dispatcher {
         check_sequences(request, command.sequence)?;
         self.server.counts.command.fetch_add(u64::from(command.counts_as_command), Ordering::Relaxed);
         let body = request.body.as_bytes();
-        let ticket = self.server.admission.admit(command.class, || is_step_of_transaction(request.body))?;
-        let operation = self.server.operations.begin(&client.slot, command.name, request.database, body);
-        if let Some(session) = session_of(request.body) {
-            self.server.sessions.refresh(session)?;
-        }
+        let fields = SessionFields::read(request.body)?;
+        let ticket = self.server.admission.admit(command.class, || fields.goes_on_with_transaction())?;
+        let operation =
+            self.server.operations.begin(&client.slot, command.name, request.database, body, fields.session);
+        let session = fields.begin(&self.server, command, request.database, &operation)?;
         let mut context = Context {
             server: &self.server,
             connection: client.connection,
@@ -127,13 +145,16 @@ impl Dispatcher {
             slot: &client.slot,
             operation,
             ticket,
+            session,
             request,
         };
         let arguments = Arguments::new(command.name, request.body);
-        match command.handler {
+        let result = match command.handler {
             Handler::Reply(run) => run(&mut context, arguments, reply).map(|()| Outcome::Reply),
             Handler::MayWait(run) => run(&mut context, arguments, reply),
-        }
+        };
+        context.session.end(&self.server, result.is_err());
+        result.map_err(|error| context.name_interruption(error))
     }
 }
 
@@ -145,16 +166,4 @@ fn check_sequences(request: &CommandRequest<'_>, known: Option<&'static str>) ->
         }
     }
     Ok(())
-}
-
-/// Whether a command goes on with a transaction, which may hold locks that those who run wait for.
-fn is_step_of_transaction(body: &RawDocument) -> bool {
-    let is = |name, wanted| document::get_field(body, name).and_then(bson::RawBsonRef::as_bool) == Some(wanted);
-    is("autocommit", false) && !is("startTransaction", true)
-}
-
-/// The session that a command belongs to; a malformed one is refused when the command's fields are read.
-fn session_of(body: &RawDocument) -> Option<bson::Uuid> {
-    let bson::RawBsonRef::Document(lsid) = document::get_field(body, "lsid")? else { return None };
-    crate::arguments::session_id(lsid).ok()
 }

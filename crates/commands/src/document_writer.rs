@@ -141,6 +141,11 @@ impl<'a> DocumentWriter<'a> {
         document::append_element_bytes(self.bytes, element);
     }
 
+    /// Elements that are bytes already.
+    pub(crate) fn elements(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// A nested document.
     pub fn document(&mut self, name: &str, write: impl FnOnce(&mut DocumentWriter<'_>)) {
         self.name(ElementType::EmbeddedDocument, name);

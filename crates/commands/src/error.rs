@@ -81,6 +81,31 @@ impl CommandError {
         Self::named("NotImplemented", format!("{what} is not implemented by Plimsoll yet"))
     }
 
+    /// Adds a label.
+    pub(crate) fn add_label(&mut self, label: &'static str) {
+        if !self.labels.contains(&label) {
+            self.labels.push(label);
+        }
+    }
+
+    /// Whether a whole transaction may be tried again after this error in it.
+    pub(crate) fn is_transient_in_transaction(&self, at_its_end: bool) -> bool {
+        const TRANSIENT: [i32; 6] = [24, 112, 239, 246, 251, 267];
+        TRANSIENT.contains(&self.code) || (!at_its_end && self.is_retryable())
+    }
+
+    /// Whether the command was asked to end or has run out of time.
+    pub(crate) fn is_interruption(&self) -> bool {
+        const INTERRUPTIONS: [i32; 3] = [50, 11600, 11601];
+        INTERRUPTIONS.contains(&self.code)
+    }
+
+    /// Whether a write may be tried again after this error: the codes of the drivers' specification of retryable writes.
+    pub(crate) fn is_retryable(&self) -> bool {
+        const RETRYABLE: [i32; 12] = [6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436];
+        RETRYABLE.contains(&self.code)
+    }
+
     fn with_details(mut self, details: RawDocumentBuf) -> Self {
         self.details = Some(Box::new(details));
         self
@@ -251,8 +276,23 @@ impl From<TransactionError> for CommandError {
             TransactionError::Collection(error) => error.into(),
             TransactionError::Engine(error) => error.into(),
             TransactionError::Oplog(error) => error.into(),
-            error @ TransactionError::OutOfSpace { .. } => Self::named("OutOfDiskSpace", error.to_string()),
-            error => Self::named("InternalError", error.to_string()),
+            error => {
+                let name = match error {
+                    TransactionError::OutOfSpace { .. } => "OutOfDiskSpace",
+                    TransactionError::TransactionTooOld(_) => "TransactionTooOld",
+                    TransactionError::IncompleteTransactionHistory(_) => "IncompleteTransactionHistory",
+                    TransactionError::TooManySessions => "TooManyLogicalSessions",
+                    TransactionError::WriteConflict => "WriteConflict",
+                    TransactionError::NoSuchTransaction(_) => "NoSuchTransaction",
+                    TransactionError::TransactionCommitted(_) => "TransactionCommitted",
+                    TransactionError::ConflictingOperation(_) => "ConflictingOperationInProgress",
+                    TransactionError::TransactionTooLarge(_) => "TransactionTooLargeForCache",
+                    TransactionError::NotInTransaction(_) => "OperationNotSupportedInTransaction",
+                    TransactionError::Interrupted => "Interrupted",
+                    _ => "InternalError",
+                };
+                Self::named(name, error.to_string())
+            }
         }
     }
 }

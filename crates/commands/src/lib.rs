@@ -15,6 +15,7 @@
 mod admission;
 mod arguments;
 mod client_cursors;
+mod cluster_time;
 mod context;
 mod crud;
 mod diagnostics;
@@ -23,10 +24,12 @@ mod document_writer;
 mod error;
 mod error_codes;
 pub mod inspect;
+mod operation_session;
 mod operations;
 mod registry;
 mod schema;
 mod sessions;
+mod transactions;
 mod write_concern;
 
 pub use context::{BuildFacts, ClientContext, DiagnosticLog, ServerContext, ServerFacts, ServerHooks};

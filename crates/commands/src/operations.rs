@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use platform::Clock;
+use transaction::WaitInterrupt;
 
 use crate::error::{CommandError, Result};
 
@@ -24,6 +25,8 @@ pub(crate) struct RunningOperation {
     /// The command document; empty when it is larger than is kept.
     pub(crate) command: Vec<u8>,
     pub(crate) started: Duration,
+    /// `lsid.id`.
+    pub(crate) session: Option<bson::Uuid>,
 }
 
 /// One connection's place in the list.
@@ -32,13 +35,21 @@ pub(crate) struct OperationSlot {
     pub(crate) client: String,
     running: Mutex<(bool, RunningOperation)>,
     is_killed: AtomicBool,
+    /// Of the server.
+    is_stopping: Arc<AtomicBool>,
+}
+
+impl WaitInterrupt for OperationSlot {
+    fn is_interrupted(&self) -> bool {
+        self.is_killed.load(Ordering::Relaxed) || self.is_stopping.load(Ordering::Relaxed)
+    }
 }
 
 /// All connections' slots.
 pub(crate) struct Operations {
     slots: Mutex<Vec<Weak<OperationSlot>>>,
     next_id: AtomicU32,
-    is_stopping: AtomicBool,
+    is_stopping: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
 }
 
@@ -52,7 +63,7 @@ pub(crate) struct Operation<'a> {
 
 impl Operations {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { slots: Mutex::default(), next_id: AtomicU32::new(1), is_stopping: AtomicBool::new(false), clock }
+        Self { slots: Mutex::default(), next_id: AtomicU32::new(1), is_stopping: Arc::default(), clock }
     }
 
     /// A slot for a new connection.
@@ -62,6 +73,7 @@ impl Operations {
             client,
             running: Mutex::default(),
             is_killed: AtomicBool::new(false),
+            is_stopping: self.is_stopping.clone(),
         });
         let mut slots = self.slots.lock();
         if slots.len() == slots.capacity() {
@@ -78,6 +90,7 @@ impl Operations {
         name: &'static str,
         database: &str,
         command: &[u8],
+        session: Option<bson::Uuid>,
     ) -> Operation<'a> {
         let started = self.clock.monotonic();
         slot.is_killed.store(false, Ordering::Relaxed);
@@ -87,6 +100,7 @@ impl Operations {
         operation.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         operation.name = name;
         operation.started = started;
+        operation.session = session;
         operation.database.clear();
         operation.database.push_str(database);
         operation.command.clear();
@@ -121,6 +135,15 @@ impl Operations {
     pub(crate) fn kill(&self, id: u32) {
         for (operation, slot, _) in self.running() {
             if operation.id == id {
+                slot.is_killed.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Asks the commands of a session to end, but for one that asks for it itself.
+    pub(crate) fn kill_of_session(&self, session: bson::Uuid, own: &Operation<'_>) {
+        for (operation, slot, _) in self.running() {
+            if operation.session == Some(session) && !std::ptr::eq(&*slot, own.slot) {
                 slot.is_killed.store(true, Ordering::Relaxed);
             }
         }

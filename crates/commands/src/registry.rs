@@ -8,7 +8,7 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::dispatcher::Outcome;
 use crate::error::{CommandError, Result};
-use crate::{crud, diagnostics, schema, sessions};
+use crate::{crud, diagnostics, schema, sessions, transactions};
 
 /// How a command is run.
 #[derive(Clone, Copy)]
@@ -33,6 +33,20 @@ pub(crate) struct Command {
     pub(crate) sequence: Option<&'static str>,
     /// What it needs in order to run.
     pub(crate) class: Class,
+    pub(crate) session_use: SessionUse,
+}
+
+/// What a command can be in a session, beside a use of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionUse {
+    /// Nothing.
+    Plain,
+    /// A part of a transaction.
+    InTransaction,
+    /// A part of a transaction, or a retryable write.
+    RetryableWrite,
+    /// The end of a transaction.
+    EndsTransaction,
 }
 
 /// What the documentation says of a command.
@@ -55,6 +69,7 @@ macro_rules! command {
             counts_as_command: true,
             sequence: None,
             class: Class::Exempt,
+            session_use: SessionUse::Plain,
         }
     };
 }
@@ -62,7 +77,13 @@ macro_rules! command {
 /// All commands, sorted by name.
 static COMMANDS: &[Command] = &[
     Command {
+        is_admin_only: true,
+        session_use: SessionUse::EndsTransaction,
+        ..command!("abortTransaction", transactions::abort_transaction::run, "Gives up a transaction's changes.")
+    },
+    Command {
         class: Class::Read,
+        session_use: SessionUse::InTransaction,
         ..command!("aggregate", crud::aggregate::run, "Runs an aggregation pipeline on a collection.")
     },
     Command {
@@ -76,6 +97,11 @@ static COMMANDS: &[Command] = &[
     ),
     command!("collMod", schema::coll_mod::run, "Changes options of a collection or of one of its indexes."),
     Command { aliases: &["collstats"], ..command!("collStats", schema::coll_stats::run, "Figures of a collection.") },
+    Command {
+        is_admin_only: true,
+        session_use: SessionUse::EndsTransaction,
+        ..command!("commitTransaction", transactions::commit_transaction::run, "Commits a transaction.")
+    },
     command!("connectionStatus", diagnostics::connection_status::run, "Who the client is to the server."),
     command!(
         "convertToCapped",
@@ -93,10 +119,15 @@ static COMMANDS: &[Command] = &[
     Command {
         class: Class::Write,
         sequence: Some("deletes"),
+        session_use: SessionUse::RetryableWrite,
         counts_as_command: false,
         ..command!("delete", crud::delete::run, "Deletes documents.")
     },
-    Command { class: Class::Read, ..command!("distinct", crud::distinct::run, "The distinct values of a field.") },
+    Command {
+        class: Class::Read,
+        session_use: SessionUse::InTransaction,
+        ..command!("distinct", crud::distinct::run, "The distinct values of a field.")
+    },
     command!("drop", schema::drop::run, "Drops a collection."),
     command!("dropDatabase", schema::drop_database::run, "Drops a database."),
     Command {
@@ -105,10 +136,16 @@ static COMMANDS: &[Command] = &[
     },
     command!("endSessions", sessions::end_sessions::run, "Ends sessions."),
     command!("explain", crud::explain::run, "Says how a query would be run."),
-    Command { class: Class::Read, counts_as_command: false, ..command!("find", crud::find::run, "Finds documents.") },
+    Command {
+        class: Class::Read,
+        counts_as_command: false,
+        session_use: SessionUse::InTransaction,
+        ..command!("find", crud::find::run, "Finds documents.")
+    },
     Command {
         class: Class::Write,
         aliases: &["findandmodify"],
+        session_use: SessionUse::RetryableWrite,
         ..command!("findAndModify", crud::find_and_modify::run, "Changes one document and returns it.")
     },
     Command { is_admin_only: true, ..command!("fsync", diagnostics::fsync::run, "Makes everything durable.") },
@@ -123,6 +160,7 @@ static COMMANDS: &[Command] = &[
     Command {
         class: Class::Read,
         counts_as_command: false,
+        session_use: SessionUse::InTransaction,
         ..command!("getMore", crud::get_more::run, "The next batch of a cursor.")
     },
     Command { is_admin_only: true, ..command!("getParameter", diagnostics::get_parameter::run, "Server parameters.") },
@@ -135,6 +173,7 @@ static COMMANDS: &[Command] = &[
         counts_as_command: true,
         sequence: None,
         class: Class::Exempt,
+        session_use: SessionUse::Plain,
     },
     Command {
         aliases: &["hostinfo"],
@@ -143,6 +182,7 @@ static COMMANDS: &[Command] = &[
     Command {
         class: Class::Write,
         sequence: Some("documents"),
+        session_use: SessionUse::RetryableWrite,
         counts_as_command: false,
         ..command!("insert", crud::insert::run, "Inserts documents.")
     },
@@ -155,9 +195,16 @@ static COMMANDS: &[Command] = &[
         counts_as_command: true,
         sequence: None,
         class: Class::Exempt,
+        session_use: SessionUse::Plain,
     },
-    command!("killCursors", crud::kill_cursors::run, "Closes cursors."),
+    command!("killAllSessions", sessions::kill_all_sessions::run, "Ends all sessions of users."),
+    command!("killAllSessionsByPattern", sessions::kill_all_sessions_by_pattern::run, "Ends sessions that match."),
+    Command {
+        session_use: SessionUse::InTransaction,
+        ..command!("killCursors", crud::kill_cursors::run, "Closes cursors.")
+    },
     Command { is_admin_only: true, ..command!("killOp", diagnostics::kill_op::run, "Ends a running command.") },
+    command!("killSessions", sessions::kill_sessions::run, "Ends sessions and what runs in them."),
     command!("listCollections", schema::list_collections::run, "Lists the collections of a database."),
     command!("listCommands", diagnostics::list_commands::run, "Lists the commands of the server."),
     Command { is_admin_only: true, ..command!("listDatabases", schema::list_databases::run, "Lists the databases.") },
@@ -179,6 +226,10 @@ static COMMANDS: &[Command] = &[
     },
     command!("serverStatus", diagnostics::server_status::run, "Figures of the server."),
     Command {
+        is_admin_only: true,
+        ..command!("setParameter", diagnostics::set_parameter::run, "Changes a server parameter.")
+    },
+    Command {
         name: "shutdown",
         aliases: &[],
         help: "Stops the server in an orderly way.",
@@ -187,12 +238,14 @@ static COMMANDS: &[Command] = &[
         counts_as_command: true,
         sequence: None,
         class: Class::Exempt,
+        session_use: SessionUse::Plain,
     },
     command!("startSession", sessions::start_session::run, "Starts a session."),
     Command { is_admin_only: true, ..command!("top", diagnostics::top::run, "Use of each collection.") },
     Command {
         class: Class::Write,
         sequence: Some("updates"),
+        session_use: SessionUse::RetryableWrite,
         counts_as_command: false,
         ..command!("update", crud::update::run, "Updates documents.")
     },
@@ -202,14 +255,12 @@ static COMMANDS: &[Command] = &[
 
 /// Commands of MongoDB that we do not have yet: refused by name, so that nobody takes them for a misspelling.
 static KNOWN_ELSEWHERE: &[&str] = &[
-    "abortTransaction",
     "appendOplogNote",
     "applyOps",
     "authenticate",
     "autoCompact",
     "balancerStart",
     "bulkWrite",
-    "commitTransaction",
     "compact",
     "configureFailPoint",
     "connPoolStats",
@@ -235,9 +286,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "grantRolesToRole",
     "grantRolesToUser",
     "invalidateUserCache",
-    "killAllSessions",
-    "killAllSessionsByPattern",
-    "killSessions",
     "listSearchIndexes",
     "lockInfo",
     "logout",
@@ -267,7 +315,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "setDefaultRWConcern",
     "setFeatureCompatibilityVersion",
     "setIndexCommitQuorum",
-    "setParameter",
     "shardCollection",
     "updateRole",
     "updateUser",

@@ -14,8 +14,10 @@ use server::{
 use transaction::Store;
 use wire_protocol::{DocumentSequences, ReplyBuilder};
 
-/// How often idle cursors and sessions are looked for.
-const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// How often transactions that are open for too long are looked for.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
+/// After how many of these times idle cursors and sessions are looked for.
+const IDLE_CHECK_ROUNDS: u64 = 10;
 
 /// How often admission is adapted.
 const ADMISSION_INTERVAL: Duration = Duration::from_millis(100);
@@ -44,10 +46,15 @@ fn close_idle_now_and_then(server: &Arc<ServerContext>) {
     let server = Arc::downgrade(server);
     let thread = platform::spawn_named("idle-closer", move || {
         let clock = SystemClock::new();
+        let mut round: u64 = 0;
         while let Some(server) = server.upgrade() {
-            server.close_idle();
+            server.expire_transactions();
+            if round.is_multiple_of(IDLE_CHECK_ROUNDS) {
+                server.close_idle();
+            }
             drop(server);
-            clock.sleep(IDLE_CHECK_INTERVAL);
+            round += 1;
+            clock.sleep(EXPIRY_INTERVAL);
         }
     });
     if let Err(error) = thread {

@@ -139,7 +139,7 @@ impl Simulation {
         id: i32,
         old: &Arc<Document>,
         effect: Effect,
-        decide: impl FnOnce(&RawDocument, &mut Vec<u8>) -> Decision,
+        mut decide: impl FnMut(&RawDocument, &mut Vec<u8>) -> Decision,
     ) -> Result<Option<CommitInfo>> {
         let record_id = match self.find_record(target, id)? {
             Some(record_id) => record_id,

@@ -73,6 +73,12 @@ impl Batch {
         self.push(ChangeKind::BlindRemove, tree, key, &[]);
     }
 
+    /// Adds the changes of another batch behind its own.
+    pub fn append(&mut self, other: &Batch) {
+        self.bytes.extend_from_slice(&other.bytes);
+        self.items.extend_from_slice(&other.items);
+    }
+
     /// Number of changes.
     pub fn len(&self) -> usize {
         self.items.len()

@@ -11,9 +11,11 @@ use storage_engine::RingWriter;
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
+use crate::lock_table::OwnedByTransaction;
 use crate::store::Store;
 use crate::unique::{check_claims, lock_claims};
-use crate::write_context::WriteContext;
+use crate::waiting::OwnedName;
+use crate::write_context::{Statement, WriteContext};
 
 /// What the caller wants done with a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,34 +53,63 @@ impl ChangeOutcome {
     }
 }
 
+/// How far a try to change a document has come.
+enum Attempt {
+    Done(ChangeOutcome),
+    /// A transaction owns what it needs.
+    Owned(OwnedName),
+}
+
 impl Store {
     /// Changes the newest version of a record as `decide` says, which gets the document and an empty buffer for the new
-    /// one (in stored form). What was done is visible once acknowledged. `decide` is called at most once, under the record's lock:
-    /// it must be quick and must not use the store.
+    /// one (in stored form). What was done is visible once acknowledged. `decide` is called under the record's lock:
+    /// it must be quick and must not use the store. It is called again when a transaction was in the way.
     ///
     /// # Errors
     /// Those of `decide`; `Collection` with `DuplicateKey`, `CollectionDropped`, `ValidationFailed` and the others of
-    /// `DocumentChange::prepare_update`; `Oplog`, `Engine`, `Stopped`, `OutOfSpace`. Nothing was changed then.
+    /// `DocumentChange::prepare_update`; `Oplog`, `Engine`, `Stopped`, `OutOfSpace`; `Interrupted`, `WriteConflict`. Nothing was changed then.
     pub fn change_document<E: From<TransactionError>>(
         &self,
         context: &mut WriteContext,
         collection: &Arc<Collection>,
         record_id: RecordId,
         validation: Validation,
-        decide: impl FnOnce(&RawDocument, &mut Vec<u8>) -> std::result::Result<Decision, E>,
+        mut decide: impl FnMut(&RawDocument, &mut Vec<u8>) -> std::result::Result<Decision, E>,
     ) -> std::result::Result<ChangeOutcome, E> {
         self.pace();
+        if let Some(transaction) = context.transaction.clone() {
+            return self.change_in_transaction(&transaction, context, collection, record_id, validation, &mut decide);
+        }
+        loop {
+            match self.try_change(context, collection, record_id, validation, &mut decide)? {
+                Attempt::Done(outcome) => return Ok(outcome),
+                Attempt::Owned(owned) => self.wait_for_transaction(context, owned)?,
+            }
+        }
+    }
+
+    fn try_change<E: From<TransactionError>>(
+        &self,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        record_id: RecordId,
+        validation: Validation,
+        decide: &mut impl FnMut(&RawDocument, &mut Vec<u8>) -> std::result::Result<Decision, E>,
+    ) -> std::result::Result<Attempt, E> {
         let access = collection.begin_write().map_err(TransactionError::from)?;
         let ring = collection.ring().map(|ring| ring.lock());
-        let _record_lock = self.record_locks.lock((collection.ident(), record_id.0 as u64));
+        let _record_lock = match self.record_locks.lock((collection.ident(), record_id.0 as u64)) {
+            Ok(lock) => lock,
+            Err(OwnedByTransaction(name)) => return Ok(Attempt::Owned(OwnedName::Record(name))),
+        };
         let found = collection.read_latest(&self.engine, record_id, &mut context.old);
         if !found.map_err(TransactionError::from)? {
-            return Ok(ChangeOutcome::Gone);
+            return Ok(Attempt::Done(ChangeOutcome::Gone));
         }
         context.new.clear();
         match decide(stored_document(&context.old)?, &mut context.new)? {
-            Decision::Keep => Ok(ChangeOutcome::Kept),
-            Decision::Delete => Ok(self.delete(context, &access, ring.as_ref(), record_id)?),
+            Decision::Keep => Ok(Attempt::Done(ChangeOutcome::Kept)),
+            Decision::Delete => Ok(Attempt::Done(self.delete(context, &access, ring.as_ref(), record_id)?)),
             Decision::Replace => Ok(self.replace(context, &access, ring.as_ref(), record_id, validation)?),
         }
     }
@@ -90,17 +121,21 @@ impl Store {
         ring: Option<&RingWriter<'_>>,
         record_id: RecordId,
         validation: Validation,
-    ) -> Result<ChangeOutcome> {
+    ) -> Result<Attempt> {
         self.check_space()?;
-        let WriteContext { change, old, new, unique } = context;
+        let WriteContext { change, old, new, unique, statement, .. } = context;
         let (old, new) = (stored_document(old)?, stored_document(new)?);
         if !change.prepare_update(access, record_id, old, new, self.change_context(validation))? {
-            return Ok(ChangeOutcome::Unchanged);
+            return Ok(Attempt::Done(ChangeOutcome::Unchanged));
         }
-        let _claimed = lock_claims(&self.unique_locks, change.claims(), unique);
+        let _claimed = match lock_claims(&self.unique_locks, change.claims(), unique) {
+            Ok(locks) => locks,
+            Err(OwnedByTransaction(name)) => return Ok(Attempt::Owned(OwnedName::Unique(name))),
+        };
         let namespace = access.definition.namespace.as_str();
         check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
-        Ok(ChangeOutcome::Replaced(self.commit_change(access, ring, record_id, change)?))
+        let commit = self.commit_change(access, ring, record_id, change, statement.as_ref())?;
+        Ok(Attempt::Done(ChangeOutcome::Replaced(commit)))
     }
 
     fn delete(
@@ -111,9 +146,9 @@ impl Store {
         record_id: RecordId,
     ) -> Result<ChangeOutcome> {
         self.check_space_for_delete()?;
-        let WriteContext { change, old, .. } = context;
+        let WriteContext { change, old, statement, .. } = context;
         change.prepare_delete(access, record_id, stored_document(old)?, self.clock.wall_millis())?;
-        Ok(ChangeOutcome::Deleted(self.commit_change(access, ring, record_id, change)?))
+        Ok(ChangeOutcome::Deleted(self.commit_change(access, ring, record_id, change, statement.as_ref())?))
     }
 
     fn commit_change(
@@ -122,13 +157,14 @@ impl Store {
         ring: Option<&RingWriter<'_>>,
         record_id: RecordId,
         change: &mut DocumentChange,
+        statement: Option<&Statement>,
     ) -> Result<CommitInfo> {
-        let Some(writer) = ring else { return self.commit(access, change) };
+        let Some(writer) = ring else { return self.commit(access, change, statement) };
         change.override_in_ring(access, &self.engine, record_id)?;
-        self.commit_to_ring(access, writer, change, &[])
+        self.commit_to_ring(access, writer, change, &[], statement)
     }
 }
 
-fn stored_document(bytes: &[u8]) -> Result<&RawDocument> {
+pub(crate) fn stored_document(bytes: &[u8]) -> Result<&RawDocument> {
     RawDocument::from_bytes(bytes).map_err(|error| CollectionError::Damaged(format!("record: {error}")).into())
 }

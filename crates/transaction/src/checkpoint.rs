@@ -61,7 +61,15 @@ struct LastCheckpoint {
     position: OplogPosition,
     at: Duration,
     /// One that is being made, or that the full disk interrupted, and when it began.
-    in_progress: Option<(CheckpointInProgress, Duration)>,
+    in_progress: Option<Beginning>,
+}
+
+/// A checkpoint that has begun.
+struct Beginning {
+    checkpoint: CheckpointInProgress,
+    at: Duration,
+    /// From where recovery from it needs the oplog: parts of transactions may be before its mark.
+    oplog_from: OplogPosition,
 }
 
 impl CheckpointState {
@@ -104,7 +112,7 @@ impl Store {
 
     fn advance(&self, last: &mut LastCheckpoint, urgency: Urgency, pace: Pace) -> Result<CheckpointProgress> {
         let now = self.clock.monotonic();
-        let Some((mut checkpoint, began)) = last.in_progress.take() else {
+        let Some(mut beginning) = last.in_progress.take() else {
             let logged = self.oplog.end_position().0 - last.position.0;
             let is_time = now.saturating_sub(last.at) >= self.options.checkpoint_interval;
             // What deletes free, and the oplog before them, comes back with a checkpoint only.
@@ -114,35 +122,43 @@ impl Store {
             if urgency == Urgency::IfDue && !is_due {
                 return Ok(CheckpointProgress::NotDue);
             }
-            last.in_progress = Some((self.begin_checkpoint()?, now));
+            last.in_progress = Some(self.begin_checkpoint(now)?);
             return Ok(CheckpointProgress::Going);
         };
-        let finished = self.continue_checkpoint(&mut checkpoint, pace);
+        let finished = self.continue_checkpoint(&mut beginning.checkpoint, pace);
         if !matches!(finished, Ok(CheckpointProgress::Published)) {
-            last.in_progress = Some((checkpoint, began));
+            last.in_progress = Some(beginning);
             return finished;
         }
-        let position = OplogPosition(checkpoint.mark().oplog_position);
-        *last = LastCheckpoint { position, at: began, in_progress: None };
+        let position = OplogPosition(beginning.checkpoint.mark().oplog_position);
+        *last = LastCheckpoint { position, at: beginning.at, in_progress: None };
         let kept_from = self.oplog.end_position().0.saturating_sub(self.options.oplog_retention_bytes);
-        self.oplog.truncate_before(position.min(OplogPosition(kept_from)))?;
+        self.oplog.truncate_before(beginning.oplog_from.min(OplogPosition(kept_from)))?;
         finished
     }
 
-    fn begin_checkpoint(&self) -> Result<CheckpointInProgress> {
+    fn begin_checkpoint(&self, now: Duration) -> Result<Beginning> {
         self.commits.check_running()?;
+        // Most sessions now, so that there are few to store while definitions are locked.
+        if let Some(tree) = self.catalog.session_tree() {
+            self.sessions.flush(&self.engine, tree)?;
+        }
         let _definitions = self.definition_lock.lock();
-        let (mark, counts) = self.commits.mark();
+        let (mark, oplog_from, counts) = self.commits.mark();
         if let Err(error) = self.catalog.put_counts(&counts) {
             self.commits.report_again(counts);
             return Err(error.into());
+        }
+        if self.sessions.has_changed() {
+            self.sessions.flush(&self.engine, self.catalog.session_tree_or_create()?)?;
         }
         // Not before: `counts` may be the last holder of a dropped collection.
         drop(counts);
         self.catalog.reap()?;
         // Under the barrier: everything applied until then was logged before.
         let with_end = || CheckpointMark { oplog_end: self.oplog.end_position().0, ..mark };
-        Ok(self.engine.begin_checkpoint(with_end)?)
+        let checkpoint = self.engine.begin_checkpoint(with_end)?;
+        Ok(Beginning { checkpoint, at: now, oplog_from })
     }
 
     fn continue_checkpoint(&self, checkpoint: &mut CheckpointInProgress, pace: Pace) -> Result<CheckpointProgress> {

@@ -44,6 +44,8 @@ struct Queue {
     visible: Timestamp,
     /// Collections whose counts changed since the last checkpoint.
     changed: Vec<Arc<Collection>>,
+    /// Where the parts of transactions begin that are being committed.
+    held: Vec<OplogPosition>,
     waiting: usize,
     is_stopped: bool,
 }
@@ -57,6 +59,14 @@ struct Commit {
 struct Applied {
     end: OplogPosition,
     effect: Option<Effect>,
+    /// Those on other collections.
+    others: Vec<Effect>,
+}
+
+/// Keeps the oplog from the first part of a transaction on until its commit is applied or given up.
+pub(crate) struct Hold<'a> {
+    order: &'a CommitOrder,
+    position: std::cell::Cell<Option<OplogPosition>>,
 }
 
 /// By how much a commit changes the counts of a collection.
@@ -84,10 +94,16 @@ impl CommitOrder {
             applied_end: end,
             visible: engine.visible(),
             changed,
+            held: Vec::new(),
             waiting: 0,
             is_stopped: false,
         };
         CommitOrder { engine, queue: Mutex::new(queue), moved: Condvar::new() }
+    }
+
+    /// For a commit in parts.
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        Hold { order: self, position: std::cell::Cell::new(None) }
     }
 
     /// A place in the queue that is still to be taken, by `register`.
@@ -125,9 +141,9 @@ impl CommitOrder {
         if self.queue.lock().is_stopped { Err(TransactionError::Stopped) } else { Ok(()) }
     }
 
-    /// From where the oplog would have to be replayed, and the counts there of the collections whose counts changed since
-    /// the last call.
-    pub(crate) fn mark(&self) -> (CheckpointMark, Vec<CountsAtMark>) {
+    /// From where the oplog would have to be replayed, from where it is needed for that (parts of transactions may be before),
+    /// and the counts there of the collections whose counts changed since the last call.
+    pub(crate) fn mark(&self) -> (CheckpointMark, OplogPosition, Vec<CountsAtMark>) {
         let mut queue = self.queue.lock();
         let position = queue.commits.front().map_or(queue.applied_end, |commit| commit.position);
         let mark =
@@ -137,7 +153,8 @@ impl CommitOrder {
             let (documents, bytes) = collection.counts().take_changed();
             (collection, documents, bytes)
         });
-        (mark, counts.collect())
+        let needed_from = queue.held.iter().copied().fold(position, OplogPosition::min);
+        (mark, needed_from, counts.collect())
     }
 
     /// Has `mark` report these collections again: the checkpoint they were reported for failed.
@@ -150,11 +167,11 @@ impl CommitOrder {
         }
     }
 
-    fn complete(&self, number: u64, end: OplogPosition, effect: Option<Effect>) {
+    fn complete(&self, number: u64, applied: Applied) {
         let mut queue = self.queue.lock();
         let place = (number - queue.front) as usize;
         if let Some(commit) = queue.commits.get_mut(place) {
-            commit.applied = Some(Applied { end, effect });
+            commit.applied = Some(applied);
         }
         if place != 0 {
             return;
@@ -180,10 +197,10 @@ impl Queue {
             self.visible = commit.timestamp;
             let Some(applied) = commit.applied else { continue };
             self.applied_end = applied.end;
-            if let Some(effect) = applied.effect
-                && effect.collection.counts().add(effect.documents, effect.bytes)
-            {
-                self.changed.push(effect.collection);
+            for effect in applied.effect.into_iter().chain(applied.others) {
+                if effect.collection.counts().add(effect.documents, effect.bytes) {
+                    self.changed.push(effect.collection);
+                }
             }
         }
     }
@@ -200,7 +217,34 @@ impl InFlight<'_> {
     /// The commit is applied.
     pub(crate) fn complete(mut self, end: OplogPosition, effect: Option<Effect>) {
         if let Some(number) = self.number.take() {
-            self.order.complete(number, end, effect);
+            self.order.complete(number, Applied { end, effect, others: Vec::new() });
+        }
+    }
+
+    /// The commit is applied, to several collections.
+    pub(crate) fn complete_all(mut self, end: OplogPosition, effects: Vec<Effect>) {
+        if let Some(number) = self.number.take() {
+            self.order.complete(number, Applied { end, effect: None, others: effects });
+        }
+    }
+}
+
+impl Hold<'_> {
+    /// Begins with the first part; called under the oplog's lock.
+    pub(crate) fn keep_from(&self, position: OplogPosition) {
+        if self.position.get().is_none() {
+            self.position.set(Some(position));
+            self.order.queue.lock().held.push(position);
+        }
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let Some(position) = self.position.get() else { return };
+        let mut queue = self.order.queue.lock();
+        if let Some(place) = queue.held.iter().position(|held| *held == position) {
+            queue.held.swap_remove(place);
         }
     }
 }

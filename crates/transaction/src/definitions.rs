@@ -116,8 +116,10 @@ impl Store {
             (Some(_), RenameTarget::Drop) => {}
             (None, _) => self.catalog.check_can_create(to)?,
         }
-        let _gate = collection.begin_definition_change();
-        let _replaced_gate = replaced.as_ref().map(|replaced| replaced.begin_definition_change());
+        // In the order in which commits of transactions take gates.
+        let mut gated: Vec<&Arc<Collection>> = [&collection].into_iter().chain(&replaced).collect();
+        gated.sort_by_key(|collection| collection.ident());
+        let _gates: Vec<_> = gated.into_iter().map(|collection| collection.begin_definition_change()).collect();
         self.change_definition(&CatalogChange::Rename {
             from: from.clone(),
             to: to.clone(),

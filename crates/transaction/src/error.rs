@@ -32,6 +32,38 @@ pub enum TransactionError {
     /// The data directory does not hold together: the checkpoint needs a part of the oplog that is not there.
     #[error("the oplog and the checkpoint do not fit together: {0}; a part of the oplog is missing or damaged")]
     OplogMissing(String),
+    /// TransactionTooOld (225): the session has gone on to a newer retryable write or transaction.
+    #[error("{0}")]
+    TransactionTooOld(String),
+    /// IncompleteTransactionHistory (217): what a retry needs to know is not there any more.
+    #[error("{0}")]
+    IncompleteTransactionHistory(String),
+    /// WriteConflict (112): another transaction, or a write since this transaction's snapshot, has changed what it wants to change.
+    #[error(
+        "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or multi-document transaction."
+    )]
+    WriteConflict,
+    /// NoSuchTransaction (251).
+    #[error("{0}")]
+    NoSuchTransaction(String),
+    /// TransactionCommitted (256).
+    #[error("{0}")]
+    TransactionCommitted(String),
+    /// ConflictingOperationInProgress (117).
+    #[error("{0}")]
+    ConflictingOperation(String),
+    /// TransactionTooLargeForCache (319): its changes do not fit into the memory budget.
+    #[error("{0}")]
+    TransactionTooLarge(String),
+    /// OperationNotSupportedInTransaction (263).
+    #[error("{0}")]
+    NotInTransaction(String),
+    /// Whoever waited for a transaction to let go of a record was asked to end.
+    #[error("the operation was interrupted while it waited for a transaction")]
+    Interrupted,
+    /// TooManyLogicalSessions (261).
+    #[error("cannot add session into the cache, there are too many sessions")]
+    TooManySessions,
     /// A repair could not begin.
     #[error("{0}")]
     Repair(String),

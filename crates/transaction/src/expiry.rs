@@ -11,6 +11,7 @@ use collection::{Collection, ExpiredRange, Index, RecordId, Validation};
 use crate::change::{ChangeOutcome, Decision};
 use crate::error::{Result, TransactionError};
 use crate::store::Store;
+use crate::waiting::Waiting;
 use crate::write_context::WriteContext;
 
 /// Records found before they are deleted: how long a snapshot is held.
@@ -107,7 +108,11 @@ impl Store {
             let has_expired = position.is_some_and(|position| range.contains(&indexes, position, document));
             Ok(if has_expired { Decision::Delete } else { Decision::Keep })
         };
-        let outcome = self.change_document(context, collection, record_id, Validation::Bypass, decide)?;
-        Ok(matches!(outcome, ChangeOutcome::Deleted(_)))
+        context.set_waiting(Waiting::Never);
+        match self.change_document(context, collection, record_id, Validation::Bypass, decide) {
+            // A transaction has it: the next pass sees what became of it.
+            Err(TransactionError::WriteConflict) => Ok(false),
+            outcome => Ok(matches!(outcome?, ChangeOutcome::Deleted(_))),
+        }
     }
 }

@@ -26,9 +26,11 @@ use storage_engine::{EngineError, TreeId};
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
 use crate::interleaving::Moment;
+use crate::lock_table::OwnedByTransaction;
 use crate::read_view::RecordCursor;
 use crate::store::Store;
 use crate::unique::{UniqueBuffers, is_duplicated, is_taken, lock_claims};
+use crate::waiting::OwnedName;
 
 /// Indexes in state `Building`, and the commit that says so.
 pub(crate) struct StartedBuild {
@@ -109,29 +111,41 @@ impl Store {
             self.check_space()?;
             self.pace();
             self.options.interleaving.at(Moment::IndexBuild);
-            self.fill_record(collection, &started.trees, record_id, &mut buffers)?;
+            while let Some(owned) = self.fill_record(collection, &started.trees, record_id, &mut buffers)? {
+                while !self.is_released(owned) {
+                    if is_stopped() {
+                        return Err(CollectionError::Stopped.into());
+                    }
+                }
+            }
         }
         Ok(())
     }
 
+    /// Gives what a transaction owns and has to let go of first, if there is something.
     fn fill_record(
         &self,
         collection: &Arc<Collection>,
         trees: &[TreeId],
         record_id: RecordId,
         buffers: &mut BuildBuffers,
-    ) -> Result<()> {
+    ) -> Result<Option<OwnedName>> {
         let access = collection.begin_write()?;
         // So that it is not overtaken meanwhile.
         let _ring = collection.ring().map(|ring| ring.lock());
-        let _record_lock = self.record_locks.lock((collection.ident(), record_id.0 as u64));
+        let _record_lock = match self.record_locks.lock((collection.ident(), record_id.0 as u64)) {
+            Ok(lock) => lock,
+            Err(OwnedByTransaction(name)) => return Ok(Some(OwnedName::Record(name))),
+        };
         if !collection.read_latest(&self.engine, record_id, &mut buffers.document)? {
-            return Ok(());
+            return Ok(None);
         }
         for tree in trees {
-            self.fill_entries(&access, *tree, record_id, buffers)?;
+            if let Some(owned) = self.fill_entries(&access, *tree, record_id, buffers)? {
+                return Ok(Some(owned));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn fill_entries(
@@ -140,7 +154,7 @@ impl Store {
         tree: TreeId,
         record_id: RecordId,
         buffers: &mut BuildBuffers,
-    ) -> Result<()> {
+    ) -> Result<Option<OwnedName>> {
         let Some(position) = access.indexes.position(tree) else { return Err(aborted(access.collection)) };
         let Some(index) = access.indexes.all().get(position) else { return Err(aborted(access.collection)) };
         let document = RawDocument::from_bytes(&buffers.document)
@@ -151,7 +165,11 @@ impl Store {
         }
         let mut locks = Default::default();
         if index.specification().enforces_uniqueness() {
-            locks = lock_claims(&self.unique_locks, buffers.entries.claims(position, index), &mut buffers.unique);
+            let claims = buffers.entries.claims(position, index);
+            locks = match lock_claims(&self.unique_locks, claims, &mut buffers.unique) {
+                Ok(locks) => locks,
+                Err(OwnedByTransaction(name)) => return Ok(Some(OwnedName::Unique(name))),
+            };
             for claim in buffers.entries.claims(position, index) {
                 if is_taken(&self.engine, index, claim.key, record_id, &mut buffers.unique)? {
                     let namespace = access.definition.namespace.as_str();
@@ -161,7 +179,7 @@ impl Store {
         }
         let applied = self.apply_uncommitted(buffers.entries.batch());
         drop(locks);
-        applied
+        applied.map(|()| None)
     }
 
     /// Step 3.
@@ -180,8 +198,8 @@ impl Store {
         for index in &indexes {
             let change = CatalogChange::CommitIndexBuild(index_change(collection, index.specification()));
             let entry = change.encode(self.clock.wall_millis());
-            let commit = self.log_and_apply(&entry, None, |timestamp| {
-                Ok(self.catalog.make_index_ready(collection, index, timestamp)?)
+            let commit = self.log_and_apply(&entry, None, |appended| {
+                Ok(self.catalog.make_index_ready(collection, index, appended.timestamp)?)
             })?;
             last = Some(commit);
         }

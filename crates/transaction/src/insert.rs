@@ -11,8 +11,10 @@ use storage_engine::Ring;
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
+use crate::lock_table::OwnedByTransaction;
 use crate::store::Store;
 use crate::unique::{check_claims, lock_claims};
+use crate::waiting::OwnedName;
 use crate::write_context::WriteContext;
 
 /// What happens after a document that could not be inserted.
@@ -48,6 +50,7 @@ impl Store {
     ) -> InsertOutcome {
         let mut outcome = InsertOutcome::default();
         for (position, document) in documents.iter().enumerate() {
+            context.begin_document(position);
             match self.insert_document(context, collection, document, validation) {
                 Ok(commit) => {
                     outcome.inserted += 1;
@@ -69,7 +72,7 @@ impl Store {
     ///
     /// # Errors
     /// `Collection` with `DuplicateKey`, `CollectionDropped`, `ValidationFailed` and the others of `DocumentChange::prepare_insert`;
-    /// `Oplog`, `Engine`, `Stopped`, `OutOfSpace`.
+    /// `Oplog`, `Engine`, `Stopped`, `OutOfSpace`; `Interrupted`, `WriteConflict`. The `CommitInfo` of an insert in a transaction says nothing.
     pub fn insert_document(
         &self,
         context: &mut WriteContext,
@@ -79,17 +82,39 @@ impl Store {
     ) -> Result<CommitInfo> {
         self.check_space()?;
         self.pace();
+        if let Some(transaction) = context.transaction.clone() {
+            return self.insert_in_transaction(&transaction, context, collection, document, validation);
+        }
         if let Some(ring) = collection.ring() {
             return self.insert_into_ring(context, collection, ring, document, validation);
         }
+        loop {
+            match self.try_insert(context, collection, document, validation)? {
+                Ok(commit) => return Ok(commit),
+                Err(OwnedByTransaction(name)) => self.wait_for_transaction(context, OwnedName::Unique(name))?,
+            }
+        }
+    }
+
+    /// `Err` inside: a transaction owns one of the unique keys.
+    fn try_insert(
+        &self,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        document: &RawDocument,
+        validation: Validation,
+    ) -> Result<std::result::Result<CommitInfo, OwnedByTransaction>> {
         let access = collection.begin_write()?;
         let record_id = collection.allocate_record_id(&self.engine)?;
-        let WriteContext { change, unique, .. } = context;
+        let WriteContext { change, unique, statement, .. } = context;
         change.prepare_insert(&access, record_id, document, self.change_context(validation))?;
-        let _claimed = lock_claims(&self.unique_locks, change.claims(), unique);
+        let _claimed = match lock_claims(&self.unique_locks, change.claims(), unique) {
+            Ok(locks) => locks,
+            Err(owned) => return Ok(Err(owned)),
+        };
         let namespace = access.definition.namespace.as_str();
         check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
-        self.commit(&access, change)
+        Ok(Ok(self.commit(&access, change, statement.as_ref())?))
     }
 
     /// Inserts are one after the other, so that the order of places is the order of commits.
@@ -104,13 +129,15 @@ impl Store {
         self.wait_for_ring_room()?;
         let access = collection.begin_write()?;
         let mut writer = ring.lock();
-        let WriteContext { change, unique, .. } = context;
+        let WriteContext { change, unique, statement, .. } = context;
         let change_context = self.change_context(validation);
         let record_id = change.prepare_ring_insert(&access, &self.engine, &mut writer, document, change_context)?;
-        let _claimed = lock_claims(&self.unique_locks, change.claims(), unique);
+        // No transaction writes into a capped collection; one that owns the same hash of a key elsewhere is a matter of chance.
+        let claimed = lock_claims(&self.unique_locks, change.claims(), unique);
+        let _claimed = claimed.map_err(|_| TransactionError::WriteConflict)?;
         let namespace = access.definition.namespace.as_str();
         check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
-        self.commit_to_ring(&access, &writer, change, document.as_bytes())
+        self.commit_to_ring(&access, &writer, change, document.as_bytes(), statement.as_ref())
     }
 }
 

@@ -12,7 +12,8 @@
 //!
 //! Read `store`, `commit_order`, `change`, then `read_view`, `definitions`, `index_build`. Lock order: `docs/lock-order.md`.
 //!
-//! Transactions of several documents will keep their changes in a write set of their own and take this same path at commit.
+//! A transaction of several documents keeps its changes in a write set of its own, owns the records and unique keys that it has written, and
+//! takes this same path at commit, with one oplog entry: read `multi_document`, then `write_set`, `merge_cursor`. Sessions: `sessions`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod background;
@@ -28,15 +29,22 @@ mod index_definitions;
 mod insert;
 mod interleaving;
 mod lock_table;
+mod merge_cursor;
+mod multi_document;
 mod read_view;
+mod record_source;
 mod repair;
+mod retried_statement;
 mod ring_writing;
+mod sessions;
 mod space;
 mod store;
 #[cfg(test)]
 mod tests;
 mod unique;
+mod waiting;
 mod write_context;
+mod write_set;
 
 pub use change::{ChangeOutcome, Decision};
 pub use checkpoint::{CheckpointProgress, Urgency};
@@ -47,7 +55,11 @@ pub use expiry::TtlPass;
 pub use index_definitions::{IndexesCreated, WhichIndexes};
 pub use insert::{InsertOrder, InsertOutcome};
 pub use interleaving::{Interleaving, Moment};
+pub use multi_document::{OpenTransaction, Transaction};
 pub use read_view::{IndexCursor, ReadView, RecordCursor};
 pub use repair::{RepairReport, repair};
+pub use retried_statement::RetriedStatement;
+pub use sessions::{CheckedOutSession, ExecutedStatement, Session, SessionTable};
 pub use store::{Acknowledgement, Store, StoreOptions};
-pub use write_context::WriteContext;
+pub use waiting::{WaitInterrupt, Waiting};
+pub use write_context::{Statement, WriteContext};

@@ -1,27 +1,53 @@
 //! What a reader sees: one point in time, through records and indexes.
 //!
 //! Called by the executor. A view is a snapshot; its cursors own what they need and stay at the view's point in time, even when the
-//! view is refreshed, until they are reseated. A multi-document transaction will merge its own changes in here.
+//! view is refreshed, until they are reseated. In a multi-document transaction what it has written is laid over the snapshot.
 
 use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{Collection, CollectionError, Index, RecordId, StoredRecords};
-use storage_engine::{BTreeCursor, Engine, Snapshot, Timestamp};
+use storage_engine::{Engine, Snapshot, Timestamp, TreeId};
 
 use crate::error::Result;
+use crate::merge_cursor::{MergeCursor, TreeCursor};
+use crate::record_source::RecordSource;
+use crate::write_set::WriteSet;
 
 /// A point in time to read from.
 #[derive(Clone)]
 pub struct ReadView {
     engine: Arc<Engine>,
     snapshot: Snapshot,
+    /// Of the transaction that reads.
+    writes: Option<Arc<WriteSet>>,
 }
 
 impl ReadView {
     pub(crate) fn new(engine: Arc<Engine>) -> ReadView {
         let snapshot = engine.begin_snapshot();
-        ReadView { engine, snapshot }
+        ReadView { engine, snapshot, writes: None }
+    }
+
+    /// What a transaction sees: a snapshot and its own changes.
+    pub(crate) fn of_transaction(engine: Arc<Engine>, snapshot: Snapshot, writes: Arc<WriteSet>) -> ReadView {
+        ReadView { engine, snapshot, writes: Some(writes) }
+    }
+
+    fn tree_cursor(&self, tree: TreeId) -> TreeCursor {
+        let cursor = self.engine.cursor(&self.snapshot, tree);
+        match &self.writes {
+            None => TreeCursor::Snapshot(cursor),
+            Some(writes) => TreeCursor::Merged(Box::new(MergeCursor::new(cursor, writes.clone(), tree))),
+        }
+    }
+
+    fn record_source(&self, collection: &Collection) -> RecordSource {
+        if self.writes.is_some() && collection.ring().is_none() {
+            RecordSource::Written(self.tree_cursor(collection.record_tree()))
+        } else {
+            RecordSource::Stored(StoredRecords::new(&self.engine, &self.snapshot, collection))
+        }
     }
 
     /// The newest commit it sees.
@@ -29,9 +55,11 @@ impl ReadView {
         self.snapshot.timestamp()
     }
 
-    /// Moves to what is visible now.
+    /// Moves to what is visible now; in a transaction it stays where it is.
     pub fn refresh(&mut self) {
-        self.snapshot = self.engine.begin_snapshot();
+        if self.writes.is_none() {
+            self.snapshot = self.engine.begin_snapshot();
+        }
     }
 
     /// Reads a record into `document`, which is replaced. `false`: there is none.
@@ -41,6 +69,11 @@ impl ReadView {
     #[inline]
     pub fn get_record(&self, collection: &Collection, record_id: RecordId, document: &mut Vec<u8>) -> Result<bool> {
         collection.check_alive()?;
+        if let Some(writes) = &self.writes
+            && let Some(is_there) = writes.read(collection.record_tree(), &record_id.record_key(), document)
+        {
+            return Ok(is_there);
+        }
         let found = collection.read_record(&self.engine, &self.snapshot, record_id, document);
         Ok(found.map_err(|error| locate(collection, error))?)
     }
@@ -61,6 +94,9 @@ impl ReadView {
     ) -> Result<Option<RecordId>> {
         collection.check_alive()?;
         index.check_alive()?;
+        if self.writes.is_some() {
+            return self.find_with_cursor(collection, index, prefix, key, type_bits);
+        }
         let found = self.engine.first_with_prefix(&self.snapshot, index.tree(), prefix, key, type_bits);
         if !found.map_err(|error| collection.locate(error))? {
             return Ok(None);
@@ -68,15 +104,36 @@ impl ReadView {
         Ok(Some(RecordId::split(key)?.1))
     }
 
+    fn find_with_cursor(
+        &self,
+        collection: &Collection,
+        index: &Index,
+        prefix: &[u8],
+        key: &mut Vec<u8>,
+        type_bits: &mut Vec<u8>,
+    ) -> Result<Option<RecordId>> {
+        let mut cursor = self.tree_cursor(index.tree());
+        let located = |error| collection.locate(error);
+        cursor.seek(prefix).map_err(located)?;
+        if !cursor.next().map_err(located)? || !cursor.key().starts_with(prefix) {
+            return Ok(None);
+        }
+        key.clear();
+        key.extend_from_slice(cursor.key());
+        type_bits.clear();
+        type_bits.extend_from_slice(cursor.value().map_err(located)?);
+        Ok(Some(RecordId::split(key)?.1))
+    }
+
     /// A cursor over the records, in order of record id.
     pub fn record_cursor(&self, collection: &Arc<Collection>) -> RecordCursor {
-        let cursor = StoredRecords::new(&self.engine, &self.snapshot, collection);
+        let cursor = self.record_source(collection);
         RecordCursor { cursor, collection: collection.clone(), current: None }
     }
 
     /// A cursor over the entries of an index, in order of key and record id.
     pub fn index_cursor(&self, collection: &Arc<Collection>, index: &Arc<Index>) -> IndexCursor {
-        let cursor = self.engine.cursor(&self.snapshot, index.tree());
+        let cursor = self.tree_cursor(index.tree());
         IndexCursor { cursor, collection: collection.clone(), index: index.clone(), position: None, reseated: None }
     }
 }
@@ -91,7 +148,7 @@ fn locate(collection: &Collection, error: CollectionError) -> CollectionError {
 
 /// Reads records in order of record id, either way.
 pub struct RecordCursor {
-    cursor: StoredRecords,
+    cursor: RecordSource,
     collection: Arc<Collection>,
     current: Option<RecordId>,
 }
@@ -186,12 +243,12 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn reseat(&mut self, view: &ReadView) -> Result<()> {
-        if let StoredRecords::Ring(cursor) = &mut self.cursor {
+        if let RecordSource::Stored(StoredRecords::Ring(cursor)) = &mut self.cursor {
             // It stays where it is, also at the end: what has been inserted since comes next.
             cursor.set_snapshot(&view.snapshot);
             return Ok(());
         }
-        self.cursor = StoredRecords::new(&view.engine, &view.snapshot, &self.collection);
+        self.cursor = view.record_source(&self.collection);
         match self.current {
             Some(record_id) => self.seek_after(record_id),
             None => Ok(()),
@@ -203,11 +260,11 @@ impl RecordCursor {
     /// # Errors
     /// `Engine`.
     pub fn reseat_backward(&mut self, view: &ReadView) -> Result<()> {
-        if let StoredRecords::Ring(cursor) = &mut self.cursor {
+        if let RecordSource::Stored(StoredRecords::Ring(cursor)) = &mut self.cursor {
             cursor.set_snapshot(&view.snapshot);
             return Ok(());
         }
-        self.cursor = StoredRecords::new(&view.engine, &view.snapshot, &self.collection);
+        self.cursor = view.record_source(&self.collection);
         match self.current {
             Some(record_id) => self.seek_before(record_id),
             None => Ok(()),
@@ -218,7 +275,7 @@ impl RecordCursor {
 /// Reads the entries of an index in order, either way. Positions are given as bytes of index keys (see `index_key`'s
 /// `encode_prefix` and `append_after_prefix`), without record ids.
 pub struct IndexCursor {
-    cursor: BTreeCursor,
+    cursor: TreeCursor,
     collection: Arc<Collection>,
     index: Arc<Index>,
     /// Length of the index key of the entry that the cursor is on, and its record id.
@@ -356,7 +413,7 @@ impl IndexCursor {
         if self.position.is_some() && self.reseated.is_none() {
             self.reseated = Some(self.cursor.key().to_vec());
         }
-        self.cursor = view.engine.cursor(&view.snapshot, self.index.tree());
+        self.cursor = view.tree_cursor(self.index.tree());
         Ok(())
     }
 }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use collection::{Catalog, ChangeContext, Collection, DocumentChange, RingChange, Validation, WriteAccess};
-use oplog::{LocalOplog, Oplog, OplogOptions, OplogPosition};
+use collection::{
+    Catalog, ChangeContext, Collection, DocumentChange, RingChange, StatementDetails, Validation, WriteAccess,
+};
+use oplog::{Appended, LocalOplog, Oplog, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, Random};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
@@ -19,8 +21,11 @@ use crate::commit_order::{CommitInfo, CommitOrder, Effect};
 use crate::error::{Result, TransactionError};
 use crate::interleaving::{Interleaving, Moment};
 use crate::lock_table::LockTable;
+use crate::multi_document::OpenTransactions;
 use crate::read_view::ReadView;
+use crate::sessions::{ExecutedStatement, SessionTable};
 use crate::space::SpaceWatch;
+use crate::write_context::Statement;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -85,12 +90,14 @@ pub struct Store {
     pub(crate) options: StoreOptions,
     pub(crate) commits: CommitOrder,
     /// By collection ident and record id.
-    pub(crate) record_locks: LockTable,
+    pub(crate) record_locks: Arc<LockTable>,
     /// By 0 and the hash of index and key.
-    pub(crate) unique_locks: LockTable,
+    pub(crate) unique_locks: Arc<LockTable>,
     /// Held while definitions change; and while a checkpoint begins, so that none has half of a change.
     pub(crate) definition_lock: Mutex<()>,
     pub(crate) checkpoints: CheckpointState,
+    pub(crate) sessions: SessionTable,
+    pub(crate) open_transactions: OpenTransactions,
     pub(crate) space: SpaceWatch,
     pub(crate) background: Mutex<Option<BackgroundThreads>>,
     pub(crate) stopping: Arc<AtomicBool>,
@@ -133,7 +140,9 @@ impl Store {
         engine.set_visible(oplog.last_timestamp());
         let catalog = Arc::new(Catalog::load(engine.clone(), clock.clone(), random)?);
         fill(&catalog, &engine)?;
-        let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads)?;
+        let sessions = SessionTable::new(clock.clone());
+        sessions.load(&engine, &catalog)?;
+        let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads, &mut &sessions)?;
         engine.remove_unknown_rings()?;
         let mut changed = catalog.all_collections();
         changed.retain(|collection| collection.counts().has_changed());
@@ -148,11 +157,13 @@ impl Store {
             clock,
             options,
             commits,
-            record_locks: LockTable::new(),
-            unique_locks: LockTable::new(),
+            record_locks: Arc::new(LockTable::new()),
+            unique_locks: Arc::new(LockTable::new()),
             definition_lock: Mutex::new(()),
             background: Mutex::new(None),
             stopping: Arc::new(AtomicBool::new(false)),
+            sessions,
+            open_transactions: OpenTransactions::default(),
             space,
             recovery,
         });
@@ -180,6 +191,11 @@ impl Store {
         &self.clock
     }
 
+    /// The logical sessions of clients.
+    pub fn sessions(&self) -> &SessionTable {
+        &self.sessions
+    }
+
     /// What opening the store had to replay.
     pub fn recovery(&self) -> collection::ReplaySummary {
         self.recovery
@@ -193,6 +209,18 @@ impl Store {
     /// The timestamp of the newest visible commit: `operationTime` of a read.
     pub fn visible_timestamp(&self) -> Timestamp {
         self.engine.visible()
+    }
+
+    /// Waits until everything up to `timestamp` is visible. `false`: nothing so new has been committed.
+    ///
+    /// # Errors
+    /// `Stopped`.
+    pub fn wait_until_visible(&self, timestamp: Timestamp) -> Result<bool> {
+        let is_known = self.oplog.last_timestamp() >= timestamp;
+        if is_known {
+            self.commits.wait_visible(timestamp)?;
+        }
+        Ok(is_known)
     }
 
     /// Waits for what the acknowledgement of a commit promises. Every command that wrote calls this once, with its
@@ -245,15 +273,36 @@ impl Store {
     }
 
     /// Logs and applies a prepared change. All locks it needs are held.
-    pub(crate) fn commit(&self, access: &WriteAccess<'_>, change: &DocumentChange) -> Result<CommitInfo> {
+    pub(crate) fn commit(
+        &self,
+        access: &WriteAccess<'_>,
+        change: &DocumentChange,
+        statement: Option<&Statement>,
+    ) -> Result<CommitInfo> {
         if !change.newly_multikey().is_empty() {
             self.catalog.add_multikey(access.collection, change.newly_multikey())?;
         }
         let (documents, bytes) = change.count_changes();
         let effect = Effect { collection: access.collection.clone(), documents, bytes };
-        self.log_and_apply(change.oplog_entry(), Some(effect), |timestamp| {
-            Ok(self.engine.apply(change.batch(), timestamp)?)
+        self.log_and_apply(change.oplog_entry(), Some(effect), |appended| {
+            self.engine.apply(change.batch(), appended.timestamp)?;
+            if let Some(statement) = statement {
+                self.statement_executed(statement, documents, appended.position);
+            }
+            Ok(())
         })
+    }
+
+    /// Notes it in the session. `documents`: by how many the collection has grown.
+    fn statement_executed(&self, statement: &Statement, documents: i64, position: OplogPosition) {
+        let has_details = match statement.details {
+            StatementDetails::None => false,
+            StatementDetails::Upserted => documents > 0,
+            StatementDetails::ImageBefore | StatementDetails::ImageAfter => true,
+        };
+        let details = has_details.then_some(position);
+        let executed = ExecutedStatement { id: statement.id, count_change: documents as i8, details };
+        self.sessions.record_statement(&statement.session, statement.txn_number, executed);
     }
 
     /// As `commit`, for a capped collection, whose ring's lock is held.
@@ -263,6 +312,7 @@ impl Store {
         writer: &RingWriter<'_>,
         change: &DocumentChange,
         document: &[u8],
+        statement: Option<&Statement>,
     ) -> Result<CommitInfo> {
         if !change.newly_multikey().is_empty() {
             self.catalog.add_multikey(access.collection, change.newly_multikey())?;
@@ -270,14 +320,22 @@ impl Store {
         let (documents, bytes) = change.count_changes();
         let effect = Effect { collection: access.collection.clone(), documents, bytes };
         let (engine, batch) = (&self.engine, change.batch());
-        self.log_and_apply(change.oplog_entry(), Some(effect), |timestamp| match change.ring_change() {
-            Some(RingChange::Insert(insert)) => {
-                Ok(engine.apply_ring_insert(writer, insert, document, batch, timestamp)?)
+        self.log_and_apply(change.oplog_entry(), Some(effect), |appended| {
+            let timestamp = appended.timestamp;
+            match change.ring_change() {
+                Some(RingChange::Insert(insert)) => {
+                    engine.apply_ring_insert(writer, insert, document, batch, timestamp)?;
+                }
+                Some(RingChange::Override(change)) => {
+                    engine.apply_ring_override(writer, *change, batch, Some(timestamp))?;
+                }
+                None => engine.apply(batch, timestamp)?,
             }
-            Some(RingChange::Override(change)) => {
-                Ok(engine.apply_ring_override(writer, *change, batch, Some(timestamp))?)
+            if let Some(statement) = statement {
+                let own = if document.is_empty() { documents } else { 1 };
+                self.statement_executed(statement, own, appended.position);
             }
-            None => Ok(engine.apply(batch, timestamp)?),
+            Ok(())
         })
     }
 
@@ -287,7 +345,7 @@ impl Store {
         &self,
         entry: &[u8],
         effect: Option<Effect>,
-        apply: impl FnOnce(Timestamp) -> Result<()>,
+        apply: impl FnOnce(&Appended) -> Result<()>,
     ) -> Result<CommitInfo> {
         self.engine.check_writable()?;
         let mut in_flight = self.commits.prepare();
@@ -296,7 +354,7 @@ impl Store {
                 in_flight.register(timestamp, position)
             })?;
         self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry });
-        apply(appended.timestamp)?;
+        apply(&appended)?;
         in_flight.complete(appended.end, effect);
         Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })
     }

@@ -8,3 +8,4 @@ mod fixture;
 mod indexes;
 mod rings;
 mod single_document;
+mod transactions;

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use storage_engine::Engine;
 
 use crate::error::Result;
-use crate::lock_table::{LockGuard, LockTable};
+use crate::lock_table::{LockGuard, LockTable, OwnedByTransaction};
 
 /// The locks of one change's unique keys.
 pub(crate) type UniqueLocks<'a> = SmallVec<[LockGuard<'a>; 2]>;
@@ -20,12 +20,12 @@ pub(crate) struct UniqueBuffers {
     key: Vec<u8>,
 }
 
-/// Takes the locks of all claims, in ascending order.
+/// Takes the locks of all claims, in ascending order; none when a transaction owns one.
 pub(crate) fn lock_claims<'a, 'c>(
     table: &'a LockTable,
     claims: impl Iterator<Item = UniqueClaim<'c>>,
     buffers: &mut UniqueBuffers,
-) -> UniqueLocks<'a> {
+) -> std::result::Result<UniqueLocks<'a>, OwnedByTransaction> {
     buffers.hashes.clear();
     buffers.hashes.extend(claims.map(|claim| claim.hash));
     buffers.hashes.sort_unstable();

@@ -5,6 +5,7 @@
 //! | 1 ‖ collection ident (8 bytes big-endian) | BSON: uuid, ns, options, tree, indexes |
 //! | 2 ‖ collection ident | documents and bytes, 8 bytes little-endian each, as of the checkpoint's mark |
 //! | 3 ‖ tree id (8 bytes big-endian) | nothing: the tree belongs to nobody any more and is to be dropped |
+//! | 4 ‖ tree id (8 bytes big-endian) | nothing: the tree has what sessions have written, by session (see `transaction`) |
 
 use bson::raw::cstr;
 use bson::spec::BinarySubtype;
@@ -21,6 +22,7 @@ use crate::options::CollectionOptions;
 pub(crate) const COLLECTION_KEY: u8 = 1;
 pub(crate) const COUNTS_KEY: u8 = 2;
 pub(crate) const DROPPED_TREE_KEY: u8 = 3;
+pub(crate) const SESSION_TREE_KEY: u8 = 4;
 
 /// A key of the catalog tree.
 pub(crate) fn key(kind: u8, number: u64) -> [u8; 9] {

@@ -4,6 +4,7 @@ use bson::spec::ElementType;
 use bson::{RawDocument, Uuid};
 use document::Element;
 
+use super::TransactionEntry;
 use crate::error::{CollectionError, Result};
 use crate::record_id::RecordId;
 
@@ -23,6 +24,8 @@ pub enum Entry<'a> {
         /// What belongs to it (`o2`).
         second: Option<&'a RawDocument>,
     },
+    /// Of several documents: `op` is c, with `applyOps`.
+    Transaction(TransactionEntry<'a>),
     /// Nothing happened: `op` is n.
     Nothing,
 }
@@ -40,6 +43,23 @@ pub struct DocumentEntry<'a> {
     pub ring: Option<RingMove>,
     /// What happened.
     pub operation: DocumentOperation<'a>,
+    /// The statement it comes from, if that can be retried.
+    pub origin: Option<EntryOrigin<'a>>,
+}
+
+/// The statement of a session that an entry comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryOrigin<'a> {
+    /// The logical session.
+    pub session: Uuid,
+    /// The number of the retryable write in the session.
+    pub txn_number: i64,
+    /// The number of the statement in it.
+    pub statement: i32,
+    /// Whether a retry's reply needs what is in this entry.
+    pub has_details: bool,
+    /// The document that `findAndModify` has returned.
+    pub image: Option<&'a RawDocument>,
 }
 
 /// What the insertion of a document into a ring overtook.
@@ -93,12 +113,7 @@ impl<'a> Entry<'a> {
         let fields = Fields::read(payload)?;
         match fields.operation {
             b"i" | b"u" | b"d" => Ok(Entry::Document(fields.document_entry()?)),
-            b"c" => Ok(Entry::Command {
-                database: fields.database()?,
-                uuid: fields.uuid,
-                command: fields.object()?,
-                second: fields.second,
-            }),
+            b"c" => fields.command(),
             b"n" => Ok(Entry::Nothing),
             _ => Err(damaged("op")),
         }
@@ -117,6 +132,11 @@ struct Fields<'a> {
     ring_documents: i32,
     object: Option<&'a RawDocument>,
     second: Option<&'a RawDocument>,
+    session: Option<Uuid>,
+    txn_number: i64,
+    statement: i32,
+    is_upserted: bool,
+    image: Option<&'a RawDocument>,
 }
 
 impl<'a> Fields<'a> {
@@ -141,6 +161,11 @@ impl<'a> Fields<'a> {
             b"rd" => self.ring_documents = i32::from_le_bytes(*value.first_chunk()?),
             b"o" => self.object = Some(embedded(element)?),
             b"o2" => self.second = Some(embedded(element)?),
+            b"lsid" => self.session = Some(session_of(embedded(element)?)?),
+            b"txnNumber" => self.txn_number = i64::from_le_bytes(*value.first_chunk()?),
+            b"stmtId" => self.statement = i32::from_le_bytes(*value.first_chunk()?),
+            b"up" => self.is_upserted = true,
+            b"im" => self.image = Some(embedded(element)?),
             b"wall" | b"v" => {}
             _ => return None,
         }
@@ -171,8 +196,34 @@ impl<'a> Fields<'a> {
                 documents: self.ring_documents.max(0) as u64,
             }),
             operation,
+            origin: self.origin(),
         })
     }
+
+    fn command(&self) -> Result<Entry<'a>> {
+        let command = self.object()?;
+        if let Some(transaction) = TransactionEntry::read(command, self.session, self.txn_number) {
+            return Ok(Entry::Transaction(transaction));
+        }
+        Ok(Entry::Command { database: self.database()?, uuid: self.uuid, command, second: self.second })
+    }
+
+    fn origin(&self) -> Option<EntryOrigin<'a>> {
+        let has_details = self.is_upserted || self.image.is_some();
+        self.session.map(|session| EntryOrigin {
+            session,
+            txn_number: self.txn_number,
+            statement: self.statement,
+            has_details,
+            image: self.image,
+        })
+    }
+}
+
+/// The `id` of `lsid`.
+fn session_of(lsid: &RawDocument) -> Option<Uuid> {
+    let id = document::get_element(lsid, "id")?;
+    Some(Uuid::from_bytes(*id.value_bytes().get(5..)?.first_chunk::<16>()?))
 }
 
 /// A delta starts with `$v`; a stored document never does: its first field is `_id`.

@@ -29,10 +29,37 @@ impl EntryPrefix {
     }
 }
 
+/// Which statement of which session a change comes from: what makes a retry of the statement known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatementOrigin {
+    /// The logical session.
+    pub session: Uuid,
+    /// The number of the retryable write in the session.
+    pub txn_number: i64,
+    /// The number of the statement in it.
+    pub statement: i32,
+    /// What a retry's reply needs beside the operation.
+    pub details: StatementDetails,
+}
+
+/// What of a change a retry has to find in its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatementDetails {
+    /// Nothing.
+    None,
+    /// The `_id` of an upserted document, which the entry has anyway.
+    Upserted,
+    /// The document as it was (`findAndModify`).
+    ImageBefore,
+    /// The document as it is then.
+    ImageAfter,
+}
+
 /// Builds the entry of one change in a reusable buffer.
 #[derive(Debug, Default)]
 pub struct EntryEncoder {
     bytes: Vec<u8>,
+    origin: Option<StatementOrigin>,
 }
 
 impl EntryEncoder {
@@ -54,8 +81,33 @@ impl EntryEncoder {
         self.bytes.extend_from_slice(&(size_change as i32).to_le_bytes());
     }
 
-    fn finish(&mut self, wall_millis: i64) {
+    /// From which statement the next changes come.
+    pub(crate) fn set_origin(&mut self, origin: Option<StatementOrigin>) {
+        self.origin = origin;
+    }
+
+    fn finish(&mut self, before: Option<&RawDocument>, after: Option<&RawDocument>, wall_millis: i64) {
+        if let Some(origin) = self.origin {
+            self.put_origin(&origin, before, after);
+        }
         finish_entry(&mut self.bytes, wall_millis);
+    }
+
+    fn put_origin(&mut self, origin: &StatementOrigin, before: Option<&RawDocument>, after: Option<&RawDocument>) {
+        put_session(&mut self.bytes, origin.session, origin.txn_number);
+        put_name(&mut self.bytes, ElementType::Int32, "stmtId");
+        self.bytes.extend_from_slice(&origin.statement.to_le_bytes());
+        match (origin.details, before, after) {
+            (StatementDetails::None, _, _) | (StatementDetails::Upserted, Some(_), _) => {}
+            (StatementDetails::ImageBefore, Some(image), _) | (StatementDetails::ImageAfter, Some(_), Some(image)) => {
+                put_document(&mut self.bytes, "im", image.as_bytes());
+            }
+            // The document that an upsert has inserted is the entry's own.
+            (_, None, _) | (StatementDetails::ImageAfter, Some(_), None) => {
+                put_name(&mut self.bytes, ElementType::Boolean, "up");
+                self.bytes.push(1);
+            }
+        }
     }
 
     /// A document was inserted.
@@ -68,7 +120,7 @@ impl EntryEncoder {
     ) {
         self.begin(prefix, b'i', record_id, document.as_bytes().len() as i64);
         put_document(&mut self.bytes, "o", document.as_bytes());
-        self.finish(wall_millis);
+        self.finish(None, Some(document), wall_millis);
     }
 
     /// A document was inserted into a capped collection.
@@ -88,7 +140,7 @@ impl EntryEncoder {
             self.bytes.extend_from_slice(&(number as i32).to_le_bytes());
         }
         put_document(&mut self.bytes, "o", document.as_bytes());
-        self.finish(wall_millis);
+        self.finish(None, Some(document), wall_millis);
     }
 
     /// A document was changed. Logs the delta when that is shorter than the new document.
@@ -115,7 +167,7 @@ impl EntryEncoder {
             put_document(&mut self.bytes, "o", new.as_bytes());
         }
         put_id(&mut self.bytes, "o2", old)?;
-        self.finish(wall_millis);
+        self.finish(Some(old), Some(new), wall_millis);
         Ok(())
     }
 
@@ -132,7 +184,7 @@ impl EntryEncoder {
     ) -> Result<()> {
         self.begin(prefix, b'd', record_id, -(old.as_bytes().len() as i64));
         put_id(&mut self.bytes, "o", old)?;
-        self.finish(wall_millis);
+        self.finish(Some(old), None, wall_millis);
         Ok(())
     }
 }
@@ -192,7 +244,7 @@ fn put_delta(bytes: &mut Vec<u8>, changes: &FieldChanges, old: &RawDocument, new
     close(bytes, outer);
 }
 
-fn finish_entry(bytes: &mut Vec<u8>, wall_millis: i64) {
+pub(super) fn finish_entry(bytes: &mut Vec<u8>, wall_millis: i64) {
     put_name(bytes, ElementType::DateTime, "wall");
     bytes.extend_from_slice(&wall_millis.to_le_bytes());
     put_name(bytes, ElementType::Int32, "v");
@@ -200,14 +252,24 @@ fn finish_entry(bytes: &mut Vec<u8>, wall_millis: i64) {
     close(bytes, 0);
 }
 
+/// `lsid: {id: UUID}, txnNumber: int64`.
+pub(super) fn put_session(bytes: &mut Vec<u8>, session: Uuid, txn_number: i64) {
+    put_name(bytes, ElementType::EmbeddedDocument, "lsid");
+    let start = open(bytes);
+    put_uuid(bytes, "id", session);
+    close(bytes, start);
+    put_name(bytes, ElementType::Int64, "txnNumber");
+    bytes.extend_from_slice(&txn_number.to_le_bytes());
+}
+
 /// Starts a document; the returned position goes to `close`.
-fn open(bytes: &mut Vec<u8>) -> usize {
+pub(super) fn open(bytes: &mut Vec<u8>) -> usize {
     let start = bytes.len();
     bytes.extend_from_slice(&[0; 4]);
     start
 }
 
-fn close(bytes: &mut Vec<u8>, start: usize) {
+pub(super) fn close(bytes: &mut Vec<u8>, start: usize) {
     bytes.push(0);
     let length = (bytes.len() - start) as i32;
     if let Some(field) = bytes.get_mut(start..start + 4) {
@@ -215,13 +277,13 @@ fn close(bytes: &mut Vec<u8>, start: usize) {
     }
 }
 
-fn put_name(bytes: &mut Vec<u8>, element_type: ElementType, name: &str) {
+pub(super) fn put_name(bytes: &mut Vec<u8>, element_type: ElementType, name: &str) {
     bytes.push(element_type as u8);
     bytes.extend_from_slice(name.as_bytes());
     bytes.push(0);
 }
 
-fn put_string(bytes: &mut Vec<u8>, name: &str, value: &str) {
+pub(super) fn put_string(bytes: &mut Vec<u8>, name: &str, value: &str) {
     put_name(bytes, ElementType::String, name);
     bytes.extend_from_slice(&(value.len() as i32 + 1).to_le_bytes());
     bytes.extend_from_slice(value.as_bytes());

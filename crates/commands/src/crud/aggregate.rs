@@ -64,12 +64,16 @@ pub(crate) fn run(
     let variables = variables(context, parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
     let writes = pipeline.writes();
+    if context.session.transaction().is_some() {
+        check_in_transaction(&parsed.stages)?;
+    }
     let (query, rest) = split(pipeline, &parsed, &variables)?;
     let source = open_source(context, &parsed.namespace, query, &rest)?;
     let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), parsed.disk_use()));
     let results = rest.run(source, host)?;
     let mut cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(PipelineResults::new(results)))
-        .with_session(arguments.generic.session);
+        .with_session(arguments.generic.session)
+        .with_transaction(context.session.txn_number());
     cursor.max_time = arguments.generic.max_time;
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
@@ -152,6 +156,31 @@ fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Variables>) -
     Ok(pipeline)
 }
 
+/// Stages that look at or change something else than documents see no transaction.
+fn check_in_transaction(stages: &[&RawDocument]) -> Result<()> {
+    let refused = [
+        "$collStats",
+        "$currentOp",
+        "$indexStats",
+        "$listSessions",
+        "$listLocalSessions",
+        "$merge",
+        "$out",
+        "$planCacheStats",
+        "$changeStream",
+    ];
+    for stage in stages {
+        let name = document::elements(stage).next().map_or("", |element| element.name());
+        if refused.contains(&name) {
+            return Err(CommandError::named(
+                "OperationNotSupportedInTransaction",
+                format!("Stage not supported inside of a multi-document transaction: {name}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Splits off what the executor can do.
 fn split(
     pipeline: Pipeline,
@@ -182,7 +211,7 @@ fn open_source(
     }
     let server = context.server;
     let (target, _) = target_of(server, namespace.clone());
-    let view = server.store.read_view();
+    let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
     Ok(Box::new(ExecutorSource { executor, interrupt: OwnedInterrupt::of(context) }))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bson::RawDocument;
-use collection::{Namespace, Validation};
+use collection::{Namespace, StatementDetails, Validation};
 use document::elements;
 use executor::{QueryExecutor, Target};
 use planner::{CanonicalQuery, Hint};
@@ -11,8 +11,9 @@ use transaction::{CommitInfo, Decision};
 
 use super::insert::check_count;
 use super::query_arguments::{check_collation, hint, query, services, variables};
+use super::records_to_change::RecordsToChange;
 use super::update::validated;
-use super::write_errors::{WriteErrors, write_concern_error};
+use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::{Context, count};
@@ -40,16 +41,31 @@ pub(crate) fn run(
         .ok_or_else(|| CommandError::numbered(40414, "BSON field 'delete.deletes' is missing but a required field"))?;
     check_count(statements.len())?;
     context.operation.set_time_limit(arguments.generic.max_time);
+    let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
+    statement_ids.check_count(statements.len())?;
     let (mut deleted, mut last_commit) = (0, None);
+    let mut retried = RetriedStatements::default();
     let mut errors = WriteErrors::default();
     for (position, statement) in statements.iter().enumerate() {
+        let id = statement_ids.of(position);
+        if context.session.executed(id).is_some() {
+            deleted += 1;
+            retried.push(id);
+            continue;
+        }
         count(&context.server.counts.delete, 1);
         let outcome = validated(statement).and_then(|()| parse_statement(context, statement, declared)).and_then(
-            |(query, is_single)| delete_matching(context, &namespace, query, is_single, &mut deleted, &mut last_commit),
+            |(query, is_single)| {
+                check_retryable(context, is_single)?;
+                let deletion = Deletion { query, is_single, statement: id };
+                delete_matching(context, &namespace, &deletion, &mut deleted, &mut last_commit)
+            },
         );
         if let Err(error) = outcome {
+            let error = context.name_interruption(error);
+            context.session.check_failure(&error)?;
             errors.push(position, error);
-            if is_ordered {
+            if is_ordered || context.session.transaction().is_some() {
                 break;
             }
         }
@@ -59,7 +75,8 @@ pub(crate) fn run(
     server.usage.record_write(namespace.as_str(), deleted, context.operation.elapsed());
     reply.count("n", deleted);
     errors.write(reply);
-    write_concern_error(arguments.generic.write_concern.wait(context, last_commit.as_ref()), reply);
+    retried.write(reply);
+    write_concern_error(retried.wait(arguments.generic.write_concern, context, last_commit.as_ref()), reply);
     Ok(())
 }
 
@@ -98,22 +115,38 @@ pub(crate) fn parse_statement(
     Ok((Arc::new(query), is_single))
 }
 
+/// A statement that deletes all documents that match can not be retried: nobody knows which were deleted before.
+fn check_retryable(context: &Context<'_>, is_single: bool) -> Result<()> {
+    if is_single || !context.session.is_retryable_write() {
+        return Ok(());
+    }
+    Err(CommandError::named("InvalidOptions", "Cannot use (or request) retryable writes with limit=0"))
+}
+
+/// One parsed statement.
+struct Deletion {
+    query: Arc<CanonicalQuery>,
+    is_single: bool,
+    /// Its number, if it can be retried.
+    statement: i32,
+}
+
 fn delete_matching(
     context: &Context<'_>,
     namespace: &Namespace,
-    query: Arc<CanonicalQuery>,
-    is_single: bool,
+    deletion: &Deletion,
     deleted: &mut u64,
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
     let server = context.server;
     let Some(collection) = server.store.catalog().lookup(namespace.as_str()) else { return Ok(()) };
-    let view = server.store.read_view();
+    let view = context.read_view();
     let target = Target::of(&collection);
+    let Deletion { query, is_single, statement } = deletion;
     let mut found = QueryExecutor::new(&services(server), view, target, query.clone(), &context.operation)?;
-    server.with_write_context(|write| {
-        while let Some(row) = found.next(&context.operation)? {
-            let Some(record_id) = row.record_id else { continue };
+    let mut records = RecordsToChange::of(context, !is_single, &mut found)?;
+    context.write(*statement, StatementDetails::None, |write| {
+        while let Some(record_id) = records.next(&mut found, &context.operation)? {
             let changed =
                 server.store.change_document(write, &collection, record_id, Validation::Bypass, |newest, _| {
                     let is_match = query.filter.matches(newest)?;
@@ -122,7 +155,7 @@ fn delete_matching(
             if let Some(commit) = changed.commit() {
                 *deleted += 1;
                 *last_commit = Some(commit);
-                if is_single {
+                if *is_single {
                     break;
                 }
             }

@@ -24,7 +24,7 @@ pub(crate) fn run(
     context.operation.set_time_limit(arguments.generic.max_time);
     let server = context.server;
     let (target, _) = target_of(server, namespace);
-    let view = server.store.read_view();
+    let view = context.read_view();
     let full_name = target.namespace.clone();
     let values = executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation)?;
     let bytes: usize = values.iter().map(value_bytes).sum();

@@ -55,12 +55,13 @@ pub(crate) fn run(
     count(&server.counts.query, 1);
     let full_name = namespace.as_str().to_owned();
     let (target, _) = target_of(server, namespace);
-    let view = server.store.read_view();
+    let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, query, &context.operation)?;
     let source =
-        QuerySource { executor, store: server.store.clone(), left: Some(parsed.limit).filter(|limit| *limit > 0) };
+        QuerySource { executor, view: CursorView::of(context), left: Some(parsed.limit).filter(|limit| *limit > 0) };
     let mut cursor = ClientCursor::new(full_name.clone(), Box::new(source))
         .with_session(arguments.generic.session)
+        .with_transaction(context.session.txn_number())
         .without_timeout(parsed.has_no_timeout);
     cursor.max_time = arguments.generic.max_time;
     let is_single = parsed.is_single_batch || parsed.limit == 1;
@@ -157,10 +158,27 @@ pub(crate) fn apply_sort(query: &mut CanonicalQuery, sort: &RawDocument) -> Resu
     Ok(())
 }
 
+/// Where a cursor goes on after a pause.
+pub(crate) enum CursorView {
+    /// In what is visible then.
+    Newest(Arc<Store>),
+    /// Where it was: in its transaction.
+    Fixed,
+}
+
+impl CursorView {
+    pub(crate) fn of(context: &Context<'_>) -> CursorView {
+        match context.session.transaction() {
+            Some(_) => CursorView::Fixed,
+            None => CursorView::Newest(context.server.store.clone()),
+        }
+    }
+}
+
 /// A query's results as a client cursor.
 pub(crate) struct QuerySource {
     pub(crate) executor: QueryExecutor,
-    pub(crate) store: Arc<Store>,
+    pub(crate) view: CursorView,
     /// Documents until the query's limit, if it has one.
     pub(crate) left: Option<u64>,
 }
@@ -176,6 +194,9 @@ impl CursorSource for QuerySource {
     }
 
     fn resume(&mut self) -> Result<()> {
-        Ok(self.executor.reseat(self.store.read_view())?)
+        match &self.view {
+            CursorView::Newest(store) => Ok(self.executor.reseat(store.read_view())?),
+            CursorView::Fixed => Ok(()),
+        }
     }
 }

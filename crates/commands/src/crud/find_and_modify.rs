@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
-use collection::{Collection, Namespace, Validation};
+use collection::{Collection, Namespace, StatementDetails, Validation};
 use executor::{QueryExecutor, Target};
 use planner::Hint;
 use query_language::expression::ParseContext;
 use query_language::projection::{Projection, ProjectionKind};
 use query_language::update::{Multiplicity, UpdateOptions};
-use transaction::{CommitInfo, Decision};
+use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::find::apply_sort;
 use super::query_arguments::{CommandClock, check_collation, hint, query, services, variables};
 use super::update::{Statement, apply, parse_update, upsert};
-use super::write_errors::write_concern_error;
+use super::write_errors::{RetriedStatements, write_concern_error};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::{Context, count};
@@ -40,6 +40,25 @@ struct Parsed {
     change: Change,
     returned: Returned,
     projection: Option<Projection>,
+    /// The number of the statement, if it can be retried.
+    statement: i32,
+}
+
+impl Parsed {
+    fn details(&self) -> StatementDetails {
+        match self.returned {
+            Returned::Before => StatementDetails::ImageBefore,
+            Returned::After => StatementDetails::ImageAfter,
+        }
+    }
+
+    fn set_statement(&mut self, id: i32) {
+        let details = self.details();
+        self.statement = id;
+        if let Change::Update(update) = &mut self.change {
+            (update.id, update.details) = (id, details);
+        }
+    }
 }
 
 /// What was found and done.
@@ -57,10 +76,18 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
-    let parsed = parse(context, &mut arguments)?;
+    let mut parsed = parse(context, &mut arguments)?;
+    parsed.set_statement(arguments.generic.statement_ids.of(0));
     context.operation.set_time_limit(arguments.generic.max_time);
     let server = context.server;
-    let done = execute(context, &namespace, &parsed)?;
+    let mut retried = RetriedStatements::default();
+    let done = match context.session.executed(parsed.statement) {
+        Some(executed) => {
+            retried.push(parsed.statement);
+            done_before(context, &parsed, &executed)?
+        }
+        None => execute(context, &namespace, &parsed)?,
+    };
     let counter =
         if matches!(parsed.change, Change::Remove(_)) { &server.counts.delete } else { &server.counts.update };
     count(counter, 1);
@@ -85,8 +112,26 @@ pub(crate) fn run(
         Some(value) => reply.embed("value", &projected(&parsed, value)?),
         None => reply.null("value"),
     }
-    write_concern_error(arguments.generic.write_concern.wait(context, done.commit.as_ref()), reply);
+    retried.write(reply);
+    write_concern_error(retried.wait(arguments.generic.write_concern, context, done.commit.as_ref()), reply);
     Ok(())
+}
+
+/// What an earlier try has done, for its retry.
+fn done_before(context: &Context<'_>, parsed: &Parsed, executed: &ExecutedStatement) -> Result<Done> {
+    let is_removal = matches!(parsed.change, Change::Remove(_));
+    let Some(position) = executed.details.filter(|_| is_removal == (executed.count_change < 0)) else {
+        let message =
+            "the retried findAndModify is another one than that which was executed under its transaction number";
+        return Err(CommandError::named("InvalidOptions", message));
+    };
+    let entry = context.server.store.retried_statement(position)?;
+    if executed.count_change <= 0 {
+        return Ok(Done { value: entry.image, commit: None, upserted: None, is_match: true });
+    }
+    let id = entry.inserted.as_deref().and_then(document::document_id).map_or(bson::RawBson::Null, Into::into);
+    let value = entry.inserted.filter(|_| parsed.returned == Returned::After);
+    Ok(Done { value, commit: None, upserted: Some(id), is_match: false })
 }
 
 fn projected(parsed: &Parsed, document: &RawDocument) -> Result<RawDocumentBuf> {
@@ -184,11 +229,13 @@ fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
                 multiplicity: Multiplicity::One,
                 is_upsert,
                 validation,
+                id: 0,
+                details: StatementDetails::None,
             }))
         }
     };
     let returned = if fields.returns_new { Returned::After } else { Returned::Before };
-    Ok(Parsed { change, returned, projection })
+    Ok(Parsed { change, returned, projection, statement: 0 })
 }
 
 fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Result<Done> {
@@ -218,12 +265,12 @@ fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Res
 /// Changes the first document that matches and still does when its lock is held.
 fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Parsed) -> Result<Done> {
     let server = context.server;
-    let view = server.store.read_view();
+    let view = context.read_view();
     let query = parsed.change.query().clone();
     let mut found =
         QueryExecutor::new(&services(server), view, Target::of(collection), query.clone(), &context.operation)?;
     let clock = CommandClock::of(server);
-    server.with_write_context(|write| {
+    context.write(parsed.statement, parsed.details(), |write| {
         while let Some(row) = found.next(&context.operation)? {
             let Some(record_id) = row.record_id else { continue };
             let (mut is_match, mut value) = (false, None);

@@ -44,7 +44,7 @@ pub(crate) fn run(
     count(&context.server.counts.get_more, 1);
     let namespace = format!("{}.{collection}", context.request.database);
     let cursors = &context.server.cursors;
-    let mut cursor = cursors.take(id, &namespace)?;
+    let mut cursor = cursors.take(id, &namespace, arguments.generic.session, context.session.txn_number())?;
     context.operation.set_time_limit(cursor.max_time);
     let operation = &context.operation;
     let mut remaining = Ok(Remaining::Nothing);

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 
 use bson::RawDocument;
-use collection::{Namespace, Validation};
+use collection::{Namespace, StatementDetails, Validation};
 use document::{Limits, prepare_for_storage, validate_document};
 use transaction::InsertOrder;
 
-use super::write_errors::{WriteErrors, write_concern_error};
+use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::{Context, count};
@@ -46,14 +46,33 @@ pub(crate) fn run(
     })?;
     check_count(documents.len())?;
     context.operation.set_time_limit(arguments.generic.max_time);
-    let (prepared, positions, mut errors) = prepare(context, &documents, order);
+    let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
+    statement_ids.check_count(documents.len())?;
+    let mut retried = RetriedStatements::default();
+    let is_executed = |position| context.session.executed(statement_ids.of(position)).is_some();
+    let is_retryable = context.session.is_retryable_write();
+    if is_retryable {
+        (0..documents.len())
+            .filter(|position| is_executed(*position))
+            .for_each(|done| retried.push(statement_ids.of(done)));
+    }
+    let (prepared, positions, mut errors) =
+        prepare(context, &documents, order, |position| is_retryable && is_executed(position));
     let server = context.server;
     let collection = server.store.collection_or_create(&namespace)?;
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
-    let outcome = server
-        .with_write_context(|write| server.store.insert_documents(write, &collection, &stored, order, validation));
+    let outcome = context.write(0, StatementDetails::None, |write| {
+        if is_retryable {
+            write.set_statement_ids(positions.iter().map(|position| statement_ids.of(*position)));
+        }
+        server.store.insert_documents(write, &collection, &stored, order, validation)
+    });
     for (position, error) in outcome.errors {
-        errors.push((positions.get(position).copied().unwrap_or(position), error.into()));
+        let error = context.name_interruption(error.into());
+        errors.push((positions.get(position).copied().unwrap_or(position), error));
+    }
+    for (_, error) in &errors {
+        context.session.check_failure(error)?;
     }
     errors.sort_by_key(|(position, _)| *position);
     if order == InsertOrder::Ordered {
@@ -63,11 +82,12 @@ pub(crate) fn run(
     count(&server.counts.insert, inserted);
     count(&server.counts.documents_inserted, inserted);
     server.usage.record_write(collection.namespace().as_str(), inserted, context.operation.elapsed());
-    reply.count("n", inserted);
+    reply.count("n", inserted + retried.count());
     let mut write_errors = WriteErrors::default();
     errors.into_iter().for_each(|(position, error)| write_errors.push(position, error));
     write_errors.write(reply);
-    write_concern_error(arguments.generic.write_concern.wait(context, outcome.commit.as_ref()), reply);
+    retried.write(reply);
+    write_concern_error(retried.wait(arguments.generic.write_concern, context, outcome.commit.as_ref()), reply);
     Ok(())
 }
 
@@ -84,13 +104,18 @@ pub(crate) fn check_count(count: usize) -> Result<()> {
 
 type Prepared<'a> = (Vec<Cow<'a, [u8]>>, Vec<usize>, Vec<(usize, CommandError)>);
 
-/// Checks the documents and gives each an `_id`; an ordered insert ends at the first bad one.
-fn prepare<'a>(context: &Context<'_>, documents: &[&'a RawDocument], order: InsertOrder) -> Prepared<'a> {
+/// Checks the documents, but for those inserted before, and gives each an `_id`; an ordered insert ends at the first bad one.
+fn prepare<'a>(
+    context: &Context<'_>,
+    documents: &[&'a RawDocument],
+    order: InsertOrder,
+    is_executed: impl Fn(usize) -> bool,
+) -> Prepared<'a> {
     let mut prepared = Vec::with_capacity(documents.len());
     let mut positions = Vec::with_capacity(documents.len());
     let mut errors = Vec::new();
     let seconds = (context.server.clock.wall_millis() / 1000) as u32;
-    for (position, document) in documents.iter().enumerate() {
+    for (position, document) in documents.iter().enumerate().filter(|(position, _)| !is_executed(*position)) {
         let mut bytes = Vec::new();
         let now = || bson::Timestamp { time: seconds, increment: position as u32 + 1 };
         let checked = validate_document(document.as_bytes(), &Limits::USER)

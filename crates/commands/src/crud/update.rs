@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
-use collection::{Collection, Namespace, Validation};
+use collection::{Collection, Namespace, StatementDetails, Validation};
 use document::elements;
 use executor::{QueryExecutor, Target};
 use planner::{CanonicalQuery, Hint};
@@ -14,11 +14,12 @@ use query_language::filter::MatchDetails;
 use query_language::update::{
     Multiplicity, Update, UpdateContext, UpdateOptions, UpdateOutcome, UpdatePurpose, UpdateSource,
 };
-use transaction::{CommitInfo, Decision};
+use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::insert::check_count;
 use super::query_arguments::{CommandClock, check_collation, hint, query, services, variables};
-use super::write_errors::{WriteErrors, write_concern_error};
+use super::records_to_change::RecordsToChange;
+use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::{Context, count};
@@ -54,18 +55,35 @@ pub(crate) fn run(
     check_count(statements.len())?;
     context.operation.set_time_limit(arguments.generic.max_time);
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
+    let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
+    statement_ids.check_count(statements.len())?;
     let mut totals = Totals::default();
+    let mut retried = RetriedStatements::default();
     let mut errors = WriteErrors::default();
     for (position, statement) in statements.iter().enumerate() {
-        count(&context.server.counts.update, 1);
-        let outcome = Statement::parse(context, statement, declared, validation)
-            .and_then(|statement| run_statement(context, &namespace, &statement, &mut totals));
+        let id = statement_ids.of(position);
+        let outcome = match context.session.executed(id) {
+            Some(executed) => {
+                retried.push(id);
+                totals.add_executed(context, &executed)
+            }
+            None => {
+                count(&context.server.counts.update, 1);
+                Statement::parse(context, statement, declared, validation).and_then(|mut statement| {
+                    statement.id = id;
+                    check_retryable(context, &statement)?;
+                    run_statement(context, &namespace, &statement, &mut totals)
+                })
+            }
+        };
         match outcome {
             Ok(Some(upserted)) => totals.upserted.push((position, upserted)),
             Ok(None) => {}
             Err(error) => {
+                let error = context.name_interruption(error);
+                context.session.check_failure(&error)?;
                 errors.push(position, error);
-                if is_ordered {
+                if is_ordered || context.session.transaction().is_some() {
                     break;
                 }
             }
@@ -73,20 +91,10 @@ pub(crate) fn run(
     }
     let server = context.server;
     server.usage.record_write(namespace.as_str(), totals.matched, context.operation.elapsed());
-    reply.count("n", totals.matched + totals.upserted.len() as u64);
-    if !totals.upserted.is_empty() {
-        reply.array("upserted", |list| {
-            for (position, id) in &totals.upserted {
-                list.push_document(|item| {
-                    item.count("index", *position as u64);
-                    item.value("_id", id.as_raw_bson_ref());
-                });
-            }
-        });
-    }
-    reply.count("nModified", totals.modified);
+    totals.write(reply);
     errors.write(reply);
-    write_concern_error(arguments.generic.write_concern.wait(context, totals.commit.as_ref()), reply);
+    retried.write(reply);
+    write_concern_error(retried.wait(arguments.generic.write_concern, context, totals.commit.as_ref()), reply);
     Ok(())
 }
 
@@ -104,8 +112,48 @@ struct Totals {
     commit: Option<CommitInfo>,
 }
 
+impl Totals {
+    fn write(&self, reply: &mut DocumentWriter<'_>) {
+        reply.count("n", self.matched + self.upserted.len() as u64);
+        if !self.upserted.is_empty() {
+            reply.array("upserted", |list| {
+                for (position, id) in &self.upserted {
+                    list.push_document(|item| {
+                        item.count("index", *position as u64);
+                        item.value("_id", id.as_raw_bson_ref());
+                    });
+                }
+            });
+        }
+        reply.count("nModified", self.modified);
+    }
+
+    /// Counts what an earlier try has done; gives the `_id` of the document that it upserted.
+    fn add_executed(&mut self, context: &Context<'_>, executed: &ExecutedStatement) -> Result<Option<RawBson>> {
+        if let (1, Some(position)) = (executed.count_change, executed.details) {
+            let upserted = context.server.store.retried_statement(position)?.inserted;
+            let id = upserted.as_deref().and_then(document::document_id);
+            return Ok(Some(id.map_or(RawBson::Null, Into::into)));
+        }
+        self.matched += 1;
+        self.modified += 1;
+        Ok(None)
+    }
+}
+
+/// A statement that updates all documents that match can not be retried: nobody knows which were updated before.
+fn check_retryable(context: &Context<'_>, statement: &Statement) -> Result<()> {
+    if statement.multiplicity == Multiplicity::One || !context.session.is_retryable_write() {
+        return Ok(());
+    }
+    Err(CommandError::named("InvalidOptions", "Cannot use (or request) retryable writes with multi=true"))
+}
+
 /// One parsed update statement.
 pub(crate) struct Statement {
+    /// Its number, if it can be retried, and what a retry's reply needs.
+    pub(crate) id: i32,
+    pub(crate) details: StatementDetails,
     pub(crate) query: Arc<CanonicalQuery>,
     pub(crate) update: Update,
     pub(crate) multiplicity: Multiplicity,
@@ -168,7 +216,8 @@ impl Statement {
         let mut query = query(Some(fields.filter), &variables)?;
         query.hint = fields.hint.map(hint).transpose()?.unwrap_or(Hint::None);
         let (multiplicity, is_upsert) = (fields.multiplicity, fields.is_upsert);
-        Ok(Self { query: Arc::new(query), update, multiplicity, is_upsert, validation })
+        let details = if is_upsert { StatementDetails::Upserted } else { StatementDetails::None };
+        Ok(Self { query: Arc::new(query), update, multiplicity, is_upsert, validation, id: 0, details })
     }
 }
 
@@ -223,13 +272,13 @@ fn update_matching(
     totals: &mut Totals,
 ) -> Result<()> {
     let server = context.server;
-    let view = server.store.read_view();
+    let view = context.read_view();
     let query = statement.query.clone();
     let mut found = QueryExecutor::new(&services(server), view, Target::of(collection), query, &context.operation)?;
     let clock = CommandClock::of(server);
-    server.with_write_context(|write| {
-        while let Some(row) = found.next(&context.operation)? {
-            let Some(record_id) = row.record_id else { continue };
+    let mut records = RecordsToChange::of(context, statement.multiplicity == Multiplicity::Many, &mut found)?;
+    context.write(statement.id, statement.details, |write| {
+        while let Some(record_id) = records.next(&mut found, &context.operation)? {
             let mut is_match = false;
             let changed =
                 server.store.change_document(write, collection, record_id, statement.validation, |newest, out| {
@@ -299,7 +348,7 @@ pub(crate) fn upsert(
     let document = if is_reordered { bson::RawDocumentBuf::from_bytes(stored)? } else { made };
     check_may_create(namespace)?;
     let collection = server.store.collection_or_create(namespace)?;
-    let commit = server.with_write_context(|write| {
+    let commit = context.write(statement.id, statement.details, |write| {
         server.store.insert_document(write, &collection, &document, statement.validation)
     })?;
     let id = document::document_id(&document).map_or(RawBson::Null, Into::into);

@@ -193,6 +193,9 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
     reply.boolean("helloOk", true);
     reply.boolean("ismaster", true);
     reply.boolean("isWritablePrimary", true);
+    // Drivers take sessions, retryable writes and transactions from members of replica sets and from routers. A router is what has no names of
+    // hosts to discover: whatever address the client used stays good.
+    reply.string("msg", "isdbgrid");
     reply.document("topologyVersion", |version| {
         version.object_id("processId", server.process_id);
         version.int64("counter", TOPOLOGY_COUNTER);

@@ -137,7 +137,7 @@ fn write_connections(server: &ServerContext, section: &mut DocumentWriter<'_>) -
 }
 
 fn write_sessions(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    section.count("activeSessionsCount", server.sessions.count() as u64);
+    section.count("activeSessionsCount", server.store.sessions().count() as u64);
     Ok(())
 }
 

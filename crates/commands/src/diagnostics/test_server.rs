@@ -103,11 +103,13 @@ impl TestServer {
         }
     }
 
-    /// Runs a command that must succeed.
+    /// Runs a command that must succeed; gives its reply without the times that all replies have.
     #[track_caller]
     pub(crate) fn run(&mut self, database: &str, command: Document) -> Document {
-        let reply = self.send(database, command, false).unwrap();
+        let mut reply = self.send(database, command, false).unwrap();
         assert_eq!(reply.get_f64("ok").unwrap(), 1.0, "{reply}");
+        let times = (reply.remove("$clusterTime"), reply.remove("operationTime"));
+        assert!(matches!(times, (Some(_), Some(_))), "{reply}");
         reply
     }
 

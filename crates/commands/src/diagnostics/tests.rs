@@ -162,7 +162,7 @@ fn sessions_begin_and_end() {
     let started = server.run("admin", doc! {"startSession": 1});
     assert_eq!(started.get_i32("timeoutMinutes").unwrap(), 30);
     let id = started.get_document("id").unwrap().clone();
-    let count = |server: &TestServer| server.dispatcher.server().sessions.count();
+    let count = |server: &TestServer| server.dispatcher.server().store.sessions().count();
     assert_eq!(count(&server), 1);
     server.run("admin", doc! {"refreshSessions": [id.clone()]});
     server.clock.advance(std::time::Duration::from_secs(60));

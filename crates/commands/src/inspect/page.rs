@@ -17,6 +17,7 @@ pub(super) fn describe(page: &PageDescription, names: &TreeNames) -> Document {
     };
     match name {
         Some(TreeName::Catalog) => drop(described.insert("catalog", true)),
+        Some(TreeName::Sessions) => drop(described.insert("sessions", true)),
         Some(TreeName::Records { namespace }) => drop(described.insert("ns", namespace)),
         Some(TreeName::Index { namespace, index, .. }) => {
             described.insert("ns", namespace);
@@ -53,7 +54,8 @@ fn describe_entry(entry: &EntryDescription, name: Option<&TreeName>) -> Document
         (EntryValue::Inline(value), Some(TreeName::Index { pattern: Some(pattern), .. })) => {
             decode_entry(&entry.key, |key| decode_key(pattern, key, value).ok())
         }
-        (EntryValue::Child(_), _) | (_, Some(TreeName::Catalog) | None | Some(TreeName::Index { .. })) => None,
+        (EntryValue::Child(_), _)
+        | (_, Some(TreeName::Catalog | TreeName::Sessions | TreeName::Index { .. }) | None) => None,
         (_, Some(TreeName::Records { .. })) => decode_record_key(&entry.key).map(|id| doc! { "recordId": id }),
     }
     .unwrap_or_else(|| doc! { "key": hex(&entry.key) });

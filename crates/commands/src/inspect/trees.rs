@@ -12,8 +12,13 @@ use super::{Outcome, number};
 /// First byte of the catalog's keys of collections; see `docs/file-format.md`, "Catalog".
 const COLLECTION_KEY: u8 = 1;
 
+/// The same of the tree of sessions.
+const SESSION_TREE_KEY: u8 = 4;
+
 /// What a tree holds.
 pub(super) enum TreeName {
+    /// What sessions have written.
+    Sessions,
     /// Definitions.
     Catalog,
     /// The documents of a collection.
@@ -31,6 +36,11 @@ impl TreeNames {
         if engine.store().checkpoint().number > 0 {
             let entries = engine.entries(TreeId::CATALOG).map_err(|error| format!("the catalog: {error}"))?;
             for (key, value) in entries {
+                if key.first() == Some(&SESSION_TREE_KEY)
+                    && let Some(tree) = key.get(1..).and_then(<[u8]>::first_chunk)
+                {
+                    names.insert(TreeId(u64::from_be_bytes(*tree)), TreeName::Sessions);
+                }
                 if key.first() == Some(&COLLECTION_KEY) {
                     name_trees(&value, &mut names).ok_or("an entry of the catalog does not make sense")?;
                 }
@@ -87,6 +97,7 @@ fn describe(tree: TreeId, name: Option<&TreeName>, size: &TreeSize) -> Document 
     let mut described = doc! { "tree": number(tree.0) };
     described.extend(match name {
         Some(TreeName::Catalog) => doc! { "catalog": true },
+        Some(TreeName::Sessions) => doc! { "sessions": true },
         Some(TreeName::Records { namespace }) => doc! { "ns": namespace },
         Some(TreeName::Index { namespace, index, is_ready, .. }) if *is_ready => {
             doc! { "ns": namespace, "index": index }

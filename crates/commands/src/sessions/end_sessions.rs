@@ -11,9 +11,8 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let server = context.server;
     for session in super::session_list(&mut arguments)? {
-        server.sessions.end(session, &server.cursors);
+        super::end(context.server, session);
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     for session in super::session_list(&mut arguments)? {
-        context.server.sessions.refresh(session)?;
+        context.server.store.sessions().refresh(session)?;
     }
     Ok(())
 }

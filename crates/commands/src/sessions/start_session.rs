@@ -15,7 +15,7 @@ pub(crate) fn run(
         arguments.generic(field)?;
     }
     let session = context.server.store.catalog().new_uuid();
-    context.server.sessions.refresh(session)?;
+    context.server.store.sessions().refresh(session)?;
     reply.document("id", |id| id.uuid("id", session));
     reply.int32("timeoutMinutes", super::TIMEOUT_MINUTES);
     Ok(())

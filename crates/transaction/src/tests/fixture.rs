@@ -109,7 +109,7 @@ impl Fixture {
         &mut self,
         collection: &Arc<Collection>,
         id: i32,
-        decide: impl FnOnce(&RawDocument, &mut Vec<u8>) -> Decision,
+        mut decide: impl FnMut(&RawDocument, &mut Vec<u8>) -> Decision,
     ) -> Result<ChangeOutcome> {
         match find(&self.store, collection, id) {
             Some(record_id) => {

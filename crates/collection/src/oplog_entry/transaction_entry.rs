@@ -1,0 +1,158 @@
+//! The entry of a transaction of several documents: the entries of its documents in one, as MongoDB's `applyOps`.
+//!
+//! ```text
+//! {op: "c", ns: "admin.$cmd", o: {applyOps: [<entry>, ...], parts: [<position>, ...]}, lsid, txnNumber, wall, v: 2}    the commit
+//! {op: "c", ns: "admin.$cmd", o: {applyOps: [<entry>, ...], partialTxn: true}, wall, v: 2}                             a part
+//! ```
+//!
+//! A part means nothing until an entry that is a commit names its position; the parts come before what is in the commit's entry itself. `parts` is ours and
+//! is left out when the entry is served; without parts it is not there.
+
+use bson::spec::ElementType;
+use bson::{RawDocument, Uuid};
+use oplog::OplogPosition;
+
+use super::encode::{close, finish_entry, open, put_name, put_session, put_string};
+
+/// Builds such entries in a reusable buffer.
+#[derive(Debug)]
+pub struct TransactionEncoder {
+    bytes: Vec<u8>,
+    /// Where the array begins.
+    operations: usize,
+    /// Where `o` begins.
+    object: usize,
+    count: usize,
+}
+
+impl Default for TransactionEncoder {
+    fn default() -> TransactionEncoder {
+        TransactionEncoder::new()
+    }
+}
+
+impl TransactionEncoder {
+    /// An entry without operations.
+    pub fn new() -> TransactionEncoder {
+        let mut encoder = TransactionEncoder { bytes: Vec::new(), operations: 0, object: 0, count: 0 };
+        encoder.clear();
+        encoder
+    }
+
+    /// Begins a new entry.
+    pub fn clear(&mut self) {
+        let bytes = &mut self.bytes;
+        bytes.clear();
+        bytes.extend_from_slice(&[0; 4]);
+        put_string(bytes, "op", "c");
+        put_string(bytes, "ns", "admin.$cmd");
+        put_name(bytes, ElementType::EmbeddedDocument, "o");
+        self.object = open(bytes);
+        put_name(bytes, ElementType::Array, "applyOps");
+        self.operations = open(bytes);
+        self.count = 0;
+    }
+
+    /// Adds the entry of a document.
+    pub fn push(&mut self, entry: &[u8]) {
+        put_name(&mut self.bytes, ElementType::EmbeddedDocument, &self.count.to_string());
+        self.bytes.extend_from_slice(entry);
+        self.count += 1;
+    }
+
+    /// Whether there are no operations.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Ends the entry as a part of a transaction.
+    pub fn finish_part(&mut self, wall_millis: i64) -> &[u8] {
+        close(&mut self.bytes, self.operations);
+        put_name(&mut self.bytes, ElementType::Boolean, "partialTxn");
+        self.bytes.push(1);
+        close(&mut self.bytes, self.object);
+        finish_entry(&mut self.bytes, wall_millis);
+        &self.bytes
+    }
+
+    /// Ends the entry as the commit of a transaction.
+    pub fn finish_commit(
+        &mut self,
+        parts: &[OplogPosition],
+        session: Uuid,
+        txn_number: i64,
+        wall_millis: i64,
+    ) -> &[u8] {
+        let bytes = &mut self.bytes;
+        close(bytes, self.operations);
+        if !parts.is_empty() {
+            put_name(bytes, ElementType::Array, "parts");
+            let array = open(bytes);
+            for (number, part) in parts.iter().enumerate() {
+                put_name(bytes, ElementType::Int64, &number.to_string());
+                bytes.extend_from_slice(&part.0.to_le_bytes());
+            }
+            close(bytes, array);
+        }
+        close(bytes, self.object);
+        put_session(bytes, session, txn_number);
+        finish_entry(bytes, wall_millis);
+        bytes
+    }
+}
+
+/// A decoded entry of a transaction.
+#[derive(Debug)]
+pub struct TransactionEntry<'a> {
+    /// `None`: this is a part.
+    pub commit: Option<TransactionCommit>,
+    operations: &'a RawDocument,
+}
+
+/// What the entry of a commit says beside its operations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionCommit {
+    /// The logical session.
+    pub session: Uuid,
+    /// The transaction's number in the session.
+    pub txn_number: i64,
+    /// Where its parts are, in order.
+    pub parts: Vec<OplogPosition>,
+}
+
+impl<'a> TransactionEntry<'a> {
+    /// Reads `o`; `None`: it is no transaction's.
+    pub(super) fn read(
+        object: &'a RawDocument,
+        session: Option<Uuid>,
+        txn_number: i64,
+    ) -> Option<TransactionEntry<'a>> {
+        let first = document::elements(object).next()?;
+        if first.name_bytes() != b"applyOps" || first.element_type != ElementType::Array {
+            return None;
+        }
+        let operations = RawDocument::from_bytes(first.value_bytes()).ok()?;
+        let is_part = document::get_element(object, "partialTxn").is_some();
+        if is_part {
+            return Some(TransactionEntry { commit: None, operations });
+        }
+        let mut parts = Vec::new();
+        if let Some(listed) = document::get_element(object, "parts") {
+            for part in document::elements(RawDocument::from_bytes(listed.value_bytes()).ok()?) {
+                parts.push(OplogPosition(u64::from_le_bytes(*part.value_bytes().first_chunk()?)));
+            }
+        }
+        let commit = TransactionCommit { session: session?, txn_number, parts };
+        Some(TransactionEntry { commit: Some(commit), operations })
+    }
+
+    /// The entries of its documents, in the form of payloads.
+    pub fn operations(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        document::elements(self.operations).map(|element| element.value_bytes())
+    }
+}

@@ -1,0 +1,54 @@
+//! The times in every reply: `$clusterTime`, by which clients carry causality from server to server, and `operationTime`, from which on a later
+//! read sees what this command saw or did.
+//!
+//! Written by `dispatcher`. On one server both are the timestamp of the newest visible commit; the signature is the one of a server without keys.
+
+use crate::DocumentWriter;
+
+/// `{$clusterTime: {clusterTime, signature: {hash: 20 zeros, keyId: 0}}, operationTime}`, with zeros in place of the times.
+const TEMPLATE: &[u8] = b"\x03$clusterTime\0\x58\0\0\0\
+    \x11clusterTime\0\0\0\0\0\0\0\0\0\
+    \x03signature\0\x33\0\0\0\
+    \x05hash\0\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \x12keyId\0\0\0\0\0\0\0\0\0\
+    \0\
+    \0\
+    \x11operationTime\0\0\0\0\0\0\0\0\0";
+/// Where the times are in it.
+const CLUSTER_TIME: usize = 14 + 4 + 13;
+const OPERATION_TIME: usize = TEMPLATE.len() - 8;
+
+/// Appends both fields.
+pub(crate) fn write(reply: &mut DocumentWriter<'_>, time: platform::Timestamp) {
+    let mut fields = [0; TEMPLATE.len()];
+    fields.copy_from_slice(TEMPLATE);
+    for place in [CLUSTER_TIME, OPERATION_TIME] {
+        if let Some(bytes) = fields.get_mut(place..place + 8) {
+            bytes.copy_from_slice(&time.0.to_le_bytes());
+        }
+    }
+    reply.elements(&fields);
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{RawDocument, doc};
+
+    use super::*;
+
+    #[test]
+    fn the_template_is_what_it_says() {
+        let mut bytes = Vec::new();
+        let mut writer = DocumentWriter::begin(&mut bytes);
+        write(&mut writer, platform::Timestamp::new(9, 3));
+        writer.finish();
+        let written = bson::Document::try_from(RawDocument::from_bytes(&bytes).unwrap()).unwrap();
+        let time = bson::Timestamp { time: 9, increment: 3 };
+        let hash = bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![0; 20] };
+        let expected = doc! {
+            "$clusterTime": {"clusterTime": time, "signature": {"hash": hash, "keyId": 0i64}},
+            "operationTime": time,
+        };
+        assert_eq!(written, expected);
+    }
+}

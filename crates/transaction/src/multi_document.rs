@@ -1,0 +1,277 @@
+//! Transactions of several documents: snapshot isolation over private changes.
+//!
+//! Called by `commands`, one command of a session after the other. A transaction reads from the snapshot that was visible when it began, with its
+//! own changes laid over it (`write_set`, `merge_cursor`). What it changes it owns until it ends: the first who writes a record wins, another transaction
+//! that wants it fails with `WriteConflict`, a write outside of transactions waits. A record that was changed after the snapshot is in conflict, too.
+//!
+//! ```text
+//! begin ─ open ─┬─ commit: log, apply, visible at once ─ committed      (multi_document/commit.rs)
+//!               └─ abort: by command, by an error, by time, with its session ─ aborted
+//! ```
+//!
+//! The state is the session's (`sessions::record`), so a commit can be asked for again. Pages never have anything of an open transaction.
+
+mod change;
+mod commit;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use platform::MemoryReservation;
+use storage_engine::{Engine, Snapshot};
+
+use crate::commit_order::CommitInfo;
+use crate::error::{Result, TransactionError};
+use crate::lock_table::{LockName, LockTable, Ownership};
+use crate::read_view::ReadView;
+use crate::sessions::{NumberUse, Session};
+use crate::store::Store;
+use crate::write_set::WriteSet;
+
+/// What a lock costs: its name in the list and in the table.
+const LOCK_BYTES: usize = 64;
+
+/// A transaction that is open. Shared as an `Arc` by its session and the command that runs in it.
+pub struct Transaction {
+    /// As owner of locks.
+    number: u64,
+    engine: Arc<Engine>,
+    snapshot: Snapshot,
+    writes: Arc<WriteSet>,
+    record_locks: Arc<LockTable>,
+    unique_locks: Arc<LockTable>,
+    owned: Mutex<Owned>,
+}
+
+#[derive(Default)]
+struct Owned {
+    records: Vec<LockName>,
+    unique: Vec<LockName>,
+    has_ended: bool,
+}
+
+/// The transaction of a session.
+#[derive(Clone)]
+pub struct OpenTransaction {
+    /// Its number in the session.
+    pub txn_number: i64,
+    /// The transaction.
+    pub transaction: Arc<Transaction>,
+    /// When it began, by the monotonic clock.
+    pub began: Duration,
+}
+
+impl std::fmt::Debug for OpenTransaction {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "OpenTransaction({})", self.txn_number)
+    }
+}
+
+/// The sessions that have an open transaction: for those that are open for too long.
+#[derive(Default)]
+pub(crate) struct OpenTransactions {
+    last_number: AtomicU64,
+    sessions: Mutex<Vec<Weak<Session>>>,
+}
+
+impl Transaction {
+    /// What it sees: its snapshot with its changes.
+    pub fn read_view(&self) -> ReadView {
+        ReadView::of_transaction(self.engine.clone(), self.snapshot.clone(), self.writes.clone())
+    }
+
+    /// Becomes the owner of a record. `Taken`: it was not before.
+    fn own_record(&self, name: LockName) -> Result<Ownership> {
+        let mut owned = self.owned.lock();
+        let ownership = self.own(&self.record_locks, &owned, name)?;
+        if ownership == Ownership::Taken {
+            owned.records.push(name);
+        }
+        Ok(ownership)
+    }
+
+    /// Becomes the owner of a unique key.
+    fn own_unique(&self, name: LockName) -> Result<()> {
+        let mut owned = self.owned.lock();
+        if self.own(&self.unique_locks, &owned, name)? == Ownership::Taken {
+            owned.unique.push(name);
+        }
+        Ok(())
+    }
+
+    fn own(&self, table: &LockTable, owned: &Owned, name: LockName) -> Result<Ownership> {
+        if owned.has_ended {
+            return Err(TransactionError::NoSuchTransaction("The transaction has been aborted.".to_owned()));
+        }
+        self.writes.reserve(LOCK_BYTES)?;
+        match table.own(self.number, name) {
+            Ownership::OfAnother => Err(TransactionError::WriteConflict),
+            ownership => Ok(ownership),
+        }
+    }
+
+    /// Lets go of everything that it owns.
+    fn release(&self) {
+        let mut owned = self.owned.lock();
+        owned.has_ended = true;
+        self.record_locks.release(self.number, &std::mem::take(&mut owned.records));
+        self.unique_locks.release(self.number, &std::mem::take(&mut owned.unique));
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Store {
+    /// Begins a transaction, which the session then has; one that it had is aborted. `memory` is what its changes are counted in.
+    ///
+    /// # Errors
+    /// `TransactionTooOld`; `ConflictingOperation` when the number was used.
+    pub fn begin_transaction(
+        &self,
+        session: &Arc<Session>,
+        txn_number: i64,
+        memory: MemoryReservation,
+    ) -> Result<Arc<Transaction>> {
+        let (newest, _) = session.record().lock().newest();
+        if txn_number < newest {
+            return Err(too_old(session, txn_number, newest));
+        }
+        if txn_number == newest {
+            return Err(TransactionError::ConflictingOperation(format!(
+                "Cannot start a transaction at given transaction number {txn_number}: the number was used before"
+            )));
+        }
+        self.abort_open_transaction(session);
+        session.record().lock().set_transaction(txn_number, NumberUse::Open);
+        let transaction = Arc::new(Transaction {
+            number: self.open_transactions.last_number.fetch_add(1, Ordering::Relaxed) + 1,
+            engine: self.engine.clone(),
+            snapshot: self.engine.begin_snapshot(),
+            writes: Arc::new(WriteSet::new(memory)),
+            record_locks: self.record_locks.clone(),
+            unique_locks: self.unique_locks.clone(),
+            owned: Mutex::default(),
+        });
+        let began = self.clock.monotonic();
+        *session.transaction().lock() = Some(OpenTransaction { txn_number, transaction: transaction.clone(), began });
+        let mut open = self.open_transactions.sessions.lock();
+        if open.len() == open.capacity() {
+            open.retain(|session| session.upgrade().is_some_and(|session| session.transaction().lock().is_some()));
+        }
+        open.push(Arc::downgrade(session));
+        Ok(transaction)
+    }
+
+    /// The open transaction of this number, for another command in it.
+    ///
+    /// # Errors
+    /// `TransactionTooOld`, `NoSuchTransaction`, `TransactionCommitted`.
+    pub fn continue_transaction(&self, session: &Arc<Session>, txn_number: i64) -> Result<Arc<Transaction>> {
+        let (newest, number_use) = session.record().lock().newest();
+        if txn_number < newest {
+            return Err(too_old(session, txn_number, newest));
+        }
+        if txn_number > newest {
+            return Err(TransactionError::NoSuchTransaction(format!(
+                "Given transaction number {txn_number} does not match any in-progress transactions. The active transaction number is {newest}"
+            )));
+        }
+        let open = session.transaction().lock().clone().filter(|open| open.txn_number == txn_number);
+        match (number_use, open) {
+            (NumberUse::Open, Some(open)) => Ok(open.transaction),
+            (NumberUse::Committed, _) => Err(TransactionError::TransactionCommitted(format!(
+                "Transaction with {{ txnNumber: {txn_number} }} has been committed."
+            ))),
+            _ => Err(aborted(txn_number)),
+        }
+    }
+
+    /// Commits the transaction of this number. `None`: it had written nothing, or is committed already.
+    ///
+    /// # Errors
+    /// As `continue_transaction`, without `TransactionCommitted`; `WriteConflict`, `Collection`, `Oplog`, `OutOfSpace`: it is aborted then; `Engine`,
+    /// `Stopped`.
+    pub fn commit_transaction(&self, session: &Arc<Session>, txn_number: i64) -> Result<Option<CommitInfo>> {
+        match self.continue_transaction(session, txn_number) {
+            Err(TransactionError::TransactionCommitted(_)) => return Ok(None),
+            found => drop(found?),
+        }
+        // From here on nobody else ends it; somebody may just have.
+        let open = session.transaction().lock().take_if(|open| open.txn_number == txn_number);
+        let Some(OpenTransaction { transaction, .. }) = open else { return Err(aborted(txn_number)) };
+        let committed = self.commit_writes(&transaction, session, txn_number);
+        transaction.release();
+        let state = if committed.is_ok() { NumberUse::Committed } else { NumberUse::Aborted };
+        session.record().lock().set_transaction(txn_number, state);
+        committed
+    }
+
+    /// Aborts the transaction of this number.
+    ///
+    /// # Errors
+    /// As `continue_transaction`.
+    pub fn abort_transaction(&self, session: &Arc<Session>, txn_number: i64) -> Result<()> {
+        self.continue_transaction(session, txn_number)?;
+        self.abort_open_transaction(session);
+        Ok(())
+    }
+
+    /// Aborts the transaction that a session has, if it has one; gives its number.
+    pub fn abort_open_transaction(&self, session: &Arc<Session>) -> Option<i64> {
+        let open = session.transaction().lock().take()?;
+        session.record().lock().set_transaction(open.txn_number, NumberUse::Aborted);
+        open.transaction.release();
+        Some(open.txn_number)
+    }
+
+    /// Begins, or goes on with, a retryable write; an older transaction of the session is aborted.
+    ///
+    /// # Errors
+    /// As `Session::begin_retryable_write`.
+    pub fn begin_retryable_write(&self, session: &Arc<Session>, txn_number: i64) -> Result<()> {
+        session.begin_retryable_write(txn_number)?;
+        let is_older = session.transaction().lock().as_ref().is_some_and(|open| open.txn_number < txn_number);
+        if is_older {
+            self.abort_open_transaction(session);
+        }
+        Ok(())
+    }
+
+    /// Aborts transactions that are open for longer than `limit`; gives their sessions and numbers. Background work.
+    pub fn expire_transactions(&self, limit: Duration) -> Vec<(bson::Uuid, i64)> {
+        let now = self.clock.monotonic();
+        let sessions: Vec<Arc<Session>> =
+            self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect();
+        let is_expired = |session: &&Arc<Session>| {
+            session.transaction().lock().as_ref().is_some_and(|open| now.saturating_sub(open.began) > limit)
+        };
+        let expired = sessions.iter().filter(is_expired);
+        expired.filter_map(|session| Some((session.id(), self.abort_open_transaction(session)?))).collect()
+    }
+
+    /// How many transactions are open.
+    pub fn open_transactions(&self) -> usize {
+        let sessions = self.open_transactions.sessions.lock();
+        sessions
+            .iter()
+            .filter(|session| session.upgrade().is_some_and(|session| session.transaction().lock().is_some()))
+            .count()
+    }
+}
+
+fn aborted(txn_number: i64) -> TransactionError {
+    TransactionError::NoSuchTransaction(format!("Transaction with {{ txnNumber: {txn_number} }} has been aborted."))
+}
+
+fn too_old(session: &Session, txn_number: i64, newest: i64) -> TransactionError {
+    TransactionError::TransactionTooOld(format!(
+        "Cannot start transaction {txn_number} on session {} because a newer transaction {newest} has already started on this session.",
+        session.id()
+    ))
+}

@@ -1,0 +1,210 @@
+//! Changes inside a transaction: decided on what it sees, checked against everybody else, kept in its write set.
+//!
+//! Called by `change` and `insert` when the writer has a transaction. Any error but those about one document's content leaves the transaction to be
+//! aborted by its command.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::{Collection, Index, IndexState, RecordId, UniqueClaim, Validation, WriteAccess, duplicate_key_error};
+use oplog::OplogPosition;
+
+use super::Transaction;
+use crate::change::{ChangeOutcome, Decision, stored_document};
+use crate::commit_order::CommitInfo;
+use crate::error::{Result, TransactionError};
+use crate::lock_table::Ownership;
+use crate::store::Store;
+use crate::write_context::WriteContext;
+
+impl Store {
+    /// `change_document` in a transaction.
+    pub(crate) fn change_in_transaction<E: From<TransactionError>>(
+        &self,
+        transaction: &Transaction,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        record_id: RecordId,
+        validation: Validation,
+        decide: &mut impl FnMut(&RawDocument, &mut Vec<u8>) -> std::result::Result<Decision, E>,
+    ) -> std::result::Result<ChangeOutcome, E> {
+        let access = collection.begin_write().map_err(TransactionError::from)?;
+        refuse_capped(collection)?;
+        if !transaction.read_view().get_record(collection, record_id, &mut context.old)? {
+            return Ok(ChangeOutcome::Gone);
+        }
+        context.new.clear();
+        match decide(stored_document(&context.old)?, &mut context.new)? {
+            Decision::Keep => Ok(ChangeOutcome::Kept),
+            decision => {
+                Ok(self.write_in_transaction(transaction, context, &access, record_id, validation, decision)?)
+            }
+        }
+    }
+
+    fn write_in_transaction(
+        &self,
+        transaction: &Transaction,
+        context: &mut WriteContext,
+        access: &WriteAccess<'_>,
+        record_id: RecordId,
+        validation: Validation,
+        decision: Decision,
+    ) -> Result<ChangeOutcome> {
+        let WriteContext { change, old, new, .. } = &mut *context;
+        let old = stored_document(old)?;
+        let is_deleted = decision == Decision::Delete;
+        if is_deleted {
+            change.prepare_delete(access, record_id, old, self.clock.wall_millis())?;
+        } else if !change.prepare_update(
+            access,
+            record_id,
+            old,
+            stored_document(new)?,
+            self.change_context(validation),
+        )? {
+            return Ok(ChangeOutcome::Unchanged);
+        }
+        self.own_record(transaction, access.collection, record_id)?;
+        self.keep(transaction, context, access, record_id)?;
+        let commit = in_transaction(transaction);
+        Ok(if is_deleted { ChangeOutcome::Deleted(commit) } else { ChangeOutcome::Replaced(commit) })
+    }
+
+    /// `insert_document` in a transaction.
+    pub(crate) fn insert_in_transaction(
+        &self,
+        transaction: &Transaction,
+        context: &mut WriteContext,
+        collection: &Arc<Collection>,
+        document: &RawDocument,
+        validation: Validation,
+    ) -> Result<CommitInfo> {
+        let access = collection.begin_write()?;
+        refuse_capped(collection)?;
+        let record_id = collection.allocate_record_id(&self.engine)?;
+        context.change.prepare_insert(&access, record_id, document, self.change_context(validation))?;
+        self.keep(transaction, context, &access, record_id)?;
+        Ok(in_transaction(transaction))
+    }
+
+    /// The first who writes a record wins, and nobody may have written it since the snapshot.
+    fn own_record(&self, transaction: &Transaction, collection: &Collection, record_id: RecordId) -> Result<()> {
+        if transaction.own_record((collection.ident(), record_id.0 as u64))? == Ownership::Had {
+            return Ok(());
+        }
+        let latest = self.engine.latest_timestamp(collection.record_tree(), &record_id.record_key())?;
+        if latest > transaction.snapshot.timestamp() { Err(TransactionError::WriteConflict) } else { Ok(()) }
+    }
+
+    /// Claims the unique keys of the prepared change and takes it into the write set.
+    fn keep(
+        &self,
+        transaction: &Transaction,
+        context: &mut WriteContext,
+        access: &WriteAccess<'_>,
+        record_id: RecordId,
+    ) -> Result<()> {
+        self.check_space()?;
+        let change = &context.change;
+        for claim in change.claims() {
+            transaction.own_unique((0, claim.hash))?;
+            self.check_claim(transaction, access, record_id, &claim)?;
+        }
+        if !change.newly_multikey().is_empty() {
+            // Early, so that the transaction's own queries know of it.
+            self.catalog.add_multikey(access.collection, change.newly_multikey())?;
+        }
+        transaction.writes.absorb(access.collection, access.indexes.version(), change.batch())
+    }
+
+    /// A key that the transaction sees is a duplicate; one that only others see, or that only it still sees, is a conflict.
+    fn check_claim(
+        &self,
+        transaction: &Transaction,
+        access: &WriteAccess<'_>,
+        record_id: RecordId,
+        claim: &UniqueClaim<'_>,
+    ) -> Result<()> {
+        let Some(index) = access.indexes.all().get(claim.index) else { return Ok(()) };
+        let is_seen = self.sees_key(transaction, access.collection, index, claim.key, record_id)?;
+        let is_latest = self.is_taken_by_others(transaction, index, claim.key, record_id)?;
+        match (is_seen, is_latest) {
+            (false, false) => Ok(()),
+            (true, true) if index.state() == IndexState::Ready => {
+                let namespace = access.definition.namespace.as_str();
+                Err(duplicate_key_error(namespace, index, claim.key, claim.type_bits).into())
+            }
+            _ => Err(TransactionError::WriteConflict),
+        }
+    }
+
+    fn sees_key(
+        &self,
+        transaction: &Transaction,
+        collection: &Arc<Collection>,
+        index: &Arc<Index>,
+        key: &[u8],
+        own: RecordId,
+    ) -> Result<bool> {
+        let mut cursor = transaction.read_view().index_cursor(collection, index);
+        cursor.seek(key)?;
+        while cursor.next()? && cursor.key() == key {
+            if cursor.record_id() != own {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether another record has the key by what is applied and by what the transaction has written.
+    fn is_taken_by_others(&self, transaction: &Transaction, index: &Index, key: &[u8], own: RecordId) -> Result<bool> {
+        let mut lower = key.to_vec();
+        let mut found = Vec::new();
+        loop {
+            if !self.engine.first_key_latest(index.tree(), &lower, &mut found)? || !found.starts_with(key) {
+                break;
+            }
+            let (found_key, record_id) = RecordId::split(&found)?;
+            let is_removed = transaction.writes.get(index.tree(), &found, |written| written.is_none()) == Some(true);
+            if found_key == key && record_id != own && !is_removed {
+                return Ok(true);
+            }
+            lower.clear();
+            lower.extend_from_slice(&found);
+            lower.push(0);
+        }
+        // What it has inserted itself.
+        let mut from = crate::write_set::From::At(key);
+        let mut last;
+        while let Some((entry_key, written)) = transaction.writes.next(index.tree(), from) {
+            if !entry_key.starts_with(key) {
+                break;
+            }
+            let (found_key, record_id) = RecordId::split(&entry_key)?;
+            if found_key == key && record_id != own && written.is_some() {
+                return Ok(true);
+            }
+            last = entry_key.clone();
+            from = crate::write_set::From::Beyond(&last);
+        }
+        Ok(false)
+    }
+}
+
+/// What a capped collection overtakes could not be given back.
+fn refuse_capped(collection: &Collection) -> Result<()> {
+    if collection.ring().is_none() {
+        return Ok(());
+    }
+    let message = format!(
+        "Collection '{}' is a capped collection. Writes in transactions are not allowed on capped collections.",
+        collection.namespace()
+    );
+    Err(TransactionError::NotInTransaction(message))
+}
+
+/// In place of a commit that has not happened yet: nothing is to be waited for.
+fn in_transaction(transaction: &Transaction) -> CommitInfo {
+    CommitInfo { timestamp: transaction.snapshot.timestamp(), end: OplogPosition(0) }
+}

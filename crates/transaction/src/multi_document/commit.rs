@@ -1,0 +1,187 @@
+//! The commit of a transaction: its changes as one unit in the oplog, then in the trees, visible at once.
+//!
+//! For each record the change from what is stored to what the transaction has left is prepared as for a single write; the record is the
+//! transaction's own, so what is stored has not changed since its snapshot. All go into one oplog entry, or, when they are many, into parts that
+//! stand before it and mean nothing without it: only the commit's entry makes them count, and it names their positions. Then they are applied with the
+//! commit's timestamp, a chunk at a time under the checkpoint barrier, and become visible together.
+//!
+//! Crashes: without the commit's entry nothing has happened. With it, replay applies all of it, however much was applied. While the commit is
+//! not applied, checkpoints keep the oplog from the first part on.
+
+use std::sync::Arc;
+
+use collection::{DocumentChange, IndexState, RecordId, TransactionEncoder, Validation, WriteAccess};
+use oplog::{Oplog, OplogPosition};
+use storage_engine::Batch;
+
+use super::Transaction;
+use crate::change::stored_document;
+use crate::commit_order::{CommitInfo, Effect};
+use crate::error::{Result, TransactionError};
+use crate::interleaving::Moment;
+use crate::sessions::Session;
+use crate::store::Store;
+use crate::write_set::{From, WrittenCollection};
+
+/// Bytes of operations after which a part is logged.
+const PART_BYTES: usize = 4 << 20;
+/// Bytes of changes that are applied in one go.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The changes of a transaction on their way to the oplog.
+struct Logging {
+    entry: TransactionEncoder,
+    parts: Vec<OplogPosition>,
+    /// The changes themselves, as long as there are not so many that a part was logged.
+    batches: Vec<Batch>,
+    effects: Vec<Effect>,
+}
+
+impl Store {
+    /// `None`: there was nothing to be committed.
+    pub(super) fn commit_writes(
+        &self,
+        transaction: &Transaction,
+        session: &Arc<Session>,
+        txn_number: i64,
+    ) -> Result<Option<CommitInfo>> {
+        if transaction.writes.is_empty() {
+            return Ok(None);
+        }
+        self.pace();
+        self.check_space_for_delete()?;
+        let mut written = transaction.writes.collections();
+        // Gates are taken in this order wherever several are.
+        written.sort_by_key(|written| written.collection.ident());
+        let accesses =
+            written.iter().map(|written| Ok(written.collection.begin_write()?)).collect::<Result<Vec<_>>>()?;
+        for (written, access) in written.iter().zip(&accesses) {
+            check_indexes(written, access)?;
+        }
+        self.engine.check_writable()?;
+        let hold = self.commits.hold();
+        let mut logging =
+            Logging { entry: TransactionEncoder::new(), parts: Vec::new(), batches: Vec::new(), effects: Vec::new() };
+        for access in &accesses {
+            self.log_changes(transaction, access, &mut logging, &hold)?;
+        }
+        let Logging { mut entry, parts, batches, effects } = logging;
+        if entry.is_empty() && parts.is_empty() {
+            return Ok(None);
+        }
+        let payload = entry.finish_commit(&parts, session.id(), txn_number, self.clock.wall_millis());
+        let mut in_flight = self.commits.prepare();
+        let appended =
+            self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |timestamp, position| {
+                in_flight.register(timestamp, position);
+            })?;
+        self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry: payload });
+        if parts.is_empty() {
+            batches.iter().try_for_each(|batch| self.engine.apply(batch, appended.timestamp))?;
+        } else {
+            for access in &accesses {
+                self.apply_changes(transaction, access, appended.timestamp)?;
+            }
+        }
+        self.sessions.record_commit(session, txn_number);
+        in_flight.complete_all(appended.end, effects);
+        Ok(Some(CommitInfo { timestamp: appended.timestamp, end: appended.end }))
+    }
+
+    /// Prepares every change in a collection and logs it, or puts it where it will be logged.
+    fn log_changes(
+        &self,
+        transaction: &Transaction,
+        access: &WriteAccess<'_>,
+        logging: &mut Logging,
+        hold: &crate::commit_order::Hold<'_>,
+    ) -> Result<()> {
+        let mut effect = Effect { collection: access.collection.clone(), documents: 0, bytes: 0 };
+        self.for_each_change(transaction, access, |change| {
+            if !change.newly_multikey().is_empty() {
+                self.catalog.add_multikey(access.collection, change.newly_multikey())?;
+            }
+            let (documents, bytes) = change.count_changes();
+            effect.documents += documents;
+            effect.bytes += bytes;
+            logging.entry.push(change.oplog_entry());
+            if logging.parts.is_empty() {
+                put_into_chunks(&mut logging.batches, change.batch());
+            }
+            if logging.entry.len() < PART_BYTES {
+                return Ok(());
+            }
+            let payload = logging.entry.finish_part(self.clock.wall_millis());
+            let appended =
+                self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |_, position| {
+                    hold.keep_from(position);
+                })?;
+            logging.parts.push(appended.position);
+            logging.entry.clear();
+            logging.batches = Vec::new();
+            Ok(())
+        })?;
+        logging.effects.push(effect);
+        Ok(())
+    }
+
+    /// Prepares every change in a collection again and applies it.
+    fn apply_changes(
+        &self,
+        transaction: &Transaction,
+        access: &WriteAccess<'_>,
+        timestamp: storage_engine::Timestamp,
+    ) -> Result<()> {
+        self.for_each_change(transaction, access, |change| Ok(self.engine.apply(change.batch(), timestamp)?))
+    }
+
+    fn for_each_change(
+        &self,
+        transaction: &Transaction,
+        access: &WriteAccess<'_>,
+        mut visit: impl FnMut(&DocumentChange) -> Result<()>,
+    ) -> Result<()> {
+        let (tree, writes) = (access.collection.record_tree(), &transaction.writes);
+        let (mut change, mut old) = (DocumentChange::default(), Vec::new());
+        let mut next = writes.next(tree, From::Edge);
+        while let Some((key, new)) = next {
+            let record_id = RecordId::from_record_key(&key)?;
+            let is_stored = access.collection.read_latest(&self.engine, record_id, &mut old)?;
+            let old = if is_stored { Some(stored_document(&old)?) } else { None };
+            let new = new.as_deref().map(stored_document).transpose()?;
+            let context = self.change_context(Validation::Bypass);
+            let is_changed = match (old, new) {
+                (None, None) => false,
+                (None, Some(new)) => change.prepare_insert(access, record_id, new, context).map(|()| true)?,
+                (Some(old), Some(new)) => change.prepare_update(access, record_id, old, new, context)?,
+                (Some(old), None) => {
+                    change.prepare_delete(access, record_id, old, context.wall_millis).map(|()| true)?
+                }
+            };
+            if is_changed {
+                visit(&change)?;
+            }
+            next = writes.next(tree, From::Beyond(&key));
+        }
+        Ok(())
+    }
+}
+
+/// The keys of a unique index that the transaction did not know, or that is being built, were not claimed.
+fn check_indexes(written: &WrittenCollection, access: &WriteAccess<'_>) -> Result<()> {
+    let has_changed = access.indexes.version() != written.indexes_version;
+    let is_in_the_way = access.indexes.all().iter().any(|index| {
+        let specification = index.specification();
+        let is_unclaimed = has_changed || index.state() == IndexState::Building;
+        is_unclaimed && specification.enforces_uniqueness() && !specification.is_id_index()
+    });
+    if is_in_the_way { Err(TransactionError::WriteConflict) } else { Ok(()) }
+}
+
+/// Documents are not divided: a record and its index entries are applied together.
+fn put_into_chunks(batches: &mut Vec<Batch>, batch: &Batch) {
+    match batches.last_mut() {
+        Some(last) if last.memory_bytes() < CHUNK_BYTES => last.append(batch),
+        _ => batches.push(batch.clone()),
+    }
+}

@@ -1,0 +1,138 @@
+//! One logical session: when it was used, who uses it now, what it has written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::Uuid;
+use parking_lot::{Condvar, Mutex};
+use storage_engine::{Batch, TreeId};
+
+use super::record::{ExecutedStatement, SessionRecord};
+use crate::error::Result;
+use crate::multi_document::OpenTransaction;
+
+/// How long a command waits for the session before it looks whether it should end.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// See the module's head. Shared as an `Arc`.
+#[derive(Debug)]
+pub struct Session {
+    id: Uuid,
+    /// Milliseconds of the monotonic clock.
+    last_use: AtomicU64,
+    is_in_use: Mutex<bool>,
+    returned: Condvar,
+    has_changed: AtomicBool,
+    has_ended: AtomicBool,
+    record: Mutex<SessionRecord>,
+    transaction: Mutex<Option<OpenTransaction>>,
+}
+
+/// A session that one command has for itself, until this is dropped.
+#[derive(Debug)]
+pub struct CheckedOutSession(Arc<Session>);
+
+impl Session {
+    pub(crate) fn new(id: Uuid, now: Duration) -> Session {
+        Session {
+            id,
+            last_use: AtomicU64::new(now.as_millis() as u64),
+            is_in_use: Mutex::new(false),
+            returned: Condvar::new(),
+            has_changed: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            record: Mutex::default(),
+            transaction: Mutex::default(),
+        }
+    }
+
+    /// `lsid.id`.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    pub(crate) fn touch(&self, now: Duration) {
+        self.last_use.store(now.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// When it was last used, by the monotonic clock.
+    pub fn last_use(&self) -> Duration {
+        Duration::from_millis(self.last_use.load(Ordering::Relaxed))
+    }
+
+    /// Whether a command has it for itself.
+    pub fn is_in_use(&self) -> bool {
+        *self.is_in_use.lock()
+    }
+
+    /// Takes the session for one command, waiting until no other has it. `None`: `is_interrupted` said so.
+    pub fn check_out(self: &Arc<Self>, is_interrupted: &dyn Fn() -> bool) -> Option<CheckedOutSession> {
+        let mut is_in_use = self.is_in_use.lock();
+        while *is_in_use {
+            if is_interrupted() {
+                return None;
+            }
+            self.returned.wait_for(&mut is_in_use, CHECK_INTERVAL);
+        }
+        *is_in_use = true;
+        Some(CheckedOutSession(self.clone()))
+    }
+
+    /// Begins, or goes on with, the retryable write of this number.
+    ///
+    /// # Errors
+    /// `TransactionTooOld` when the session has gone on to another; `IncompleteTransactionHistory` when the number was that of a transaction.
+    pub(crate) fn begin_retryable_write(&self, txn_number: i64) -> Result<()> {
+        self.record.lock().begin_retryable_write(self.id, txn_number)
+    }
+
+    /// What a statement of the current retryable write has done, if it was executed.
+    pub fn executed(&self, statement: i32) -> Option<ExecutedStatement> {
+        self.record.lock().executed(statement)
+    }
+
+    /// The transaction that is open in it.
+    pub(crate) fn transaction(&self) -> &Mutex<Option<OpenTransaction>> {
+        &self.transaction
+    }
+
+    pub(crate) fn record(&self) -> &Mutex<SessionRecord> {
+        &self.record
+    }
+
+    /// `true`: it had not been marked.
+    pub(crate) fn mark_changed(&self) -> bool {
+        !self.has_changed.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    /// Puts the record as it is now into a batch for the tree of sessions.
+    pub(crate) fn put_into(&self, tree: TreeId, batch: &mut Batch) {
+        // Before the record is read: what is added meanwhile marks the session again.
+        self.has_changed.store(false, Ordering::Release);
+        let key = self.id.bytes();
+        if self.has_ended.load(Ordering::Acquire) {
+            batch.delete(tree, &key);
+        } else {
+            batch.put(tree, &key, &self.record.lock().encode());
+        }
+    }
+}
+
+impl CheckedOutSession {
+    /// The session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.0
+    }
+}
+
+impl Drop for CheckedOutSession {
+    fn drop(&mut self) {
+        *self.0.is_in_use.lock() = false;
+        self.0.returned.notify_one();
+    }
+}
