@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::TreeId;
-use crate::btree::{Merged, SparseLeaf};
+use crate::btree::{Merged, Shrinking, SparseLeaf};
 use crate::counters::mark_background_thread;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
@@ -210,20 +210,13 @@ impl Engine {
             self.free_pages(group)?;
         }
         self.dropped_trees.lock().retain(|other| *other != tree);
-        let mut sparse = self.trees.leftovers.sparse_leaves.lock();
-        sparse.retain(|leaf| leaf.tree != tree);
+        self.trees.leftovers.sparse_leaves.forget_tree(tree);
         Ok(true)
     }
 
     /// Compacts and merges leaves with many deleted entries.
     fn shrink_leaves(&self) -> Result<bool> {
-        let leaves: Vec<SparseLeaf> = {
-            let oldest = self.trees.snapshots.oldest();
-            let mut waiting = self.trees.leftovers.sparse_leaves.lock();
-            // They are about in the order of their timestamps.
-            let ready = waiting.iter().take(STEP_ITEMS).take_while(|leaf| leaf.settled_at <= oldest).count();
-            waiting.drain(..ready).collect()
-        };
+        let leaves = self.trees.leftovers.sparse_leaves.take(self.trees.snapshots.oldest(), STEP_ITEMS);
         let mut did_something = false;
         for leaf in leaves {
             if self.is_dropped(leaf.tree) {
@@ -239,14 +232,18 @@ impl Engine {
     }
 
     fn shrink_leaf(&self, mut leaf: SparseLeaf) -> Result<bool> {
+        let mut stage = Shrinking::First;
         loop {
             let _barrier = self.barrier.read();
-            match self.trees.shrink(&leaf) {
+            match self.trees.shrink(&leaf, stage) {
                 Ok(Merged::Done) | Err(EngineError::NoSuchTree(_)) => return Ok(true),
-                Ok(Merged::Freed(pages)) => self.free_pages(&pages)?,
+                Ok(Merged::Freed(pages)) => {
+                    stage = Shrinking::Further;
+                    self.free_pages(&pages)?;
+                }
                 Ok(Merged::NotSettled) => {
                     leaf.settled_at = self.visible().0;
-                    self.trees.leftovers.sparse_leaves.lock().push_back(leaf);
+                    self.trees.leftovers.sparse_leaves.push(leaf);
                     return Ok(false);
                 }
                 Err(error) => return Err(error),

@@ -11,6 +11,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -32,7 +33,7 @@ mod walk;
 
 pub use change::MAX_KEY_BYTES;
 pub(crate) use change::Write;
-pub(crate) use merge::Merged;
+pub(crate) use merge::{Merged, Shrinking};
 
 thread_local! {
     /// Two images for rebuilding pages, so that splits and compactions allocate nothing.
@@ -55,7 +56,51 @@ pub(crate) struct Leftovers {
     /// Overflow chains that nobody refers to any more.
     pub(crate) chains: Mutex<Vec<crate::page_store::PageId>>,
     /// Leaves with many deleted entries.
-    pub(crate) sparse_leaves: Mutex<VecDeque<SparseLeaf>>,
+    pub(crate) sparse_leaves: SparseLeaves,
+}
+
+/// Sparse leaves that wait to be looked at, about in the order of their timestamps.
+#[derive(Default)]
+pub(crate) struct SparseLeaves {
+    waiting: Mutex<VecDeque<SparseLeaf>>,
+    count: AtomicUsize,
+}
+
+/// Most leaves that wait. Writers are paced before (see `pacing`); what is beyond is only found when it becomes sparser.
+const SPARSE_LEAVES_MAX: usize = 100_000;
+
+impl SparseLeaves {
+    pub(crate) fn push(&self, leaf: SparseLeaf) {
+        let mut waiting = self.waiting.lock();
+        if waiting.len() < SPARSE_LEAVES_MAX {
+            waiting.push_back(leaf);
+            self.count.store(waiting.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes some whose deleted entries nobody needs any more.
+    pub(crate) fn take(&self, oldest: u64, count_max: usize) -> Vec<SparseLeaf> {
+        let mut waiting = self.waiting.lock();
+        let ready = waiting.iter().take(count_max).take_while(|leaf| leaf.settled_at <= oldest).count();
+        let taken = waiting.drain(..ready).collect();
+        self.count.store(waiting.len(), Ordering::Relaxed);
+        taken
+    }
+
+    pub(crate) fn forget_tree(&self, tree: TreeId) {
+        let mut waiting = self.waiting.lock();
+        waiting.retain(|leaf| leaf.tree != tree);
+        self.count.store(waiting.len(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// How full the list is, from 0 to 1.
+    pub(crate) fn share(&self) -> f64 {
+        self.len() as f64 / SPARSE_LEAVES_MAX as f64
+    }
 }
 
 /// Everything the trees of an engine share.

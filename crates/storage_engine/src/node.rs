@@ -291,6 +291,11 @@ impl<B: PageBytes> Node<B> {
         self.contiguous_free() + self.garbage()
     }
 
+    /// Bytes that are not free.
+    pub(crate) fn used_bytes(&self) -> usize {
+        PAGE_BYTES - self.total_free()
+    }
+
     /// Bytes that changes buffered for this page while it is on disk may take; 0 for pages that take none.
     pub(crate) fn room_for_changes(&self) -> usize {
         let takes_changes = self.kind() == KIND_NODE && self.is_leaf() && !self.is_last();

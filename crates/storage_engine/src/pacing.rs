@@ -35,6 +35,8 @@ pub struct Pressure {
     pub buffered_changes: f64,
     /// Version history in memory beyond its budget.
     pub history: f64,
+    /// Leaves emptied by deletions faster than they are merged.
+    pub sparse_leaves: f64,
     /// Bytes of rings that are not in their files yet.
     pub rings: f64,
 }
@@ -47,6 +49,7 @@ impl Pressure {
             .max(self.checkpoint_copies)
             .max(self.buffered_changes)
             .max(self.history)
+            .max(self.sparse_leaves)
             .max(self.rings)
     }
 }
@@ -64,6 +67,7 @@ impl Engine {
             checkpoint_copies: share(cache.waiting_copies() as f64 / frames, 0.0, COPIES_SHARE_END),
             buffered_changes: share(cache.buffered_share(), BUFFERED_SHARE_START, BUFFERED_SHARE_END),
             history: share(self.trees.history.memory_share(), 1.0, 4.0),
+            sparse_leaves: share(self.trees.leftovers.sparse_leaves.share(), 0.5, 1.0),
             rings: share(self.rings.buffered_share(), RINGS_SHARE_START, 1.0),
         }
     }

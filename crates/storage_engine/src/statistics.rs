@@ -92,7 +92,7 @@ impl Engine {
             history: self.trees.history.statistics(),
             pressure: self.pressure(),
             table_bytes: self.table_bytes(),
-            sparse_leaves: self.trees.leftovers.sparse_leaves.lock().len(),
+            sparse_leaves: self.trees.leftovers.sparse_leaves.len(),
             store: self.store.statistics()?,
         })
     }

@@ -42,6 +42,7 @@ fn write_pressure(pressure: &Pressure, store: &Store, explanations: &[String], s
         ("checkpointCopies", pressure.checkpoint_copies),
         ("bufferedChanges", pressure.buffered_changes),
         ("history", pressure.history),
+        ("sparseLeaves", pressure.sparse_leaves),
     ];
     let strongest =
         causes.iter().max_by(|left, right| left.1.total_cmp(&right.1)).filter(|(_, pressure)| *pressure > 0.0);
@@ -85,6 +86,7 @@ fn explain_pressure(engine: &EngineStatistics, store: &Store) -> Vec<String> {
             pressure.history,
             format!("{} MiB of older versions are in memory for open snapshots", engine.history.memory_bytes >> 20),
         ),
+        (pressure.sparse_leaves, format!("{} leaves emptied by deletions wait to be merged", engine.sparse_leaves)),
     ];
     let strong = causes.into_iter().filter(|(pressure, _)| *pressure > 0.0);
     strong.map(|(_, why)| format!("each write is delayed by up to {delay} us: {why}")).collect()

@@ -11,6 +11,7 @@
 //! | ghost, settled      | `Implied` (absent before)         | nothing                      |
 //! | anything unsettled  | the state as it is to the history | the same                     |
 
+use super::merge::SMALL_NODE_BYTES;
 use super::{Leftovers, SparseLeaf, Trees};
 use crate::TreeId;
 use crate::batch::{Change, ChangeKind};
@@ -173,8 +174,12 @@ impl Trees {
         }
         let Write::At(_) = write else {
             self.leftovers.free_chain_of(node, position);
+            let used_before = node.view().used_bytes();
             node.remove(position);
-            self.note_if_sparse(node, change.tree, 0);
+            let has_become_small = used_before >= SMALL_NODE_BYTES && node.view().used_bytes() < SMALL_NODE_BYTES;
+            if has_become_small || node.view().count() == 0 {
+                self.note_sparse(node, change.tree, 0);
+            }
             return Outcome::Done;
         };
         let needed = write.cell_bytes_max();
@@ -184,7 +189,11 @@ impl Trees {
         let version = self.leave_behind(node, position, write, Presence::Ghost);
         let is_placed = node.set_version(position, version, Presence::Ghost);
         debug_assert!(is_placed, "room was checked");
-        self.note_if_sparse(node, change.tree, write.since());
+        // When the deleted entries become half of the page, and when all are: compacted then, it is noted again as they go on.
+        let (versioned, count) = (node.view().versioned(), node.view().count());
+        if versioned == count.div_ceil(2) || versioned == count {
+            self.note_sparse(node, change.tree, write.since());
+        }
         Outcome::Done
     }
 
@@ -217,16 +226,8 @@ impl Trees {
         }
     }
 
-    fn note_if_sparse(&self, node: &NodeMut<'_>, tree: TreeId, settled_at: u64) {
-        let view = node.view();
-        // Once per halving: when the deleted entries become half of the page, and when the page becomes empty.
-        let (versioned, count) = (view.versioned(), view.count());
-        if count == 0 || versioned == count || versioned * 2 == count {
-            let mut leaves = self.leftovers.sparse_leaves.lock();
-            if leaves.len() < 100_000 {
-                leaves.push_back(SparseLeaf { tree, key: view.lower_fence().to_vec(), settled_at });
-            }
-        }
+    fn note_sparse(&self, node: &NodeMut<'_>, tree: TreeId, settled_at: u64) {
+        self.leftovers.sparse_leaves.push(SparseLeaf { tree, key: node.view().lower_fence().to_vec(), settled_at });
     }
 }
 

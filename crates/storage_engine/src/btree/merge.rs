@@ -11,7 +11,9 @@ use crate::page_cache::Fixed;
 use crate::page_store::PageId;
 
 /// A node with less than this share of its bytes in use looks for a neighbour.
-const SMALL_NODE_BYTES: usize = PAGE_BYTES / 3;
+pub(super) const SMALL_NODE_BYTES: usize = PAGE_BYTES / 3;
+/// One that has found a neighbour looks on below this, so that the emptied pages of a large deletion become full ones.
+const MERGED_ON_BYTES: usize = PAGE_BYTES / 2;
 /// Two nodes are merged when the result is not fuller than this, so that it is not split at once.
 const MERGED_BYTES_MAX: usize = PAGE_BYTES * 3 / 4;
 
@@ -26,13 +28,26 @@ pub(crate) enum Merged {
     NotSettled,
 }
 
+/// How far a leaf has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shrinking {
+    /// It has just been looked at.
+    First,
+    /// It has been merged with a neighbour.
+    Further,
+}
+
 impl Trees {
     /// Compacts the leaf that holds the key and merges what is small on the way to it. One step.
-    pub(crate) fn shrink(&self, sparse: &SparseLeaf) -> Result<Merged> {
-        self.retry(|| self.try_shrink(sparse.tree, &sparse.key))
+    pub(crate) fn shrink(&self, sparse: &SparseLeaf, stage: Shrinking) -> Result<Merged> {
+        let small_bytes = match stage {
+            Shrinking::First => SMALL_NODE_BYTES,
+            Shrinking::Further => MERGED_ON_BYTES,
+        };
+        self.retry(|| self.try_shrink(sparse.tree, &sparse.key, small_bytes))
     }
 
-    fn try_shrink(&self, tree: TreeId, key: &[u8]) -> Attempt<Merged> {
+    fn try_shrink(&self, tree: TreeId, key: &[u8], small_bytes: usize) -> Attempt<Merged> {
         let mut parent: Option<(Fixed, usize)> = None;
         let mut fixed = self.fix_root(tree)?;
         loop {
@@ -41,15 +56,15 @@ impl Trees {
             let (is_leaf, count) = (node.is_leaf(), node.count());
             let position = node.child_position(key);
             let child = node.child(position);
-            let used = PAGE_BYTES - node.total_free();
+            let used = node.used_bytes();
             let versioned = node.versioned();
             self.cache.validate(&fixed)?;
             if is_leaf && versioned > 0 {
                 return self.compact_leaf(&fixed, versioned);
             }
             match parent {
-                Some((parent, at)) if used < SMALL_NODE_BYTES => {
-                    if let Some(freed) = self.try_merge(parent, at)? {
+                Some((parent, at)) if used < small_bytes => {
+                    if let Some(freed) = self.try_merge_with_neighbour(parent, at)? {
                         return Ok(Merged::Freed(vec![freed]));
                     }
                 }
@@ -77,14 +92,27 @@ impl Trees {
         if left > 0 { Ok(Merged::Done) } else { Err(Retry::Restart) }
     }
 
-    /// Merges the child at a position with a neighbour if both fit into one page; gives the page that became free.
-    fn try_merge(&self, parent: Fixed, at: usize) -> Attempt<Option<PageId>> {
-        let view = self.cache.view(&parent);
-        let count = view.count();
-        if count == 0 {
-            return Ok(None);
+    /// Merges the child at a position with the neighbour on its right or left; gives the page that became free.
+    fn try_merge_with_neighbour(&self, parent: Fixed, at: usize) -> Attempt<Option<PageId>> {
+        let count = self.cache.view(&parent).count();
+        self.cache.validate(&parent)?;
+        if at < count
+            && let Some(freed) = self.try_merge(parent, at)?
+        {
+            return Ok(Some(freed));
         }
-        let left_at = if at == count { at - 1 } else { at };
+        match at.checked_sub(1) {
+            Some(left_at) => self.try_merge(parent, left_at),
+            None => Ok(None),
+        }
+    }
+
+    /// Merges the child at a position with the one after it if both fit into one page.
+    fn try_merge(&self, parent: Fixed, left_at: usize) -> Attempt<Option<PageId>> {
+        let view = self.cache.view(&parent);
+        if left_at >= view.count() {
+            return Err(Retry::Restart);
+        }
         let (left, right) = (view.child(left_at), view.child(left_at + 1));
         self.cache.validate(&parent)?;
         let (left, right) = (self.cache.fix(left)?, self.cache.fix(right)?);
