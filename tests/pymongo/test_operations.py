@@ -124,7 +124,7 @@ def test_memory_is_shown_by_use(client):
     memory = client.admin.command("serverStatus")["plimsoll"]["memory"]
     assert memory["limitBytes"] >= memory["reservedBytes"] >= sum(memory["uses"].values()) * 0.9
     assert set(memory["uses"]) == {
-        "frames", "history", "log", "fixed", "connections", "cursors", "operations", "writeSets",
+        "frames", "history", "log", "rings", "fixed", "connections", "cursors", "operations", "writeSets", "pageTables",
     }
 
 
