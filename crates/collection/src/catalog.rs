@@ -46,12 +46,15 @@ pub struct Catalog {
     next_ident: AtomicU64,
     dropped: Mutex<Vec<Dropped>>,
     session_tree: OnceLock<TreeId>,
+    private_trees: Mutex<Vec<TreeId>>,
 }
 
 /// Something dropped whose trees are still there.
 enum Dropped {
     Collection(Arc<Collection>),
     Index(Arc<Index>),
+    /// Of a transaction that has ended.
+    PrivateTree(TreeId),
 }
 
 impl Catalog {
@@ -70,6 +73,7 @@ impl Catalog {
             next_ident: AtomicU64::new(1),
             dropped: Mutex::default(),
             session_tree: OnceLock::new(),
+            private_trees: Mutex::default(),
         };
         let mut repairs = Batch::new();
         let mut abandoned = Vec::new();
@@ -184,6 +188,7 @@ impl Catalog {
     pub fn trees(&self) -> Vec<TreeId> {
         let mut trees = vec![TreeId::CATALOG];
         trees.extend(self.session_tree());
+        trees.extend(self.private_trees.lock().iter());
         let of_collection = |collection: &Collection, trees: &mut Vec<TreeId>| {
             trees.push(collection.record_tree());
             trees.extend(collection.indexes().all().iter().map(|index| index.tree()));
@@ -193,6 +198,7 @@ impl Catalog {
             match dropped {
                 Dropped::Collection(collection) => of_collection(collection, &mut trees),
                 Dropped::Index(index) => trees.push(index.tree()),
+                Dropped::PrivateTree(tree) => trees.push(*tree),
             }
         }
         trees
@@ -289,6 +295,7 @@ impl Catalog {
                     indexes.chain([collection.record_tree()]).collect()
                 }
                 Dropped::Index(index) => vec![index.tree()],
+                Dropped::PrivateTree(tree) => vec![*tree],
             };
             let mut batch = Batch::new();
             trees.iter().for_each(|tree| batch.delete(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0)));
@@ -311,6 +318,7 @@ impl Dropped {
         match self {
             Dropped::Collection(collection) => Arc::strong_count(collection) == 1,
             Dropped::Index(index) => index.holders() == 1,
+            Dropped::PrivateTree(_) => true,
         }
     }
 }

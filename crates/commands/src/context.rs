@@ -49,6 +49,8 @@ pub struct ServerFacts {
     pub compressors: Vec<&'static str>,
     /// Connections accepted at once.
     pub connections_max: u64,
+    /// Whether failures can be made on purpose (`configureFailPoint`).
+    pub has_test_commands: bool,
 }
 
 /// What commands ask of the program around them.
@@ -108,6 +110,7 @@ pub struct ServerContext {
     pub(crate) usage: crate::diagnostics::NamespaceUsage,
     pub(crate) memory: WorkingMemory,
     pub(crate) admission: Admission,
+    pub(crate) fail_points: crate::fail_points::FailPoints,
     write_contexts: Mutex<Vec<WriteContext>>,
 }
 
@@ -131,6 +134,7 @@ impl ServerContext {
             cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
             operations: Operations::new(clock.clone()),
             admission: Admission::new(clock.clone()),
+            fail_points: crate::fail_points::FailPoints::default(),
             counts: OperationCounts::default(),
             session_timeout: crate::sessions::TIMEOUT,
             parameters: crate::diagnostics::Parameters::default(),

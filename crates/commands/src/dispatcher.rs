@@ -15,6 +15,7 @@ use crate::arguments::Arguments;
 use crate::cluster_time;
 use crate::context::{ClientContext, Context, ServerContext};
 use crate::error::{CommandError, Result};
+use crate::fail_points::Fault;
 use crate::operation_session::SessionFields;
 use crate::registry::{self, Handler};
 
@@ -50,7 +51,7 @@ pub struct CommandRequest<'a> {
 pub enum Outcome {
     /// Send the reply.
     Reply,
-    /// Send nothing and close the connection: the server stops.
+    /// Send nothing and close the connection: the server stops, or a fail point says so.
     CloseConnection,
     /// Send nothing yet: run the request again after at most this long.
     WaitForTopologyChange(Duration),
@@ -74,13 +75,20 @@ impl Dispatcher {
 
     /// Runs one command and appends one reply document to `reply`.
     pub fn run(&self, request: &CommandRequest<'_>, client: &mut ClientContext, reply: &mut Vec<u8>) -> Outcome {
+        let name = registry::find(request.name).map_or(request.name, |command| command.name);
+        match self.server.fail_points.strike(name, client.metadata.as_deref()) {
+            Some(fault) => self.run_with_fault(&fault, request, client, reply),
+            None => self.run_command(request, client, reply),
+        }
+    }
+
+    fn run_command(&self, request: &CommandRequest<'_>, client: &mut ClientContext, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
-        let time = || self.server.store.visible_timestamp();
         let mut writer = DocumentWriter::begin(reply);
         match self.try_run(request, client, &mut writer) {
             Ok(Outcome::Reply) => {
                 writer.double("ok", 1.0);
-                cluster_time::write(&mut writer, time());
+                cluster_time::write(&mut writer, self.server.store.visible_timestamp());
                 writer.finish();
                 Outcome::Reply
             }
@@ -89,16 +97,58 @@ impl Dispatcher {
                 waiting
             }
             Err(error) => {
-                let error = self.labelled(request, error);
                 reply.truncate(start);
-                let mut writer = DocumentWriter::begin(reply);
-                writer.double("ok", 0.0);
-                error.write_fields(&mut writer);
-                cluster_time::write(&mut writer, time());
-                writer.finish();
+                self.write_error(&self.labelled(request, error), reply);
                 Outcome::Reply
             }
         }
+    }
+
+    fn write_error(&self, error: &CommandError, reply: &mut Vec<u8>) {
+        let mut writer = DocumentWriter::begin(reply);
+        writer.double("ok", 0.0);
+        error.write_fields(&mut writer);
+        cluster_time::write(&mut writer, self.server.store.visible_timestamp());
+        writer.finish();
+    }
+
+    /// Does to a command what a fail point says.
+    fn run_with_fault(
+        &self,
+        fault: &Fault,
+        request: &CommandRequest<'_>,
+        client: &mut ClientContext,
+        reply: &mut Vec<u8>,
+    ) -> Outcome {
+        if let Some(block) = fault.block {
+            self.server.clock.sleep(block);
+        }
+        if fault.closes_connection {
+            return Outcome::CloseConnection;
+        }
+        if let Some(code) = fault.error_code {
+            let error = CommandError::of_code(code, "Failing command via 'failCommand' failpoint");
+            let start = reply.len();
+            self.write_error(&self.labelled(request, error), reply);
+            if let Some(labels) = &fault.labels {
+                replace_labels(reply, start, labels);
+            }
+            return Outcome::Reply;
+        }
+        let start = reply.len();
+        let outcome = self.run_command(request, client, reply);
+        if let (Some(error), Outcome::Reply) = (&fault.write_concern_error, outcome) {
+            let code = document::get_field(error, "code").and_then(bson::RawBsonRef::as_i32).unwrap_or_default();
+            let own = self.labelled(request, CommandError::of_code(code, ""));
+            let own = own.labels.iter().map(|label| (*label).to_owned()).filter(|label| label == "RetryableWriteError");
+            let given = fault.labels.clone().or_else(|| listed_labels(error));
+            let labels = given.unwrap_or_else(|| own.collect());
+            append_to_reply(reply, start, |writer| writer.embed("writeConcernError", error));
+            if !labels.is_empty() {
+                replace_labels(reply, start, &labels);
+            }
+        }
+        outcome
     }
 
     /// Adds the labels by which drivers know what to try again.
@@ -166,4 +216,29 @@ fn check_sequences(request: &CommandRequest<'_>, known: Option<&'static str>) ->
         }
     }
     Ok(())
+}
+
+fn listed_labels(error: &RawDocument) -> Option<Vec<String>> {
+    let bson::RawBsonRef::Array(listed) = document::get_field(error, "errorLabels")? else { return None };
+    Some(document::array_elements(listed).filter_map(|label| Some(label.value().as_str()?.to_owned())).collect())
+}
+
+/// Writes the reply that begins at `start` again without its labels, and with others.
+fn replace_labels(reply: &mut Vec<u8>, start: usize, labels: &[String]) {
+    let written = reply.split_off(start);
+    let mut writer = DocumentWriter::begin(reply);
+    for element in document::elements_of_bytes(&written).filter(|element| element.name_bytes() != b"errorLabels") {
+        writer.element(element);
+    }
+    writer.array("errorLabels", |list| labels.iter().for_each(|label| list.push_string(label)));
+    writer.finish();
+}
+
+/// Writes the reply that begins at `start` again, with more behind.
+fn append_to_reply(reply: &mut Vec<u8>, start: usize, write: impl FnOnce(&mut DocumentWriter<'_>)) {
+    let written = reply.split_off(start);
+    let mut writer = DocumentWriter::begin(reply);
+    document::elements_of_bytes(&written).for_each(|element| writer.element(element));
+    write(&mut writer);
+    writer.finish();
 }

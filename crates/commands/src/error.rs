@@ -15,7 +15,7 @@ use storage_engine::EngineError;
 use transaction::TransactionError;
 
 use crate::DocumentWriter;
-use crate::error_codes::code_of;
+use crate::error_codes::{code_of, name_of};
 
 /// Shorthand for results of commands.
 pub type Result<T> = std::result::Result<T, CommandError>;
@@ -58,6 +58,14 @@ impl CommandError {
             message: message.into(),
             labels: Vec::new(),
             details: None,
+        }
+    }
+
+    /// An error of any code that clients may know.
+    pub(crate) fn of_code(code: i32, message: impl Into<String>) -> Self {
+        match name_of(code) {
+            Some(name) => Self::named(name, message),
+            None => Self { code, ..Self::numbered(code.unsigned_abs(), message) },
         }
     }
 

@@ -9,6 +9,7 @@ const CODES: &[(&str, i32)] = &[
     ("NoSuchKey", 4),
     ("GraphContainsCycle", 5),
     ("HostUnreachable", 6),
+    ("HostNotFound", 7),
     ("UnknownError", 8),
     ("FailedToParse", 9),
     ("CannotMutateObject", 10),
@@ -49,7 +50,14 @@ const CODES: &[(&str, i32)] = &[
     ("InvalidNamespace", 73),
     ("IndexOptionsConflict", 85),
     ("IndexKeySpecsConflict", 86),
+    ("NetworkTimeout", 89),
     ("ShutdownInProgress", 91),
+    ("PrimarySteppedDown", 189),
+    ("ExceededTimeLimit", 262),
+    ("SocketException", 9001),
+    ("InterruptedDueToReplStateChange", 11602),
+    ("NotPrimaryNoSecondaryOk", 13435),
+    ("NotPrimaryOrSecondary", 13436),
     ("OperationFailed", 96),
     ("CursorInUse", 12051),
     ("UnknownReplWriteConcern", 79),
@@ -107,6 +115,11 @@ const CODES: &[(&str, i32)] = &[
 pub(crate) fn code_of(name: &str) -> i32 {
     debug_assert!(CODES.iter().any(|(known, _)| *known == name), "{name} is not in the list of error codes");
     CODES.iter().find(|(known, _)| *known == name).map_or(1, |(_, code)| *code)
+}
+
+/// The name of a code, if it is in the list.
+pub(crate) fn name_of(code: i32) -> Option<&'static str> {
+    CODES.iter().find(|(_, known)| *known == code).map(|(name, _)| *name)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod dispatcher;
 mod document_writer;
 mod error;
 mod error_codes;
+mod fail_points;
 pub mod inspect;
 mod operation_session;
 mod operations;

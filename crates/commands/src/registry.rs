@@ -8,7 +8,7 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::dispatcher::Outcome;
 use crate::error::{CommandError, Result};
-use crate::{crud, diagnostics, schema, sessions, transactions};
+use crate::{crud, diagnostics, fail_points, schema, sessions, transactions};
 
 /// How a command is run.
 #[derive(Clone, Copy)]
@@ -101,6 +101,14 @@ static COMMANDS: &[Command] = &[
         is_admin_only: true,
         session_use: SessionUse::EndsTransaction,
         ..command!("commitTransaction", transactions::commit_transaction::run, "Commits a transaction.")
+    },
+    Command {
+        is_admin_only: true,
+        ..command!(
+            "configureFailPoint",
+            fail_points::configure_fail_point::run,
+            "Has commands fail, for tests; only with --enable-test-commands."
+        )
     },
     command!("connectionStatus", diagnostics::connection_status::run, "Who the client is to the server."),
     command!(
@@ -262,7 +270,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "balancerStart",
     "bulkWrite",
     "compact",
-    "configureFailPoint",
     "connPoolStats",
     "createRole",
     "createSearchIndexes",

@@ -86,6 +86,8 @@ pub struct Configuration {
     pub compressors: Vec<Compressor>,
     /// How long running commands may take to end when the server stops.
     pub stop_grace: Duration,
+    /// Whether clients may make commands fail on purpose.
+    pub has_test_commands: bool,
 }
 
 impl Configuration {
@@ -123,6 +125,7 @@ impl Configuration {
             connections_max,
             compressors: compressors(settings.compressors)?,
             stop_grace: grace,
+            has_test_commands: settings.enable_test_commands.unwrap_or(false),
         })
     }
 }

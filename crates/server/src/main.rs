@@ -234,5 +234,6 @@ fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerF
         cache_bytes: cache,
         compressors: configuration.compressors.iter().map(|compressor| compressor.name()).collect(),
         connections_max: configuration.connections_max as u64,
+        has_test_commands: configuration.has_test_commands,
     }
 }

@@ -38,6 +38,7 @@ mod retried_statement;
 mod ring_writing;
 mod sessions;
 mod space;
+mod spilled_writes;
 mod store;
 #[cfg(test)]
 mod tests;

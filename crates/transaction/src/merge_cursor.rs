@@ -76,7 +76,7 @@ impl MergeCursor {
             let written = match direction {
                 Direction::Forward => self.writes.next(self.tree, self.place.upwards()),
                 Direction::Backward => self.writes.previous(self.tree, self.place.downwards()),
-            };
+            }?;
             let has_base = matches!(self.state, Base::Ahead(_));
             let order = match &written {
                 None if !has_base => return Ok(self.end(direction)),

@@ -153,7 +153,7 @@ impl Store {
             number: self.open_transactions.last_number.fetch_add(1, Ordering::Relaxed) + 1,
             engine: self.engine.clone(),
             snapshot: self.engine.begin_snapshot(),
-            writes: Arc::new(WriteSet::new(memory)),
+            writes: Arc::new(WriteSet::new(memory, &self.engine, &self.catalog)),
             record_locks: self.record_locks.clone(),
             unique_locks: self.unique_locks.clone(),
             owned: Mutex::default(),

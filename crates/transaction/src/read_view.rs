@@ -70,7 +70,7 @@ impl ReadView {
     pub fn get_record(&self, collection: &Collection, record_id: RecordId, document: &mut Vec<u8>) -> Result<bool> {
         collection.check_alive()?;
         if let Some(writes) = &self.writes
-            && let Some(is_there) = writes.read(collection.record_tree(), &record_id.record_key(), document)
+            && let Some(is_there) = writes.read(collection.record_tree(), &record_id.record_key(), document)?
         {
             return Ok(is_there);
         }

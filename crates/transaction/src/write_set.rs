@@ -3,25 +3,35 @@
 //! Filled by `multi_document` with the batches of its changes, read through `merge_cursor` by everything that reads in the transaction, and
 //! by the commit. Only the transaction's own commands use it, one after the other, and the cursors it has left open; the lock is for these.
 //!
-//! Its memory is counted against the budget. What is over that is refused: the transaction is too large.
+//! Its memory is counted against the budget. What is over its share goes to private trees of the engine (`spilled_writes`); what is in memory is newer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use collection::Collection;
+use collection::{Catalog, Collection};
 use parking_lot::Mutex;
 use platform::MemoryReservation;
-use storage_engine::{Batch, ChangeKind, TreeId};
+use storage_engine::{Batch, ChangeKind, Engine, TreeId};
 
 use crate::error::{Result, TransactionError};
+use crate::spilled_writes::SpilledWrites;
+
+/// Bytes of changes that a transaction keeps in memory.
+const MEMORY_BYTES_MAX: usize = 16 << 20;
+/// Bytes that must be to be had for the next change; otherwise those in memory are spilled first.
+const HEADROOM_BYTES: usize = 256 << 10;
+
+type EngineResult<T> = std::result::Result<T, storage_engine::EngineError>;
+/// A key, and what it has become.
+pub(crate) type Entry = (Box<[u8]>, Written);
 
 /// What an entry costs beside its bytes: its place in the map, two allocations.
 const ENTRY_BYTES: usize = 96;
 
 /// What a key has become: a value, or removed.
 pub(crate) type Written = Option<Box<[u8]>>;
-type WrittenTree = BTreeMap<Box<[u8]>, Written>;
+pub(crate) type WrittenTree = BTreeMap<Box<[u8]>, Written>;
 
 /// See the module's head.
 pub(crate) struct WriteSet {
@@ -31,8 +41,12 @@ pub(crate) struct WriteSet {
 struct State {
     trees: HashMap<TreeId, WrittenTree>,
     collections: Vec<WrittenCollection>,
+    spilled: SpilledWrites,
     memory: MemoryReservation,
+    /// Of the changes in memory.
     bytes: usize,
+    /// Of locks.
+    lock_bytes: usize,
 }
 
 /// A collection that was written to.
@@ -56,8 +70,10 @@ pub(crate) enum From<'a> {
 
 impl WriteSet {
     /// An empty one that takes its memory from a reservation.
-    pub(crate) fn new(memory: MemoryReservation) -> WriteSet {
-        let state = State { trees: HashMap::new(), collections: Vec::new(), memory, bytes: 0 };
+    pub(crate) fn new(memory: MemoryReservation, engine: &Arc<Engine>, catalog: &Arc<Catalog>) -> WriteSet {
+        let spilled = SpilledWrites::new(engine.clone(), catalog.clone());
+        let (trees, collections) = Default::default();
+        let state = State { trees, collections, spilled, memory, bytes: 0, lock_bytes: 0 };
         WriteSet { state: Mutex::new(state) }
     }
 
@@ -68,7 +84,7 @@ impl WriteSet {
     pub(crate) fn absorb(&self, collection: &Arc<Collection>, indexes_version: u64, batch: &Batch) -> Result<()> {
         let mut state = self.state.lock();
         let bytes: usize = batch.changes().map(|change| change.key.len() + change.value.len() + ENTRY_BYTES).sum();
-        state.reserve(bytes)?;
+        state.reserve(bytes, 0)?;
         for change in batch.changes() {
             let written = match change.kind {
                 ChangeKind::Put | ChangeKind::BlindInsert => Some(Box::from(change.value)),
@@ -87,7 +103,38 @@ impl WriteSet {
     /// # Errors
     /// `TransactionTooLarge`.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
-        self.state.lock().reserve(bytes)
+        self.state.lock().reserve(0, bytes)
+    }
+
+    /// Whether there should be made room before the next change.
+    pub(crate) fn wants_spill(&self) -> bool {
+        let mut state = self.state.lock();
+        let needed = (state.bytes + state.lock_bytes + HEADROOM_BYTES) as u64;
+        state.bytes > MEMORY_BYTES_MAX || (state.bytes > 0 && state.memory.cover(needed).is_err())
+    }
+
+    /// Trees of which changes are in memory and which have no private tree yet.
+    pub(crate) fn trees_to_prepare(&self) -> Vec<TreeId> {
+        let state = self.state.lock();
+        state.trees.keys().filter(|tree| !state.spilled.has(**tree)).copied().collect()
+    }
+
+    /// Moves what is in memory to the private trees, which there are.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub(crate) fn spill(&self, prepared: Vec<(TreeId, TreeId)>) -> Result<()> {
+        let mut state = self.state.lock();
+        let State { trees, spilled, .. } = &mut *state;
+        prepared.into_iter().for_each(|(tree, private)| spilled.add(tree, private));
+        for (tree, written) in trees.iter_mut() {
+            spilled.put(*tree, written)?;
+            written.clear();
+        }
+        state.bytes = 0;
+        let left = state.lock_bytes as u64;
+        state.memory.shrink(left);
+        Ok(())
     }
 
     /// The collections written to, in order of their first write.
@@ -97,17 +144,25 @@ impl WriteSet {
 
     /// Whether nothing was written.
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.lock().trees.is_empty()
+        self.state.lock().collections.is_empty()
     }
 
     /// What a key has become; `None`: it was not written.
-    pub(crate) fn get<T>(&self, tree: TreeId, key: &[u8], read: impl FnOnce(Option<&[u8]>) -> T) -> Option<T> {
+    pub(crate) fn get<T>(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        read: impl FnOnce(Option<&[u8]>) -> T,
+    ) -> EngineResult<Option<T>> {
         let state = self.state.lock();
-        state.trees.get(&tree)?.get(key).map(|written| read(written.as_deref()))
+        if let Some(written) = state.trees.get(&tree).and_then(|written| written.get(key)) {
+            return Ok(Some(read(written.as_deref())));
+        }
+        Ok(state.spilled.get(tree, key)?.map(|written| read(written.as_deref())))
     }
 
     /// Reads a key that was written into `value`. `None`: it was not; `false`: it was removed.
-    pub(crate) fn read(&self, tree: TreeId, key: &[u8], value: &mut Vec<u8>) -> Option<bool> {
+    pub(crate) fn read(&self, tree: TreeId, key: &[u8], value: &mut Vec<u8>) -> EngineResult<Option<bool>> {
         self.get(tree, key, |written| {
             value.clear();
             value.extend_from_slice(written.unwrap_or_default());
@@ -116,37 +171,59 @@ impl WriteSet {
     }
 
     /// The first written key of a tree from a place on, upwards, and what it has become.
-    pub(crate) fn next(&self, tree: TreeId, from: From<'_>) -> Option<(Box<[u8]>, Written)> {
+    pub(crate) fn next(&self, tree: TreeId, from: From<'_>) -> EngineResult<Option<Entry>> {
         let state = self.state.lock();
-        let lower = match from {
-            From::Edge => Bound::Unbounded,
-            From::At(key) => Bound::Included(key),
-            From::Beyond(key) => Bound::Excluded(key),
-        };
-        let found = state.trees.get(&tree)?.range::<[u8], _>((lower, Bound::Unbounded)).next();
-        found.map(|(key, written)| (key.clone(), written.clone()))
+        let in_memory = state
+            .trees
+            .get(&tree)
+            .and_then(|written| written.range::<[u8], _>((from.bound(), Bound::Unbounded)).next());
+        let spilled = state.spilled.next(tree, from)?;
+        Ok(first_of(in_memory, spilled, |memory, spilled| memory <= spilled))
     }
 
     /// The same downwards.
-    pub(crate) fn previous(&self, tree: TreeId, from: From<'_>) -> Option<(Box<[u8]>, Written)> {
+    pub(crate) fn previous(&self, tree: TreeId, from: From<'_>) -> EngineResult<Option<Entry>> {
         let state = self.state.lock();
-        let upper = match from {
+        let in_memory = state
+            .trees
+            .get(&tree)
+            .and_then(|written| written.range::<[u8], _>((Bound::Unbounded, from.bound())).next_back());
+        let spilled = state.spilled.previous(tree, from)?;
+        Ok(first_of(in_memory, spilled, |memory, spilled| memory >= spilled))
+    }
+}
+
+/// Of the two next keys the one that comes first; of the same key what is in memory.
+fn first_of(
+    in_memory: Option<(&Box<[u8]>, &Written)>,
+    spilled: Option<Entry>,
+    is_memory_first: impl Fn(&[u8], &[u8]) -> bool,
+) -> Option<Entry> {
+    match (in_memory, spilled) {
+        (Some((key, _)), Some(spilled)) if !is_memory_first(key, &spilled.0) => Some(spilled),
+        (None, spilled) => spilled,
+        (Some((key, written)), _) => Some((key.clone(), written.clone())),
+    }
+}
+
+impl<'a> From<'a> {
+    fn bound(self) -> Bound<&'a [u8]> {
+        match self {
             From::Edge => Bound::Unbounded,
             From::At(key) => Bound::Included(key),
             From::Beyond(key) => Bound::Excluded(key),
-        };
-        let found = state.trees.get(&tree)?.range::<[u8], _>((Bound::Unbounded, upper)).next_back();
-        found.map(|(key, written)| (key.clone(), written.clone()))
+        }
     }
 }
 
 impl State {
-    fn reserve(&mut self, bytes: usize) -> Result<()> {
-        let wanted = self.bytes + bytes;
+    fn reserve(&mut self, bytes: usize, lock_bytes: usize) -> Result<()> {
+        let wanted = self.bytes + self.lock_bytes + bytes + lock_bytes;
         self.memory.cover(wanted as u64).map_err(|error| {
             TransactionError::TransactionTooLarge(format!("the changes of a transaction do not fit: {error}"))
         })?;
-        self.bytes = wanted;
+        self.bytes += bytes;
+        self.lock_bytes += lock_bytes;
         Ok(())
     }
 }

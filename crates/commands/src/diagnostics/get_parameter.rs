@@ -5,7 +5,7 @@ use bson::{RawBsonRef, RawDocument};
 use super::versions::FEATURE_COMPATIBILITY_VERSION;
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
-use crate::context::Context;
+use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
 use crate::schema::take_generic;
 use crate::sessions::TIMEOUT_MINUTES;
@@ -15,21 +15,24 @@ enum Value {
     Boolean(bool),
     Int32(i32),
     FeatureCompatibility,
+    TestCommands,
+    TransactionLifetime,
 }
 
 /// All parameters, sorted.
 const PARAMETERS: &[(&str, Value)] = &[
-    ("enableTestCommands", Value::Boolean(false)),
+    ("enableTestCommands", Value::TestCommands),
     ("featureCompatibilityVersion", Value::FeatureCompatibility),
     ("localLogicalSessionTimeoutMinutes", Value::Int32(TIMEOUT_MINUTES)),
     ("notablescan", Value::Boolean(false)),
     ("requireApiVersion", Value::Boolean(false)),
+    ("transactionLifetimeLimitSeconds", Value::TransactionLifetime),
     ("ttlMonitorEnabled", Value::Boolean(true)),
 ];
 
 /// Runs the command.
 pub(crate) fn run(
-    _context: &mut Context<'_>,
+    context: &mut Context<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -48,7 +51,7 @@ pub(crate) fn run(
     let mut found = 0;
     for (name, value) in PARAMETERS {
         if wants_all || wanted.contains(name) {
-            value.write(name, reply);
+            value.write(context.server, name, reply);
             found += 1;
         }
     }
@@ -70,8 +73,10 @@ fn parse_options(options: &RawDocument) -> Result<bool> {
 }
 
 impl Value {
-    fn write(&self, name: &str, reply: &mut DocumentWriter<'_>) {
+    fn write(&self, server: &ServerContext, name: &str, reply: &mut DocumentWriter<'_>) {
         match self {
+            Value::TestCommands => reply.boolean(name, server.facts.has_test_commands),
+            Value::TransactionLifetime => reply.count(name, server.parameters.transaction_lifetime_seconds()),
             Value::Boolean(value) => reply.boolean(name, *value),
             Value::Int32(value) => reply.int32(name, *value),
             Value::FeatureCompatibility => {

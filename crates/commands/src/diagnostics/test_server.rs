@@ -140,5 +140,6 @@ fn facts() -> ServerFacts {
         cache_bytes: 16 << 20,
         compressors: vec!["snappy", "zstd", "zlib"],
         connections_max: 100,
+        has_test_commands: false,
     }
 }

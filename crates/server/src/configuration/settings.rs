@@ -53,6 +53,10 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_STOP_GRACE_SECONDS", value_name = "SECONDS")]
     pub stop_grace_seconds: Option<u64>,
 
+    /// Let clients make commands fail on purpose (configureFailPoint), as tests of drivers want it
+    #[arg(long, env = "PLIMSOLL_ENABLE_TEST_COMMANDS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub enable_test_commands: Option<bool>,
+
     /// A TOML file with any of these settings, for those that neither a flag nor the environment gives
     #[arg(long, env = "PLIMSOLL_CONFIG", value_name = "FILE")]
     #[serde(skip)]
@@ -73,6 +77,7 @@ impl Settings {
             log_format: self.log_format.or(other.log_format),
             log_level: self.log_level.or(other.log_level),
             stop_grace_seconds: self.stop_grace_seconds.or(other.stop_grace_seconds),
+            enable_test_commands: self.enable_test_commands.or(other.enable_test_commands),
             config: self.config.or(other.config),
         }
     }

@@ -28,6 +28,7 @@ impl Store {
         validation: Validation,
         decide: &mut impl FnMut(&RawDocument, &mut Vec<u8>) -> std::result::Result<Decision, E>,
     ) -> std::result::Result<ChangeOutcome, E> {
+        self.make_room(transaction)?;
         let access = collection.begin_write().map_err(TransactionError::from)?;
         refuse_capped(collection)?;
         if !transaction.read_view().get_record(collection, record_id, &mut context.old)? {
@@ -80,12 +81,27 @@ impl Store {
         document: &RawDocument,
         validation: Validation,
     ) -> Result<CommitInfo> {
+        self.make_room(transaction)?;
         let access = collection.begin_write()?;
         refuse_capped(collection)?;
         let record_id = collection.allocate_record_id(&self.engine)?;
         context.change.prepare_insert(&access, record_id, document, self.change_context(validation))?;
         self.keep(transaction, context, &access, record_id)?;
         Ok(in_transaction(transaction))
+    }
+
+    /// Spills changes when there are many in memory. Nothing is locked yet: making trees takes the definition lock.
+    fn make_room(&self, transaction: &Transaction) -> Result<()> {
+        if !transaction.writes.wants_spill() {
+            return Ok(());
+        }
+        self.check_space()?;
+        let mut prepared = Vec::new();
+        for tree in transaction.writes.trees_to_prepare() {
+            let _definitions = self.definition_lock.lock();
+            prepared.push((tree, self.catalog.create_private_tree()?));
+        }
+        transaction.writes.spill(prepared)
     }
 
     /// The first who writes a record wins, and nobody may have written it since the snapshot.
@@ -166,7 +182,7 @@ impl Store {
                 break;
             }
             let (found_key, record_id) = RecordId::split(&found)?;
-            let is_removed = transaction.writes.get(index.tree(), &found, |written| written.is_none()) == Some(true);
+            let is_removed = transaction.writes.get(index.tree(), &found, |written| written.is_none())? == Some(true);
             if found_key == key && record_id != own && !is_removed {
                 return Ok(true);
             }
@@ -177,7 +193,7 @@ impl Store {
         // What it has inserted itself.
         let mut from = crate::write_set::From::At(key);
         let mut last;
-        while let Some((entry_key, written)) = transaction.writes.next(index.tree(), from) {
+        while let Some((entry_key, written)) = transaction.writes.next(index.tree(), from)? {
             if !entry_key.starts_with(key) {
                 break;
             }

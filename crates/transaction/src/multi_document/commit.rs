@@ -143,7 +143,7 @@ impl Store {
     ) -> Result<()> {
         let (tree, writes) = (access.collection.record_tree(), &transaction.writes);
         let (mut change, mut old) = (DocumentChange::default(), Vec::new());
-        let mut next = writes.next(tree, From::Edge);
+        let mut next = writes.next(tree, From::Edge)?;
         while let Some((key, new)) = next {
             let record_id = RecordId::from_record_key(&key)?;
             let is_stored = access.collection.read_latest(&self.engine, record_id, &mut old)?;
@@ -161,7 +161,7 @@ impl Store {
             if is_changed {
                 visit(&change)?;
             }
-            next = writes.next(tree, From::Beyond(&key));
+            next = writes.next(tree, From::Beyond(&key))?;
         }
         Ok(())
     }

@@ -438,6 +438,72 @@ fn what_sessions_have_written_survives_checkpoints_and_crashes() {
     assert_eq!((executed(&fixture, 1), executed(&fixture, 2)), (vec![0, 4], vec![]));
 }
 
+/// A budget so small that every few changes are spilled: the transaction sees and commits the same as if they were not.
+#[test]
+fn changes_that_do_not_fit_into_memory_are_spilled() {
+    let mut fixture = Fixture::new();
+    let collection = fixture.collection("db.c");
+    fixture.create_index(&collection, rawdoc! { "key": { "a": 1 }, "name": "a_1" }).unwrap();
+    let document = |id: i32, a: i32| rawdoc! { "_id": id, "a": a, "padding": "x".repeat(3_000) };
+    for id in 0..100 {
+        fixture.insert(&collection, document(id, id)).unwrap();
+    }
+    let budget = MemoryBudget::new(700_000);
+    let session = fixture.store.sessions().refresh(session_id(1)).unwrap();
+    let transaction = fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets)).unwrap();
+    let mut context = in_transaction(&transaction);
+    let mut expected: BTreeMap<i32, i32> = (0..100).map(|id| (id, id)).collect();
+    let mut state = 7_u32;
+    for round in 0..1_500 {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let id = (state >> 8) as i32 % 400;
+        let view = transaction.read_view();
+        let mut found = None;
+        // By scan now and then, or this would take long.
+        if round % 10 == 0 {
+            assert_eq!(seen(&view, &collection), expected);
+        }
+        let mut records = view.record_cursor(&collection);
+        while let Some(record_id) = records.next().unwrap() {
+            if records.document().unwrap().get_i32("_id").unwrap() == id {
+                found = Some(record_id);
+                break;
+            }
+        }
+        match found {
+            None => {
+                let new = document(id, round);
+                fixture.store.insert_document(&mut context, &collection, &new, Validation::Enforce).unwrap();
+                expected.insert(id, round);
+            }
+            Some(record_id) => {
+                let deletes = round % 3 == 0;
+                let decide = |_: &bson::RawDocument, new: &mut Vec<u8>| -> Result<Decision> {
+                    new.extend_from_slice(document(id, round).as_bytes());
+                    Ok(if deletes { Decision::Delete } else { Decision::Replace })
+                };
+                let store = &fixture.store;
+                store.change_document(&mut context, &collection, record_id, Validation::Enforce, decide).unwrap();
+                let _ = if deletes { expected.remove(&id) } else { expected.insert(id, round) };
+            }
+        }
+    }
+    assert!(fixture.store.catalog().trees().len() > 5, "nothing was spilled");
+    assert_eq!(seen(&transaction.read_view(), &collection), expected);
+    let committed = commit(&fixture.store, 1, 1).unwrap().unwrap();
+    fixture.store.acknowledge(&committed, Acknowledgement::Visible).unwrap();
+    assert_eq!(seen(&fixture.store.read_view(), &collection), expected);
+    drop((context, transaction));
+    assert_eq!(budget.used(), 0);
+    fixture.store.checkpoint_step(Urgency::Now).unwrap();
+    fixture.store.checkpoint_step(Urgency::Now).unwrap();
+    assert_eq!(fixture.store.catalog().trees().len(), 5, "catalog, sessions, records and two indexes");
+    assert_sound(&fixture.store);
+    fixture.crash();
+    let collection = fixture.store.catalog().lookup("db.c").unwrap();
+    assert_eq!(seen(&fixture.store.read_view(), &collection), expected);
+}
+
 #[test]
 fn a_transaction_too_large_for_its_memory_is_refused() {
     let fixture = Fixture::new();
@@ -446,8 +512,9 @@ fn a_transaction_too_large_for_its_memory_is_refused() {
     let budget = MemoryBudget::new(100_000);
     let transaction = fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets)).unwrap();
     let mut context = in_transaction(&transaction);
-    let padding = "x".repeat(10_000);
-    let refused = (0..100).find_map(|id| {
+    let padding = "x".repeat(10);
+    // The changes can be spilled, the locks of their keys cannot.
+    let refused = (0..3_000).find_map(|id| {
         let document = rawdoc! { "_id": id, "padding": padding.as_str() };
         fixture.store.insert_document(&mut context, &collection, &document, Validation::Enforce).err()
     });

@@ -1,0 +1,105 @@
+//! `configureFailPoint`: has commands fail, for tests of drivers. Only with `--enable-test-commands`.
+
+use std::time::Duration;
+
+use bson::{RawBsonRef, RawDocument};
+use document::elements;
+
+use super::{Fault, Mode, Target};
+use crate::DocumentWriter;
+use crate::arguments::{Arguments, Field};
+use crate::context::Context;
+use crate::error::{CommandError, Result};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    if !context.server.facts.has_test_commands {
+        return Err(CommandError::named(
+            "CommandNotFound",
+            "no such command: 'configureFailPoint' (the server was not started with --enable-test-commands)",
+        ));
+    }
+    let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?.string()?;
+    if name != "failCommand" {
+        return Err(CommandError::not_implemented(format!("the fail point '{name}'")));
+    }
+    let (mut mode, mut data) = (None, None);
+    for field in arguments.fields() {
+        match field.name() {
+            "mode" => mode = Some(field),
+            "data" => data = Some(field.document()?),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let mode = mode.ok_or_else(|| {
+        CommandError::numbered(40414, "BSON field 'configureFailPoint.mode' is missing but a required field")
+    })?;
+    let setting = match parse_mode(mode)? {
+        None => None,
+        Some(mode) => {
+            let (target, fault) = data.map(parse_data).transpose()?.unwrap_or_default();
+            Some((mode, target, fault))
+        }
+    };
+    reply.count("count", context.server.fail_points.set(setting));
+    Ok(())
+}
+
+/// `None`: off.
+fn parse_mode(field: Field<'_>) -> Result<Option<Mode>> {
+    let source = match field.value() {
+        RawBsonRef::String("off") => return Ok(None),
+        RawBsonRef::String("alwaysOn") => return Ok(Some(Mode::Always)),
+        RawBsonRef::Document(source) => source,
+        _ => return Err(CommandError::bad_value("'mode' must be one of 'off', 'alwaysOn' or an object")),
+    };
+    let mut mode = None;
+    for element in elements(source) {
+        let field = Field::of("configureFailPoint.mode", element);
+        mode = Some(match field.name() {
+            "times" => Mode::Times(field.unsigned()?),
+            "skip" => Mode::Skip(field.unsigned()?),
+            "activationProbability" => return Err(field.not_implemented()),
+            _ => return Err(field.unknown()),
+        });
+    }
+    mode.map(Some).ok_or_else(|| CommandError::bad_value("'mode' must name one of 'times' and 'skip'"))
+}
+
+fn parse_data(source: &RawDocument) -> Result<(Target, Fault)> {
+    let (mut target, mut fault) = (Target::default(), Fault::default());
+    let (mut blocks, mut block_time) = (false, None);
+    for element in elements(source) {
+        let field = Field::of("failCommand", element);
+        match field.name() {
+            "failCommands" => target.commands = strings(field)?,
+            "appName" => target.app_name = Some(field.string()?.to_owned()),
+            "errorCode" => fault.error_code = Some(field.integer()? as i32),
+            "errorLabels" => fault.labels = Some(strings(field)?),
+            "closeConnection" => fault.closes_connection = field.boolean()?,
+            "blockConnection" => blocks = field.boolean()?,
+            "blockTimeMS" => block_time = Some(Duration::from_millis(field.unsigned()?)),
+            "writeConcernError" => fault.write_concern_error = Some(field.document()?.to_owned()),
+            // There are no commands from inside.
+            "failInternalCommands" => drop(field.boolean()?),
+            "threadName" | "namespace" | "errorExtraInfo" | "failLocalClients" => return Err(field.not_implemented()),
+            _ => return Err(field.unknown()),
+        }
+    }
+    match (blocks, block_time) {
+        (true, Some(time)) => fault.block = Some(time),
+        (true, None) => return Err(CommandError::bad_value("'blockTimeMS' must be given with 'blockConnection'")),
+        (false, _) => {}
+    }
+    Ok((target, fault))
+}
+
+fn strings(field: Field<'_>) -> Result<Vec<String>> {
+    let text = |value: RawBsonRef<'_>| value.as_str().map(str::to_owned);
+    let items = document::array_elements(field.array()?).map(|item| text(item.value()));
+    items.collect::<Option<_>>().ok_or_else(|| field.wrong_type("an array of type 'string'"))
+}
