@@ -1,9 +1,12 @@
 //! The TTL pass: deletes documents that have expired, a few at a time.
 //!
 //! Called once a minute by the background thread, and by the simulator. It reads TTL indexes for records whose date has passed and deletes each like
-//! any other writer: paced, under the record's lock, after looking again.
+//! any other writer: paced, under the record's lock, after looking again. It works half of the time at most, so that a day on which
+//! everything expires at once is one on which the others have a processor too.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bson::RawDocument;
 use collection::{Collection, ExpiredRange, Index, RecordId, Validation};
@@ -16,6 +19,31 @@ use crate::write_context::WriteContext;
 
 /// Records found before they are deleted: how long a snapshot is held.
 const BATCH_RECORDS: usize = 1_000;
+
+/// How long a pass works before it lets others have the processor for as long.
+const WORK: Duration = Duration::from_millis(5);
+/// Deletions between two looks at the clock.
+const DELETIONS_PER_LOOK: usize = 16;
+
+/// What all passes since the start did.
+#[derive(Debug, Default)]
+pub(crate) struct ExpiryProgress {
+    passes: AtomicU64,
+    deleted: AtomicU64,
+    /// Everything that had expired by this time of the wall clock is deleted; 0 before the first pass has ended.
+    done_until_millis: AtomicI64,
+}
+
+/// Figures of expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpiryStatistics {
+    /// Passes that ended.
+    pub passes: u64,
+    /// Documents deleted.
+    pub deleted: u64,
+    /// How far expiry is behind the clock: the age of the last pass that has ended, from its begin. `None` before the first.
+    pub lag: Option<Duration>,
+}
 
 /// What a pass did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +75,23 @@ impl Store {
                 }
             }
         }
+        if self.is_stopping() {
+            return Ok(pass);
+        }
+        self.expiry.passes.fetch_add(1, Ordering::Relaxed);
+        self.expiry.done_until_millis.store(now_millis, Ordering::Relaxed);
         Ok(pass)
+    }
+
+    /// Figures of expiry since the start.
+    pub fn expiry_statistics(&self) -> ExpiryStatistics {
+        let done_until = self.expiry.done_until_millis.load(Ordering::Relaxed);
+        let behind = u64::try_from(self.clock.wall_millis().saturating_sub(done_until)).unwrap_or(0);
+        ExpiryStatistics {
+            passes: self.expiry.passes.load(Ordering::Relaxed),
+            deleted: self.expiry.deleted.load(Ordering::Relaxed),
+            lag: (done_until != 0).then(|| Duration::from_millis(behind)),
+        }
     }
 
     fn delete_expired(
@@ -59,11 +103,23 @@ impl Store {
         pass: &mut TtlPass,
     ) -> Result<()> {
         let mut start = range.start.clone();
+        let mut began = self.clock.monotonic();
         loop {
             let (found, next_start) = self.find_expired(collection, index, &start, range)?;
-            for record_id in &found {
-                if self.delete_if_expired(context, collection, index, range, *record_id)? {
-                    pass.deleted += 1;
+            for some in found.chunks(DELETIONS_PER_LOOK) {
+                if self.is_stopping() {
+                    return Ok(());
+                }
+                for record_id in some {
+                    if self.delete_if_expired(context, collection, index, range, *record_id)? {
+                        pass.deleted += 1;
+                        self.expiry.deleted.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                let worked = self.clock.monotonic().saturating_sub(began);
+                if worked >= WORK {
+                    self.clock.sleep(worked);
+                    began = self.clock.monotonic();
                 }
             }
             match next_start {

@@ -52,7 +52,7 @@ pub use checkpoint::{CheckpointProgress, Urgency};
 pub use commit_order::CommitInfo;
 pub use definitions::RenameTarget;
 pub use error::{Result, TransactionError};
-pub use expiry::TtlPass;
+pub use expiry::{ExpiryStatistics, TtlPass};
 pub use index_definitions::{IndexesCreated, WhichIndexes};
 pub use insert::{InsertOrder, InsertOutcome};
 pub use interleaving::{Interleaving, Moment};

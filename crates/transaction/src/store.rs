@@ -19,6 +19,7 @@ use crate::background::BackgroundThreads;
 use crate::checkpoint::CheckpointState;
 use crate::commit_order::{CommitInfo, CommitOrder, Effect};
 use crate::error::{Result, TransactionError};
+use crate::expiry::ExpiryProgress;
 use crate::interleaving::{Interleaving, Moment};
 use crate::lock_table::LockTable;
 use crate::multi_document::OpenTransactions;
@@ -99,6 +100,7 @@ pub struct Store {
     pub(crate) sessions: SessionTable,
     pub(crate) open_transactions: OpenTransactions,
     pub(crate) space: SpaceWatch,
+    pub(crate) expiry: ExpiryProgress,
     pub(crate) background: Mutex<Option<BackgroundThreads>>,
     pub(crate) stopping: Arc<AtomicBool>,
     recovery: collection::ReplaySummary,
@@ -165,6 +167,7 @@ impl Store {
             sessions,
             open_transactions: OpenTransactions::default(),
             space,
+            expiry: ExpiryProgress::default(),
             recovery,
         });
         store.watch_space();

@@ -205,6 +205,14 @@ fn write_metrics(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Re
         ];
         write_counters(&figures, documents);
     });
+    let expiry = server.store.expiry_statistics();
+    section.document("ttl", |ttl| {
+        ttl.size("deletedDocuments", expiry.deleted);
+        ttl.size("passes", expiry.passes);
+        if let Some(lag) = expiry.lag {
+            ttl.double("lagSeconds", lag.as_secs_f64());
+        }
+    });
     Ok(())
 }
 

@@ -95,7 +95,7 @@ impl PageStore {
 
     fn choose_extents(&self, effort: CleaningEffort) -> Vec<usize> {
         let mut ledger = self.ledger.lock();
-        let ratio = self.space_ratio(&ledger.extents);
+        let ratio = self.space_ratio(&ledger.extents, effort);
         if ratio <= self.options.space_ratio_max {
             return Vec::new();
         }
@@ -112,11 +112,15 @@ impl PageStore {
 
     /// How many times what its blocks need the file will still take when everything superseded has gone, after allowing
     /// for the slack.
-    fn space_ratio(&self, extents: &Extents) -> f64 {
+    fn space_ratio(&self, extents: &Extents, effort: CleaningEffort) -> f64 {
+        let slack_bytes = match effort {
+            CleaningEffort::Thorough => self.options.space_slack_bytes / 4,
+            CleaningEffort::Cheap => self.options.space_slack_bytes,
+        };
         let totals = extents.totals();
         let lasting_bytes = (totals.live - totals.superseded) * UNIT_BYTES as u64;
         let taken_bytes = totals.lasting_extents * extents.extent_bytes();
-        taken_bytes.saturating_sub(self.options.space_slack_bytes) as f64 / lasting_bytes.max(1) as f64
+        taken_bytes.saturating_sub(slack_bytes) as f64 / lasting_bytes.max(1) as f64
     }
 
     fn clean_extent(

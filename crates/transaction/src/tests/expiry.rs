@@ -49,5 +49,9 @@ fn many_documents_of_one_date_go_in_batches() {
     }
     assert_eq!(fixture.store.ttl_pass(&mut fixture.context).unwrap().deleted, 2_500);
     assert_eq!(collection.counts().documents(), 0);
+    let figures = fixture.store.expiry_statistics();
+    assert_eq!((figures.passes, figures.deleted), (1, 2_500));
+    fixture.clock.advance(Duration::from_secs(90));
+    assert!(fixture.store.expiry_statistics().lag.is_some_and(|lag| lag >= Duration::from_secs(90)));
     assert_sound(&fixture.store);
 }
