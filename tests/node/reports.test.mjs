@@ -139,6 +139,20 @@ test("the report of a profile that others made", async (t) => {
   await look(join(output, "profile.html"), "profile", ["rebuild_keys", "66.00 %"]);
 });
 
+test("the report of a certification", async (t) => {
+  const output = join(folder, "certificate");
+  const options = ["--scale", "0.002", "--seconds", "1", "--only", "G1,G2,G3,G4,G20", "--output", output];
+  const ran = plimsoll("certify", "--target", server.uri, "--cache-mib", "16", ...options);
+  assert.ok([0, 3].includes(ran.code), ran.output);
+  const certificate = JSON.parse(readFileSync(join(output, "certify.json"), "utf8"));
+  const verdicts = Object.fromEntries(certificate.judgements.map((judged) => [judged.guarantee, judged.verdict]));
+  assert.deepEqual(Object.keys(verdicts), ["G1", "G2", "G3", "G4", "G20"]);
+  assert.equal(verdicts.G20, "not judged");
+  assert.ok(!Object.values(verdicts).includes("pass"), `so small a test passes nothing: ${JSON.stringify(verdicts)}`);
+  if (refusal) return t.skip(refusal);
+  await look(join(output, "report.html"), "certificate", ["Guarantees of plimsoll", "Writers are paced, not frozen", "Share of the cache", "Not judged, because"]);
+});
+
 test("bad scenarios and targets are told in a sentence", () => {
   const file = join(folder, "bad.yaml");
   writeFileSync(file, "name: bad\nphases:\n  - seconds: 1\n    mix: [{findOn: {collection: a}}]\n");

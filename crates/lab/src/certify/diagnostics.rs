@@ -11,6 +11,7 @@ use bson::doc;
 use super::judgement::{Bound, Judgement};
 use super::probe::{Probe, ProbeRecord};
 use super::rig::{Rig, only_phase};
+use super::statistic::median;
 use crate::compare::statistics::{Sample, log_ratio};
 use crate::error::LabError;
 use crate::result::PhaseResult;
@@ -20,6 +21,9 @@ const ROUNDS: usize = 5;
 /// A hundred a second, with some time for the answer.
 const CURRENT_OP_PAUSE: Duration = Duration::from_millis(9);
 const SCRAPE_PAUSE: Duration = Duration::from_secs(1);
+/// For the diagnostics alone.
+const ALONE: Duration = Duration::from_secs(2);
+const ALONE_ROUNDS: usize = 5;
 const BOUND_PERCENT: f64 = 1.0;
 /// Of the runs of one build, where too few were made to measure it.
 const RUN_NOISE: f64 = 0.03;
@@ -84,21 +88,28 @@ async fn clients(rig: &mut Rig) -> Result<PhaseResult, LabError> {
     only_phase(rig.run(MIXED_CLIENTS, &changes).await?)
 }
 
-/// What the diagnostics take of the machine while the server does nothing else, in percent.
-async fn alone(rig: &mut Rig) -> Result<Option<f64>, LabError> {
-    let wait = Duration::from_secs_f64(rig.seconds / 2.0);
-    let Some(before) = rig.process() else { return Ok(None) };
-    tokio::time::sleep(wait).await;
-    let Some(between) = rig.process() else { return Ok(None) };
-    let probes = start(rig).await?;
-    tokio::time::sleep(wait).await;
-    let after = rig.process();
-    finish(probes).await?;
-    let Some(after) = after else { return Ok(None) };
-    let idle = between.cpu_microseconds.saturating_sub(before.cpu_microseconds);
-    let asked = after.cpu_microseconds.saturating_sub(between.cpu_microseconds);
+/// What the diagnostics take of the machine while the server does nothing else, in percent: the middle of several
+/// differences, as the server's background work comes and goes.
+async fn alone(rig: &Rig) -> Result<Option<f64>, LabError> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    Ok(Some(asked.saturating_sub(idle) as f64 / 1e6 / wait.as_secs_f64() / processors * 100.0))
+    let share = |microseconds: f64| microseconds / 1e6 / ALONE.as_secs_f64() / processors * 100.0;
+    let mut differences = Vec::new();
+    for _ in 0..ALONE_ROUNDS {
+        let Some(idle) = used(rig).await else { return Ok(None) };
+        let probes = start(rig).await?;
+        let asked = used(rig).await;
+        finish(probes).await?;
+        let Some(asked) = asked else { return Ok(None) };
+        differences.push(share(asked - idle));
+    }
+    Ok(Some(median(differences.into_iter()).max(0.0)))
+}
+
+/// CPU that the server uses in a while, in microseconds.
+async fn used(rig: &Rig) -> Option<f64> {
+    let before = rig.process()?;
+    tokio::time::sleep(ALONE).await;
+    Some(rig.process()?.cpu_microseconds as f64 - before.cpu_microseconds as f64)
 }
 
 async fn start(rig: &Rig) -> Result<[Probe; 2], LabError> {

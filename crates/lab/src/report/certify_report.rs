@@ -17,14 +17,12 @@ pub(crate) fn certificate(certificate: &Certificate) -> String {
         .map(|judged| {
             let judgement = &judged.judgement;
             vec![
-                judgement.guarantee.to_owned(),
-                in_words(judged.verdict),
-                judgement.title.to_owned(),
-                judgement.in_one_line(),
+                in_words(judged.verdict, judgement.guarantee),
+                format!("{}: {}", judgement.title, judgement.in_one_line()),
             ]
         })
         .collect();
-    page.table(&["guarantee", "verdict", "what it says", "figure and bound"], &rows);
+    page.table(&["verdict", "guarantee, figure and bound"], &rows);
     page.faint(
         "Pass: the whole test ran and every figure lies in its bound. Held: every figure lies in its bound, but part of the \
          test was left out or the rig was smaller. What is not judged says why.",
@@ -37,12 +35,12 @@ pub(crate) fn certificate(certificate: &Certificate) -> String {
     page.finish(certificate)
 }
 
-fn in_words(verdict: Verdict) -> String {
+fn in_words(verdict: Verdict, guarantee: &str) -> String {
     match verdict {
-        Verdict::Pass => "!better \u{25B2} pass".to_owned(),
-        Verdict::Held => "held".to_owned(),
-        Verdict::Fail => "!worse \u{25BC} FAIL".to_owned(),
-        Verdict::NotJudged => "not judged".to_owned(),
+        Verdict::Pass => format!("!better {guarantee} \u{25B2} pass"),
+        Verdict::Held => format!("{guarantee} held"),
+        Verdict::Fail => format!("!worse {guarantee} \u{25BC} FAIL"),
+        Verdict::NotJudged => format!("{guarantee} not judged"),
     }
 }
 
