@@ -61,6 +61,8 @@ pub trait ServerHooks: Send + Sync {
     fn connections(&self) -> (u64, u64);
     /// Starts a new diagnostics log file; an error text when there is none to rotate.
     fn rotate_log(&self) -> Result<(), String>;
+    /// Samples where the program computes, for so long and so often a second; folded stacks, or why it cannot be done.
+    fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String>;
 }
 
 /// The recent lines of the diagnostics log, for `getLog`.

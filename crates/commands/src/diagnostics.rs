@@ -22,6 +22,7 @@ pub(crate) mod log_rotate;
 mod namespace_usage;
 mod parameters;
 pub(crate) mod ping;
+pub(crate) mod plimsoll_profile;
 mod process_memory;
 pub(crate) mod server_status;
 pub(crate) mod set_parameter;

@@ -227,6 +227,14 @@ static COMMANDS: &[Command] = &[
         schema::ring_positions::run,
         "Where the documents of a capped collection lie in its file."
     ),
+    Command {
+        is_admin_only: true,
+        ..command!(
+            "plimsollProfile",
+            diagnostics::plimsoll_profile::run,
+            "Samples for some seconds where the server computes."
+        )
+    },
     command!("refreshSessions", sessions::refresh_sessions::run, "Keeps sessions alive."),
     Command {
         is_admin_only: true,

@@ -1,6 +1,6 @@
 //! `plimsoll profile`: samples a server process, or reads profiles that others made, and says where the time goes.
 //!
-//! `record` samples through perf, `threads` without; `read` takes folded stacks, `perf script` output and flame-graph SVGs; `stacks` holds
+//! `record` samples through perf, `server_sampler` asks our own server to sample itself, `threads` needs neither; `read` takes folded stacks, `perf script` output and flame-graph SVGs; `stacks` holds
 //! them, with times where they are known, so that `stalls` of a run can be cut out; `table` and `flame` show them.
 
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ pub(crate) mod flame;
 mod perf_script;
 pub(crate) mod read;
 pub(crate) mod record;
+mod server_sampler;
 pub(crate) mod stacks;
 pub(crate) mod stalls;
 mod svg;
@@ -51,6 +52,9 @@ pub struct ProfileArguments {
     /// How callers are found
     #[arg(long, value_name = "HOW", default_value = "dwarf")]
     unwinding: Unwinding,
+    /// What samples [default: perf; where it is missing or refused our own server itself; otherwise threads without functions]
+    #[arg(long, value_name = "WHAT")]
+    sampler: Option<Sampler>,
     /// Sample where threads wait instead of where they compute
     #[arg(long)]
     off_cpu: bool,
@@ -77,6 +81,17 @@ pub struct ProfileArguments {
     output: Option<PathBuf>,
 }
 
+/// What samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sampler {
+    /// `perf record`, of any process of this machine
+    Perf,
+    /// Our own server itself, asked over the wire; it may run on another machine
+    Server,
+    /// `/proc`: threads, without functions
+    Threads,
+}
+
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
 struct Listing {
@@ -93,11 +108,9 @@ struct Listing {
 pub async fn run(arguments: ProfileArguments) -> Result<ExitCode, LabError> {
     let mut profiles = Vec::new();
     if arguments.read.is_empty() {
-        let pid = process(&arguments).await?;
         let directory = arguments.output.clone().unwrap_or_else(|| default_directory("profile"));
         let output = OutputDirectory::create_at(&directory)?;
-        let profile = sample(pid, &arguments, &output).await?;
-        profiles.push((format!("process {pid}"), profile));
+        profiles.push(sample(&arguments, &output).await?);
     } else {
         for path in &arguments.read {
             let name =
@@ -130,26 +143,74 @@ async fn process(arguments: &ProfileArguments) -> Result<u32, LabError> {
     pid.ok_or_else(|| LabError::Unsupported(format!("the server at {uri} does not run on this machine")))
 }
 
-async fn sample(pid: u32, arguments: &ProfileArguments, output: &OutputDirectory) -> Result<Profile, LabError> {
+/// Samples with what was asked for, or with the best that works. Gives a title, too.
+async fn sample(arguments: &ProfileArguments, output: &OutputDirectory) -> Result<(String, Profile), LabError> {
+    match arguments.sampler {
+        Some(Sampler::Perf) => through_perf(arguments, output).await,
+        Some(Sampler::Server) => through_server(arguments).await,
+        Some(Sampler::Threads) => through_threads(arguments).await,
+        None => {
+            let reason = match through_perf(arguments, output).await {
+                Err(LabError::Program { reason, .. }) => reason,
+                done => return done,
+            };
+            eprintln!("perf does not serve ({reason})");
+            match through_server(arguments).await {
+                Err(error @ (LabError::Command { .. } | LabError::Unsupported(_))) => {
+                    eprintln!(
+                        "nor does the server sample itself ({error}): threads from /proc instead, without functions"
+                    );
+                    through_threads(arguments).await
+                }
+                done => done,
+            }
+        }
+    }
+}
+
+fn length(arguments: &ProfileArguments) -> Duration {
+    Duration::from_secs_f64(arguments.seconds.clamp(0.1, 86_400.0))
+}
+
+fn what(arguments: &ProfileArguments) -> What {
+    if arguments.off_cpu { What::OffCpu } else { What::OnCpu }
+}
+
+async fn through_perf(arguments: &ProfileArguments, output: &OutputDirectory) -> Result<(String, Profile), LabError> {
+    let pid = process(arguments).await?;
     let sampling = Sampling {
         pid,
         frequency: arguments.frequency,
         unwinding: arguments.unwinding,
-        what: if arguments.off_cpu { What::OffCpu } else { What::OnCpu },
+        what: what(arguments),
         file: output.path("perf.data"),
     };
-    let length = Duration::from_secs_f64(arguments.seconds.clamp(0.1, 86_400.0));
-    if !record::is_available() {
-        eprintln!("there is no perf on this machine: sampling threads from /proc instead, without functions");
-        return threads::sample(pid, length, arguments.frequency, sampling.what).await;
-    }
     let recording = Recording::start(&sampling)?;
     eprintln!("sampling process {pid} for {} s (Ctrl-C ends it early)", arguments.seconds);
     tokio::select! {
-        () = tokio::time::sleep(length) => {}
+        () = tokio::time::sleep(length(arguments)) => {}
         _ = tokio::signal::ctrl_c() => {}
     }
-    recording.finish()
+    Ok((format!("process {pid}"), recording.finish()?))
+}
+
+async fn through_server(arguments: &ProfileArguments) -> Result<(String, Profile), LabError> {
+    let Some(uri) = &arguments.target else {
+        return Err(LabError::Unsupported("a server that is to sample itself is named by --target URI".to_owned()));
+    };
+    if arguments.off_cpu {
+        return Err(LabError::Unsupported("a server that samples itself sees only where it computes".to_owned()));
+    }
+    let target = Target::connect_to(uri, None, 1).await?;
+    eprintln!("the server samples itself for {} s (Ctrl-C ends it early)", arguments.seconds);
+    let profile = server_sampler::sample(&target.observing_client, length(arguments), arguments.frequency).await?;
+    Ok((target.description.in_one_line(), profile))
+}
+
+async fn through_threads(arguments: &ProfileArguments) -> Result<(String, Profile), LabError> {
+    let pid = process(arguments).await?;
+    let profile = threads::sample(pid, length(arguments), arguments.frequency, what(arguments)).await?;
+    Ok((format!("threads of process {pid}"), profile))
 }
 
 /// The windows of time that were chosen, on the profile's clock.

@@ -147,6 +147,10 @@ impl ServerHooks for Hooks {
     fn rotate_log(&self) -> Result<(), String> {
         Err("the diagnostics log goes to standard error: there is no file to rotate".to_owned())
     }
+
+    fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String> {
+        crate::profile_sampler::sample(length, hertz)
+    }
 }
 
 /// The recent lines of the diagnostics log.

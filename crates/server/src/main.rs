@@ -25,6 +25,7 @@ use crate::memory_plan::MemoryPlan;
 mod database_service;
 mod inspect_command;
 mod memory_plan;
+mod profile_sampler;
 mod repair_command;
 
 /// Where sorts and groups put what exceeds their memory, inside the data directory.

@@ -39,6 +39,10 @@ impl ServerHooks for TestHooks {
     fn rotate_log(&self) -> Result<(), String> {
         Err("there is no log file".to_owned())
     }
+
+    fn sample_profile(&self, length: std::time::Duration, hertz: u32) -> Result<String, String> {
+        Ok(format!("thread;main;work {}\n", length.as_secs() * u64::from(hertz)))
+    }
 }
 
 struct TestLog;

@@ -131,6 +131,7 @@ impl Drop for Recording {
 }
 
 /// Whether perf is there.
+#[cfg(test)]
 pub(crate) fn is_available() -> bool {
     let perf = Command::new("perf").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     perf.is_ok_and(|status| status.success())
