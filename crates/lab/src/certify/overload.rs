@@ -20,7 +20,7 @@ use crate::result::PhaseResult;
 const OVERLOAD: f64 = 4.0;
 const CLIENTS: u32 = 256;
 /// Clients of the crowd that must be refused in part when the overload was not.
-const CROWD: u32 = 1000;
+const CROWD: u32 = 2000;
 /// The driver specification's error of a server that refuses work, and its labels.
 const OVERLOAD_CODE: &str = "462";
 const OVERLOAD_LABELS: [&str; 2] = ["SystemOverloadedError", "RetryableError"];
@@ -86,7 +86,8 @@ async fn crowd(rig: &mut Rig) -> Result<PhaseResult, LabError> {
         ("documents", rig.documents.to_string()),
         ("threads", CROWD.to_string()),
         ("seconds", "5".to_owned()),
-        ("warm_up", "1".to_owned()),
+        // Those refused at the first rush count.
+        ("warm_up", "0".to_owned()),
     ];
     only_phase(rig.run(WRITERS, &changes).await?)
 }
