@@ -16,6 +16,7 @@ const DOCUMENTS_PER_CHECK: u32 = 128;
 /// The output of a running pipeline.
 pub struct PipelineCursor {
     source: Option<BoxSource>,
+    is_tailing: bool,
 }
 
 impl std::fmt::Debug for PipelineCursor {
@@ -26,7 +27,12 @@ impl std::fmt::Debug for PipelineCursor {
 
 impl PipelineCursor {
     pub(crate) fn new(source: BoxSource) -> Self {
-        Self { source: Some(source) }
+        Self { source: Some(source), is_tailing: false }
+    }
+
+    /// From now on the end is not the end: more may come from the source later. For pipelines of stages that pass on one document at a time.
+    pub fn tail(&mut self) {
+        self.is_tailing = true;
     }
 
     /// The next document, `None` at the end and ever after. An error ends the pipeline.
@@ -43,7 +49,7 @@ impl PipelineCursor {
             }
             document => Ok(document),
         });
-        if !matches!(next, Ok(Some(_))) {
+        if !matches!(next, Ok(Some(_))) && !(self.is_tailing && next.is_ok()) {
             self.source = None;
         }
         next

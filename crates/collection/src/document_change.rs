@@ -20,7 +20,7 @@ use crate::document_keys::{DocumentKeys, EntryChange, for_each_change};
 use crate::error::{CollectionError, Result};
 use crate::field_changes::FieldChanges;
 use crate::index::{Index, IndexState};
-use crate::oplog_entry::{EntryEncoder, RingMove, StatementOrigin};
+use crate::oplog_entry::{EntryEncoder, EntryStyle, RingMove, StatementOrigin, UpdateStyle};
 use crate::record_id::RecordId;
 use crate::validator::{self, Validation};
 
@@ -92,6 +92,8 @@ pub struct ChangeContext {
     pub validation: Validation,
     /// Wall clock for the oplog entry, milliseconds since 1970.
     pub wall_millis: i64,
+    /// Whether an update replaces the document as a whole.
+    pub update_style: UpdateStyle,
 }
 
 impl DocumentChange {
@@ -244,7 +246,9 @@ impl DocumentChange {
         }
         self.size_change = new.as_bytes().len() as i64 - old.as_bytes().len() as i64;
         let prefix = &access.definition.entry_prefix;
-        self.entry.update(prefix, record_id, (old, new), &self.field_changes, context.wall_millis)?;
+        let keeps_pre_image = access.definition.options.has_pre_images;
+        let style = EntryStyle { update: context.update_style, keeps_pre_image };
+        self.entry.update(prefix, record_id, (old, new), &self.field_changes, style, context.wall_millis)?;
         Ok(true)
     }
 
@@ -270,7 +274,9 @@ impl DocumentChange {
         }
         self.count_change = -1;
         self.size_change = -(old.as_bytes().len() as i64);
-        self.entry.delete(&access.definition.entry_prefix, record_id, old, wall_millis)
+        let keeps_pre_image = access.definition.options.has_pre_images;
+        let style = EntryStyle { keeps_pre_image, ..EntryStyle::default() };
+        self.entry.delete(&access.definition.entry_prefix, record_id, old, style, wall_millis)
     }
 
     /// From which statement the next prepared changes come; it stays until it is set again.

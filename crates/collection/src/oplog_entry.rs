@@ -22,16 +22,20 @@
 //! reply to a retry, one of two more fields of ours: `im`, the document that `findAndModify` has returned, or `up: true`, which says
 //! that the inserted document is one of an upsert.
 //!
+//! Of a collection with `changeStreamPreAndPostImages` an update or deletion also has `pre`, the document as it was.
+//!
 //! Everything in an entry is a final value, so replaying a run of entries onto any state from within that run gives
 //! the state at its end. Formats are in `docs/file-format.md`.
 
 mod decode;
 mod delta;
 mod encode;
+mod served;
 mod transaction_entry;
 
 pub use decode::{DocumentEntry, DocumentOperation, Entry, EntryOrigin, RingMove};
 pub(crate) use delta::apply_delta;
-pub use encode::{EntryEncoder, StatementDetails, StatementOrigin};
-pub(crate) use encode::{EntryPrefix, encode_command};
+pub use encode::{EntryEncoder, StatementDetails, StatementOrigin, UpdateStyle};
+pub(crate) use encode::{EntryPrefix, EntryStyle, encode_command};
+pub use served::{append, bson_timestamp, entry_subject, entry_wall, post_image, served_entry};
 pub use transaction_entry::{TransactionCommit, TransactionEncoder, TransactionEntry};

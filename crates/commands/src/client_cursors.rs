@@ -25,6 +25,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 pub(crate) const FIRST_BATCH_DOCUMENTS: u64 = 101;
 /// What an idle cursor holds: copies of a leaf or two, its query and its plan.
 const CURSOR_BYTES: usize = 48 << 10;
+/// Longest wait for data between two looks whether the command was killed.
+const WAIT_SLICE: Duration = Duration::from_millis(100);
 /// Bytes of documents in one batch.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
@@ -36,6 +38,24 @@ pub(crate) trait CursorSource: Send {
     /// Bytes that it holds between batches, beside what is counted elsewhere (sorts, groups).
     fn held_bytes(&self) -> usize {
         CURSOR_BYTES
+    }
+
+    /// Whether the cursor stays open at its end, because more may come.
+    fn is_tailing(&self) -> bool {
+        false
+    }
+
+    /// Whether a getMore waits for more at the end.
+    fn awaits(&self) -> bool {
+        false
+    }
+
+    /// Waits until there may be more, at most so long.
+    fn wait(&mut self, _longest: Duration) {}
+
+    /// Where a change stream can be resumed, after what was yielded last; or before that.
+    fn resume_token(&self, _is_before_last: bool) -> Option<RawDocumentBuf> {
+        None
     }
 
     /// Whether it is known that nothing more comes.
@@ -171,6 +191,40 @@ impl ClientCursor {
         self
     }
 
+    /// Whether a getMore waits for more at the end.
+    pub(crate) fn awaits(&self) -> bool {
+        self.source.awaits()
+    }
+
+    /// Fills a batch, waiting until the deadline for something to put into it. `is_ended` is asked now and then whether to give up.
+    pub(crate) fn fill_or_wait(
+        &mut self,
+        batch: &mut ArrayWriter<'_>,
+        limit: BatchLimit,
+        operation: &Operation<'_>,
+        longest: Duration,
+        is_killed: &dyn Fn() -> bool,
+    ) -> Result<Remaining> {
+        loop {
+            let remaining = self.fill(batch, limit, operation)?;
+            let left = longest.saturating_sub(operation.elapsed());
+            if batch.count() > 0 || remaining == Remaining::Nothing || left.is_zero() {
+                return Ok(remaining);
+            }
+            operation.check_interrupt()?;
+            if is_killed() {
+                return Err(CommandError::named("CursorKilled", "the cursor was killed"));
+            }
+            self.source.wait(left.min(WAIT_SLICE));
+            self.source.resume()?;
+        }
+    }
+
+    /// The token after what the last batch had.
+    pub(crate) fn resume_token(&self) -> Option<RawDocumentBuf> {
+        self.source.resume_token(self.pending.is_some())
+    }
+
     /// Fills a batch.
     pub(crate) fn fill(
         &mut self,
@@ -185,7 +239,9 @@ impl ClientCursor {
             batch.push(&pending);
         }
         while u64::from(batch.count()) < most {
-            let Some(document) = self.source.next(operation)? else { return Ok(Remaining::Nothing) };
+            let Some(document) = self.source.next(operation)? else {
+                return Ok(if self.source.is_tailing() { Remaining::Maybe } else { Remaining::Nothing });
+            };
             if batch.count() > 0 && batch.bytes() + document.as_bytes().len() > BATCH_BYTES_MAX {
                 self.pending = Some(document.to_owned());
                 break;
@@ -325,6 +381,11 @@ impl ClientCursors {
         self.entries.lock().remove(&id);
     }
 
+    /// Whether a cursor that is in use was killed meanwhile.
+    pub(crate) fn is_killed(&self, id: i64) -> bool {
+        matches!(self.entries.lock().get(&id), Some(Entry::InUse { is_killed: true, .. }) | None)
+    }
+
     /// Kills a cursor; `false` when there is none.
     pub(crate) fn kill(&self, id: i64) -> bool {
         let mut entries = self.entries.lock();
@@ -405,11 +466,13 @@ pub(crate) fn write_first_batch(
 ) -> Result<u64> {
     let namespace = cursor.namespace.clone();
     let mut result = Ok((0, 0));
+    let mut token = None;
     reply.document("cursor", |body| {
         let mut count = 0;
         let filled = body.try_array("firstBatch", |batch| {
             let remaining = cursor.fill(batch, limit, operation);
             count = u64::from(batch.count());
+            token = cursor.resume_token();
             remaining.map(|remaining| {
                 if remaining == Remaining::Nothing || is_single_batch {
                     result = Ok((0, count));
@@ -423,6 +486,9 @@ pub(crate) fn write_first_batch(
         }
         body.int64("id", result.as_ref().map_or(0, |(id, _)| *id));
         body.string("ns", &namespace);
+        if let Some(token) = &token {
+            body.embed("postBatchResumeToken", token);
+        }
     });
     result.map(|(_, count)| count)
 }

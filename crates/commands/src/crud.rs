@@ -10,7 +10,7 @@ pub(crate) mod find_and_modify;
 pub(crate) mod get_more;
 pub(crate) mod insert;
 pub(crate) mod kill_cursors;
-mod pipeline_host;
+pub(crate) mod pipeline_host;
 pub(crate) mod query_arguments;
 mod records_to_change;
 mod spill_files;

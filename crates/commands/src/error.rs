@@ -114,6 +114,12 @@ impl CommandError {
         RETRYABLE.contains(&self.code)
     }
 
+    /// Adds a label that drivers act on.
+    pub(crate) fn with_label(mut self, label: &'static str) -> Self {
+        self.labels.push(label);
+        self
+    }
+
     fn with_details(mut self, details: RawDocumentBuf) -> Self {
         self.details = Some(Box::new(details));
         self

@@ -14,6 +14,7 @@
 
 mod admission;
 mod arguments;
+mod change_stream;
 mod client_cursors;
 mod cluster_time;
 mod context;
@@ -27,9 +28,11 @@ mod fail_points;
 pub mod inspect;
 mod operation_session;
 mod operations;
+mod oplog_view;
 mod registry;
 mod schema;
 mod sessions;
+mod tail;
 mod transactions;
 mod write_concern;
 

@@ -240,6 +240,14 @@ static COMMANDS: &[Command] = &[
         is_admin_only: true,
         ..command!("renameCollection", schema::rename_collection::run, "Renames a collection.")
     },
+    Command {
+        is_admin_only: true,
+        ..command!(
+            "replSetResizeOplog",
+            diagnostics::repl_set_resize_oplog::run,
+            "For how many bytes and hours the oplog is kept."
+        )
+    },
     command!("serverStatus", diagnostics::server_status::run, "Figures of the server."),
     Command {
         is_admin_only: true,
@@ -316,7 +324,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "replSetGetStatus",
     "replSetInitiate",
     "replSetReconfig",
-    "replSetResizeOplog",
     "replSetStepDown",
     "replSetSyncFrom",
     "revokePrivilegesFromRole",

@@ -59,7 +59,7 @@ fn existing_collection(
 /// InvalidNamespace (73).
 pub(crate) fn check_may_create(namespace: &Namespace) -> Result<()> {
     let name = namespace.collection();
-    if name.starts_with("system.") && name != "system.js" {
+    if (name.starts_with("system.") && name != "system.js") || crate::oplog_view::is_oplog(namespace) {
         return Err(CommandError::named("InvalidNamespace", format!("Invalid system namespace: {namespace}")));
     }
     Ok(())

@@ -18,6 +18,7 @@ mod flush;
 mod offline;
 mod reader;
 mod recovery;
+mod retention;
 mod salvage;
 mod scan;
 mod segment;
@@ -29,6 +30,7 @@ mod tests;
 mod window;
 
 pub use self::offline::read_offline;
+pub use self::retention::SegmentFacts;
 
 use std::collections::BTreeSet;
 use std::io;

@@ -25,6 +25,7 @@ const MEMORY_BYTES_MIN: u64 = 32 << 20;
 const CACHE_BYTES_MIN: u64 = 4 << 20;
 const HISTORY_BYTES: u64 = 16 << 30;
 const HISTORY_BYTES_MIN: u64 = 16 << 20;
+const OPLOG_BYTES: u64 = 1 << 30;
 const CONNECTIONS_MAX: usize = 65_536;
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
@@ -76,6 +77,10 @@ pub struct Configuration {
     pub cache_bytes: u64,
     /// The most that is kept of old versions for open snapshots, in bytes.
     pub history_bytes: u64,
+    /// How much of the oplog is kept beyond what recovery needs, in bytes.
+    pub oplog_bytes: u64,
+    /// For how long it is kept at least.
+    pub oplog_time: Duration,
     /// What diagnostic lines look like.
     pub log_format: LogFormat,
     /// Which diagnostic lines are written.
@@ -118,6 +123,8 @@ impl Configuration {
             memory_bytes,
             cache_bytes,
             history_bytes: history_bytes(settings.history)?,
+            oplog_bytes: oplog_bytes(settings.oplog_size)?,
+            oplog_time: oplog_time(settings.oplog_min_retention_hours)?,
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
             log_level: level
                 .parse()
@@ -176,6 +183,22 @@ fn history_bytes(size: Option<Size>) -> Result<u64, ConfigurationError> {
             Err(ConfigurationError::bad_value("history", reason))
         }
         Size::Percent(_) => Err(ConfigurationError::bad_value("history", "must be a size, not a share")),
+    }
+}
+
+fn oplog_bytes(size: Option<Size>) -> Result<u64, ConfigurationError> {
+    match size {
+        None => Ok(OPLOG_BYTES),
+        Some(Size::Bytes(bytes)) => Ok(bytes),
+        Some(Size::Percent(_)) => Err(ConfigurationError::bad_value("oplog-size", "must be a size, not a share")),
+    }
+}
+
+fn oplog_time(hours: Option<f64>) -> Result<Duration, ConfigurationError> {
+    match hours {
+        None => Ok(Duration::ZERO),
+        Some(hours) if (0.0..=1e6).contains(&hours) => Ok(Duration::from_secs_f64(hours * 3600.0)),
+        Some(_) => Err(ConfigurationError::bad_value("oplog-min-retention-hours", "must be from 0 to 1000000")),
     }
 }
 

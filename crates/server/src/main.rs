@@ -194,6 +194,8 @@ fn open_service(
         ..EngineOptions::default()
     };
     let mut options = StoreOptions { engine, ..StoreOptions::default() };
+    options.oplog_retention_bytes = configuration.oplog_bytes;
+    options.oplog_retention_time = configuration.oplog_time;
     options.oplog.buffer_bytes_max = plan.log_bytes;
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))

@@ -60,6 +60,10 @@ impl Store {
                 store.write_rings()?;
                 Ok(Duration::ZERO)
             })?,
+            self.spawn("oplog-feed", |store| {
+                store.feed_step()?;
+                Ok(Duration::ZERO)
+            })?,
             self.spawn("ttl", |store| {
                 let pass = store.ttl_pass(&mut WriteContext::new())?;
                 if pass.deleted > 0 {

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use bson::RawDocument;
-use collection::{Collection, CollectionError, DocumentChange, RecordId, Validation, WriteAccess};
+use collection::{
+    ChangeContext, Collection, CollectionError, DocumentChange, RecordId, UpdateStyle, Validation, WriteAccess,
+};
 use storage_engine::RingWriter;
 
 use crate::commit_order::CommitInfo;
@@ -22,8 +24,10 @@ use crate::write_context::{Statement, WriteContext};
 pub enum Decision {
     /// Nothing: it does not match any more.
     Keep,
-    /// It is replaced by what the caller wrote into the buffer.
+    /// Fields of it change: it becomes what the caller wrote into the buffer.
     Replace,
+    /// The same, and followers of the oplog are told that it was replaced as a whole.
+    ReplaceWhole,
     /// It is deleted.
     Delete,
 }
@@ -110,7 +114,14 @@ impl Store {
         match decide(stored_document(&context.old)?, &mut context.new)? {
             Decision::Keep => Ok(Attempt::Done(ChangeOutcome::Kept)),
             Decision::Delete => Ok(Attempt::Done(self.delete(context, &access, ring.as_ref(), record_id)?)),
-            Decision::Replace => Ok(self.replace(context, &access, ring.as_ref(), record_id, validation)?),
+            Decision::Replace => {
+                let style = UpdateStyle::Fields;
+                Ok(self.replace(context, &access, ring.as_ref(), record_id, (validation, style))?)
+            }
+            Decision::ReplaceWhole => {
+                let style = UpdateStyle::Whole;
+                Ok(self.replace(context, &access, ring.as_ref(), record_id, (validation, style))?)
+            }
         }
     }
 
@@ -120,12 +131,13 @@ impl Store {
         access: &WriteAccess<'_>,
         ring: Option<&RingWriter<'_>>,
         record_id: RecordId,
-        validation: Validation,
+        (validation, update_style): (Validation, UpdateStyle),
     ) -> Result<Attempt> {
         self.check_space()?;
         let WriteContext { change, old, new, unique, statement, .. } = context;
         let (old, new) = (stored_document(old)?, stored_document(new)?);
-        if !change.prepare_update(access, record_id, old, new, self.change_context(validation))? {
+        let change_context = ChangeContext { update_style, ..self.change_context(validation) };
+        if !change.prepare_update(access, record_id, old, new, change_context)? {
             return Ok(Attempt::Done(ChangeOutcome::Unchanged));
         }
         let _claimed = match lock_claims(&self.unique_locks, change.claims(), unique) {

@@ -132,8 +132,7 @@ impl Store {
         }
         let position = OplogPosition(beginning.checkpoint.mark().oplog_position);
         *last = LastCheckpoint { position, at: beginning.at, in_progress: None };
-        let kept_from = self.oplog.end_position().0.saturating_sub(self.options.oplog_retention_bytes);
-        self.oplog.truncate_before(beginning.oplog_from.min(OplogPosition(kept_from)))?;
+        self.truncate_oplog(beginning.oplog_from)?;
         finished
     }
 

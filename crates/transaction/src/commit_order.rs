@@ -133,6 +133,22 @@ impl CommitOrder {
         Ok(())
     }
 
+    /// The commit that is visible, and the position behind everything that is.
+    pub(crate) fn visible_end(&self) -> (Timestamp, OplogPosition) {
+        let queue = self.queue.lock();
+        (queue.visible, queue.commits.front().map_or(queue.applied_end, |commit| commit.position))
+    }
+
+    /// Waits until something behind a position is visible, at most so long.
+    pub(crate) fn wait_beyond(&self, position: OplogPosition, longest: std::time::Duration) {
+        let mut queue = self.queue.lock();
+        if queue.applied_end <= position && !queue.is_stopped {
+            queue.waiting += 1;
+            self.moved.wait_for(&mut queue, longest);
+            queue.waiting -= 1;
+        }
+    }
+
     /// Fails when no more commits can become visible.
     ///
     /// # Errors

@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use collection::{
-    Catalog, ChangeContext, Collection, DocumentChange, RingChange, StatementDetails, Validation, WriteAccess,
+    Catalog, ChangeContext, Collection, DocumentChange, RingChange, StatementDetails, UpdateStyle, Validation,
+    WriteAccess,
 };
 use oplog::{Appended, LocalOplog, Oplog, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
@@ -20,10 +21,12 @@ use crate::checkpoint::CheckpointState;
 use crate::commit_order::{CommitInfo, CommitOrder, Effect};
 use crate::error::{Result, TransactionError};
 use crate::expiry::ExpiryProgress;
+use crate::feed::Feed;
 use crate::interleaving::{Interleaving, Moment};
 use crate::lock_table::LockTable;
 use crate::multi_document::OpenTransactions;
 use crate::read_view::ReadView;
+use crate::retention::Retention;
 use crate::sessions::{ExecutedStatement, SessionTable};
 use crate::space::SpaceWatch;
 use crate::write_context::Statement;
@@ -37,6 +40,8 @@ pub struct StoreOptions {
     pub oplog: OplogOptions,
     /// Bytes of oplog kept beyond what recovery needs.
     pub oplog_retention_bytes: u64,
+    /// And for how long entries are kept at least, whatever space they take.
+    pub oplog_retention_time: Duration,
     /// A checkpoint is due when this many bytes were logged since the last one.
     pub checkpoint_log_bytes: u64,
     /// A checkpoint is due when anything was logged and the last one is this long ago.
@@ -61,6 +66,7 @@ impl Default for StoreOptions {
             engine: EngineOptions::default(),
             oplog: OplogOptions::default(),
             oplog_retention_bytes: 0,
+            oplog_retention_time: Duration::ZERO,
             checkpoint_log_bytes: 256 << 20,
             checkpoint_interval: Duration::from_secs(60),
             checkpoint_spread: Duration::from_secs(10),
@@ -101,6 +107,8 @@ pub struct Store {
     pub(crate) open_transactions: OpenTransactions,
     pub(crate) space: SpaceWatch,
     pub(crate) expiry: ExpiryProgress,
+    pub(crate) retention: Retention,
+    pub(crate) feed: Feed,
     pub(crate) background: Mutex<Option<BackgroundThreads>>,
     pub(crate) stopping: Arc<AtomicBool>,
     recovery: collection::ReplaySummary,
@@ -157,11 +165,13 @@ impl Store {
             oplog,
             catalog,
             clock,
-            options,
             commits,
             record_locks: Arc::new(LockTable::new()),
             unique_locks: Arc::new(LockTable::new()),
             definition_lock: Mutex::new(()),
+            retention: Retention::new(options.oplog_retention_bytes, options.oplog_retention_time),
+            feed: Feed::default(),
+            options,
             background: Mutex::new(None),
             stopping: Arc::new(AtomicBool::new(false)),
             sessions,
@@ -272,7 +282,7 @@ impl Store {
     }
 
     pub(crate) fn change_context(&self, validation: Validation) -> ChangeContext {
-        ChangeContext { validation, wall_millis: self.clock.wall_millis() }
+        ChangeContext { validation, wall_millis: self.clock.wall_millis(), update_style: UpdateStyle::Fields }
     }
 
     /// Logs and applies a prepared change. All locks it needs are held.

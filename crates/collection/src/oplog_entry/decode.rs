@@ -166,7 +166,7 @@ impl<'a> Fields<'a> {
             b"stmtId" => self.statement = i32::from_le_bytes(*value.first_chunk()?),
             b"up" => self.is_upserted = true,
             b"im" => self.image = Some(embedded(element)?),
-            b"wall" | b"v" => {}
+            b"wall" | b"v" | b"pre" => {}
             _ => return None,
         }
         Some(())

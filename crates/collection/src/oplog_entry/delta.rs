@@ -4,8 +4,9 @@
 //! then bring every field they name to its final value. Therefore nothing here fails because a field is absent or
 //! present: `u` sets where the field stands or appends; `i` moves to the end.
 
-use bson::RawDocument;
+use bson::{RawDocument, rawdoc};
 use document::Element;
+use query_language::update::diff::{Diff, apply_diff};
 
 use crate::error::{CollectionError, Result};
 
@@ -14,6 +15,9 @@ use crate::error::{CollectionError, Result};
 /// # Errors
 /// `Damaged` for a section that no version of this format has.
 pub(crate) fn apply_delta(old: &RawDocument, diff: &RawDocument, new: &mut Vec<u8>) -> Result<()> {
+    if is_nested(diff) {
+        return apply_nested(old, diff, new);
+    }
     let sections = Sections::read(diff)?;
     new.clear();
     new.extend_from_slice(&[0; 4]);
@@ -37,6 +41,19 @@ pub(crate) fn apply_delta(old: &RawDocument, diff: &RawDocument, new: &mut Vec<u
     if let Some(prefix) = new.get_mut(..4) {
         prefix.copy_from_slice(&length.to_le_bytes());
     }
+    Ok(())
+}
+
+/// Whether a delta goes into documents or arrays: sections `s<name>`.
+fn is_nested(diff: &RawDocument) -> bool {
+    document::elements(diff).any(|section| section.name_bytes().first() == Some(&b's'))
+}
+
+fn apply_nested(old: &RawDocument, diff: &RawDocument, new: &mut Vec<u8>) -> Result<()> {
+    let delta = rawdoc! { "$v": 2, "diff": diff.to_owned() };
+    let applied = apply_diff(old, &Diff::from_document(delta)?)?;
+    new.clear();
+    new.extend_from_slice(applied.as_bytes());
     Ok(())
 }
 
@@ -83,7 +100,7 @@ fn put(bytes: &mut Vec<u8>, element: &Element<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use bson::{RawDocumentBuf, rawdoc};
+    use bson::RawDocumentBuf;
 
     use super::*;
 

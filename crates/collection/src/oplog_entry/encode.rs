@@ -3,7 +3,8 @@
 //! Bytes are written directly: the prefix (`op`, `ns`, `ui`) is prepared once per collection, so an entry costs a few copies.
 
 use bson::spec::ElementType;
-use bson::{RawDocument, Uuid};
+use bson::{RawDocument, RawDocumentBuf, Uuid};
+use query_language::update::diff::{Diff, DiffForm, diff};
 
 use crate::error::{CollectionError, Result};
 use crate::field_changes::{FieldChangeKind, FieldChanges};
@@ -153,13 +154,17 @@ impl EntryEncoder {
         record_id: RecordId,
         versions: (&RawDocument, &RawDocument),
         changes: &FieldChanges,
+        style: EntryStyle,
         wall_millis: i64,
     ) -> Result<()> {
         let (old, new) = versions;
         self.begin(prefix, b'u', record_id, new.as_bytes().len() as i64 - old.as_bytes().len() as i64);
         let before = self.bytes.len();
-        if changes.is_delta() {
-            put_delta(&mut self.bytes, changes, old, new);
+        if changes.is_delta() && style.update != UpdateStyle::Whole {
+            match nested_delta(changes, old, new)? {
+                Some(delta) => put_document(&mut self.bytes, "o", delta.as_bytes()),
+                None => put_delta(&mut self.bytes, changes, old, new),
+            }
         }
         let delta_bytes = self.bytes.len() - before;
         if delta_bytes == 0 || delta_bytes >= new.as_bytes().len() + 3 {
@@ -167,6 +172,7 @@ impl EntryEncoder {
             put_document(&mut self.bytes, "o", new.as_bytes());
         }
         put_id(&mut self.bytes, "o2", old)?;
+        self.pre_image(style, old);
         self.finish(Some(old), Some(new), wall_millis);
         Ok(())
     }
@@ -180,13 +186,40 @@ impl EntryEncoder {
         prefix: &EntryPrefix,
         record_id: RecordId,
         old: &RawDocument,
+        style: EntryStyle,
         wall_millis: i64,
     ) -> Result<()> {
         self.begin(prefix, b'd', record_id, -(old.as_bytes().len() as i64));
         put_id(&mut self.bytes, "o", old)?;
+        self.pre_image(style, old);
         self.finish(Some(old), None, wall_millis);
         Ok(())
     }
+
+    /// What the document was before, for change streams that want to know it.
+    fn pre_image(&mut self, style: EntryStyle, old: &RawDocument) {
+        if style.keeps_pre_image {
+            put_document(&mut self.bytes, "pre", old.as_bytes());
+        }
+    }
+}
+
+/// How a change was asked for, as far as followers of the oplog are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum UpdateStyle {
+    /// Some fields were changed.
+    #[default]
+    Fields,
+    /// The document was replaced.
+    Whole,
+}
+
+/// What an entry says beyond the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct EntryStyle {
+    pub(crate) update: UpdateStyle,
+    /// Whether the document as it was is part of the entry.
+    pub(crate) keeps_pre_image: bool,
 }
 
 /// The entry of a definition change.
@@ -209,6 +242,19 @@ pub(crate) fn encode_command(
     }
     finish_entry(&mut bytes, wall_millis);
     bytes
+}
+
+/// The delta down to the paths that changed, when something inside a document or an array did: change streams tell the paths.
+fn nested_delta(changes: &FieldChanges, old: &RawDocument, new: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+    const NESTED: [u8; 2] = [ElementType::EmbeddedDocument as u8, ElementType::Array as u8];
+    let mut set = changes.elements(FieldChangeKind::Set, new);
+    if !set.any(|element| element.first().is_some_and(|kind| NESTED.contains(kind))) {
+        return Ok(None);
+    }
+    match diff(old, new, DiffForm::Paths)? {
+        Diff::Delta(delta) => Ok(Some(delta)),
+        Diff::Replacement(_) => Ok(None),
+    }
 }
 
 /// `o: {$v: 2, diff: {d: {name: false}, u: {name: value}, i: {name: value}}}`.

@@ -23,14 +23,15 @@ use crate::context::{Context, count};
 use crate::crud::pipeline_host::CommandHost;
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
+use crate::{change_stream, oplog_view};
 
 /// The fields of `aggregate`.
 pub(crate) struct AggregateArguments<'a> {
-    namespace: Namespace,
-    stages: Vec<&'a RawDocument>,
+    pub(crate) namespace: Namespace,
+    pub(crate) stages: Vec<&'a RawDocument>,
     hint: Hint,
-    declared: Option<&'a RawDocument>,
-    batch_size: Option<u64>,
+    pub(crate) declared: Option<&'a RawDocument>,
+    pub(crate) batch_size: Option<u64>,
     has_cursor: bool,
     is_explain: bool,
     allow_disk_use: bool,
@@ -49,7 +50,9 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let parsed = parse(context, &mut arguments)?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    if !change_stream::is_wanted(&parsed.stages) {
+        context.operation.set_time_limit(arguments.generic.max_time);
+    }
     if parsed.is_explain {
         let explained = explain(context, parsed, Verbosity::QueryPlanner)?;
         return write_document(reply, &explained);
@@ -58,6 +61,9 @@ pub(crate) fn run(
         return Err(CommandError::failed_to_parse(
             "The 'cursor' option is required, except for aggregate with the explain argument",
         ));
+    }
+    if change_stream::is_wanted(&parsed.stages) {
+        return change_stream::open(context, &parsed, arguments.generic.session, reply);
     }
     let server = context.server;
     count(&server.counts.query, 1);
@@ -187,7 +193,7 @@ fn split(
     parsed: &AggregateArguments<'_>,
     variables: &Arc<Variables>,
 ) -> Result<(CanonicalQuery, Pipeline)> {
-    if pipeline.source() == PipelineSource::FirstStage {
+    if pipeline.source() == PipelineSource::FirstStage || oplog_view::is_oplog(&parsed.namespace) {
         return Ok((query(None, variables)?, pipeline));
     }
     let pushdown = pipeline.split_pushdown()?;
@@ -210,6 +216,9 @@ fn open_source(
         return Ok(aggregation::source_of(Vec::new()));
     }
     let server = context.server;
+    if oplog_view::is_oplog(namespace) {
+        return oplog_view::entries(server, None, false);
+    }
     let (target, _) = target_of(server, namespace.clone());
     let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;

@@ -1,6 +1,7 @@
 //! `find`: the documents of a collection that match a filter.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::RawDocument;
 use collection::Namespace;
@@ -19,26 +20,30 @@ use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
+use crate::oplog_view;
+use crate::tail::{Tail, Tailing};
 
 /// The fields of `find`.
 #[derive(Default)]
 pub(crate) struct FindArguments<'a> {
-    filter: Option<&'a RawDocument>,
-    projection: Option<&'a RawDocument>,
-    sort: Option<&'a RawDocument>,
-    declared: Option<&'a RawDocument>,
-    hint: Option<Field<'a>>,
-    min: Option<&'a RawDocument>,
-    max: Option<&'a RawDocument>,
-    skip: u64,
-    limit: u64,
-    batch_size: Option<u64>,
-    is_single_batch: bool,
-    return_key: bool,
-    show_record_id: bool,
-    has_no_timeout: bool,
+    pub(crate) filter: Option<&'a RawDocument>,
+    pub(crate) projection: Option<&'a RawDocument>,
+    pub(crate) sort: Option<&'a RawDocument>,
+    pub(crate) declared: Option<&'a RawDocument>,
+    pub(crate) hint: Option<Field<'a>>,
+    pub(crate) min: Option<&'a RawDocument>,
+    pub(crate) max: Option<&'a RawDocument>,
+    pub(crate) skip: u64,
+    pub(crate) limit: u64,
+    pub(crate) batch_size: Option<u64>,
+    pub(crate) is_single_batch: bool,
+    pub(crate) return_key: bool,
+    pub(crate) is_tailable: bool,
+    pub(crate) awaits_data: bool,
+    pub(crate) show_record_id: bool,
+    pub(crate) has_no_timeout: bool,
     /// Allowed unless the client forbids it, as MongoDB's parameter `allowDiskUseByDefault` has it since 6.0.
-    forbids_disk_use: bool,
+    pub(crate) forbids_disk_use: bool,
 }
 
 /// Runs the command.
@@ -49,16 +54,31 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     let parsed = parse(&mut arguments)?;
+    if namespace.as_str() == oplog_view::NAMESPACE {
+        return oplog_view::find(context, &parsed, &arguments, reply);
+    }
     context.operation.set_time_limit(arguments.generic.max_time);
-    let query = Arc::new(canonical_query(context, &parsed)?);
+    let mut query = canonical_query(context, &parsed)?;
+    if parsed.is_tailable {
+        query.hint = Hint::Natural(ScanDirection::Forward);
+    }
+    let query = Arc::new(query);
     let server = context.server;
     count(&server.counts.query, 1);
     let full_name = namespace.as_str().to_owned();
-    let (target, _) = target_of(server, namespace);
+    let (target, collection) = target_of(server, namespace);
+    let mut tail = None;
+    if let Some(collection) = collection.filter(|_| parsed.is_tailable) {
+        if collection.ring().is_none() {
+            let message = "error processing query: tailable cursor requested on non capped collection";
+            return Err(CommandError::bad_value(message));
+        }
+        tail = Some(Tail::of_collection(&server.store, &full_name, parsed.tailing()));
+    }
     let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, query, &context.operation)?;
-    let source =
-        QuerySource { executor, view: CursorView::of(context), left: Some(parsed.limit).filter(|limit| *limit > 0) };
+    let left = Some(parsed.limit).filter(|limit| *limit > 0);
+    let source = QuerySource { executor, view: CursorView::of(context), left, tail };
     let mut cursor = ClientCursor::new(full_name.clone(), Box::new(source))
         .with_session(arguments.generic.session)
         .with_transaction(context.session.txn_number())
@@ -97,23 +117,49 @@ pub(crate) fn parse<'a>(arguments: &mut Arguments<'a>) -> Result<FindArguments<'
                 field.boolean()?;
             }
             "collation" => check_collation(field)?,
-            "tailable" | "awaitData" if !field.boolean()? => {}
-            // There are no capped collections yet, so there is none that this could be right for.
-            "tailable" => {
-                let message = "error processing query: tailable cursor requested on non capped collection";
-                return Err(CommandError::bad_value(message));
-            }
-            "awaitData" => {
-                let message = "Cannot set 'awaitData' without also setting 'tailable'";
-                return Err(CommandError::failed_to_parse(message));
-            }
+            "tailable" => parsed.is_tailable = field.boolean()?,
+            "awaitData" => parsed.awaits_data = field.boolean()?,
             "resumeAfter" | "requestResumeToken" | "startAt" => {
                 return Err(field.not_implemented());
             }
             _ => arguments.generic(field)?,
         }
     }
+    parsed.check_tailing()?;
     Ok(parsed)
+}
+
+impl FindArguments<'_> {
+    fn check_tailing(&self) -> Result<()> {
+        if self.awaits_data && !self.is_tailable {
+            return Err(CommandError::failed_to_parse("Cannot set 'awaitData' without also setting 'tailable'"));
+        }
+        if !self.is_tailable {
+            return Ok(());
+        }
+        if self.is_single_batch {
+            return Err(CommandError::failed_to_parse("Cannot set 'tailable' together with 'singleBatch'"));
+        }
+        let is_natural = |sort: &RawDocument| {
+            let first = elements(sort).next();
+            first.is_none_or(|first| {
+                first.name() == "$natural" && Number::from_bson(first.value()).and_then(Number::to_i64_exact) == Some(1)
+            })
+        };
+        if !self.sort.is_none_or(is_natural) {
+            let message = "cannot use tailable option with a sort other than {$natural: 1}";
+            return Err(CommandError::bad_value(message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tailing(&self) -> Tailing {
+        match (self.is_tailable, self.awaits_data) {
+            (false, _) => Tailing::No,
+            (true, false) => Tailing::Tailing,
+            (true, true) => Tailing::Awaiting,
+        }
+    }
 }
 
 /// The query that the fields describe.
@@ -181,6 +227,8 @@ pub(crate) struct QuerySource {
     pub(crate) view: CursorView,
     /// Documents until the query's limit, if it has one.
     pub(crate) left: Option<u64>,
+    /// Of a tailable cursor.
+    pub(crate) tail: Option<Tail>,
 }
 
 impl CursorSource for QuerySource {
@@ -191,6 +239,20 @@ impl CursorSource for QuerySource {
 
     fn is_exhausted(&self) -> bool {
         self.left == Some(0)
+    }
+
+    fn is_tailing(&self) -> bool {
+        self.tail.is_some() && !self.is_exhausted()
+    }
+
+    fn awaits(&self) -> bool {
+        self.tail.as_ref().is_some_and(Tail::awaits)
+    }
+
+    fn wait(&mut self, longest: Duration) {
+        if let Some(tail) = &self.tail {
+            tail.wait(longest);
+        }
     }
 
     fn resume(&mut self) -> Result<()> {

@@ -286,7 +286,7 @@ fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Pa
                     }
                     Change::Update(statement) => {
                         is_match = apply(statement, newest, &clock, out)?;
-                        if out.is_empty() { Decision::Keep } else { Decision::Replace }
+                        if out.is_empty() { Decision::Keep } else { statement.decision() }
                     }
                 };
                 let is_new = parsed.returned == Returned::After && !out.is_empty();

@@ -1,5 +1,7 @@
 //! `getMore`: the next batch of a cursor.
 
+use std::time::Duration;
+
 use bson::RawBsonRef;
 use document::Number;
 
@@ -8,6 +10,9 @@ use crate::arguments::Arguments;
 use crate::client_cursors::{BatchLimit, Remaining};
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
+
+/// How long a getMore of an awaiting cursor waits when the client does not say.
+const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(crate) fn run(
@@ -24,15 +29,14 @@ pub(crate) fn run(
         Some(id) => id,
         None => return Err(CommandError::type_mismatch("BSON field 'getMore.getMore' must be a long")),
     };
+    let mut longest = None;
     let (mut collection, mut limit) = (None, BatchLimit { documents: None });
     for field in arguments.fields() {
         match field.name() {
             "collection" => collection = Some(field.string()?),
             "batchSize" => limit.documents = Some(field.unsigned()?).filter(|size| *size > 0),
             "maxTimeMS" if !matches!(field.value(), RawBsonRef::Null) => {
-                return Err(CommandError::bad_value(
-                    "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
-                ));
+                longest = Some(Duration::from_millis(field.unsigned()?));
             }
             "term" | "lastKnownCommittedOpTime" => return Err(field.not_implemented()),
             _ => arguments.generic(field)?,
@@ -45,16 +49,33 @@ pub(crate) fn run(
     let namespace = format!("{}.{collection}", context.request.database);
     let cursors = &context.server.cursors;
     let mut cursor = cursors.take(id, &namespace, arguments.generic.session, context.session.txn_number())?;
-    context.operation.set_time_limit(cursor.max_time);
+    if longest.is_some() && !cursor.awaits() {
+        cursors.give_back(id, cursor)?;
+        let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+        return Err(CommandError::bad_value(message));
+    }
+    // The time of an awaiting cursor is for waiting, not for working.
+    context.operation.set_time_limit(cursor.max_time.filter(|_| !cursor.awaits()));
+    let longest = longest.unwrap_or(AWAIT_DEFAULT);
+    if cursor.awaits() {
+        context.release_ticket();
+    }
+    let cursors = &context.server.cursors;
     let operation = &context.operation;
     let mut remaining = Ok(Remaining::Nothing);
     reply.document("cursor", |body| {
         body.array("nextBatch", |batch| {
-            remaining = cursor.fill(batch, limit, operation);
+            remaining = match cursor.awaits() {
+                true => cursor.fill_or_wait(batch, limit, operation, longest, &|| cursors.is_killed(id)),
+                false => cursor.fill(batch, limit, operation),
+            };
             count(&context.server.counts.documents_returned, u64::from(batch.count()));
         });
         body.int64("id", if matches!(remaining, Ok(Remaining::Maybe)) { id } else { 0 });
         body.string("ns", &namespace);
+        if let Some(token) = cursor.resume_token() {
+            body.embed("postBatchResumeToken", &token);
+        }
     });
     context.server.usage.record_read(&namespace, 1, context.operation.elapsed());
     match remaining {

@@ -12,7 +12,7 @@ use executor::{QueryExecutor, Target};
 use planner::{CanonicalQuery, Hint};
 use query_language::filter::MatchDetails;
 use query_language::update::{
-    Multiplicity, Update, UpdateContext, UpdateOptions, UpdateOutcome, UpdatePurpose, UpdateSource,
+    Multiplicity, Update, UpdateContext, UpdateOptions, UpdateOutcome, UpdatePurpose, UpdateSource, UpdateStyle,
 };
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
@@ -161,6 +161,16 @@ pub(crate) struct Statement {
     pub(crate) validation: Validation,
 }
 
+impl Statement {
+    /// What becomes of a document that the statement changes.
+    pub(crate) fn decision(&self) -> Decision {
+        match self.update.style() {
+            UpdateStyle::Replacement => Decision::ReplaceWhole,
+            UpdateStyle::Operators | UpdateStyle::Pipeline => Decision::Replace,
+        }
+    }
+}
+
 /// The fields of a statement. What is wrong with them is an error of the command; what is wrong with the update they
 /// describe is an error of the statement.
 pub(crate) struct StatementFields<'a> {
@@ -283,7 +293,7 @@ fn update_matching(
             let changed =
                 server.store.change_document(write, collection, record_id, statement.validation, |newest, out| {
                     is_match = apply(statement, newest, &clock, out)?;
-                    Ok::<_, CommandError>(if out.is_empty() { Decision::Keep } else { Decision::Replace })
+                    Ok::<_, CommandError>(if out.is_empty() { Decision::Keep } else { statement.decision() })
                 })?;
             totals.matched += u64::from(is_match);
             if let Some(commit) = changed.commit() {

@@ -13,6 +13,7 @@ use crate::arguments::{Arguments, Field};
 use crate::context::{Context, ServerContext};
 use crate::diagnostics::host_and_port;
 use crate::error::Result;
+use crate::oplog_view;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -31,6 +32,10 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time);
     reply.string("ns", namespace.as_str());
+    if oplog_view::is_oplog(&namespace) {
+        oplog_view::write_statistics(context.server, scale_factor, reply);
+        return Ok(());
+    }
     match context.server.store.catalog().lookup(namespace.as_str()) {
         Some(collection) => write_storage(context.server, &collection, scale_factor, reply),
         None => {
@@ -98,6 +103,10 @@ fn write_sections(
         };
         existing_collection(server, namespace, missing)
     };
+    if let (Some(scale_factor), oplog_view::NAMESPACE) = (storage_scale, namespace) {
+        document.document("storageStats", |section| oplog_view::write_statistics(server, scale_factor, section));
+        return Ok(());
+    }
     if let Some(scale_factor) = storage_scale {
         let collection = find("storageStats")?;
         let mut result = Ok(());

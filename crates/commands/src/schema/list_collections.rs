@@ -8,6 +8,7 @@ use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::Result;
+use crate::oplog_view;
 
 /// How much is told of each.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,12 @@ pub(crate) fn run(
     let mut documents = Vec::new();
     for collection in context.server.store.catalog().collections_of(database) {
         let document = describe(&collection, detail)?;
+        if is_wanted(filter.as_ref(), &document)? {
+            documents.push(document);
+        }
+    }
+    if database == "local" {
+        let document = oplog_view::description(context.server)?;
         if is_wanted(filter.as_ref(), &document)? {
             documents.push(document);
         }

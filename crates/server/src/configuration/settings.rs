@@ -30,6 +30,14 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_HISTORY", value_name = "SIZE")]
     pub history: Option<Size>,
 
+    /// How much of the oplog is kept for change streams and readers of local.oplog.rs, beyond what recovery needs [default: 1GiB]
+    #[arg(long, env = "PLIMSOLL_OPLOG_SIZE", value_name = "SIZE")]
+    pub oplog_size: Option<Size>,
+
+    /// For how many hours the oplog is kept at least, whatever space that takes [default: 0]
+    #[arg(long, env = "PLIMSOLL_OPLOG_MIN_RETENTION_HOURS", value_name = "HOURS")]
+    pub oplog_min_retention_hours: Option<f64>,
+
     /// The most connections at once; more are closed as soon as they are accepted [default: 65536, or what the limit on
     /// open files allows]
     #[arg(long, env = "PLIMSOLL_MAX_CONNECTIONS", value_name = "NUMBER")]
@@ -72,6 +80,8 @@ impl Settings {
             memory: self.memory.or(other.memory),
             cache: self.cache.or(other.cache),
             history: self.history.or(other.history),
+            oplog_size: self.oplog_size.or(other.oplog_size),
+            oplog_min_retention_hours: self.oplog_min_retention_hours.or(other.oplog_min_retention_hours),
             max_connections: self.max_connections.or(other.max_connections),
             compressors: self.compressors.or(other.compressors),
             log_format: self.log_format.or(other.log_format),

@@ -1,0 +1,93 @@
+//! Entries as clients see them in `local.oplog.rs`, and what can be told of an entry without decoding it.
+//!
+//! Called by whoever serves the oplog and change streams.
+
+use bson::raw::cstr;
+use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
+use platform::Timestamp;
+
+use super::delta::apply_delta;
+use crate::error::{CollectionError, Result};
+
+/// Fields of ours, which clients do not see.
+const OURS: &[&[u8]] = &[b"rid", b"sz", b"rh", b"rs", b"rd", b"im", b"up", b"pre"];
+
+/// The letter of `op` and the namespace of an entry. They come first.
+pub fn entry_subject(payload: &[u8]) -> Option<(u8, &str)> {
+    let mut elements = document::elements_of_bytes(payload);
+    let (operation, namespace) = (elements.next()?, elements.next()?);
+    if operation.name_bytes() != b"op" || namespace.name_bytes() != b"ns" {
+        return None;
+    }
+    let letter = *operation.value_bytes().get(4)?;
+    let text = namespace.value_bytes();
+    Some((letter, std::str::from_utf8(text.get(4..text.len().checked_sub(1)?)?).ok()?))
+}
+
+/// An entry in the shape of MongoDB's `local.oplog.rs`.
+pub fn served_entry(timestamp: Timestamp, payload: &[u8]) -> RawDocumentBuf {
+    let mut served = without_ours(payload);
+    served.append(cstr!("ts"), bson_timestamp(timestamp));
+    served.append(cstr!("t"), 1_i64);
+    served
+}
+
+fn without_ours(payload: &[u8]) -> RawDocumentBuf {
+    let mut served = RawDocumentBuf::new();
+    for element in document::elements_of_bytes(payload) {
+        let name = element.name_bytes();
+        if OURS.contains(&name) {
+            continue;
+        }
+        match element.value() {
+            RawBsonRef::Document(object) if name == b"o" => served.append(cstr!("o"), served_object(object)),
+            value => append(&mut served, element.name(), value),
+        }
+    }
+    served
+}
+
+/// The operations inside a transaction's entry have fields of ours, too.
+fn served_object(object: &RawDocument) -> RawDocumentBuf {
+    let Some(RawBsonRef::Array(operations)) = document::get_field(object, "applyOps") else { return object.to_owned() };
+    let mut served = RawDocumentBuf::new();
+    let mut list = bson::RawArrayBuf::new();
+    for operation in document::array_elements(operations) {
+        if let RawBsonRef::Document(operation) = operation.value() {
+            list.push(without_ours(operation.as_bytes()));
+        }
+    }
+    served.append(cstr!("applyOps"), list);
+    served
+}
+
+/// Appends a field of any name.
+pub fn append(document: &mut RawDocumentBuf, name: &str, value: RawBsonRef<'_>) {
+    if let Ok(name) = <&bson::raw::CStr>::try_from(name) {
+        document.append(name, value);
+    }
+}
+
+/// What an update made of a document.
+///
+/// # Errors
+/// `Damaged`.
+pub fn post_image(before: &RawDocument, object: &RawDocument) -> Result<RawDocumentBuf> {
+    let Some(RawBsonRef::Document(diff)) = document::get_field(object, "diff") else { return Ok(object.to_owned()) };
+    let mut after = Vec::new();
+    apply_delta(before, diff, &mut after)?;
+    RawDocumentBuf::from_bytes(after).map_err(CollectionError::damaged("record"))
+}
+
+/// A commit timestamp as BSON has it.
+pub fn bson_timestamp(timestamp: Timestamp) -> bson::Timestamp {
+    bson::Timestamp { time: (timestamp.0 >> 32) as u32, increment: timestamp.0 as u32 }
+}
+
+/// When an entry was made.
+pub fn entry_wall(entry: &RawDocument) -> DateTime {
+    match document::get_field(entry, "wall") {
+        Some(RawBsonRef::DateTime(wall)) => wall,
+        _ => DateTime::from_millis(0),
+    }
+}

@@ -1,0 +1,58 @@
+//! Tailable cursors: staying at the end, and being woken when more comes.
+//!
+//! Used by `find` on capped collections, by `oplog_view` and by change streams. Waiting costs nothing: `transaction`'s feed asks whether an
+//! entry concerns the cursor, and wakes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use transaction::{FeedEntry, Store, Subscription};
+
+/// Whether a cursor stays at the end, and whether getMore waits there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tailing {
+    No,
+    Tailing,
+    Awaiting,
+}
+
+/// What a tailable cursor has beside its results.
+pub(crate) struct Tail {
+    subscription: Option<Subscription>,
+}
+
+impl Tail {
+    /// Follows the documents of a collection.
+    pub(crate) fn of_collection(store: &Arc<Store>, namespace: &str, tailing: Tailing) -> Tail {
+        let namespace = namespace.to_owned();
+        let concerns = move |entry: &FeedEntry| match collection::entry_subject(&entry.payload) {
+            // Changes of definitions and transactions concern everybody.
+            Some((b'c', _)) => true,
+            Some((_, about)) => about == namespace,
+            None => true,
+        };
+        Tail::new(store, concerns, tailing)
+    }
+
+    /// Follows what `concerns` says.
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        concerns: impl Fn(&FeedEntry) -> bool + Send + Sync + 'static,
+        tailing: Tailing,
+    ) -> Tail {
+        let subscription = (tailing == Tailing::Awaiting).then(|| store.subscribe(Box::new(concerns)));
+        Tail { subscription }
+    }
+
+    /// Whether a getMore waits for more.
+    pub(crate) fn awaits(&self) -> bool {
+        self.subscription.is_some()
+    }
+
+    /// Waits until there may be more.
+    pub(crate) fn wait(&self, longest: Duration) {
+        if let Some(subscription) = &self.subscription {
+            subscription.wait(longest);
+        }
+    }
+}

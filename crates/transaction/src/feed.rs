@@ -1,0 +1,280 @@
+//! The newest part of the oplog for those who follow it: read once for all of them, and whom it concerns is woken.
+//!
+//! Used by tailable cursors, `local.oplog.rs` and change streams. A background thread (`feed_step`) takes part in what writers do only by waiting for commits to
+//! become visible; it looks at most once every few milliseconds, reads what is new from the oplog, keeps it in memory for a while, asks each
+//! subscription whether it is concerned, and wakes those that are. So a hundred listeners cost writers what one does.
+//!
+//! Nothing is read while nobody listens. Whoever is further behind than what is kept reads the oplog itself.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bson::RawDocumentBuf;
+use oplog::{LocalOplog, Oplog, OplogPosition, OplogReader};
+use parking_lot::{Condvar, Mutex, RwLock};
+use storage_engine::{Engine, Timestamp};
+
+use crate::error::Result;
+use crate::store::Store;
+
+/// Bytes of entries kept.
+const KEPT_BYTES: usize = 8 << 20;
+/// Least time between two looks.
+const PULSE: Duration = Duration::from_millis(2);
+/// Longest wait for a commit, so that stopping is noticed.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// An entry of the oplog.
+pub struct FeedEntry {
+    /// Where it is.
+    pub position: OplogPosition,
+    /// Where the next one is.
+    pub end: OplogPosition,
+    /// Its commit timestamp.
+    pub timestamp: Timestamp,
+    /// As logged.
+    pub payload: Vec<u8>,
+    /// What followers make of it and share.
+    pub shared: OnceLock<Option<RawDocumentBuf>>,
+}
+
+/// Whom an entry concerns.
+pub type Interest = dyn Fn(&FeedEntry) -> bool + Send + Sync;
+
+#[derive(Default)]
+struct Recent {
+    entries: VecDeque<Arc<FeedEntry>>,
+    bytes: usize,
+}
+
+struct Listener {
+    interest: Box<Interest>,
+    is_woken: Mutex<bool>,
+    bell: Condvar,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(crate) struct Feed {
+    recent: RwLock<Recent>,
+    listeners: Mutex<Vec<Arc<Listener>>>,
+    has_listeners: Condvar,
+    reader: Mutex<Option<Box<dyn OplogReader>>>,
+}
+
+/// Wakes its owner when something comes that it is interested in.
+pub struct Subscription {
+    store: Arc<Store>,
+    listener: Arc<Listener>,
+}
+
+impl Subscription {
+    /// Waits until something has come since the last call, at most so long.
+    pub fn wait(&self, longest: Duration) -> bool {
+        let mut is_woken = self.listener.is_woken.lock();
+        if !*is_woken {
+            self.listener.bell.wait_for(&mut is_woken, longest);
+        }
+        std::mem::take(&mut *is_woken)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.store.feed.listeners.lock().retain(|listener| !Arc::ptr_eq(listener, &self.listener));
+    }
+}
+
+impl Store {
+    /// From now on `interest` is asked about every entry that becomes visible. It must be quick. Needs the background.
+    pub fn subscribe(self: &Arc<Self>, interest: Box<Interest>) -> Subscription {
+        let listener = Arc::new(Listener { interest, is_woken: Mutex::new(false), bell: Condvar::new() });
+        self.feed.listeners.lock().push(listener.clone());
+        self.feed.has_listeners.notify_all();
+        Subscription { store: self.clone(), listener }
+    }
+
+    /// One turn of the background thread.
+    ///
+    /// # Errors
+    /// `Oplog`.
+    pub fn feed_step(&self) -> Result<()> {
+        let mut listeners = self.feed.listeners.lock();
+        if listeners.is_empty() {
+            *self.feed.recent.write() = Recent::default();
+            *self.feed.reader.lock() = None;
+            self.feed.has_listeners.wait_for(&mut listeners, WAIT);
+            return Ok(());
+        }
+        drop(listeners);
+        let mut slot = self.feed.reader.lock();
+        let reader = match &mut *slot {
+            Some(reader) => reader,
+            none => {
+                let reader = none.insert(self.oplog.read_from(self.commits.visible_end().1)?);
+                // Who subscribed before may have missed what came until now.
+                self.feed.wake(|_| true);
+                reader
+            }
+        };
+        self.commits.wait_beyond(reader.position(), WAIT);
+        let visible_end = self.commits.visible_end().1;
+        let mut fresh = Vec::new();
+        while reader.position() < visible_end {
+            let Some(entry) = reader.next_entry()? else { break };
+            fresh.push(Arc::new(FeedEntry {
+                position: entry.position,
+                end: entry.end,
+                timestamp: entry.timestamp,
+                payload: entry.payload.to_vec(),
+                shared: OnceLock::new(),
+            }));
+        }
+        drop(slot);
+        self.feed.keep(&fresh);
+        if !fresh.is_empty() {
+            self.feed.wake(|interest| fresh.iter().any(|entry| interest(entry)));
+        }
+        self.clock.sleep(PULSE);
+        Ok(())
+    }
+
+    /// Follows the oplog from a position: what is visible of it.
+    ///
+    /// # Errors
+    /// `Oplog` with `PositionTruncated` and `InvalidPosition`.
+    pub fn follow_oplog(self: &Arc<Self>, from: OplogPosition) -> Result<OplogFollower> {
+        // Fails at once when it is gone.
+        drop(self.oplog.read_from(from)?);
+        Ok(OplogFollower { store: self.clone(), position: from, reader: None })
+    }
+
+    /// The commit that new readers see, and the position in the oplog behind it.
+    pub fn visible_end(&self) -> (Timestamp, OplogPosition) {
+        self.commits.visible_end()
+    }
+}
+
+impl Feed {
+    fn keep(&self, fresh: &[Arc<FeedEntry>]) {
+        let mut recent = self.recent.write();
+        for entry in fresh {
+            recent.bytes += entry.payload.len();
+            recent.entries.push_back(entry.clone());
+        }
+        while recent.bytes > KEPT_BYTES {
+            let Some(oldest) = recent.entries.pop_front() else { break };
+            recent.bytes -= oldest.payload.len();
+        }
+    }
+
+    fn wake(&self, concerns: impl Fn(&Interest) -> bool) {
+        for listener in self.listeners.lock().iter() {
+            let mut is_woken = listener.is_woken.lock();
+            if !*is_woken && concerns(&listener.interest) {
+                *is_woken = true;
+                listener.bell.notify_one();
+            }
+        }
+    }
+
+    fn find(&self, position: OplogPosition) -> Option<Arc<FeedEntry>> {
+        let recent = self.recent.read();
+        let at = recent.entries.binary_search_by_key(&position, |entry| entry.position).ok()?;
+        recent.entries.get(at).cloned()
+    }
+}
+
+/// Reads the oplog in order, up to what is visible.
+pub struct OplogFollower {
+    store: Arc<Store>,
+    position: OplogPosition,
+    reader: Option<Box<dyn OplogReader>>,
+}
+
+impl OplogFollower {
+    /// Where the next entry is.
+    pub fn position(&self) -> OplogPosition {
+        self.position
+    }
+
+    /// The next entry; `None` when there is none yet.
+    ///
+    /// # Errors
+    /// `Oplog` with `PositionTruncated` when it is gone.
+    #[allow(clippy::should_implement_trait, reason = "it may go on after None, which an iterator does not")]
+    pub fn next(&mut self) -> Result<Option<Arc<FeedEntry>>> {
+        if let Some(entry) = self.store.feed.find(self.position) {
+            self.reader = None;
+            self.position = entry.end;
+            return Ok(Some(entry));
+        }
+        if self.position >= self.store.commits.visible_end().1 {
+            return Ok(None);
+        }
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => none.insert(self.store.oplog.read_from(self.position)?),
+        };
+        let Some(entry) = reader.next_entry()? else { return Ok(None) };
+        self.position = entry.end;
+        let (position, end, timestamp) = (entry.position, entry.end, entry.timestamp);
+        let payload = entry.payload.to_vec();
+        Ok(Some(Arc::new(FeedEntry { position, end, timestamp, payload, shared: OnceLock::new() })))
+    }
+}
+
+/// Where the entries of a part of the oplog are, newest first: for reading it backward, segment by segment.
+pub struct BackwardOplog {
+    oplog: LocalOplog,
+    engine: Arc<Engine>,
+    segments: Vec<OplogPosition>,
+    end: OplogPosition,
+    entries: Vec<OplogPosition>,
+}
+
+impl Store {
+    /// Reads the oplog backward from what is visible now.
+    ///
+    /// # Errors
+    /// `Oplog`.
+    pub fn oplog_backward(&self) -> Result<BackwardOplog> {
+        let segments = self.oplog.segments()?.iter().map(|segment| segment.start).collect();
+        let end = self.visible_end().1;
+        Ok(BackwardOplog { oplog: self.oplog.clone(), engine: self.engine.clone(), segments, end, entries: Vec::new() })
+    }
+}
+
+impl BackwardOplog {
+    /// The entry before; `None` at the beginning.
+    ///
+    /// # Errors
+    /// `Oplog`.
+    pub fn previous(&mut self) -> Result<Option<(Timestamp, Vec<u8>)>> {
+        loop {
+            if let Some(position) = self.entries.pop() {
+                let mut reader = self.oplog.read_from(position)?;
+                match reader.next_entry()? {
+                    Some(entry) if entry.timestamp <= self.engine.visible() => {
+                        return Ok(Some((entry.timestamp, entry.payload.to_vec())));
+                    }
+                    _ => continue,
+                }
+            }
+            let Some(start) = self.segments.pop() else { return Ok(None) };
+            if start >= self.end {
+                continue;
+            }
+            let mut reader = self.oplog.read_from(start)?;
+            while reader.position() < self.end {
+                self.entries.push(reader.position());
+                if reader.next_entry()?.is_none() {
+                    self.entries.pop();
+                    break;
+                }
+            }
+            self.end = start;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+"""Tailable cursors, with and without awaitData."""
+
+import threading
+import time
+
+import pytest
+from pymongo import CursorType
+from pymongo.errors import OperationFailure
+
+
+@pytest.fixture
+def ring(database):
+    return database.create_collection("ring", capped=True, size=16384)
+
+
+def test_a_tailable_cursor_stays_open_at_the_end(ring):
+    ring.insert_many([{"_id": i} for i in range(5)])
+    cursor = ring.find(cursor_type=CursorType.TAILABLE)
+    assert [document["_id"] for document in cursor] == [0, 1, 2, 3, 4]
+    assert cursor.alive
+    ring.insert_one({"_id": 5})
+    assert next(cursor)["_id"] == 5
+    with pytest.raises(StopIteration):
+        next(cursor)
+    assert cursor.alive
+    cursor.close()
+
+
+def test_a_filter_applies_to_what_comes(ring):
+    ring.insert_one({"_id": 0, "a": 1})
+    cursor = ring.find({"a": 1}, cursor_type=CursorType.TAILABLE)
+    assert next(cursor)["_id"] == 0
+    ring.insert_many([{"_id": 1, "a": 2}, {"_id": 2, "a": 1}])
+    assert next(cursor)["_id"] == 2
+
+
+def test_an_awaiting_cursor_is_woken_by_an_insert(ring):
+    ring.insert_one({"_id": 0})
+    cursor = ring.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(20_000)
+    assert next(cursor)["_id"] == 0
+    timer = threading.Timer(0.3, lambda: ring.insert_one({"_id": 1}))
+    begun = time.monotonic()
+    timer.start()
+    assert next(cursor)["_id"] == 1
+    assert time.monotonic() - begun < 15, "woken, not timed out"
+    cursor.close()
+
+
+def test_an_awaiting_cursor_gives_up_after_its_time(ring):
+    ring.insert_one({"_id": 0})
+    cursor = ring.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(200)
+    assert next(cursor)["_id"] == 0
+    begun = time.monotonic()
+    with pytest.raises(StopIteration):
+        next(cursor)
+    assert 0.15 < time.monotonic() - begun < 10 and cursor.alive
+
+
+def test_a_cursor_that_is_overtaken_loses_its_position(ring):
+    ring.insert_many([{"_id": i, "pad": "x" * 100} for i in range(50)])
+    cursor = ring.find(cursor_type=CursorType.TAILABLE, batch_size=2)
+    next(cursor)
+    ring.insert_many([{"_id": 1000 + i, "pad": "x" * 1000} for i in range(400)])
+    with pytest.raises(OperationFailure) as caught:
+        for _ in range(1000):
+            next(cursor)
+    assert caught.value.code == 136 and caught.value.details["codeName"] == "CappedPositionLost"
+
+
+@pytest.mark.parametrize(
+    "fields, code",
+    [
+        ({"awaitData": True}, 9),
+        ({"tailable": True, "sort": {"a": 1}}, 2),
+        ({"tailable": True, "sort": {"$natural": -1}}, 2),
+    ],
+)
+def test_refused(ring, fields, code):
+    with pytest.raises(OperationFailure) as caught:
+        ring.database.command({"find": "ring", **fields})
+    assert caught.value.code == code
+
+
+def test_only_capped_collections_can_be_tailed(database):
+    database["plain"].insert_one({})
+    with pytest.raises(OperationFailure) as caught:
+        database.command({"find": "plain", "tailable": True})
+    assert caught.value.code == 2
+
+
+def test_max_time_is_for_awaiting_cursors_only(ring):
+    ring.insert_many([{"_id": i} for i in range(5)])
+    reply = ring.database.command({"find": "ring", "batchSize": 1})
+    with pytest.raises(OperationFailure) as caught:
+        ring.database.command({"getMore": reply["cursor"]["id"], "collection": "ring", "maxTimeMS": 100})
+    assert caught.value.code == 2
+
+
+def test_killing_a_cursor_ends_its_wait(ring):
+    ring.insert_one({"_id": 0})
+    reply = ring.database.command({"find": "ring", "tailable": True, "awaitData": True})
+    cursor_id = reply["cursor"]["id"]
+    threading.Timer(0.3, lambda: ring.database.command({"killCursors": "ring", "cursors": [cursor_id]})).start()
+    with pytest.raises(OperationFailure) as caught:
+        ring.database.command({"getMore": cursor_id, "collection": "ring", "maxTimeMS": 20_000})
+    assert caught.value.code == 237
