@@ -24,7 +24,7 @@ def test_entries_have_the_shape_that_tools_expect(client, database):
     assert replaced["o"] == {"_id": 1, "b": 1} and replaced["o2"] == {"_id": 1}
     assert deleted["o"] == {"_id": 1}
     for entry in found:
-        assert set(entry) <= {"op", "ns", "ui", "o", "o2", "ts", "t", "v", "wall"}
+        assert set(entry) <= {"op", "ns", "ui", "o", "o2", "ts", "t", "v", "wall", "lsid", "txnNumber", "stmtId"}
         assert isinstance(entry["ts"], Timestamp) and entry["v"] == 2 and entry["t"] == 1
     times = [entry["ts"] for entry in found]
     assert times == sorted(times) and len(set(times)) == 4

@@ -17,6 +17,7 @@ const DOCUMENTS_PER_CHECK: u32 = 128;
 pub struct PipelineCursor {
     source: Option<BoxSource>,
     is_tailing: bool,
+    passes_large: bool,
 }
 
 impl std::fmt::Debug for PipelineCursor {
@@ -27,7 +28,7 @@ impl std::fmt::Debug for PipelineCursor {
 
 impl PipelineCursor {
     pub(crate) fn new(source: BoxSource) -> Self {
-        Self { source: Some(source), is_tailing: false }
+        Self { source: Some(source), is_tailing: false, passes_large: false }
     }
 
     /// From now on the end is not the end: more may come from the source later. For pipelines of stages that pass on one document at a time.
@@ -35,11 +36,17 @@ impl PipelineCursor {
         self.is_tailing = true;
     }
 
+    /// From now on documents of any size leave the pipeline: whoever pulls them takes them apart.
+    pub fn pass_large_documents(&mut self) {
+        self.passes_large = true;
+    }
+
     /// The next document, `None` at the end and ever after. An error ends the pipeline.
     pub fn next_document(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let passes_large = self.passes_large;
         let Some(source) = &mut self.source else { return Ok(None) };
         let next = source.next().and_then(|document| match document {
-            Some(document) if document.as_bytes().len() > DOCUMENT_BYTES_MAX => {
+            Some(document) if document.as_bytes().len() > DOCUMENT_BYTES_MAX && !passes_large => {
                 let size = document.as_bytes().len();
                 let message = format!(
                     "BSONObj size: {size} (0x{size:X}) is invalid. \

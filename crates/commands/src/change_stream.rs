@@ -70,6 +70,9 @@ pub(crate) fn open(
     let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), DiskUse::Allowed));
     let mut results = pipeline.run(Box::new(source), host)?;
     results.tail();
+    if splits == Splitting::Yes {
+        results.pass_large_documents();
+    }
     let stream = ChangeStream { results, tail, progress, before_last: None, last: None, splits, fragments: Vec::new() };
     let cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(stream)).with_session(session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };

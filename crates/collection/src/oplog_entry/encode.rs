@@ -144,7 +144,7 @@ impl EntryEncoder {
         self.finish(None, Some(document), wall_millis);
     }
 
-    /// A document was changed. Logs the delta when that is shorter than the new document.
+    /// A document was changed. Logs what changed in it, unless it was replaced as a whole or there is no such delta.
     ///
     /// # Errors
     /// `Damaged` when the old document has no `_id`.
@@ -159,17 +159,16 @@ impl EntryEncoder {
     ) -> Result<()> {
         let (old, new) = versions;
         self.begin(prefix, b'u', record_id, new.as_bytes().len() as i64 - old.as_bytes().len() as i64);
-        let before = self.bytes.len();
-        if changes.is_delta() && style.update != UpdateStyle::Whole {
-            match nested_delta(changes, old, new)? {
-                Some(delta) => put_document(&mut self.bytes, "o", delta.as_bytes()),
-                None => put_delta(&mut self.bytes, changes, old, new),
+        let nested = match style.update {
+            UpdateStyle::Fields => nested_delta(changes, old, new)?,
+            UpdateStyle::Whole => None,
+        };
+        match nested {
+            Some(delta) => put_document(&mut self.bytes, "o", delta.as_bytes()),
+            None if style.update == UpdateStyle::Fields && changes.is_delta() => {
+                put_delta(&mut self.bytes, changes, old, new);
             }
-        }
-        let delta_bytes = self.bytes.len() - before;
-        if delta_bytes == 0 || delta_bytes >= new.as_bytes().len() + 3 {
-            self.bytes.truncate(before);
-            put_document(&mut self.bytes, "o", new.as_bytes());
+            None => put_document(&mut self.bytes, "o", new.as_bytes()),
         }
         put_id(&mut self.bytes, "o2", old)?;
         self.pre_image(style, old);
@@ -244,11 +243,12 @@ pub(crate) fn encode_command(
     bytes
 }
 
-/// The delta down to the paths that changed, when something inside a document or an array did: change streams tell the paths.
+/// The delta down to the paths that changed, when something inside a document or an array did, or fields have moved: change
+/// streams tell the paths.
 fn nested_delta(changes: &FieldChanges, old: &RawDocument, new: &RawDocument) -> Result<Option<RawDocumentBuf>> {
     const NESTED: [u8; 2] = [ElementType::EmbeddedDocument as u8, ElementType::Array as u8];
     let mut set = changes.elements(FieldChangeKind::Set, new);
-    if !set.any(|element| element.first().is_some_and(|kind| NESTED.contains(kind))) {
+    if changes.is_delta() && !set.any(|element| element.first().is_some_and(|kind| NESTED.contains(kind))) {
         return Ok(None);
     }
     match diff(old, new, DiffForm::Paths)? {
