@@ -20,15 +20,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let id = match arguments
-        .target()
-        .map(|field| field.value())
-        .and_then(Number::from_bson)
-        .and_then(Number::to_i64_exact)
-    {
-        Some(id) => id,
-        None => return Err(CommandError::type_mismatch("BSON field 'getMore.getMore' must be a long")),
-    };
+    let id = cursor_id(&arguments)?;
     let mut longest = None;
     let (mut collection, mut limit) = (None, BatchLimit { documents: None });
     for field in arguments.fields() {
@@ -88,5 +80,12 @@ pub(crate) fn run(
             cursors.close(id);
             Err(error)
         }
+    }
+}
+
+fn cursor_id(arguments: &Arguments<'_>) -> Result<i64> {
+    match arguments.target().map(|field| field.value()).and_then(Number::from_bson).and_then(Number::to_i64_exact) {
+        Some(id) => Ok(id),
+        None => Err(CommandError::type_mismatch("BSON field 'getMore.getMore' must be a long")),
     }
 }

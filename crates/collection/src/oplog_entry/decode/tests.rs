@@ -4,7 +4,7 @@ use bson::{RawDocumentBuf, Uuid, rawdoc};
 
 use super::*;
 use crate::field_changes::FieldChanges;
-use crate::oplog_entry::{EntryEncoder, EntryPrefix, apply_delta, encode_command};
+use crate::oplog_entry::{EntryEncoder, EntryPrefix, EntryStyle, UpdateStyle, apply_delta, encode_command};
 
 fn prefix() -> EntryPrefix {
     EntryPrefix::new("db.c", Uuid::from_bytes([7; 16]))
@@ -28,14 +28,17 @@ fn inserts_and_deletes_round_trip() {
     assert_eq!((entry.uuid, entry.record_id), (Uuid::from_bytes([7; 16]), RecordId(9)));
     assert_eq!(entry.size_change, document.as_bytes().len() as i64);
     assert!(matches!(entry.operation, DocumentOperation::Insert(found) if found == &*document));
-    encoder.delete(&prefix(), RecordId(9), &document, 1_000).unwrap();
+    let style = EntryStyle { keeps_pre_image: true, ..EntryStyle::default() };
+    encoder.delete(&prefix(), RecordId(9), &document, style, 1_000).unwrap();
+    let logged = RawDocument::from_bytes(encoder.bytes()).unwrap();
+    assert_eq!(logged.get_document("pre").unwrap(), &*document);
     let entry = document_entry(&encoder);
     assert_eq!(entry.size_change, -(document.as_bytes().len() as i64));
     assert!(matches!(entry.operation, DocumentOperation::Delete));
 }
 
 #[test]
-fn an_update_logs_whichever_form_is_shorter() {
+fn an_update_logs_what_changed_and_a_replacement_the_document() {
     let padding = "x".repeat(100);
     let old = rawdoc! { "_id": 5, "a": 1, "padding": padding.as_str(), "gone": 1 };
     let small_change = rawdoc! { "_id": 5, "a": 2, "padding": padding.as_str(), "new": 1 };
@@ -43,7 +46,7 @@ fn an_update_logs_whichever_form_is_shorter() {
     let mut encoder = EntryEncoder::default();
     let mut changes = FieldChanges::default();
     changes.compare(&old, &small_change);
-    encoder.update(&prefix(), RecordId(9), (&old, &small_change), &changes, 0).unwrap();
+    encoder.update(&prefix(), RecordId(9), (&old, &small_change), &changes, EntryStyle::default(), 0).unwrap();
     match document_entry(&encoder).operation {
         DocumentOperation::Delta(diff) => {
             let mut applied = Vec::new();
@@ -53,8 +56,34 @@ fn an_update_logs_whichever_form_is_shorter() {
         other => panic!("{other:?}"),
     }
     changes.compare(&old, &other);
-    encoder.update(&prefix(), RecordId(9), (&old, &other), &changes, 0).unwrap();
+    encoder.update(&prefix(), RecordId(9), (&old, &other), &changes, EntryStyle::default(), 0).unwrap();
+    match document_entry(&encoder).operation {
+        DocumentOperation::Delta(diff) => {
+            let mut applied = Vec::new();
+            apply_delta(&old, diff, &mut applied).unwrap();
+            assert_eq!(applied, other.as_bytes());
+        }
+        other => panic!("{other:?}"),
+    }
+    let whole = EntryStyle { update: UpdateStyle::Whole, ..EntryStyle::default() };
+    encoder.update(&prefix(), RecordId(9), (&old, &other), &changes, whole, 0).unwrap();
     assert!(matches!(document_entry(&encoder).operation, DocumentOperation::Replace(found) if found == &*other));
+}
+
+#[test]
+fn changes_inside_documents_and_arrays_are_logged_by_path() {
+    let old = rawdoc! { "_id": 5, "a": { "b": 1, "c": [1, 2, 3] }, "d": 1 };
+    let new = rawdoc! { "_id": 5, "a": { "b": 2, "c": [1, 9] }, "d": 1 };
+    let (mut encoder, mut changes) = (EntryEncoder::default(), FieldChanges::default());
+    changes.compare(&old, &new);
+    encoder.update(&prefix(), RecordId(9), (&old, &new), &changes, EntryStyle::default(), 0).unwrap();
+    let DocumentOperation::Delta(diff) = document_entry(&encoder).operation else { panic!("a delta") };
+    assert!(diff.get_document("sa").is_ok(), "{diff:?}");
+    let mut applied = Vec::new();
+    apply_delta(&old, diff, &mut applied).unwrap();
+    assert_eq!(applied, new.as_bytes());
+    apply_delta(&new, diff, &mut applied).unwrap();
+    assert_eq!(applied, new.as_bytes(), "again changes nothing");
 }
 
 #[test]
