@@ -44,10 +44,6 @@ impl<'a> Arguments<'a> {
         Self { command, body, generic: GenericArguments::default() }
     }
 
-    fn is_in_transaction(&self) -> bool {
-        document::get_element(self.body, "autocommit").is_some()
-    }
-
     /// The fields after the first, which is the command's name.
     pub(crate) fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let owner = self.command;
@@ -79,7 +75,8 @@ impl<'a> Arguments<'a> {
             "maxTimeMS" => self.generic.max_time = max_time(field)?,
             "maxTimeMSOpOnly" => {}
             "writeConcern" => self.generic.write_concern = WriteConcern::parse(field.document()?)?,
-            "readConcern" => check_read_concern(field.document()?, self.is_in_transaction())?,
+            // Read by the dispatcher, too.
+            "readConcern" => drop(field.document()?),
             // Read by the dispatcher, which has begun what they ask for.
             "txnNumber" | "startTransaction" | "autocommit" => {}
             "stmtId" | "stmtIds" => self.generic.statement_ids.parse(field)?,
@@ -120,37 +117,6 @@ fn check_api_version(version: &str) -> Result<()> {
         return Ok(());
     }
     Err(CommandError::named("APIVersionError", format!("API version must be \"1\", not \"{version}\"")))
-}
-
-fn check_read_concern(read_concern: &RawDocument, is_in_transaction: bool) -> Result<()> {
-    for element in elements(read_concern) {
-        let field = Field { owner: "readConcern", element };
-        match field.name() {
-            "level" => match field.string()? {
-                // On one server everything that can be read is what a majority has.
-                "local" | "available" | "majority" | "" => {}
-                // A transaction reads from one snapshot whatever it asks for.
-                "snapshot" if is_in_transaction => {}
-                level @ ("linearizable" | "snapshot") => {
-                    return Err(CommandError::not_implemented(format!("readConcern level \"{level}\"")));
-                }
-                level => {
-                    return Err(CommandError::failed_to_parse(format!(
-                        "Enumeration value '{level}' for field 'readConcern.level' is not a valid value."
-                    )));
-                }
-            },
-            "provenance" => {}
-            // The dispatcher has waited for it.
-            "afterClusterTime" if matches!(field.value(), RawBsonRef::Timestamp(_)) => {}
-            "afterClusterTime" => return Err(field.wrong_type("type 'timestamp'")),
-            "afterOpTime" | "atClusterTime" => {
-                return Err(CommandError::not_implemented(format!("readConcern {}", field.name())));
-            }
-            _ => return Err(field.unknown()),
-        }
-    }
-    Ok(())
 }
 
 impl<'a> Field<'a> {

@@ -109,6 +109,8 @@ pub(crate) struct ClientCursor {
     has_no_timeout: bool,
     /// The time limit of the command that opened it, which getMore goes on with.
     pub(crate) max_time: Option<Duration>,
+    /// When the snapshot is that it reads from, if the client is to be told.
+    pub(crate) at_cluster_time: Option<platform::Timestamp>,
 }
 
 /// How much a batch may hold.
@@ -135,6 +137,7 @@ impl ClientCursor {
             transaction: None,
             has_no_timeout: false,
             max_time: None,
+            at_cluster_time: None,
         }
     }
 
@@ -465,6 +468,7 @@ pub(crate) fn write_first_batch(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<u64> {
     let namespace = cursor.namespace.clone();
+    let at_cluster_time = cursor.at_cluster_time;
     let mut result = Ok((0, 0));
     let mut token = None;
     reply.document("cursor", |body| {
@@ -488,6 +492,9 @@ pub(crate) fn write_first_batch(
         body.string("ns", &namespace);
         if let Some(token) = &token {
             body.embed("postBatchResumeToken", token);
+        }
+        if let Some(time) = at_cluster_time {
+            body.timestamp("atClusterTime", crate::cluster_time::bson_timestamp(time));
         }
     });
     result.map(|(_, count)| count)

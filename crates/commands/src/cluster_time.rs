@@ -30,6 +30,11 @@ pub(crate) fn write(reply: &mut DocumentWriter<'_>, time: platform::Timestamp) {
     reply.elements(&fields);
 }
 
+/// A time as BSON has it.
+pub(crate) fn bson_timestamp(time: platform::Timestamp) -> bson::Timestamp {
+    bson::Timestamp { time: (time.0 >> 32) as u32, increment: time.0 as u32 }
+}
+
 #[cfg(test)]
 mod tests {
     use bson::{RawDocument, doc};

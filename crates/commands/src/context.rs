@@ -173,6 +173,7 @@ impl ServerContext {
     /// Aborts transactions that have been open for too long. Called every second by the server.
     pub fn expire_transactions(&self) {
         let limit = Duration::from_secs(self.parameters.transaction_lifetime_seconds());
+        self.store.release_snapshots(crate::read_concern::SNAPSHOT_WINDOW);
         for (session, txn_number) in self.store.expire_transactions(limit) {
             tracing::info!(%session, txn_number, "a transaction was open for too long and is aborted");
             self.cursors.close_of_transaction(session, txn_number);
@@ -228,6 +229,8 @@ pub(crate) struct Context<'a> {
     pub(crate) operation: Operation<'a>,
     pub(crate) ticket: Option<Ticket<'a>>,
     pub(crate) session: crate::operation_session::OperationSession,
+    /// What a read with the concern `snapshot` reads from.
+    pub(crate) snapshot: Option<ReadView>,
     pub(crate) request: &'a crate::CommandRequest<'a>,
 }
 
@@ -239,10 +242,20 @@ impl Context<'_> {
 
     /// What the command reads from: what is visible now, or what its transaction sees.
     pub(crate) fn read_view(&self) -> ReadView {
+        self.fixed_view().unwrap_or_else(|| self.server.store.read_view())
+    }
+
+    /// What the command reads from if it is one point in time for all it reads: that of its transaction, or of a snapshot.
+    pub(crate) fn fixed_view(&self) -> Option<ReadView> {
         match self.session.transaction() {
-            Some(transaction) => transaction.read_view(),
-            None => self.server.store.read_view(),
+            Some(transaction) => Some(transaction.read_view()),
+            None => self.snapshot.clone(),
         }
+    }
+
+    /// `atClusterTime` of the reply: when a snapshot is that it has read from.
+    pub(crate) fn snapshot_time(&self) -> Option<platform::Timestamp> {
+        self.snapshot.as_ref().map(ReadView::timestamp)
     }
 
     /// Lends the reusable buffers of a write: for a statement, if the command is a retryable write, or as a part of its transaction.

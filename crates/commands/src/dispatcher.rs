@@ -188,6 +188,11 @@ impl Dispatcher {
         let operation =
             self.server.operations.begin(&client.slot, command.name, request.database, body, fields.session);
         let session = fields.begin(&self.server, command, request.database, &operation)?;
+        let snapshot = if session.transaction().is_none() {
+            fields.read_concern.view(&self.server.store, command.name)?
+        } else {
+            None
+        };
         let mut context = Context {
             server: &self.server,
             connection: client.connection,
@@ -196,6 +201,7 @@ impl Dispatcher {
             operation,
             ticket,
             session,
+            snapshot,
             request,
         };
         let arguments = Arguments::new(command.name, request.body);
@@ -203,6 +209,10 @@ impl Dispatcher {
             Handler::Reply(run) => run(&mut context, arguments, reply).map(|()| Outcome::Reply),
             Handler::MayWait(run) => run(&mut context, arguments, reply),
         };
+        let result = result.and_then(|outcome| {
+            fields.read_concern.confirm(&self.server.store)?;
+            Ok(outcome)
+        });
         context.session.end(&self.server, result.is_err());
         result.map_err(|error| context.name_interruption(error))
     }

@@ -29,6 +29,7 @@ pub mod inspect;
 mod operation_session;
 mod operations;
 mod oplog_view;
+mod read_concern;
 mod registry;
 mod schema;
 mod sessions;

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use bson::{RawBsonRef, RawDocument, Uuid};
 use collection::StatementDetails;
 use document::{Number, elements};
-use platform::{MemoryUse, Timestamp};
+use platform::MemoryUse;
 use transaction::{CheckedOutSession, ExecutedStatement, Session, Statement, Transaction};
 
 use crate::context::ServerContext;
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
+use crate::read_concern::ReadConcern;
 use crate::registry::{Command, SessionUse};
 
 /// The fields, as they came.
@@ -26,8 +27,7 @@ pub(crate) struct SessionFields {
     starts_transaction: Option<bool>,
     has_read_concern: bool,
     has_write_concern: bool,
-    /// `readConcern.afterClusterTime`.
-    after_cluster_time: Option<Timestamp>,
+    pub(crate) read_concern: ReadConcern,
 }
 
 /// What the command does in its session.
@@ -95,9 +95,7 @@ impl SessionFields {
             ("autocommit" | "startTransaction", other) => return Err(wrong_type(name, other, "type 'bool'")),
             ("readConcern", RawBsonRef::Document(concern)) => {
                 self.has_read_concern = !concern.is_empty();
-                if let Some(RawBsonRef::Timestamp(time)) = document::get_field(concern, "afterClusterTime") {
-                    self.after_cluster_time = Some(Timestamp::new(time.time, time.increment));
-                }
+                self.read_concern = ReadConcern::parse(concern)?;
             }
             ("writeConcern", _) => self.has_write_concern = true,
             _ => {}
@@ -150,9 +148,8 @@ impl SessionFields {
         database: &str,
         operation: &Operation<'_>,
     ) -> Result<OperationSession> {
-        if let Some(time) = self.after_cluster_time {
-            wait_for_cluster_time(server, time)?;
-        }
+        self.read_concern.check(command.name, self.autocommit.is_some())?;
+        self.read_concern.wait(&server.store)?;
         let Some(id) = self.session else { return plain(command) };
         let session = server.store.sessions().refresh(id)?;
         let Some(txn_number) = self.txn_number else { return plain(command) };
@@ -227,22 +224,6 @@ fn plain(command: &Command) -> Result<OperationSession> {
         return Err(invalid(&format!("{} must be run within a transaction", command.name)));
     }
     Ok(OperationSession::Plain)
-}
-
-/// Waits until a read sees what happened up to a time that a client was told of.
-fn wait_for_cluster_time(server: &ServerContext, time: Timestamp) -> Result<()> {
-    let store = &server.store;
-    if store.visible_timestamp() >= time {
-        return Ok(());
-    }
-    if !store.wait_until_visible(time)? {
-        return Err(invalid(&format!(
-            "readConcern afterClusterTime value must not be greater than the current clusterTime. Requested clusterTime: {time:?}; \
-             current clusterTime: {:?}",
-            store.visible_timestamp()
-        )));
-    }
-    Ok(())
 }
 
 fn wrong_type(field: &str, value: RawBsonRef<'_>, expected: &str) -> CommandError {

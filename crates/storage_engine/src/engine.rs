@@ -193,6 +193,11 @@ impl Engine {
         self.trees.snapshots.begin()
     }
 
+    /// A snapshot at an earlier timestamp. `None`: no snapshot that is held is so old, so what it needs may be gone.
+    pub fn begin_snapshot_at(&self, timestamp: Timestamp) -> Option<Snapshot> {
+        self.trees.snapshots.begin_at(timestamp)
+    }
+
     /// Reads a key as a snapshot sees it. `value` is replaced; `false` when the key is not there.
     pub fn get(&self, snapshot: &Snapshot, tree: TreeId, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.trees.get(snapshot, tree, key, value).map_err(|error| error.in_tree(tree))

@@ -84,6 +84,24 @@ impl SnapshotRegistry {
         Snapshot(Arc::new(Registration { timestamp, too_old, registry: self.clone() }))
     }
 
+    /// Registers a snapshot at an earlier timestamp. `None`: it is not visible yet, or what it needs may be gone.
+    pub(crate) fn begin_at(self: &Arc<Self>, timestamp: Timestamp) -> Option<Snapshot> {
+        let mut registered = self.registered.lock();
+        let possible = self.oldest.load(Ordering::Relaxed)..=self.visible.load(Ordering::Relaxed);
+        if !possible.contains(&timestamp.0) {
+            return None;
+        }
+        let fresh = || Active { count: 0, too_old: Arc::new(AtomicBool::new(false)) };
+        let active = registered.active.entry(timestamp.0).or_insert_with(fresh);
+        if active.too_old.load(Ordering::Relaxed) {
+            return None;
+        }
+        active.count += 1;
+        let too_old = active.too_old.clone();
+        self.update_oldest(&registered);
+        Some(Snapshot(Arc::new(Registration { timestamp: timestamp.0, too_old, registry: self.clone() })))
+    }
+
     /// Gives up the oldest snapshot below the visible timestamp; `false` when there is none.
     pub(crate) fn give_up_oldest(&self) -> bool {
         let registered = self.registered.lock();
@@ -150,6 +168,23 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_earlier_snapshot_can_be_had_while_an_older_one_is_held() {
+        let registry = SnapshotRegistry::new();
+        registry.set_visible(Timestamp(5));
+        let held = registry.begin();
+        registry.set_visible(Timestamp(9));
+        assert!(registry.begin_at(Timestamp(4)).is_none() && registry.begin_at(Timestamp(10)).is_none());
+        let between = registry.begin_at(Timestamp(7)).unwrap();
+        assert_eq!(between.timestamp(), Timestamp(7));
+        drop(held);
+        assert_eq!(registry.oldest(), 7);
+        assert!(registry.begin_at(Timestamp(6)).is_none());
+        drop(between);
+        assert!(registry.begin_at(Timestamp(7)).is_none());
+        assert!(registry.begin_at(Timestamp(9)).is_some());
+    }
 
     #[test]
     fn the_oldest_snapshot_holds_back_settling() {

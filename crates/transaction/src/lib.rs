@@ -35,6 +35,7 @@ mod multi_document;
 mod read_view;
 mod record_source;
 mod repair;
+mod retained_snapshots;
 mod retention;
 mod retried_statement;
 mod ring_writing;

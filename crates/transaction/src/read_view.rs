@@ -26,6 +26,10 @@ pub struct ReadView {
 impl ReadView {
     pub(crate) fn new(engine: Arc<Engine>) -> ReadView {
         let snapshot = engine.begin_snapshot();
+        ReadView::at(engine, snapshot)
+    }
+
+    pub(crate) fn at(engine: Arc<Engine>, snapshot: Snapshot) -> ReadView {
         ReadView { engine, snapshot, writes: None }
     }
 

@@ -26,6 +26,7 @@ use crate::interleaving::{Interleaving, Moment};
 use crate::lock_table::LockTable;
 use crate::multi_document::OpenTransactions;
 use crate::read_view::ReadView;
+use crate::retained_snapshots::RetainedSnapshots;
 use crate::retention::Retention;
 use crate::sessions::{ExecutedStatement, SessionTable};
 use crate::space::SpaceWatch;
@@ -105,6 +106,7 @@ pub struct Store {
     pub(crate) checkpoints: CheckpointState,
     pub(crate) sessions: SessionTable,
     pub(crate) open_transactions: OpenTransactions,
+    pub(crate) retained: RetainedSnapshots,
     pub(crate) space: SpaceWatch,
     pub(crate) expiry: ExpiryProgress,
     pub(crate) retention: Retention,
@@ -176,6 +178,7 @@ impl Store {
             stopping: Arc::new(AtomicBool::new(false)),
             sessions,
             open_transactions: OpenTransactions::default(),
+            retained: RetainedSnapshots::default(),
             space,
             expiry: ExpiryProgress::default(),
             recovery,

@@ -81,6 +81,7 @@ pub(crate) fn run(
         .with_session(arguments.generic.session)
         .with_transaction(context.session.txn_number());
     cursor.max_time = arguments.generic.max_time;
+    cursor.at_cluster_time = context.snapshot_time();
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
     count(&server.counts.documents_returned, returned);

@@ -10,6 +10,7 @@ use query_language::accumulator::value_bytes;
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
+use crate::cluster_time::bson_timestamp;
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -33,6 +34,9 @@ pub(crate) fn run(
     }
     server.usage.record_read(full_name.as_str(), 1, context.operation.elapsed());
     reply.array("values", |list| values.iter().for_each(|value| list.push_value(value.as_raw_bson_ref())));
+    if let Some(time) = context.snapshot_time() {
+        reply.timestamp("atClusterTime", bson_timestamp(time));
+    }
     Ok(())
 }
 

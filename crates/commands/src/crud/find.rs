@@ -84,6 +84,7 @@ pub(crate) fn run(
         .with_transaction(context.session.txn_number())
         .without_timeout(parsed.has_no_timeout);
     cursor.max_time = arguments.generic.max_time;
+    cursor.at_cluster_time = context.snapshot_time();
     let is_single = parsed.is_single_batch || parsed.limit == 1;
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let returned = write_first_batch(&server.cursors, cursor, limit, is_single, &context.operation, reply)?;
@@ -208,13 +209,13 @@ pub(crate) fn apply_sort(query: &mut CanonicalQuery, sort: &RawDocument) -> Resu
 pub(crate) enum CursorView {
     /// In what is visible then.
     Newest(Arc<Store>),
-    /// Where it was: in its transaction.
+    /// Where it was: in its transaction, or in its snapshot.
     Fixed,
 }
 
 impl CursorView {
     pub(crate) fn of(context: &Context<'_>) -> CursorView {
-        match context.session.transaction() {
+        match context.fixed_view() {
             Some(_) => CursorView::Fixed,
             None => CursorView::Newest(context.server.store.clone()),
         }

@@ -9,7 +9,7 @@ use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, Validation};
 use executor::QueryExecutor;
 use planner::DiskUse;
-use transaction::{InsertOrder, RenameTarget, Transaction};
+use transaction::{InsertOrder, ReadView, RenameTarget};
 
 use super::aggregate::ExecutorSource;
 use super::query_arguments::{OwnedInterrupt, query, services, target_of};
@@ -27,8 +27,8 @@ pub(crate) struct CommandHost {
     server: Arc<ServerContext>,
     database: String,
     interrupt: OwnedInterrupt,
-    /// The transaction that the pipeline reads in.
-    transaction: Option<Arc<Transaction>>,
+    /// What the pipeline reads from, if that is one point in time.
+    fixed_view: Option<ReadView>,
     /// Where stages put what exceeds their memory; nowhere when the command forbids it.
     spill: Option<SpillFiles>,
 }
@@ -40,7 +40,7 @@ impl CommandHost {
             server: context.server.clone(),
             database: database.to_owned(),
             interrupt: OwnedInterrupt::of(context),
-            transaction: context.session.transaction().cloned(),
+            fixed_view: context.fixed_view(),
             spill: (disk_use == DiskUse::Allowed).then(files),
         }
     }
@@ -53,10 +53,7 @@ impl CommandHost {
     fn open(&self, namespace: &aggregation::Namespace, foreign: &ForeignQuery) -> Result<BoxSource> {
         let query = query(Some(&foreign.filter), &foreign.variables)?;
         let (target, _) = target_of(&self.server, self.namespace(namespace)?);
-        let view = match &self.transaction {
-            Some(transaction) => transaction.read_view(),
-            None => self.server.store.read_view(),
-        };
+        let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
         let interrupt = self.interrupt.clone();
         let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;
         Ok(Box::new(ExecutorSource { executor, interrupt }))
