@@ -21,6 +21,8 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     let mut judgement = rig.judgement("G9");
     rig.load().await?;
     write_witnesses(rig).await?;
+    // Otherwise the server ends the transaction after a minute. One without this parameter has its own limit.
+    let _ = rig.admin(doc! { "setParameter": 1, "transactionLifetimeLimitSeconds": 3600 }).await;
     let mut snapshot = match HeldSnapshot::take(rig).await {
         Ok(snapshot) => snapshot,
         Err(error) => {
