@@ -168,7 +168,7 @@ fn of_test(test: Test) -> impl Iterator<Item = &'static str> {
 async fn judge(test: Test, numbers: &[&'static str], rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     eprintln!("testing {}", numbers.join(", "));
     let outcome = match test {
-        Test::Overload => overload::judge(rig).await,
+        Test::Overload => overload::judge(rig, numbers).await,
         Test::Definitions => definitions::judge(rig).await,
         Test::Checkpoints => checkpoints::judge(rig).await,
         Test::IdleSnapshot => idle_snapshot::judge(rig).await,

@@ -41,12 +41,17 @@ struct Seen {
     client_writes: Option<(&'static str, f64)>,
 }
 
-pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
-    let seen = load(rig).await?;
-    Ok(vec![client_threads(rig, &seen), writers(rig, &seen), readers(rig, &seen), refusals(rig, &seen)])
+pub(super) async fn judge(rig: &mut Rig, wanted: &[&str]) -> Result<Vec<Judgement>, LabError> {
+    let refuses = wanted.contains(&"G4");
+    let seen = load(rig, refuses).await?;
+    let mut judgements = vec![client_threads(rig, &seen), writers(rig, &seen), readers(rig, &seen)];
+    if refuses {
+        judgements.push(refusals(rig, &seen));
+    }
+    Ok(judgements)
 }
 
-async fn load(rig: &mut Rig) -> Result<Seen, LabError> {
+async fn load(rig: &mut Rig, refuses: bool) -> Result<Seen, LabError> {
     rig.load().await?;
     let seconds = ("seconds", rig.seconds.to_string());
     let idle_readers = only_phase(rig.run(READERS, &[seconds.clone(), ("warm_up", "1".to_owned())]).await?)?;
@@ -66,7 +71,7 @@ async fn load(rig: &mut Rig) -> Result<Seen, LabError> {
     let (writers, readers) = tokio::join!(writers.run(), readers.run());
     let (writers, readers) = (only_phase(writers?)?, only_phase(readers?)?);
     let has_refused = writers.errors.keys().any(|name| name.starts_with(OVERLOAD_CODE));
-    let crowd = if has_refused { None } else { Some(crowd(rig).await?) };
+    let crowd = if has_refused || !refuses { None } else { Some(crowd(rig).await?) };
     let mut health = BTreeMap::new();
     for (name, probe) in probes {
         health.insert(name, probe.finish().await?);
