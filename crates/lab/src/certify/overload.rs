@@ -183,7 +183,7 @@ fn refusals(rig: &Rig, seen: &Seen) -> Judgement {
         let (name, count) = phase.errors.iter().find(|(name, _)| name.starts_with(OVERLOAD_CODE))?;
         let labels = phase.error_labels.get(name);
         let is_labelled = |label: &&str| labels.is_some_and(|labels| labels.contains(*label));
-        Some((*count, OVERLOAD_LABELS.iter().all(|label| is_labelled(label))))
+        Some((*count, OVERLOAD_LABELS.iter().all(is_labelled)))
     };
     match refused(&seen.writers).or_else(|| refused(seen.crowd.as_ref()?)) {
         Some((count, is_labelled)) => {

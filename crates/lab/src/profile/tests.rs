@@ -118,7 +118,13 @@ fn perf_samples_a_process_of_this_machine() {
         file: directory.path().join("perf.data"),
     };
     let recording = Recording::start(&sampling);
-    std::thread::sleep(Duration::from_secs(1));
+    // On a crowded machine it takes a while until a process has computed for half a second.
+    let used =
+        || crate::server_process::ServerProcess { pid: busy.id() }.sample().map_or(0, |used| used.cpu_microseconds);
+    let (started, before) = (std::time::Instant::now(), used());
+    while used() - before < 500_000 && started.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let profile = recording.and_then(Recording::finish);
     busy.kill().unwrap();
     busy.wait().unwrap();
@@ -127,7 +133,7 @@ fn perf_samples_a_process_of_this_machine() {
             assert!(profile.total() > 20, "{} samples", profile.total());
             assert!(profile.folded().starts_with("sh;"), "{}", profile.folded());
             let (first, last) = profile.span().unwrap();
-            assert!((0.3..3.0).contains(&(last - first)), "{first} to {last}");
+            assert!((0.3..61.0).contains(&(last - first)), "{first} to {last}");
         }
         Err(error) => eprintln!("SKIPPED: perf is not allowed to sample here: {error}"),
     }
