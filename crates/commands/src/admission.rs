@@ -12,7 +12,7 @@
 //!                      queue, first come first served ── patience over, or queue full ──▶ error 462
 //! ```
 //!
-//! Patience is a second while the queue is a passing one, and a tenth of that once it has stood for a second: a queue that never
+//! Patience is a second while the queue is a passing one, and a twentieth of that once it has stood for a second: a queue that never
 //! empties only adds its length to everybody's latency (as in "Controlling Queue Delay", Nichols and Jacobson, ACM Queue 2012).
 //! The limit follows what throughput says: [`probing`].
 //!
@@ -35,9 +35,12 @@ use crate::error::{CommandError, Result};
 /// How long a command waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it waits when the queue has not been empty for [`STANDING`].
-const PATIENCE_OVERLOADED: Duration = Duration::from_millis(100);
+const PATIENCE_OVERLOADED: Duration = Duration::from_millis(50);
 /// A queue as old as this is no passing one.
 const STANDING: Duration = Duration::from_secs(1);
+/// Where the search for the right numbers begins: reads may wait for the disk, writes give their ticket back before they do.
+const READS_FOR_EACH_PROCESSOR: usize = 16;
+const WRITES_FOR_EACH_PROCESSOR: usize = 6;
 /// Most commands that wait at one gate.
 const QUEUE_MAX: usize = 4096;
 
@@ -71,7 +74,13 @@ impl Drop for Ticket<'_> {
 
 impl Admission {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, reads: Gate::new("reads"), writes: Gate::new("writes") }
+        let processors = std::thread::available_parallelism().map_or(4, std::num::NonZero::get);
+        let gate = |what, for_each: usize| Gate::new(what, for_each * processors);
+        Self {
+            clock,
+            reads: gate("reads", READS_FOR_EACH_PROCESSOR),
+            writes: gate("writes", WRITES_FOR_EACH_PROCESSOR),
+        }
     }
 
     /// Waits for a place; `None` for what needs none. `must_run` is asked when there is none at once: whether the
@@ -147,11 +156,11 @@ struct Waiter {
 }
 
 impl Gate {
-    fn new(what: &'static str) -> Gate {
+    fn new(what: &'static str, limit: usize) -> Gate {
         Gate {
             what,
             running: AtomicUsize::new(0),
-            limit: AtomicUsize::new(probing::LIMIT_START),
+            limit: AtomicUsize::new(limit),
             waiting: AtomicUsize::new(0),
             queue: Mutex::default(),
             finished: AtomicU64::new(0),

@@ -17,6 +17,8 @@ use crate::handle::ServerHandle;
 use crate::refusal::{Refusal, command_of_msg, command_of_query};
 use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Protocol, ReplyWanted};
 
+/// What a connection's thread takes while it serves: its stack as far as it is touched, and small buffers.
+const ACTIVE_BYTES: u64 = 64 * 1024;
 /// Larger buffers are given back after the request that needed them.
 const BUFFER_KEPT_BYTES: usize = 1024 * 1024;
 
@@ -61,7 +63,7 @@ pub(crate) struct Exchange<S: CommandService> {
     reply: ReplyBuilder,
     decompressed: Vec<u8>,
     compressed: Vec<u8>,
-    /// What the three buffers above take beyond a little.
+    /// What the thread takes while there is one, and the three buffers above beyond a little.
     memory: MemoryReservation,
     replies_sent: i32,
 }
@@ -112,7 +114,7 @@ impl<S: CommandService> Exchange<S> {
     /// asks next sees them.
     fn count_buffers(&mut self, beside: usize) {
         let bytes = self.reply.buffer().capacity() + self.decompressed.capacity() + self.compressed.capacity() + beside;
-        let bytes = if bytes > BUFFER_KEPT_BYTES { bytes as u64 } else { 0 };
+        let bytes = ACTIVE_BYTES + if bytes > BUFFER_KEPT_BYTES { bytes as u64 } else { 0 };
         match bytes.checked_sub(self.memory.bytes()) {
             Some(additional) => self.memory.grow_unchecked(additional),
             None => self.memory.shrink(bytes),

@@ -22,6 +22,7 @@ use crate::database_service::{DatabaseService, Hooks, RecentLines};
 use crate::inspect_command::InspectArguments;
 use crate::memory_plan::MemoryPlan;
 
+mod allocator;
 mod database_service;
 mod inspect_command;
 mod memory_plan;
@@ -116,6 +117,7 @@ fn with_default_command() -> Vec<std::ffi::OsString> {
 }
 
 fn serve(settings: Settings) -> Result<(), String> {
+    allocator::limit_heaps();
     let machine_bytes = machine_memory_bytes().map_err(|error| error.to_string())?;
     let mut configuration = Configuration::resolve(settings, machine_bytes).map_err(|error| error.to_string())?;
     let listeners = Listeners::bind(&configuration.listen).map_err(|error| error.to_string())?;

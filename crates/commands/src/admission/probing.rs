@@ -15,10 +15,8 @@
 
 use std::time::Duration;
 
-/// Where a gate begins.
-pub(super) const LIMIT_START: usize = 64;
 /// Never fewer: a command that waits for something must not keep everybody else out.
-const LIMIT_MIN: usize = 8;
+const LIMIT_MIN: usize = 6;
 /// Never more: each is a thread.
 const LIMIT_MAX: usize = 1024;
 /// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
@@ -92,6 +90,8 @@ impl Probing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LIMIT_START: usize = 64;
 
     /// Runs the search against a server whose throughput with so many at once is given; returns the limits.
     fn search(windows: usize, throughput: impl Fn(usize) -> f64) -> Vec<usize> {

@@ -236,13 +236,19 @@ impl Tail {
         if self.committed == 0 {
             return None;
         }
-        let mut next = std::mem::take(&mut self.recycled);
-        if next.capacity() == 0 {
-            // A reader still holds the last batch.
-            next = empty_buffer(self.buffer_bytes_max);
-        }
-        let mut bytes = std::mem::replace(&mut self.buffer, next);
-        bytes.truncate(self.committed);
+        let bytes = match std::mem::take(&mut self.recycled) {
+            // A batch before this is still being synced, or read: another buffer of full size would be a third.
+            none if none.capacity() == 0 => {
+                let bytes = self.buffered().to_vec();
+                self.buffer.clear();
+                bytes
+            }
+            recycled => {
+                let mut bytes = std::mem::replace(&mut self.buffer, recycled);
+                bytes.truncate(self.committed);
+                bytes
+            }
+        };
         let batch = Batch { start: self.buffer_start, bytes, switch: self.switch.take() };
         self.buffer_start = batch.end();
         self.committed = 0;
