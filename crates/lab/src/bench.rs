@@ -11,6 +11,7 @@ use clap::Subcommand;
 use crate::error::LabError;
 use crate::null_server;
 use crate::point_operations::{self, PointOperationsArguments};
+use crate::ring_workload::{self, RingWorkloadArguments};
 
 mod scenario_command;
 
@@ -28,6 +29,9 @@ pub enum BenchArguments {
         #[arg(long, default_value = "127.0.0.1:27999")]
         listen: String,
     },
+    /// SERVER-17561: documents of mixed sizes in a capped collection, lap after lap; how linear it stays, and what inserts cost
+    #[command(name = "server-17561")]
+    RingWorkload(RingWorkloadArguments),
     /// A scenario: the name of a shipped one or a .yaml file
     #[command(external_subcommand)]
     Scenario(Vec<OsString>),
@@ -47,6 +51,7 @@ pub async fn run(arguments: BenchArguments) -> Result<ExitCode, LabError> {
             null_server::serve_forever(&listen).map_err(|source| LabError::Connection { address: listen, source })?;
             Ok(ExitCode::SUCCESS)
         }
+        BenchArguments::RingWorkload(arguments) => ring_workload::run(arguments).await,
         BenchArguments::Scenario(arguments) => scenario_command::run(arguments).await,
     }
 }

@@ -1,5 +1,5 @@
 //! The regression lab: workloads, profiles and verdicts for any server that speaks the MongoDB wire protocol; what
-//! `plimsoll bench`, `profile`, `compare`, `history` and `certify` run.
+//! `plimsoll bench`, `profile`, `compare`, `history`, `certify` and `layout` run.
 //!
 //! Called by the `plimsoll` binary, which mounts [`BenchArguments`] under `bench` and awaits [`run`]. It knows servers only
 //! by a connection string (and, on the same machine, by `/proc`): it must not know any other crate of this workspace, so
@@ -28,6 +28,7 @@ mod error;
 mod history;
 mod latency;
 mod launch;
+mod layout;
 pub mod null_server;
 mod output;
 mod point_operations;
@@ -36,6 +37,7 @@ mod progress;
 mod random;
 mod report;
 pub mod result;
+mod ring_workload;
 pub mod scenario;
 mod server_counters;
 mod server_process;
@@ -48,6 +50,7 @@ pub use compare::{CompareArguments, run as compare};
 pub use error::LabError;
 pub use history::{HistoryArguments, run as history};
 pub use latency::LatencySummary;
+pub use layout::{LayoutArguments, run as layout};
 pub use profile::{ProfileArguments, run as profile};
 pub use target::TargetDescription;
 pub use throughput::{Gap, Second, ThroughputSource};

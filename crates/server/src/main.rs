@@ -8,7 +8,9 @@ use bson::raw::cstr;
 use bson::rawdoc;
 use clap::{Parser, Subcommand};
 use commands::{BuildFacts, ServerContext, ServerFacts};
-use lab::{BenchArguments, CertifyArguments, CompareArguments, HistoryArguments, LabError, ProfileArguments};
+use lab::{
+    BenchArguments, CertifyArguments, CompareArguments, HistoryArguments, LabError, LayoutArguments, ProfileArguments,
+};
 use platform::{
     Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory,
 };
@@ -72,6 +74,8 @@ enum Command {
     Compare(CompareArguments),
     /// When did figures change over many results, worst first
     History(HistoryArguments),
+    /// How linear does a capped collection lie on disk, as SERVER-17561 measures it
+    Layout(LayoutArguments),
     /// Are the guarantees kept? Tests each against any server, or against one that is started for it
     #[command(
         after_help = "Exit code: 0 when no guarantee that was judged is broken, 3 when one is, 1 when nothing could be tested."
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => in_lab(lab::profile(arguments)),
         Command::Compare(arguments) => in_lab(lab::compare(arguments)),
         Command::History(arguments) => in_lab(lab::history(arguments)),
+        Command::Layout(arguments) => in_lab(lab::layout(arguments)),
         Command::Certify(arguments) => in_lab(lab::certify(arguments)),
         Command::Repair(arguments) => {
             repair_command::run(&arguments).map(|is_whole| ExitCode::from(if is_whole { 0 } else { 2 }))
