@@ -286,6 +286,21 @@ def test_it_ends_with_its_session_and_with_time(client, database):
     assert database.c.find_one() == {"_id": 1, "b": 1, "c": 1}
 
 
+def test_the_status_tells_whose_transaction_is_the_oldest(client, database, session):
+    database.c.insert_one({"_id": 1})
+    session.start_transaction()
+    database.c.find_one({}, session=session)
+    with client.start_session() as other:
+        other.start_transaction()
+        database.c.find_one({}, session=other)
+        status = client.admin.command("serverStatus")["transactions"]
+        assert status["currentOpen"] == 2
+        assert status["oldest"]["lsid"] == session.session_id and status["oldest"]["timeOpenMicros"] >= 0
+        other.abort_transaction()
+    session.commit_transaction()
+    assert client.admin.command("serverStatus")["transactions"] == {"currentOpen": 0}
+
+
 def test_with_transaction_retries_conflicts(client, database):
     database.accounts.insert_many([{"_id": number, "balance": 100} for number in range(4)])
 

@@ -255,13 +255,16 @@ impl Store {
         expired.filter_map(|session| Some((session.id(), self.abort_open_transaction(session)?))).collect()
     }
 
-    /// How many transactions are open.
-    pub fn open_transactions(&self) -> usize {
-        let sessions = self.open_transactions.sessions.lock();
-        sessions
-            .iter()
-            .filter(|session| session.upgrade().is_some_and(|session| session.transaction().lock().is_some()))
-            .count()
+    /// How many transactions are open, and the oldest with its session.
+    pub fn open_transactions(&self) -> (usize, Option<(bson::Uuid, OpenTransaction)>) {
+        let sessions: Vec<Arc<Session>> =
+            self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect();
+        let mut open: Vec<(bson::Uuid, OpenTransaction)> =
+            sessions.iter().filter_map(|session| Some((session.id(), session.transaction().lock().clone()?))).collect();
+        // A session is listed once for each transaction that it has begun.
+        open.sort_by_key(|(session, open)| (open.began, session.bytes()));
+        open.dedup_by_key(|(session, _)| *session);
+        (open.len(), open.into_iter().next())
     }
 }
 

@@ -25,6 +25,7 @@ const SECTIONS: &[(&str, WriteSection)] = &[
     ("opcounters", write_operation_counts),
     ("plimsoll", write_plimsoll),
     ("storageEngine", write_storage_engine),
+    ("transactions", write_transactions),
 ];
 
 /// Sections of MongoDB that we do not have. Asking to leave them out is fine.
@@ -71,7 +72,6 @@ const UNKNOWN_SECTIONS: &[&str] = &[
     "tcmalloc",
     "tenantMigrations",
     "trafficRecording",
-    "transactions",
     "transportSecurity",
     "twoPhaseCommitCoordinator",
     "watchdog",
@@ -138,6 +138,23 @@ fn write_connections(server: &ServerContext, section: &mut DocumentWriter<'_>) -
 
 fn write_sessions(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
     section.count("activeSessionsCount", server.store.sessions().count() as u64);
+    Ok(())
+}
+
+/// Open transactions, and whose is the oldest: it is what holds old versions.
+fn write_transactions(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let (open, oldest) = server.store.open_transactions();
+    section.count("currentOpen", open as u64);
+    if let Some((session, transaction)) = oldest {
+        section.document("oldest", |fields| {
+            fields.document("lsid", |lsid| lsid.uuid("id", session));
+            fields.int64("txnNumber", transaction.txn_number);
+            let age = server.clock.monotonic().saturating_sub(transaction.began);
+            fields.size("timeOpenMicros", age.as_micros() as u64);
+            let time = transaction.transaction.read_view().timestamp();
+            fields.timestamp("readTimestamp", crate::cluster_time::bson_timestamp(time));
+        });
+    }
     Ok(())
 }
 
