@@ -56,7 +56,7 @@ impl PipelineCursor {
             }
             document => Ok(document),
         });
-        if !matches!(next, Ok(Some(_))) && !(self.is_tailing && next.is_ok()) {
+        if !(matches!(next, Ok(Some(_))) || self.is_tailing && next.is_ok()) {
             self.source = None;
         }
         next

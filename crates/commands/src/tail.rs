@@ -12,7 +12,7 @@ use transaction::{FeedEntry, Store, Subscription};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tailing {
     No,
-    Tailing,
+    AtEnd,
     Awaiting,
 }
 

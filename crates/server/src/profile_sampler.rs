@@ -38,6 +38,8 @@ fn folded(frames: &Frames) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -58,7 +60,10 @@ mod tests {
     fn names_the_function_that_computes_and_its_thread() {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        let busy = platform::spawn_named("busy", move || drop(a_function_that_computes(&seen))).unwrap();
+        let busy = platform::spawn_named("busy", move || {
+            std::hint::black_box(a_function_that_computes(&seen));
+        })
+        .unwrap();
         let sampled = sample(Duration::from_secs(1), 200).unwrap();
         stop.store(true, Ordering::Relaxed);
         busy.join().unwrap();

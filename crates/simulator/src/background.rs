@@ -15,11 +15,11 @@ impl Simulation {
             0..3 => return self.flush_oplog(),
             3..8 => return self.advance_checkpoint(),
             8 => return self.whole_checkpoint(),
-            9..12 => ("reclaim", engine.reclaim_step().map(|worked| u64::from(worked))),
+            9..12 => ("reclaim", engine.reclaim_step().map(u64::from)),
             12 => ("evict a batch", engine.evict_batch().map(|count| count as u64)),
             13 => ("write cold pages", engine.flush_batch().map(|count| count as u64)),
             14 => ("evict everything", engine.evict_all().map(|count| count as u64)),
-            _ => ("clean", engine.clean_step().map(|worked| u64::from(worked))),
+            _ => ("clean", engine.clean_step().map(u64::from)),
         };
         match result {
             Ok(count) => self.say(format_args!("{what}: {count}")),

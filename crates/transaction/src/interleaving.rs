@@ -24,7 +24,9 @@ pub enum Moment<'a> {
 
 /// What runs at these moments.
 #[derive(Clone, Default)]
-pub struct Interleaving(Option<Arc<dyn Fn(Moment<'_>) + Send + Sync>>);
+pub struct Interleaving(Option<Arc<Run>>);
+
+type Run = dyn Fn(Moment<'_>) + Send + Sync;
 
 impl Interleaving {
     /// Has `run` called at every moment.

@@ -173,10 +173,9 @@ impl WriteSet {
     /// The first written key of a tree from a place on, upwards, and what it has become.
     pub(crate) fn next(&self, tree: TreeId, from: From<'_>) -> EngineResult<Option<Entry>> {
         let state = self.state.lock();
-        let in_memory = state
-            .trees
-            .get(&tree)
-            .and_then(|written| written.range::<[u8], _>((from.bound(), Bound::Unbounded)).next());
+        let in_memory = state.trees.get(&tree);
+        let in_memory = in_memory.and_then(|written| written.range::<[u8], _>((from.bound(), Bound::Unbounded)).next());
+        let in_memory = in_memory.map(|(key, written)| (&**key, written));
         let spilled = state.spilled.next(tree, from)?;
         Ok(first_of(in_memory, spilled, |memory, spilled| memory <= spilled))
     }
@@ -184,10 +183,10 @@ impl WriteSet {
     /// The same downwards.
     pub(crate) fn previous(&self, tree: TreeId, from: From<'_>) -> EngineResult<Option<Entry>> {
         let state = self.state.lock();
-        let in_memory = state
-            .trees
-            .get(&tree)
-            .and_then(|written| written.range::<[u8], _>((Bound::Unbounded, from.bound())).next_back());
+        let in_memory = state.trees.get(&tree);
+        let in_memory =
+            in_memory.and_then(|written| written.range::<[u8], _>((Bound::Unbounded, from.bound())).next_back());
+        let in_memory = in_memory.map(|(key, written)| (&**key, written));
         let spilled = state.spilled.previous(tree, from)?;
         Ok(first_of(in_memory, spilled, |memory, spilled| memory >= spilled))
     }
@@ -195,14 +194,14 @@ impl WriteSet {
 
 /// Of the two next keys the one that comes first; of the same key what is in memory.
 fn first_of(
-    in_memory: Option<(&Box<[u8]>, &Written)>,
+    in_memory: Option<(&[u8], &Written)>,
     spilled: Option<Entry>,
     is_memory_first: impl Fn(&[u8], &[u8]) -> bool,
 ) -> Option<Entry> {
     match (in_memory, spilled) {
         (Some((key, _)), Some(spilled)) if !is_memory_first(key, &spilled.0) => Some(spilled),
         (None, spilled) => spilled,
-        (Some((key, written)), _) => Some((key.clone(), written.clone())),
+        (Some((key, written)), _) => Some((key.into(), written.clone())),
     }
 }
 

@@ -157,7 +157,7 @@ impl FindArguments<'_> {
     pub(crate) fn tailing(&self) -> Tailing {
         match (self.is_tailable, self.awaits_data) {
             (false, _) => Tailing::No,
-            (true, false) => Tailing::Tailing,
+            (true, false) => Tailing::AtEnd,
             (true, true) => Tailing::Awaiting,
         }
     }

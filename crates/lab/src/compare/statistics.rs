@@ -129,7 +129,7 @@ pub(crate) fn student_quantile(probability: f64, degrees_of_freedom: f64) -> f64
         if n < 5.0 {
             c += 0.3 * (n - 4.5) * (x + 0.6);
         }
-        c = (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b + c;
+        c += (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b;
         y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x;
         y = a * y * y;
         y = if y > 0.002 { y.exp_m1() } else { 0.5 * y * y + y };
@@ -161,7 +161,7 @@ fn normal_quantile(probability: f64) -> f64 {
     let q = 0.5 - tail;
     let r = q * q;
     let above = ((((-3.969683028665376e+01 * r + 2.209460984245205e+02) * r - 2.759285104469687e+02) * r
-        + 1.383577518672690e+02)
+        + 1.383_577_518_672_69e2)
         * r
         - 3.066479806614716e+01)
         * r

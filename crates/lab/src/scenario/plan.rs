@@ -252,7 +252,7 @@ struct PhasePlanner<'b, 'p> {
 impl PhasePlanner<'_, '_> {
     fn phase(&mut self, phase: &PhaseDefinition, position: usize) -> Result<PlannedPhase, LabError> {
         let has_own = !phase.mix.is_empty() || phase.load.is_some();
-        if has_own == !phase.groups.is_empty() || (phase.load.is_some() && !phase.mix.is_empty()) {
+        if has_own != phase.groups.is_empty() || (phase.load.is_some() && !phase.mix.is_empty()) {
             return Err(self.refuse("has exactly one of `load`, `mix` and `groups`"));
         }
         if !phase.groups.is_empty() && (phase.threads.is_some() || phase.rate.is_some() || phase.rounds.is_some()) {

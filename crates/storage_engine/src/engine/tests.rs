@@ -563,7 +563,7 @@ fn what_is_left_of_a_large_deletion_is_put_together() {
             } else {
                 commit(&engine, &batch, &mut clock);
             }
-            if number % 50 == 0 {
+            if number.is_multiple_of(50) {
                 while engine.evict_batch().unwrap() > 0 {}
                 while engine.reclaim_step().unwrap() {}
             }
