@@ -50,6 +50,13 @@ pub struct SalvagedCollection {
     indexes: Vec<IndexSpecification>,
 }
 
+impl SalvagedCollection {
+    /// Whether its documents were in a ring.
+    pub fn is_capped(&self) -> bool {
+        self.options.capped.is_some()
+    }
+}
+
 /// Reads an entry of the old catalog tree.
 ///
 /// # Errors

@@ -184,7 +184,7 @@ impl Engine {
             tree,
             file: RingFile::new(self.rings.disk().clone(), number),
             registry: self.rings.clone(),
-            capacity: AtomicU64::new(layout::capacity(size, state.extent_bytes)),
+            capacity: AtomicU64::new(layout::capacity(size)),
             size: AtomicU64::new(size),
             writer: Mutex::new(Window::default()),
             shared: RwLock::new(Shared { state, buffer: Buffer::default() }),
@@ -264,9 +264,8 @@ impl Ring {
 
     /// Changes for how many bytes of documents there is room. What is too much goes with the next inserts.
     pub fn set_size(&self, size: u64) {
-        let extent_bytes = self.shared.read().state.extent_bytes;
         self.size.store(size, Ordering::Release);
-        self.capacity.store(layout::capacity(size, extent_bytes), Ordering::Release);
+        self.capacity.store(layout::capacity(size), Ordering::Release);
     }
 
     /// Bytes that the file has for documents.

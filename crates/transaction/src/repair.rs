@@ -114,7 +114,7 @@ impl Repair<'_> {
         for collection in found.values() {
             salvager.add_collection(collection)?;
             trees.add(collection);
-            if collection.options.capped.is_some() {
+            if collection.is_capped() {
                 let namespace = &collection.namespace;
                 problems.push(format!(
                     "{namespace} was capped: its ring is not read; what the oplog still has of its documents is in an ordinary collection now"

@@ -163,7 +163,7 @@ fn write_capped(collection: &Collection, scale_factor: u64, reply: &mut Document
 /// What `collStats` and `validate` say of a ring: extents of its region, and slots of documents that were deleted and not overtaken yet.
 pub(crate) fn write_ring(ring: &Ring, reply: &mut DocumentWriter<'_>) {
     let state = ring.state();
-    reply.count("extentCount", ring.capacity() / state.extent_bytes.max(1));
+    reply.count("extentCount", ring.capacity().div_ceil(state.extent_bytes.max(1)));
     reply.count("deletedCount", state.slots.saturating_sub(state.documents));
 }
 

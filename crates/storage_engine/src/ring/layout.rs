@@ -108,9 +108,10 @@ pub(crate) fn extent_bytes(size: u64) -> u64 {
     (size.min(DOCUMENT_BYTES_MAX) + super::slot::HEADER_BYTES as u64 + ALIGNMENT).next_multiple_of(4096)
 }
 
-/// Bytes of the region of a ring that may hold documents of so many bytes in all: whole extents, and less than two more than that.
-pub(crate) fn capacity(size: u64, extent_bytes: u64) -> u64 {
-    size.next_multiple_of(extent_bytes) + extent_bytes
+/// Bytes of the region of a ring that may hold documents of so many bytes in all. Hardly more than that, so that the region is full: a gap between the newest
+/// and the oldest document would be a jump in the order of positions.
+pub(crate) fn capacity(size: u64) -> u64 {
+    size.next_multiple_of(4096) + 4096
 }
 
 #[cfg(test)]

@@ -257,3 +257,18 @@ fn a_cursor_at_the_tail_goes_on_in_a_newer_snapshot() {
     assert!(cursor.next().unwrap().is_some());
     assert_eq!(cursor.document().len(), 30);
 }
+
+#[test]
+fn the_region_is_full_after_a_lap() {
+    let mut run = Run::new(64 << 10, u64::MAX);
+    for round in 0..5_000 {
+        run.insert(20 + round * 37 % 1_000);
+    }
+    let mut offsets: Vec<u64> = run.model.iter().map(|(number, _)| run.ring.offset_of(*number).unwrap()).collect();
+    offsets.sort_unstable();
+    let widest = offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    assert!(
+        widest <= 2 * 1_100,
+        "the gap between the newest and the oldest document is no wider than documents: {widest}"
+    );
+}
