@@ -16,7 +16,7 @@ use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource, SpillReader};
 use crate::spill::{self, RunMerge, Runs};
 
-/// What one group may take in any case.
+/// What one group may take in any case, and a part of one in a run that is not the first.
 const GROUP_BYTES_MIN: usize = 1 << 20;
 
 pub(super) struct Grouping {
@@ -63,7 +63,9 @@ impl Grouping {
             // Undefined is a deprecated null; missing is grouped with null too.
             let key = if key.is_nullish() { RawBsonRef::Null } else { key.or_null() };
             table.accumulate(&self.stage, key, &context)?;
-            if !self.memory.holds(table.memory_bytes()) {
+            // Once groups are put together from runs, a merge holds a part of each run's next group in memory: no large parts.
+            let has_large_part = !runs.is_empty() && table.largest_bytes() > GROUP_BYTES_MIN;
+            if has_large_part || !self.memory.holds(table.memory_bytes()) {
                 runs.push(self.spill(&mut table)?, &self.run, "$group")?;
             }
         }

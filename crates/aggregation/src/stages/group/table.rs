@@ -27,6 +27,7 @@ pub(super) struct GroupTable {
     positions: HashMap<u64, SmallVec<[u32; 1]>>,
     hasher: RandomState,
     bytes: usize,
+    largest_bytes: usize,
 }
 
 /// Bytes that a group takes besides its key and its accumulators: its place in both collections, which grow by doubling, and
@@ -35,12 +36,17 @@ const GROUP_BYTES: usize = 2 * size_of::<GroupState>() + size_of::<(u64, SmallVe
 
 impl GroupTable {
     pub(super) fn new() -> Self {
-        Self { groups: Vec::new(), positions: HashMap::new(), hasher: RandomState::new(), bytes: 0 }
+        Self { groups: Vec::new(), positions: HashMap::new(), hasher: RandomState::new(), bytes: 0, largest_bytes: 0 }
     }
 
     /// Bytes that the groups take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of the largest group's results so far.
+    pub(super) fn largest_bytes(&self) -> usize {
+        self.largest_bytes
     }
 
     /// Feeds a document to its group, which is made when it is the first.
@@ -55,11 +61,15 @@ impl GroupTable {
             None => self.insert(stage, key, document.variables())?,
         };
         let Some(group) = self.groups.get_mut(position) else { return Ok(()) };
+        let mut group_bytes = 0;
         for ((_, accumulator), state) in stage.fields.iter().zip(&mut group.accumulators) {
             let before = state.memory_bytes();
             accumulator.accumulate(state.as_mut(), document)?;
-            self.bytes = self.bytes + state.memory_bytes() - before;
+            let after = state.memory_bytes();
+            self.bytes = self.bytes + after - before;
+            group_bytes += after;
         }
+        self.largest_bytes = self.largest_bytes.max(group_bytes);
         Ok(())
     }
 
@@ -91,7 +101,7 @@ impl GroupTable {
     /// Takes the groups out.
     pub(super) fn drain(&mut self) -> Vec<GroupState> {
         self.positions = HashMap::new();
-        self.bytes = 0;
+        (self.bytes, self.largest_bytes) = (0, 0);
         std::mem::take(&mut self.groups)
     }
 }
