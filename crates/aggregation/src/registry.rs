@@ -1,9 +1,10 @@
 //! The table of pipeline stages, which drives parsing and the generated compatibility page.
 
 use bson::raw::RawBsonRef;
+use query_language::ErrorKind;
 
 use crate::context::PipelineContext;
-use crate::error::Result;
+use crate::error::{AggregationError, Result};
 use crate::stage::Stage;
 use crate::stages as s;
 
@@ -40,8 +41,12 @@ pub static STAGES: &[StageOperator] = &[
     StageOperator::new("$addFields", "Adds or replaces computed fields.", s::add_fields::parse_add_fields),
     StageOperator::new("$bucket", "Groups documents into ranges of a value.", s::bucket::parse),
     StageOperator::refused("$bucketAuto"),
-    StageOperator::refused("$changeStream"),
-    StageOperator::refused("$changeStreamSplitLargeEvent"),
+    StageOperator::new("$changeStream", "Events of what is changed; the first stage only.", misplaced_change_stream),
+    StageOperator::new(
+        "$changeStreamSplitLargeEvent",
+        "Splits events above 16 MiB; the last stage of a change stream only.",
+        misplaced_split,
+    ),
     StageOperator::new("$collStats", "Statistics of the collection.", s::coll_stats::parse),
     StageOperator::new("$count", "The number of documents.", s::count::parse),
     StageOperator::new("$currentOp", "What the server is doing.", s::current_op::parse),
@@ -85,6 +90,17 @@ pub static STAGES: &[StageOperator] = &[
     StageOperator::new("$unwind", "A document for each element of an array.", s::unwind::parse),
     StageOperator::refused("$vectorSearch"),
 ];
+
+/// The command takes the stages of a change stream out of the pipeline; one that is left stands in the wrong place.
+fn misplaced_change_stream(_: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec<Stage>> {
+    Err(AggregationError::numbered(40602, "$changeStream is only valid as the first stage in a pipeline."))
+}
+
+fn misplaced_split(_: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec<Stage>> {
+    let message =
+        "$changeStreamSplitLargeEvent is only valid as the last stage of a pipeline that begins with $changeStream";
+    Err(AggregationError::new(ErrorKind::InvalidPipelineOperator, message))
+}
 
 /// The stage of a name with its `$`.
 pub(crate) fn find(name: &str) -> Option<&'static StageOperator> {

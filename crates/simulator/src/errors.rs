@@ -47,7 +47,8 @@ fn engine_kind(error: &EngineError) -> Kind {
     use storage_engine::page_store::PageStoreError;
     match error {
         error if error.is_disk_full() => Kind::DiskFull,
-        EngineError::Poisoned(_) | EngineError::HistoryFile(_) => Kind::Disk,
+        EngineError::RingFile(error) if error.kind() == std::io::ErrorKind::InvalidData => Kind::Corrupt,
+        EngineError::Poisoned(_) | EngineError::HistoryFile(_) | EngineError::RingFile(_) => Kind::Disk,
         EngineError::Corrupt { .. } => Kind::Corrupt,
         EngineError::SnapshotTooOld => Kind::SnapshotTooOld,
         EngineError::Store(error) => match **error {
