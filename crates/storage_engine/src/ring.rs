@@ -70,6 +70,9 @@ pub struct Ring {
     is_changed: AtomicBool,
     /// Whether something was written to the file that is not synced.
     is_unsynced: AtomicBool,
+    /// Held while pieces are taken from the buffer to the file: the ring writer and a checkpoint would otherwise write the same piece, and
+    /// the second would drop the one after it.
+    writing: Mutex<()>,
 }
 
 struct Shared {
@@ -190,6 +193,7 @@ impl Engine {
             shared: RwLock::new(Shared { state, buffer: Buffer::default() }),
             is_changed: AtomicBool::new(false),
             is_unsynced: AtomicBool::new(false),
+            writing: Mutex::new(()),
         });
         self.rings.add(&ring);
         ring

@@ -272,3 +272,27 @@ fn the_region_is_full_after_a_lap() {
         "the gap between the newest and the oldest document is no wider than documents: {widest}"
     );
 }
+
+/// The ring writer and a checkpoint may write at the same time: no piece is dropped from memory that is not in the file.
+#[test]
+fn two_that_write_leave_nothing_out() {
+    let mut run = Run::new(1 << 20, u64::MAX);
+    let stop = AtomicBool::new(false);
+    let engine = run.engine.clone();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    engine.write_rings(|| Ok(())).unwrap();
+                }
+            });
+        }
+        for round in 0..20_000 {
+            run.insert(50 + round * 37 % 1_000);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    engine.write_rings(|| Ok(())).unwrap();
+    run.scan();
+    run.check();
+}

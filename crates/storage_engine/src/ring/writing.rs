@@ -149,6 +149,7 @@ impl Captured {
     }
 
     fn write(&self) -> Result<u64> {
+        let _alone = self.ring.writing.lock();
         let mut written = 0;
         loop {
             let chunk = match self.ring.shared.read().buffer.front() {
