@@ -61,6 +61,27 @@ def test_figures_for_print_replication_info(client, database):
     assert stage["storageStats"]["maxSize"] == statistics["maxSize"]
 
 
+def test_counting_and_distinct_values(client, database):
+    database["things"].insert_many([{"_id": i, "a": i % 3} for i in range(30)])
+    database["things"].delete_many({"a": 0})
+    oplog, namespace = client.local["oplog.rs"], f"{database.name}.things"
+    assert oplog.count_documents({"ns": namespace}) == 40
+    local = client.local
+    assert local.command("count", "oplog.rs", query={"ns": namespace, "op": "i"})["n"] == 30
+    assert local.command("count", "oplog.rs", query={"ns": namespace, "op": "i"}, skip=5, limit=7)["n"] == 7
+    assert local.command("count", "oplog.rs", query={"ns": namespace, "op": "d"}, skip=5)["n"] == 5
+    assert local.command("count", "oplog.rs")["n"] == len(list(oplog.find()))
+    assert oplog.distinct("op", {"ns": namespace}) == ["i", "d"]
+    assert oplog.distinct("o.a", {"ns": namespace}) == [0, 1, 2]
+    last = oplog.find().sort("$natural", -1).limit(1).next()["ts"]
+    database["things"].insert_one({"_id": "after"})
+    assert local.command("count", "oplog.rs", query={"ts": {"$gt": last}, "ns": namespace})["n"] == 1
+    assert [entry["o"]["_id"] for entry in oplog.aggregate([{"$match": {"ts": {"$gt": last}, "ns": namespace}}])] == ["after"]
+    with pytest.raises(OperationFailure) as caught:
+        local.command("explain", {"count": "oplog.rs"})
+    assert caught.value.code == 238
+
+
 def test_it_can_be_tailed(client, database):
     database["things"].insert_one({"_id": 0})
     last = client.local["oplog.rs"].find().sort("$natural", -1).limit(1).next()["ts"]
@@ -74,6 +95,13 @@ def test_nobody_writes_to_it(client):
     with pytest.raises(OperationFailure) as caught:
         client.local["oplog.rs"].insert_one({})
     assert caught.value.code == 73
+
+
+def test_a_new_size_holds_after_a_kill(client, kill_and_restart):
+    client.admin.command({"replSetResizeOplog": 1, "size": 1500.0})
+    kill_and_restart()
+    assert client.local.command("collStats", "oplog.rs")["maxSize"] == 1500 << 20
+    client.admin.command({"replSetResizeOplog": 1, "size": 1024.0})
 
 
 def test_resizing(client):

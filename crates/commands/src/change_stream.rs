@@ -17,7 +17,7 @@ use bson::{RawDocument, RawDocumentBuf, Uuid};
 use collection::entry_subject;
 use document::elements;
 use planner::DiskUse;
-use transaction::FeedEntry;
+use transaction::{FeedEntry, Topic};
 
 use crate::DocumentWriter;
 use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
@@ -60,11 +60,12 @@ pub(crate) fn open(
     let options = ChangeStreamOptions::parse(stage, &parsed.namespace)?;
     let (rest, splits) = check_rest(rest)?;
     let scope = options.scope.clone();
-    let interest = move |entry: &FeedEntry| concerns(&scope, entry);
+    let name = format!("changes of {scope:?}");
+    let topic = Topic { name, interest: Box::new(move |entry| concerns(&scope, entry)), delivers: true };
     // Before the place is looked up, so that nothing that comes after it is missed.
-    let tail = Tail::new(&server.store, interest, Tailing::Awaiting);
+    let tail = Tail::new(&server.store, topic, Tailing::Awaiting);
     let progress = Arc::new(Progress::default());
-    let source = ChangeSource::open(context, options, progress.clone())?;
+    let source = ChangeSource::open(context, options, &tail, progress.clone())?;
     let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
     let pipeline = Pipeline::parse(rest, &PipelineContext::new(namespace, variables(context, parsed.declared)?))?;
     let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), DiskUse::Allowed));

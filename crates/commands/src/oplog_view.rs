@@ -1,16 +1,18 @@
 //! `local.oplog.rs`: the oplog as the capped collection that tools expect, read straight from its segments.
 //!
-//! Called by `find`, `aggregate`, `collStats` and `listCollections`. Filter, sort, skip, limit and projection run as a pipeline over the entries. A lower
+//! Called by `find`, `aggregate`, `count`, `distinct`, `collStats` and `listCollections`. Filter, sort, skip, limit and projection run as a pipeline over the entries. A lower
 //! bound on `ts` is where reading begins; `{$natural: -1}` reads backward, segment by segment.
 
 use std::sync::Arc;
 
 use aggregation::{AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor};
+use bson::raw::RawBson;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use collection::{Namespace, served_entry};
-use document::{Number, elements};
+use document::{FieldPath, Number, elements};
+use executor::DistinctValues;
 use oplog::{Oplog, OplogError, OplogPosition};
-use planner::DiskUse;
+use planner::{CanonicalQuery, DiskUse};
 use storage_engine::Timestamp;
 use transaction::{BackwardOplog, OplogFollower, Store, TransactionError};
 
@@ -43,7 +45,7 @@ pub(crate) fn find(
     let stages = parsed.as_stages();
     let source = entries(context.server, parsed.filter, is_backward)?;
     let results = run_pipeline(context, &stages, source)?;
-    let tail = (tailing != Tailing::No).then(|| Tail::new(&context.server.store, |_| true, tailing));
+    let tail = (tailing != Tailing::No).then(|| Tail::of_oplog(&context.server.store, tailing));
     if tail.is_none() {
         context.operation.set_time_limit(arguments.generic.max_time);
     }
@@ -83,6 +85,52 @@ pub(crate) fn entries(server: &ServerContext, filter: Option<&RawDocument>, is_b
         None => store.oplog().first_position(),
     };
     Ok(Box::new(Forward { follower: follow(store, from)? }))
+}
+
+/// How many entries match, after skip and limit.
+pub(crate) fn count_entries(
+    context: &Context<'_>,
+    query: &CanonicalQuery,
+    filter: Option<&RawDocument>,
+) -> Result<u64> {
+    let (mut found, end) = (0, query.limit.map(|limit| limit.saturating_add(query.skip)));
+    for_each_match(context, query, filter, |_| {
+        found += 1;
+        end.is_none_or(|end| found < end)
+    })?;
+    Ok(found.saturating_sub(query.skip))
+}
+
+/// The different values of a field among the entries that match.
+pub(crate) fn distinct(
+    context: &Context<'_>,
+    query: &CanonicalQuery,
+    filter: Option<&RawDocument>,
+    key: &str,
+) -> Result<Vec<RawBson>> {
+    let (mut found, path) = (DistinctValues::default(), FieldPath::new(key));
+    for_each_match(context, query, filter, |entry| {
+        found.add_document(entry, &path);
+        true
+    })?;
+    Ok(found.into_values())
+}
+
+/// Calls `visit` with each entry that matches, for as long as it returns `true`. `filter` is the query's, as it was sent.
+fn for_each_match(
+    context: &Context<'_>,
+    query: &CanonicalQuery,
+    filter: Option<&RawDocument>,
+    mut visit: impl FnMut(&RawDocument) -> bool,
+) -> Result<()> {
+    let mut entries = entries(context.server, filter, false)?;
+    while let Some(entry) = entries.next()? {
+        context.operation.check_interrupt()?;
+        if query.filter.matches(&entry)? && !visit(&entry) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn follow(store: &Arc<Store>, from: OplogPosition) -> Result<OplogFollower> {

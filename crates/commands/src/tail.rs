@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use transaction::{FeedEntry, Store, Subscription};
+use transaction::{FeedEntry, Store, Subscription, Topic};
 
 /// Whether a cursor stays at the end, and whether getMore waits there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,24 +24,30 @@ pub(crate) struct Tail {
 impl Tail {
     /// Follows the documents of a collection.
     pub(crate) fn of_collection(store: &Arc<Store>, namespace: &str, tailing: Tailing) -> Tail {
-        let namespace = namespace.to_owned();
+        let (name, namespace) = (format!("documents of {namespace}"), namespace.to_owned());
         let concerns = move |entry: &FeedEntry| match collection::entry_subject(&entry.payload) {
             // Changes of definitions and transactions concern everybody.
             Some((b'c', _)) => true,
             Some((_, about)) => about == namespace,
             None => true,
         };
-        Tail::new(store, concerns, tailing)
+        Tail::new(store, Topic { name, interest: Box::new(concerns), delivers: false }, tailing)
     }
 
-    /// Follows what `concerns` says.
-    pub(crate) fn new(
-        store: &Arc<Store>,
-        concerns: impl Fn(&FeedEntry) -> bool + Send + Sync + 'static,
-        tailing: Tailing,
-    ) -> Tail {
-        let subscription = (tailing == Tailing::Awaiting).then(|| store.subscribe(Box::new(concerns)));
-        Tail { subscription }
+    /// Follows every entry.
+    pub(crate) fn of_oplog(store: &Arc<Store>, tailing: Tailing) -> Tail {
+        let topic = Topic { name: "everything".to_owned(), interest: Box::new(|_| true), delivers: false };
+        Tail::new(store, topic, tailing)
+    }
+
+    /// Follows a topic.
+    pub(crate) fn new(store: &Arc<Store>, topic: Topic, tailing: Tailing) -> Tail {
+        Tail { subscription: (tailing == Tailing::Awaiting).then(|| store.subscribe(topic)) }
+    }
+
+    /// What wakes it.
+    pub(crate) fn subscription(&self) -> Option<&Subscription> {
+        self.subscription.as_ref()
     }
 
     /// Whether a getMore waits for more.

@@ -41,10 +41,9 @@ pub fn distinct(
     let mut found = DistinctValues::default();
     let mut executor = QueryExecutor::new(services, view, target, query, interrupt)?;
     while let Some(row) = executor.next(interrupt)? {
-        collect(row.document, &path, 0, &mut found);
-        found.end_document();
+        found.add_document(row.document, &path);
     }
-    Ok(found.values)
+    Ok(found.into_values())
 }
 
 /// Explains `distinct`.
@@ -144,8 +143,9 @@ pub(crate) struct DistinctScan {
     pub(crate) docs_examined: u64,
 }
 
+/// The different values met so far.
 #[derive(Default)]
-struct DistinctValues {
+pub struct DistinctValues {
     values: Vec<RawBson>,
     seen: HashSet<Vec<u8>>,
     /// What one document adds, with the key that orders it.
@@ -153,6 +153,17 @@ struct DistinctValues {
 }
 
 impl DistinctValues {
+    /// Adds what `path` leads to in a document.
+    pub fn add_document(&mut self, document: &RawDocument, path: &FieldPath) {
+        collect(document, path, 0, self);
+        self.end_document();
+    }
+
+    /// The values, in the order in which they were met.
+    pub fn into_values(self) -> Vec<RawBson> {
+        self.values
+    }
+
     fn add(&mut self, value: RawBsonRef<'_>) {
         let mut key = Vec::new();
         encode_value(&mut key, value, Direction::Ascending);

@@ -38,7 +38,7 @@ mod tests;
 mod trial;
 
 pub use count::{count, explain_count};
-pub use distinct::{distinct, explain_distinct};
+pub use distinct::{DistinctValues, distinct, explain_distinct};
 pub use error::{ExecutorError, Result};
 pub use explain::Verbosity;
 pub use id_lookup::IdLookup;

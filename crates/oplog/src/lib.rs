@@ -16,6 +16,8 @@ mod local_oplog;
 mod log;
 
 pub use error::{OplogError, Result};
-pub use local_oplog::{LocalOplog, OplogOptions, SalvagedOplog, SegmentFacts, read_offline, salvage_entries};
+pub use local_oplog::{
+    LocalOplog, OplogOptions, SalvagedOplog, SegmentFacts, StoredRetention, read_offline, salvage_entries,
+};
 pub use log::{Appended, Flushed, Oplog, OplogEntry, OplogPosition, OplogReader, OplogStatistics};
 pub use platform::Timestamp;

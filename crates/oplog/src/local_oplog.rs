@@ -24,6 +24,7 @@ mod scan;
 mod segment;
 mod segment_store;
 mod signal;
+mod stored_retention;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ mod window;
 
 pub use self::offline::read_offline;
 pub use self::retention::SegmentFacts;
+pub use self::stored_retention::StoredRetention;
 
 use std::collections::BTreeSet;
 use std::io;

@@ -80,7 +80,7 @@ pub struct Configuration {
     /// How much of the oplog is kept beyond what recovery needs, in bytes.
     pub oplog_bytes: u64,
     /// For how long it is kept at least.
-    pub oplog_time: Duration,
+    pub oplog_time: Option<Duration>,
     /// What diagnostic lines look like.
     pub log_format: LogFormat,
     /// Which diagnostic lines are written.
@@ -194,10 +194,10 @@ fn oplog_bytes(size: Option<Size>) -> Result<u64, ConfigurationError> {
     }
 }
 
-fn oplog_time(hours: Option<f64>) -> Result<Duration, ConfigurationError> {
+fn oplog_time(hours: Option<f64>) -> Result<Option<Duration>, ConfigurationError> {
     match hours {
-        None => Ok(Duration::ZERO),
-        Some(hours) if (0.0..=1e6).contains(&hours) => Ok(Duration::from_secs_f64(hours * 3600.0)),
+        None => Ok(None),
+        Some(hours) if (0.0..=1e6).contains(&hours) => Ok(Some(Duration::from_secs_f64(hours * 3600.0))),
         Some(_) => Err(ConfigurationError::bad_value("oplog-min-retention-hours", "must be from 0 to 1000000")),
     }
 }

@@ -104,7 +104,7 @@ fn draw_options(random: &SeededRandom) -> StoreOptions {
         engine,
         oplog,
         oplog_retention_bytes: one_of(&[0, 64 << 10]),
-        oplog_retention_time: Duration::ZERO,
+        oplog_retention_time: Some(Duration::ZERO),
         checkpoint_log_bytes: one_of(&[8 << 10, 128 << 10]),
         checkpoint_interval: Duration::from_secs(60),
         checkpoint_spread: Duration::ZERO,

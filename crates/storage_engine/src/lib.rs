@@ -58,7 +58,7 @@ pub use page_store::Compression;
 pub use platform::Timestamp;
 pub use ring::{
     LatestInRing, Overtaken, Ring, RingCursor, RingInsert, RingLimits, RingOverride, RingReport, RingState, RingWriter,
-    ring_key,
+    SalvagedRing, ring_key, salvage_ring,
 };
 pub use salvage::{LostPage, Salvage};
 pub use snapshot::Snapshot;

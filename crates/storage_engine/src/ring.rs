@@ -22,6 +22,7 @@ mod file;
 pub(crate) mod layout;
 mod reading;
 mod registry;
+mod salvage;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ use layout::{ALIGNMENT, Placement};
 pub use reading::LatestInRing;
 use reading::{Fetched, Window};
 pub(crate) use registry::RingRegistry;
+pub use salvage::{SalvagedRing, salvage_ring};
 pub use verify::RingReport;
 
 /// The key of a ring's state in its tree; shorter than the key of any document.
@@ -63,7 +65,6 @@ pub struct Ring {
     file: RingFile,
     registry: Arc<RingRegistry>,
     capacity: AtomicU64,
-    size: AtomicU64,
     writer: Mutex<Window>,
     shared: RwLock<Shared>,
     /// Whether the state changed since a checkpoint took it.
@@ -182,19 +183,9 @@ impl Engine {
     }
 
     fn register_ring(&self, number: u64, tree: TreeId, size: u64, state: RingState) -> Arc<Ring> {
-        let ring = Arc::new(Ring {
-            number,
-            tree,
-            file: RingFile::new(self.rings.disk().clone(), number),
-            registry: self.rings.clone(),
-            capacity: AtomicU64::new(layout::capacity(size)),
-            size: AtomicU64::new(size),
-            writer: Mutex::new(Window::default()),
-            shared: RwLock::new(Shared { state, buffer: Buffer::default() }),
-            is_changed: AtomicBool::new(false),
-            is_unsynced: AtomicBool::new(false),
-            writing: Mutex::new(()),
-        });
+        let file = RingFile::new(self.rings.disk().clone(), number);
+        let ring = Arc::new(Ring::new(number, tree, file, self.rings.clone(), state));
+        ring.set_size(size);
         self.rings.add(&ring);
         ring
     }
@@ -246,6 +237,21 @@ impl Engine {
 }
 
 impl Ring {
+    fn new(number: u64, tree: TreeId, file: RingFile, registry: Arc<RingRegistry>, state: RingState) -> Ring {
+        Ring {
+            number,
+            tree,
+            file,
+            registry,
+            capacity: AtomicU64::new(0),
+            writer: Mutex::new(Window::default()),
+            shared: RwLock::new(Shared { state, buffer: Buffer::default() }),
+            is_changed: AtomicBool::new(false),
+            is_unsynced: AtomicBool::new(false),
+            writing: Mutex::new(()),
+        }
+    }
+
     /// Waits until nobody else writes to the ring.
     pub fn lock(self: &Arc<Self>) -> RingWriter<'_> {
         RingWriter { window: self.writer.lock(), ring: self }
@@ -268,7 +274,6 @@ impl Ring {
 
     /// Changes for how many bytes of documents there is room. What is too much goes with the next inserts.
     pub fn set_size(&self, size: u64) {
-        self.size.store(size, Ordering::Release);
         self.capacity.store(layout::capacity(size), Ordering::Release);
     }
 

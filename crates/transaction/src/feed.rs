@@ -1,16 +1,20 @@
 //! The newest part of the oplog for those who follow it: read once for all of them, and whom it concerns is woken.
 //!
 //! Used by tailable cursors, `local.oplog.rs` and change streams. A background thread (`feed_step`) takes part in what writers do only by waiting for commits to
-//! become visible; it looks at most once every few milliseconds, reads what is new from the oplog, keeps it in memory for a while, asks each
-//! subscription whether it is concerned, and wakes those that are. So a hundred listeners cost writers what one does.
+//! become visible; it looks at most once every few milliseconds, the more seldom the more listeners it wakes, reads what is new from the oplog, keeps it in memory for a
+//! while, and gives each listener what concerns it (`listener`). So a hundred listeners cost writers what one does.
 //!
 //! Nothing is read while nobody listens. Whoever is further behind than what is kept reads the oplog itself.
+
+mod listener;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
+use listener::{Fresh, Listener, Received, deliver};
+pub use listener::{Interest, Topic};
 use oplog::{LocalOplog, Oplog, OplogPosition, OplogReader};
 use parking_lot::{Condvar, Mutex, RwLock};
 use storage_engine::{Engine, Timestamp};
@@ -22,6 +26,10 @@ use crate::store::Store;
 const KEPT_BYTES: usize = 8 << 20;
 /// Least time between two looks.
 const PULSE: Duration = Duration::from_millis(2);
+/// And so much more for each listener that was woken, so that waking does not take the processors.
+const PULSE_FOR_EACH: Duration = Duration::from_micros(250);
+/// But no more than this.
+const PULSE_MAX: Duration = Duration::from_millis(30);
 /// Longest wait for a commit, so that stopping is noticed.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -39,19 +47,10 @@ pub struct FeedEntry {
     pub shared: OnceLock<Option<RawDocumentBuf>>,
 }
 
-/// Whom an entry concerns.
-pub type Interest = dyn Fn(&FeedEntry) -> bool + Send + Sync;
-
 #[derive(Default)]
 struct Recent {
     entries: VecDeque<Arc<FeedEntry>>,
     bytes: usize,
-}
-
-struct Listener {
-    interest: Box<Interest>,
-    is_woken: Mutex<bool>,
-    bell: Condvar,
 }
 
 /// See the module's head.
@@ -72,11 +71,7 @@ pub struct Subscription {
 impl Subscription {
     /// Waits until something has come since the last call, at most so long.
     pub fn wait(&self, longest: Duration) -> bool {
-        let mut is_woken = self.listener.is_woken.lock();
-        if !*is_woken {
-            self.listener.bell.wait_for(&mut is_woken, longest);
-        }
-        std::mem::take(&mut *is_woken)
+        self.listener.wait(longest)
     }
 }
 
@@ -87,9 +82,9 @@ impl Drop for Subscription {
 }
 
 impl Store {
-    /// From now on `interest` is asked about every entry that becomes visible. It must be quick. Needs the background.
-    pub fn subscribe(self: &Arc<Self>, interest: Box<Interest>) -> Subscription {
-        let listener = Arc::new(Listener { interest, is_woken: Mutex::new(false), bell: Condvar::new() });
+    /// From now on the topic is asked about every entry that becomes visible. Needs the background.
+    pub fn subscribe(self: &Arc<Self>, topic: Topic) -> Subscription {
+        let listener = Arc::new(Listener::new(topic));
         self.feed.listeners.lock().push(listener.clone());
         self.feed.has_listeners.notify_all();
         Subscription { store: self.clone(), listener }
@@ -114,16 +109,18 @@ impl Store {
             none => {
                 let reader = none.insert(self.oplog.read_from(self.commits.visible_end().1)?);
                 // Who subscribed before may have missed what came until now.
-                self.feed.wake(|_| true);
+                self.feed.listeners.lock().iter().for_each(|listener| listener.wake());
                 reader
             }
         };
         self.commits.wait_beyond(reader.position(), WAIT);
-        let visible_end = self.commits.visible_end().1;
-        let mut fresh = Vec::new();
+        let (timestamp, visible_end) = self.commits.visible_end();
+        let from = reader.position();
+        let mut fresh = Fresh { from, to: from, timestamp, entries: Vec::new() };
         while reader.position() < visible_end {
             let Some(entry) = reader.next_entry()? else { break };
-            fresh.push(Arc::new(FeedEntry {
+            fresh.timestamp = entry.timestamp;
+            fresh.entries.push(Arc::new(FeedEntry {
                 position: entry.position,
                 end: entry.end,
                 timestamp: entry.timestamp,
@@ -131,12 +128,11 @@ impl Store {
                 shared: OnceLock::new(),
             }));
         }
+        fresh.to = reader.position();
         drop(slot);
-        self.feed.keep(&fresh);
-        if !fresh.is_empty() {
-            self.feed.wake(|interest| fresh.iter().any(|entry| interest(entry)));
-        }
-        self.clock.sleep(PULSE);
+        self.feed.keep(&fresh.entries);
+        let woken = if fresh.entries.is_empty() { 0 } else { deliver(&self.feed.listeners.lock(), &fresh) };
+        self.clock.sleep((PULSE + PULSE_FOR_EACH * woken).min(PULSE_MAX));
         Ok(())
     }
 
@@ -147,7 +143,15 @@ impl Store {
     pub fn follow_oplog(self: &Arc<Self>, from: OplogPosition) -> Result<OplogFollower> {
         // Fails at once when it is gone.
         drop(self.oplog.read_from(from)?);
-        Ok(OplogFollower { store: self.clone(), position: from, reader: None })
+        Ok(OplogFollower { store: self.clone(), position: from, reader: None, listener: None })
+    }
+
+    /// As `follow_oplog`, for the entries that concern a subscription, others as they come.
+    ///
+    /// # Errors
+    /// As `follow_oplog`.
+    pub fn follow_topic(self: &Arc<Self>, from: OplogPosition, subscription: &Subscription) -> Result<OplogFollower> {
+        Ok(OplogFollower { listener: Some(subscription.listener.clone()), ..self.follow_oplog(from)? })
     }
 
     /// The commit that new readers see, and the position in the oplog behind it.
@@ -169,16 +173,6 @@ impl Feed {
         }
     }
 
-    fn wake(&self, concerns: impl Fn(&Interest) -> bool) {
-        for listener in self.listeners.lock().iter() {
-            let mut is_woken = listener.is_woken.lock();
-            if !*is_woken && concerns(&listener.interest) {
-                *is_woken = true;
-                listener.bell.notify_one();
-            }
-        }
-    }
-
     fn find(&self, position: OplogPosition) -> Option<Arc<FeedEntry>> {
         let recent = self.recent.read();
         let at = recent.entries.binary_search_by_key(&position, |entry| entry.position).ok()?;
@@ -191,6 +185,15 @@ pub struct OplogFollower {
     store: Arc<Store>,
     position: OplogPosition,
     reader: Option<Box<dyn OplogReader>>,
+    listener: Option<Arc<Listener>>,
+}
+
+/// What a follower finds at its place.
+pub enum Followed {
+    /// The next entry.
+    Entry(Arc<FeedEntry>),
+    /// Nothing that is newer than this, yet.
+    UpTo(Timestamp),
 }
 
 impl OplogFollower {
@@ -205,12 +208,40 @@ impl OplogFollower {
     /// `Oplog` with `PositionTruncated` when it is gone.
     #[allow(clippy::should_implement_trait, reason = "it may go on after None, which an iterator does not")]
     pub fn next(&mut self) -> Result<Option<Arc<FeedEntry>>> {
+        match self.advance()? {
+            Followed::Entry(entry) => Ok(Some(entry)),
+            Followed::UpTo(_) => Ok(None),
+        }
+    }
+
+    /// As `next`; also tells how far it has looked.
+    ///
+    /// # Errors
+    /// As `next`.
+    pub fn advance(&mut self) -> Result<Followed> {
+        match self.listener.as_ref().map(|listener| listener.receive(self.position)) {
+            Some(Received::Entry(entry)) => {
+                self.reader = None;
+                self.position = entry.end;
+                return Ok(Followed::Entry(entry));
+            }
+            Some(Received::NothingUntil(position, timestamp)) => {
+                self.position = position;
+                return Ok(Followed::UpTo(timestamp));
+            }
+            Some(Received::Unknown) | None => {}
+        }
+        let (timestamp, end) = self.store.commits.visible_end();
+        Ok(self.read_next(end)?.map_or(Followed::UpTo(timestamp), Followed::Entry))
+    }
+
+    fn read_next(&mut self, end: OplogPosition) -> Result<Option<Arc<FeedEntry>>> {
         if let Some(entry) = self.store.feed.find(self.position) {
             self.reader = None;
             self.position = entry.end;
             return Ok(Some(entry));
         }
-        if self.position >= self.store.commits.visible_end().1 {
+        if self.position >= end {
             return Ok(None);
         }
         let reader = match &mut self.reader {

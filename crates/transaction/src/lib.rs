@@ -56,7 +56,7 @@ pub use commit_order::CommitInfo;
 pub use definitions::RenameTarget;
 pub use error::{Result, TransactionError};
 pub use expiry::{ExpiryStatistics, TtlPass};
-pub use feed::{BackwardOplog, FeedEntry, Interest, OplogFollower, Subscription};
+pub use feed::{BackwardOplog, FeedEntry, Followed, Interest, OplogFollower, Subscription, Topic};
 pub use index_definitions::{IndexesCreated, WhichIndexes};
 pub use insert::{InsertOrder, InsertOutcome};
 pub use interleaving::{Interleaving, Moment};

@@ -39,10 +39,10 @@ pub struct StoreOptions {
     pub engine: EngineOptions,
     /// The oplog's own.
     pub oplog: OplogOptions,
-    /// Bytes of oplog kept beyond what recovery needs.
+    /// Bytes of oplog kept beyond what recovery needs, unless `set_oplog_retention` has stored something else.
     pub oplog_retention_bytes: u64,
-    /// And for how long entries are kept at least, whatever space they take.
-    pub oplog_retention_time: Duration,
+    /// And for how long entries are kept at least, whatever space they take. `None`: as stored, at first not at all.
+    pub oplog_retention_time: Option<Duration>,
     /// A checkpoint is due when this many bytes were logged since the last one.
     pub checkpoint_log_bytes: u64,
     /// A checkpoint is due when anything was logged and the last one is this long ago.
@@ -67,7 +67,7 @@ impl Default for StoreOptions {
             engine: EngineOptions::default(),
             oplog: OplogOptions::default(),
             oplog_retention_bytes: 0,
-            oplog_retention_time: Duration::ZERO,
+            oplog_retention_time: None,
             checkpoint_log_bytes: 256 << 20,
             checkpoint_interval: Duration::from_secs(60),
             checkpoint_spread: Duration::from_secs(10),
@@ -160,6 +160,7 @@ impl Store {
         changed.retain(|collection| collection.counts().has_changed());
         // In a fixed order, so that a simulated run can be repeated.
         changed.sort_by_key(|collection| collection.ident());
+        let retention = Retention::open(&oplog, options.oplog_retention_bytes, options.oplog_retention_time)?;
         let commits = CommitOrder::new(engine.clone(), oplog.end_position(), changed);
         let store = Arc::new(Store {
             checkpoints: CheckpointState::new(from, clock.monotonic()),
@@ -171,7 +172,7 @@ impl Store {
             record_locks: Arc::new(LockTable::new()),
             unique_locks: Arc::new(LockTable::new()),
             definition_lock: Mutex::new(()),
-            retention: Retention::new(options.oplog_retention_bytes, options.oplog_retention_time),
+            retention,
             feed: Feed::default(),
             options,
             background: Mutex::new(None),

@@ -13,7 +13,7 @@ use document::{elements, get_field};
 use executor::{Interrupt, Interruption, QueryExecutor, Target};
 use oplog::{Oplog, OplogPosition};
 use query_language::expression::Variables;
-use query_language::update::diff::Diff;
+use query_language::update::diff::{Diff, Disambiguation};
 use transaction::FeedEntry;
 
 use super::follower::entry_document;
@@ -250,8 +250,12 @@ impl PendingEvent {
         let kind = self.kind(entry);
         event.append(cstr!("operationType"), kind);
         event.append(cstr!("clusterTime"), bson_timestamp(self.entry.timestamp));
+        let subject = match &self.what {
+            What::Part(operation) => operation,
+            _ => entry,
+        };
         if options.shows_expanded_events
-            && let Some(uuid) = get_field(entry, "ui")
+            && let Some(uuid) = get_field(subject, "ui")
             && !matches!(self.what, What::Invalidate)
         {
             event.append(cstr!("collectionUUID"), uuid);
@@ -332,12 +336,10 @@ fn write_change(
         event.append(cstr!("ns"), namespace_document(namespace));
     }
     event.append(cstr!("documentKey"), key);
+    let disambiguation = if options.shows_expanded_events { Disambiguation::Told } else { Disambiguation::Left };
     if kind == "update"
-        && let Some(mut description) = Diff::from_document(object.to_owned())?.update_description()?
+        && let Some(description) = Diff::from_document(object.to_owned())?.update_description(disambiguation)?
     {
-        if options.shows_expanded_events {
-            description.append(cstr!("disambiguatedPaths"), RawDocumentBuf::new());
-        }
         event.append(cstr!("updateDescription"), description);
     }
     if kind != "insert" {

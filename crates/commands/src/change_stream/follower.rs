@@ -8,7 +8,7 @@ use bson::{RawDocument, RawDocumentBuf};
 use oplog::{Oplog, OplogError, OplogPosition};
 use parking_lot::Mutex;
 use storage_engine::Timestamp;
-use transaction::{FeedEntry, OplogFollower, TransactionError};
+use transaction::{FeedEntry, Followed, OplogFollower, TransactionError};
 
 use super::concerns;
 use super::events::{EntryEvents, PendingEvent};
@@ -16,6 +16,7 @@ use super::options::{Beginning, ChangeStreamOptions};
 use super::token::ResumeToken;
 use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
+use crate::tail::Tail;
 
 /// Where a stream is, for its cursor.
 #[derive(Default)]
@@ -58,11 +59,16 @@ impl ChangeSource {
     pub(super) fn open(
         context: &Context<'_>,
         options: ChangeStreamOptions,
+        tail: &Tail,
         progress: Arc<Progress>,
     ) -> Result<ChangeSource> {
         let server = context.server.clone();
         let token = beginning(&server, options.beginning)?;
-        let follower = server.store.follow_oplog(token.position).map_err(history_lost)?;
+        let follower = match tail.subscription() {
+            Some(subscription) => server.store.follow_topic(token.position, subscription),
+            None => server.store.follow_oplog(token.position),
+        };
+        let follower = follower.map_err(history_lost)?;
         *progress.token.lock() = token;
         *progress.fragments_to_skip.lock() = token.fragments;
         let options = Arc::new(options);
@@ -82,12 +88,13 @@ impl ChangeSource {
                 *self.progress.token.lock() = event.token;
                 return Ok(Some(document));
             }
-            let entry = self.follower.next().map_err(history_lost)?;
-            let Some(entry) = entry else {
-                self.note_place(self.server.store.visible_timestamp());
-                return Ok(None);
-            };
-            self.take(entry)?;
+            match self.follower.advance().map_err(history_lost)? {
+                Followed::Entry(entry) => self.take(entry)?,
+                Followed::UpTo(timestamp) => {
+                    self.note_place(timestamp);
+                    return Ok(None);
+                }
+            }
         }
     }
 

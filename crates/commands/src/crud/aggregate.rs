@@ -74,7 +74,7 @@ pub(crate) fn run(
         check_in_transaction(&parsed.stages)?;
     }
     let (query, rest) = split(pipeline, &parsed, &variables)?;
-    let source = open_source(context, &parsed.namespace, query, &rest)?;
+    let source = open_source(context, &parsed, query, &rest)?;
     let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), parsed.disk_use()));
     let results = rest.run(source, host)?;
     let mut cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(PipelineResults::new(results)))
@@ -209,7 +209,7 @@ fn split(
 
 fn open_source(
     context: &Context<'_>,
-    namespace: &Namespace,
+    parsed: &AggregateArguments<'_>,
     query: CanonicalQuery,
     rest: &Pipeline,
 ) -> Result<BoxSource> {
@@ -217,10 +217,11 @@ fn open_source(
         return Ok(aggregation::source_of(Vec::new()));
     }
     let server = context.server;
-    if oplog_view::is_oplog(namespace) {
-        return oplog_view::entries(server, None, false);
+    if oplog_view::is_oplog(&parsed.namespace) {
+        let first = parsed.stages.first().and_then(|stage| document::get_field(stage, "$match"));
+        return oplog_view::entries(server, first.and_then(|filter| filter.as_document()), false);
     }
-    let (target, _) = target_of(server, namespace.clone());
+    let (target, _) = target_of(server, parsed.namespace.clone());
     let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
     Ok(Box::new(ExecutorSource { executor, interrupt: OwnedInterrupt::of(context) }))

@@ -11,6 +11,7 @@ use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::Result;
+use crate::oplog_view;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -22,12 +23,24 @@ pub(crate) fn run(
     let query = parse(context, &mut arguments)?;
     context.operation.set_time_limit(arguments.generic.max_time);
     let server = context.server;
+    if oplog_view::is_oplog(&namespace) {
+        reply.count("n", oplog_view::count_entries(context, &query, filter_of(&arguments)?)?);
+        return Ok(());
+    }
     let (target, _) = target_of(server, namespace);
     let view = server.store.read_view();
     let namespace = target.namespace.clone();
     reply.count("n", executor::count(&services(server), view, target, Arc::new(query), &context.operation)?);
     server.usage.record_read(namespace.as_str(), 1, context.operation.elapsed());
     Ok(())
+}
+
+/// The filter as it was sent.
+pub(super) fn filter_of<'a>(arguments: &Arguments<'a>) -> Result<Option<&'a RawDocument>> {
+    match arguments.fields().find(|field| field.name() == "query") {
+        Some(field) => field.optional_document(),
+        None => Ok(None),
+    }
 }
 
 /// Reads the fields.

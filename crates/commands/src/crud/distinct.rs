@@ -7,12 +7,14 @@ use collection::Namespace;
 use planner::{CanonicalQuery, Hint};
 use query_language::accumulator::value_bytes;
 
+use super::count::filter_of;
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::cluster_time::bson_timestamp;
 use crate::context::Context;
 use crate::error::{CommandError, Result};
+use crate::oplog_view;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -24,15 +26,19 @@ pub(crate) fn run(
     let (query, key) = parse(context, &mut arguments)?;
     context.operation.set_time_limit(arguments.generic.max_time);
     let server = context.server;
-    let (target, _) = target_of(server, namespace);
-    let view = context.read_view();
-    let full_name = target.namespace.clone();
-    let values = executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation)?;
+    let full_name = namespace.as_str().to_owned();
+    let values = if oplog_view::is_oplog(&namespace) {
+        oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?
+    } else {
+        let (target, _) = target_of(server, namespace);
+        let view = context.read_view();
+        executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation)?
+    };
     let bytes: usize = values.iter().map(value_bytes).sum();
     if bytes > 16 << 20 {
         return Err(CommandError::numbered(17217, "distinct too big, 16mb cap"));
     }
-    server.usage.record_read(full_name.as_str(), 1, context.operation.elapsed());
+    server.usage.record_read(&full_name, 1, context.operation.elapsed());
     reply.array("values", |list| values.iter().for_each(|value| list.push_value(value.as_raw_bson_ref())));
     if let Some(time) = context.snapshot_time() {
         reply.timestamp("atClusterTime", bson_timestamp(time));

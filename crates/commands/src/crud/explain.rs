@@ -49,6 +49,9 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
     let Some(first) = elements(inner).next() else {
         return Err(CommandError::named("CommandNotFound", "Explain failed due to unknown command: "));
     };
+    if context.request.database == "local" && first.value().as_str() == Some("oplog.rs") {
+        return Err(CommandError::not_implemented("explain of commands on local.oplog.rs"));
+    }
     let server = context.server;
     match first.name() {
         "find" => {

@@ -1,4 +1,4 @@
-//! `replSetResizeOplog`: for how many bytes and hours the oplog is kept. Holds until the server is started again, which goes by its own settings.
+//! `replSetResizeOplog`: for how many bytes and hours the oplog is kept. Stored, so that it holds after a restart, too; `--oplog-min-retention-hours` goes before stored hours.
 
 use std::time::Duration;
 
@@ -32,8 +32,7 @@ pub(crate) fn run(
         let message = "Either the 'size' or the 'minRetentionHours' option must be given";
         return Err(CommandError::named("InvalidOptions", message));
     }
-    context.server.store.set_oplog_retention(bytes, time);
-    Ok(())
+    Ok(context.server.store.set_oplog_retention(bytes, time)?)
 }
 
 fn number(field: Field<'_>) -> Result<f64> {

@@ -38,6 +38,15 @@ impl SegmentStore {
         Ok(())
     }
 
+    /// Where a file of the directory is.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
     /// Start positions of the segments, ascending.
     pub(super) fn list(&self) -> io::Result<Vec<u64>> {
         let names = self.disk.list(&self.directory)?;

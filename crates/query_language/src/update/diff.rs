@@ -18,6 +18,8 @@ mod apply;
 mod compute;
 mod description;
 
+pub use description::Disambiguation;
+
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::element::{elements, find, malformed};
@@ -96,10 +98,10 @@ impl Diff {
 
     /// `{updatedFields, removedFields, truncatedArrays}` as change events show it; `None` for a replacement, which is
     /// an event of its own.
-    pub fn update_description(&self) -> Result<Option<RawDocumentBuf>> {
+    pub fn update_description(&self, disambiguation: Disambiguation) -> Result<Option<RawDocumentBuf>> {
         match self {
             Diff::Replacement(_) => Ok(None),
-            Diff::Delta(_) => description::describe(self.body()?).map(Some),
+            Diff::Delta(_) => description::describe(self.body()?, disambiguation).map(Some),
         }
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct RingFile {
     disk: Arc<dyn Disk>,
     number: u64,
     open: Mutex<Option<Arc<dyn File>>>,
+    /// Whether it is only read, whatever its header says.
+    is_salvage: bool,
 }
 
 pub(super) fn path_of(number: u64) -> PathBuf {
@@ -33,7 +35,12 @@ pub(super) fn number_of(name: &str) -> Option<u64> {
 
 impl RingFile {
     pub(super) fn new(disk: Arc<dyn Disk>, number: u64) -> RingFile {
-        RingFile { disk, number, open: Mutex::new(None) }
+        RingFile { disk, number, open: Mutex::new(None), is_salvage: false }
+    }
+
+    /// Of a damaged directory.
+    pub(super) fn for_salvage(disk: Arc<dyn Disk>, number: u64) -> RingFile {
+        RingFile { is_salvage: true, ..RingFile::new(disk, number) }
     }
 
     /// For reading what was written.
@@ -42,8 +49,11 @@ impl RingFile {
         if let Some(file) = &*open {
             return Ok(file.clone());
         }
-        let file = self.disk.open(&path_of(self.number), OpenMode::ReadWrite)?;
-        check_header(&*file, self.number)?;
+        let mode = if self.is_salvage { OpenMode::Read } else { OpenMode::ReadWrite };
+        let file = self.disk.open(&path_of(self.number), mode)?;
+        if !self.is_salvage {
+            check_header(&*file, self.number)?;
+        }
         *open = Some(file.clone());
         Ok(file)
     }

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::checkpoint::CheckpointMark;
 use crate::options::EngineOptions;
+use crate::ring::writing::Captured;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -295,4 +296,34 @@ fn two_that_write_leave_nothing_out() {
     engine.write_rings(|| Ok(())).unwrap();
     run.scan();
     run.check();
+}
+
+/// The ring writer and a checkpoint, both with the first piece in hand, while an insert adds a second one: neither may drop that.
+#[test]
+fn two_who_write_a_ring_do_not_drop_what_neither_has_written() {
+    let mut run = Run::new(1 << 20, u64::MAX);
+    run.insert(100);
+    let (first, second) = (Captured::new(run.ring.clone()), Captured::new(run.ring.clone()));
+    std::thread::scope(|scope| {
+        let write = |chunk: &super::buffer::Chunk| {
+            first.put(chunk)?;
+            // A piece in hand is not extended: this makes another one.
+            run.insert(200);
+            let (done, is_done) = std::sync::mpsc::channel();
+            let second = &second;
+            scope.spawn(move || {
+                second.write_through(&mut |chunk| second.put(chunk)).unwrap();
+                // Nobody listens any more when it had to wait.
+                let _ = done.send(());
+            });
+            // It waits until the first is done. If it did not, it would be done at once.
+            let _ = is_done.recv_timeout(std::time::Duration::from_millis(200));
+            Ok(())
+        };
+        let mut write = write;
+        first.write_through(&mut write).unwrap();
+    });
+    run.scan();
+    run.engine.write_rings(|| Ok(())).unwrap();
+    run.scan();
 }

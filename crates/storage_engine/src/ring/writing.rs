@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::buffer::Chunk;
 use super::{DIRECTORY_NAME, Ring, STATE_KEY, file, file_error};
 use crate::batch::{Change, ChangeKind};
 use crate::btree::Write;
@@ -17,7 +18,7 @@ use crate::error::Result;
 const SHARE_MAX: f64 = 1.0;
 
 /// A ring with something to write, as it was before the oplog was made durable.
-struct Captured {
+pub(super) struct Captured {
     ring: Arc<Ring>,
     head: u64,
     tail: u64,
@@ -143,12 +144,24 @@ impl Engine {
 }
 
 impl Captured {
-    fn new(ring: Arc<Ring>) -> Captured {
+    pub(super) fn new(ring: Arc<Ring>) -> Captured {
         let state = ring.state();
         Captured { ring, head: state.head, tail: state.tail }
     }
 
     fn write(&self) -> Result<u64> {
+        self.write_through(&mut |chunk| self.put(chunk))
+    }
+
+    /// Writes one piece.
+    pub(super) fn put(&self, chunk: &Chunk) -> Result<()> {
+        let file = self.ring.file.or_create().map_err(file_error)?;
+        self.ring.is_unsynced.store(true, Ordering::Release);
+        file.write_all_at(&chunk.bytes, file::FILE_HEADER_BYTES + chunk.offset).map_err(file_error)
+    }
+
+    /// Writes what was captured by `put`, piece by piece.
+    pub(super) fn write_through(&self, put: &mut dyn FnMut(&Chunk) -> Result<()>) -> Result<u64> {
         let _alone = self.ring.writing.lock();
         let mut written = 0;
         loop {
@@ -158,10 +171,7 @@ impl Captured {
             };
             // What was overtaken by something durable need not be written at all.
             if chunk.end() > self.head {
-                let file = self.ring.file.or_create().map_err(file_error)?;
-                self.ring.is_unsynced.store(true, Ordering::Release);
-                let offset = file::FILE_HEADER_BYTES + chunk.offset;
-                file.write_all_at(&chunk.bytes, offset).map_err(file_error)?;
+                put(&chunk)?;
                 written += chunk.bytes.len() as u64;
             }
             let bytes = self.ring.shared.write().buffer.pop_front();

@@ -62,7 +62,7 @@ fn replacements_stand_for_themselves() {
     let replacement = diff(&before, &after, DiffForm::Smallest).unwrap();
     assert_eq!(replacement, Diff::Replacement(after.clone()));
     assert_eq!(Diff::from_document(after).unwrap(), replacement);
-    assert_eq!(replacement.update_description().unwrap(), None);
+    assert_eq!(replacement.update_description(Disambiguation::Left).unwrap(), None);
     let delta = diff(&before, replacement.as_document(), DiffForm::Paths).unwrap();
     let expected = parse("{$v: 2, diff: {d: {a: false, b: false}, i: {c: 1}}}");
     assert_eq!(print_document(delta.as_document()), print_document(&expected));
@@ -86,10 +86,21 @@ fn descriptions_have_dotted_paths() {
     let after = parse(&format!(
         "{{_id: 1, {PADDING}, a: {{x: 2, y: 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'}}, b: [1, 9, 3, 4], d: 1}}"
     ));
-    let description = diff(&before, &after, DiffForm::Smallest).unwrap().update_description().unwrap().unwrap();
+    let description =
+        diff(&before, &after, DiffForm::Smallest).unwrap().update_description(Disambiguation::Left).unwrap().unwrap();
     let expected = "{updatedFields: {d: 1, 'a.x': 2, 'b.1': 9}, removedFields: ['c', 'a.z'], \
                     truncatedArrays: [{field: 'b', newSize: 4}]}";
     assert_eq!(print_document(&description), print_document(&parse(expected)));
+}
+
+#[test]
+fn paths_that_can_be_read_in_two_ways_are_told() {
+    let delta = "{$v: 2, diff: {u: {'0': 1, 'dotted.name': 1}, sa: {d: {'7': false}, sb: {a: true, l: 3, s1: {u: {c: 2, '5': 1}}}}}}";
+    let told = Diff::from_document(parse(delta)).unwrap().update_description(Disambiguation::Told).unwrap().unwrap();
+    let expected = "{updatedFields: {'0': 1, 'dotted.name': 1, 'a.b.1.c': 2, 'a.b.1.5': 1}, removedFields: ['a.7'], \
+                    truncatedArrays: [{field: 'a.b', newSize: 3}], \
+                    disambiguatedPaths: {'dotted.name': ['dotted.name'], 'a.7': ['a', '7'], 'a.b.1.5': ['a', 'b', 1, '5']}}";
+    assert_eq!(print_document(&told), print_document(&parse(expected)));
 }
 
 #[test]

@@ -223,7 +223,7 @@ proptest! {
         let _ = apply_once(&parse("{z: 1}"), &damaged);
         for (before, after) in [(&document, &damaged), (&damaged, &document)] {
             let delta = diff(before, after, DiffForm::Paths).and_then(|delta| apply_diff(before, &delta).map(|_| delta));
-            let _ = delta.and_then(|delta| delta.update_description());
+            let _ = delta.and_then(|delta| delta.update_description(crate::update::diff::Disambiguation::Told));
         }
     }
 
