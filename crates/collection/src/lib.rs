@@ -60,6 +60,6 @@ pub use predicate::Predicate;
 pub use record_id::RecordId;
 pub use records::StoredRecords;
 pub use replay::{LoggedStatement, ReplaySummary, SessionReplay, replay};
-pub use salvage::{SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
+pub use salvage::{Salvaged, SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
 pub use validate::{ValidateReport, validate};
 pub use validator::Validation;

@@ -3,7 +3,7 @@
 //! Called by `transaction`'s repair, with an engine that nobody else uses. Collections keep their identity and documents their record ids, so
 //! the oplog's entries find them. What is put is whole documents; an entry that says only what changed is used when everything before it is known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
@@ -18,7 +18,7 @@ use crate::index_fill::build_alone;
 use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
 use crate::oplog_entry::{DocumentEntry, DocumentOperation, Entry, TransactionEntry};
-use crate::options::CollectionOptions;
+use crate::options::{CappedOptions, CollectionOptions};
 use crate::record_id::RecordId;
 use crate::records::StoredRecords;
 use crate::replay::EntryApplier;
@@ -46,15 +46,29 @@ pub struct SalvagedCollection {
     pub record_tree: TreeId,
     /// Its indexes: name and tree.
     pub index_trees: Vec<(String, TreeId)>,
+    /// The number of its ring, if it was capped.
+    pub ring: Option<u64>,
     options: CollectionOptions,
     indexes: Vec<IndexSpecification>,
 }
 
-impl SalvagedCollection {
-    /// Whether its documents were in a ring.
-    pub fn is_capped(&self) -> bool {
-        self.options.capped.is_some()
-    }
+/// A capped collection while it is an ordinary one. Its record ids are the places in the old ring.
+#[derive(Debug, Clone)]
+struct CappedInWaiting {
+    limits: CappedOptions,
+    /// What is before this was overtaken.
+    head: RecordId,
+    /// Places that could not be read: the first, and the one behind.
+    unreadable: Vec<(i64, i64)>,
+}
+
+/// What there is to say and to do after everything was put.
+#[derive(Debug, Default)]
+pub struct Salvaged {
+    /// What could not be had, one line each.
+    pub problems: Vec<String>,
+    /// Collections to be made capped again.
+    pub capped: Vec<(Uuid, CappedOptions)>,
 }
 
 /// Reads an entry of the old catalog tree.
@@ -72,6 +86,7 @@ pub fn decode_definition(key: &[u8], value: &[u8]) -> Result<SalvagedDefinition>
                 namespace: stored.namespace,
                 record_tree: stored.record_tree,
                 index_trees: stored.indexes.iter().map(|index| (index.name().to_owned(), index.tree())).collect(),
+                ring: stored.options.capped.map(|_| number),
                 options: stored.options,
                 indexes: ready.map(|index| index.specification().clone()).collect(),
             })))
@@ -88,13 +103,14 @@ pub struct Salvager {
     applier: EntryApplier,
     /// Indexes to be built once all records are there.
     indexes: HashMap<Uuid, Vec<IndexSpecification>>,
+    capped: BTreeMap<Uuid, CappedInWaiting>,
 }
 
 impl Salvager {
     /// For an empty catalog.
     pub fn new(catalog: Arc<Catalog>, engine: Arc<Engine>) -> Salvager {
         let applier = EntryApplier::new(catalog.clone(), engine.clone());
-        Salvager { catalog, engine, applier, indexes: HashMap::new() }
+        Salvager { catalog, engine, applier, indexes: HashMap::new(), capped: BTreeMap::new() }
     }
 
     /// Makes a collection as it was; its indexes come with `finish`.
@@ -102,12 +118,10 @@ impl Salvager {
     /// # Errors
     /// `Engine`.
     pub fn add_collection(&mut self, salvaged: &SalvagedCollection) -> Result<()> {
-        // Documents are put wherever there is room: what was capped is capped no more.
-        let options = CollectionOptions { capped: None, ..salvaged.options.clone() };
-        self.catalog.apply(&CatalogChange::Create {
+        self.apply_change(CatalogChange::Create {
             namespace: salvaged.namespace.clone(),
             uuid: salvaged.uuid,
-            options,
+            options: salvaged.options.clone(),
         })?;
         let secondary = salvaged.indexes.iter().filter(|specification| !specification.is_id_index());
         self.indexes.insert(salvaged.uuid, secondary.cloned().collect());
@@ -160,6 +174,14 @@ impl Salvager {
         self.applier.apply(&entry, Timestamp::MIN)
     }
 
+    /// What is known of the ring of a capped collection, beside its documents.
+    pub fn note_ring(&mut self, uuid: Uuid, head: i64, unreadable: Vec<(i64, i64)>) {
+        if let Some(capped) = self.capped.get_mut(&uuid) {
+            capped.head = capped.head.max(RecordId(head));
+            capped.unreadable = unreadable;
+        }
+    }
+
     fn apply_transaction(&mut self, transaction: &TransactionEntry<'_>, has_gap: bool) -> Result<bool> {
         match &transaction.commit {
             None => return Ok(true),
@@ -180,6 +202,9 @@ impl Salvager {
     pub fn apply_entry(&mut self, payload: &[u8], has_gap: bool) -> Result<bool> {
         match Entry::decode(payload)? {
             Entry::Document(entry) => {
+                if let (Some(moved), Some(capped)) = (entry.ring, self.capped.get_mut(&entry.uuid)) {
+                    capped.head = capped.head.max(moved.head);
+                }
                 let entry = DocumentEntry { ring: None, ..entry };
                 let operation = match entry.operation {
                     DocumentOperation::Delta(_) if has_gap => return Ok(false),
@@ -214,8 +239,51 @@ impl Salvager {
                 indexes.retain(|index| index.name != drop.specification.name);
                 Ok(())
             }
+            CatalogChange::Create { namespace, uuid, mut options } => {
+                self.note_limits(uuid, &mut options);
+                self.catalog.apply(&CatalogChange::Create { namespace, uuid, options })
+            }
+            CatalogChange::Modify { namespace, uuid, mut modification } => {
+                if let Some(options) = &mut modification.options {
+                    self.note_limits(uuid, options);
+                }
+                self.catalog.apply(&CatalogChange::Modify { namespace, uuid, modification })
+            }
             change => self.catalog.apply(&change),
         }
+    }
+
+    /// Documents are put wherever there is room: what was capped is an ordinary collection until all is there.
+    fn note_limits(&mut self, uuid: Uuid, options: &mut CollectionOptions) {
+        let Some(limits) = options.capped.take() else { return };
+        let new = CappedInWaiting { limits, head: RecordId(0), unreadable: Vec::new() };
+        self.capped.entry(uuid).or_insert(new).limits = limits;
+    }
+
+    /// Takes away what its ring had overtaken.
+    fn settle_capped(&mut self, collection: &Collection, problems: &mut Vec<String>) -> Result<()> {
+        let Some(capped) = self.capped.get(&collection.uuid()).cloned() else { return Ok(()) };
+        let mut cursor = StoredRecords::new(&self.engine, &self.engine.begin_snapshot(), collection);
+        let mut overtaken = Vec::new();
+        cursor.seek_first()?;
+        while let Some(record_id) = cursor.next()?.filter(|record_id| *record_id < capped.head) {
+            overtaken.push(record_id);
+        }
+        drop(cursor);
+        for record_id in overtaken {
+            self.delete(collection, record_id)?;
+        }
+        let lost: i64 = capped.unreadable.iter().map(|(from, to)| (to - (*from).max(capped.head.0)).max(0)).sum();
+        if lost > 0 {
+            problems.push(format!("{}: {} bytes of its ring cannot be read", collection.namespace(), lost * 8));
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, collection: &Collection, record_id: RecordId) -> Result<()> {
+        let (uuid, operation) = (collection.uuid(), DocumentOperation::Delete);
+        let entry = DocumentEntry { uuid, record_id, size_change: 0, ring: None, operation, origin: None };
+        self.applier.apply(&entry, Timestamp::MIN)
     }
 
     /// Builds the indexes and counts the documents. Returns what could not be had: a unique index is left out when two
@@ -223,17 +291,19 @@ impl Salvager {
     ///
     /// # Errors
     /// `Engine`.
-    pub fn finish(mut self) -> Result<Vec<String>> {
+    pub fn finish(mut self) -> Result<Salvaged> {
         let mut problems = Vec::new();
         self.catalog.rebuild_names();
         for collection in self.catalog.all_collections() {
             for specification in self.indexes.get(&collection.uuid()).into_iter().flatten() {
                 build_alone(&self.catalog, &self.engine, &collection, specification.clone())?;
             }
+            self.settle_capped(&collection, &mut problems)?;
             self.settle_duplicates(&collection, &mut problems)?;
             self.count(&collection)?;
         }
-        Ok(problems)
+        let limits = self.capped.iter().map(|(uuid, capped)| (*uuid, capped.limits));
+        Ok(Salvaged { problems, capped: limits.collect() })
     }
 
     /// Of documents with the same `_id` the last one inserted stays. Other unique indexes are left out when they cannot be.
@@ -258,9 +328,7 @@ impl Salvager {
             problems
                 .push(format!("{namespace}: {} documents were left out: newer ones have the same _id", older.len()));
             for record_id in older {
-                let (uuid, operation) = (collection.uuid(), DocumentOperation::Delete);
-                let entry = DocumentEntry { uuid, record_id, size_change: 0, ring: None, operation, origin: None };
-                self.applier.apply(&entry, Timestamp::MIN)?;
+                self.delete(collection, record_id)?;
             }
         }
         Ok(())

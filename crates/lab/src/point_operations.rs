@@ -22,10 +22,12 @@ use crate::throughput::ThroughputSource;
 
 mod driver_connection;
 mod keys;
+mod listeners;
 mod measure;
 mod message;
 mod raw_connection;
 
+use listeners::{Listened, Listeners};
 use measure::{Measurement, OperationReport};
 
 const NAME: &str = "point-ops";
@@ -68,6 +70,12 @@ pub(crate) struct Settings {
     /// What sends them
     #[arg(long, value_name = "CLIENT", default_value = "raw")]
     client: ClientKind,
+    /// Change streams that are open meanwhile, each with a connection of its own
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    listeners: u32,
+    /// What they listen to
+    #[arg(long, value_name = "WHAT", default_value = "all")]
+    listened: Listened,
     /// Database for the collection point_ops, which is dropped first
     #[arg(long, value_name = "NAME", default_value = "plimsoll_bench")]
     database: String,
@@ -133,7 +141,7 @@ struct Report {
 pub(crate) async fn run(arguments: PointOperationsArguments) -> Result<ExitCode, LabError> {
     let settings = &arguments.settings;
     let target = Target::connect(&arguments.target, settings.connections).await?;
-    if settings.client == ClientKind::Raw {
+    if settings.client == ClientKind::Raw || settings.listeners > 0 {
         target.only_tcp_address()?;
     }
     let directory = arguments.output.clone().unwrap_or_else(|| default_directory(NAME));
@@ -224,6 +232,13 @@ async fn measure_all(target: &Target, settings: &Settings, reports: &mut Vec<Ope
     drop_existing(&database, &[COLLECTION.to_owned()]).await?;
     let collection: Collection<RawDocumentBuf> = database.collection(COLLECTION);
     fill(&collection, 0, settings.documents).await?;
+    let listeners = match settings.listeners {
+        0 => None,
+        count => {
+            let (host, port) = target.only_tcp_address()?;
+            Some(Listeners::open((&host, port), &settings.database, count, settings.listened)?)
+        }
+    };
     let mut next_id = settings.documents;
     for &operation in &settings.operations {
         let mut measurement = Measurement { target, settings, operation, first_id: next_id, ids: u32::MAX - next_id };
@@ -241,6 +256,9 @@ async fn measure_all(target: &Target, settings: &Settings, reports: &mut Vec<Ope
         }));
         eprintln!("{}", done.report.in_one_line());
         reports.push(done.report);
+    }
+    if let Some(listeners) = &listeners {
+        eprintln!("the {} listeners were sent {} bytes", settings.listeners, grouped(listeners.bytes() as f64));
     }
     Ok(())
 }

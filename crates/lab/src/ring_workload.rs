@@ -1,6 +1,6 @@
 //! `plimsoll bench server-17561`: the workloads of SERVER-17561 on a capped collection of any server, lap after lap.
 //!
-//! Reports inserts per second by lap, latencies, the longest time without an insert, and, of a server that tells positions, how linear the collection lies
+//! Reports inserts per second by lap, latencies while the collection is filled for the first time and afterwards, the longest time without an insert, and, of a server that tells positions, how linear the collection lies
 //! afterwards, beside the allocator of the ticket given the same sizes (`freelist_allocator`).
 
 mod freelist_allocator;
@@ -109,11 +109,13 @@ pub(crate) async fn run(arguments: RingWorkloadArguments) -> Result<ExitCode, La
     let writers: Vec<_> = (0..arguments.connections)
         .map(|number| tokio::spawn(insert(shared.clone(), Random::stream(17_561, number))))
         .collect();
-    let mut latencies = Latencies::new();
+    let mut all = Measured::new();
     for writer in writers {
-        latencies.merge(&writer.await.map_err(|error| LabError::Worker(error.to_string()))??);
+        let measured = writer.await.map_err(|error| LabError::Worker(error.to_string()))??;
+        all.filling.merge(&measured.filling);
+        all.full.merge(&measured.full);
     }
-    report(&arguments, &shared, &latencies).await?;
+    report(&arguments, &shared, &all).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -121,13 +123,25 @@ async fn connect(target: &str) -> Result<Client, LabError> {
     Client::with_uri_str(target).await.map_err(|error| LabError::BadTarget(Box::new(error)))
 }
 
-async fn insert(shared: Arc<Shared>, mut random: Random) -> Result<Latencies, LabError> {
+/// Latencies of inserts into a collection that is not full yet, and into one that has to overtake.
+struct Measured {
+    filling: Latencies,
+    full: Latencies,
+}
+
+impl Measured {
+    fn new() -> Measured {
+        Measured { filling: Latencies::new(), full: Latencies::new() }
+    }
+}
+
+async fn insert(shared: Arc<Shared>, mut random: Random) -> Result<Measured, LabError> {
     let collection = shared.database.collection::<Document>(COLLECTION);
-    let mut latencies = Latencies::new();
+    let mut measured = Measured::new();
     loop {
         let before = shared.written.load(Ordering::Relaxed);
         if before >= shared.total_bytes {
-            return Ok(latencies);
+            return Ok(measured);
         }
         let number = shared.number.fetch_add(1, Ordering::Relaxed);
         let progress = before as f64 / shared.total_bytes as f64;
@@ -135,14 +149,10 @@ async fn insert(shared: Arc<Shared>, mut random: Random) -> Result<Latencies, La
         let payload = Binary { subtype: BinarySubtype::Generic, bytes: vec![0x5a; bytes.saturating_sub(40) as usize] };
         let began = Instant::now();
         let inserted = collection.insert_one(doc! { "_id": number as i64, "b": payload }).await;
+        let latencies = if before < shared.ring_bytes { &mut measured.filling } else { &mut measured.full };
         latencies.record(began.elapsed());
         inserted.map_err(LabError::command("insert"))?;
         shared.note(number, bytes);
-        if shared.case == Case::Gridfs && number % 10 == 9 {
-            // A file of ten chunks goes.
-            let range = doc! { "_id": { "$gte": number as i64 - 109, "$lt": number as i64 - 99 } };
-            collection.delete_many(range).await.map_err(LabError::command("delete"))?;
-        }
     }
 }
 
@@ -159,30 +169,36 @@ impl Shared {
     }
 }
 
-async fn report(arguments: &RingWorkloadArguments, shared: &Shared, latencies: &Latencies) -> Result<(), LabError> {
+async fn report(arguments: &RingWorkloadArguments, shared: &Shared, measured: &Measured) -> Result<(), LabError> {
     let (mut last_inserts, mut last_time) = (0, Duration::ZERO);
     for (lap, (inserts, at)) in shared.laps.all().into_iter().enumerate() {
         let rate = inserts.saturating_sub(last_inserts) as f64 / (at - last_time).as_secs_f64();
         println!("lap {:>3}   {rate:>9.0} inserts/s", lap + 1);
         (last_inserts, last_time) = (inserts, at);
     }
-    let summary = latencies.summary();
     let seconds = shared.began.elapsed().as_secs_f64();
-    println!("inserts   {} in {seconds:.1} s, {:.0}/s", summary.count, summary.count as f64 / seconds);
-    println!(
-        "latency   p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, max {:.0} us; longest time without an insert {} ms",
-        summary.p50,
-        summary.p99,
-        summary.p99_9,
-        summary.maximum,
-        shared.longest_gap.load(Ordering::Relaxed)
-    );
+    let (filling, full) = (measured.filling.summary(), measured.full.summary());
+    let count = filling.count + full.count;
+    println!("inserts   {count} in {seconds:.1} s, {:.0}/s", count as f64 / seconds);
+    for (name, summary) in [("filling", filling), ("full", full)] {
+        println!(
+            "{name:<10}p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, max {:.0} us of {} inserts",
+            summary.p50, summary.p99, summary.p99_9, summary.maximum, summary.count
+        );
+    }
+    println!("longest time without an insert {} ms", shared.longest_gap.load(Ordering::Relaxed));
     let statistics = shared.database.run_command(doc! { "collStats": COLLECTION }).await;
     let statistics = statistics.map_err(LabError::command("collStats"))?;
     for name in ["count", "size", "maxSize", "storageSize", "extentCount", "deletedCount"] {
         if let Some(value) = statistics.get(name) {
             println!("{name:<10}{value}");
         }
+    }
+    let scan = time_scan(&shared.database).await?;
+    if let (Ok(size), true) =
+        (statistics.get_i64("size").or_else(|_| statistics.get_i32("size").map(i64::from)), scan > 0.0)
+    {
+        println!("natural scan {:.0} MB/s", size as f64 / 1e6 / scan);
     }
     let model = model(shared);
     let positions = from_server(&arguments.target, &format!("{}.{COLLECTION}", arguments.database)).await;
@@ -203,6 +219,18 @@ async fn report(arguments: &RingWorkloadArguments, shared: &Shared, latencies: &
         }
         None => Ok(()),
     }
+}
+
+/// Seconds of a scan of everything in natural order by the server alone; the best of five.
+async fn time_scan(database: &Database) -> Result<f64, LabError> {
+    let mut best = f64::INFINITY;
+    for _ in 0..5 {
+        let began = Instant::now();
+        let nothing = doc! { "count": COLLECTION, "query": { "nowhere": 1 }, "hint": { "$natural": 1 } };
+        database.run_command(nothing).await.map_err(LabError::command("count"))?;
+        best = best.min(began.elapsed().as_secs_f64());
+    }
+    Ok(best)
 }
 
 /// The model after the same workload.

@@ -10,6 +10,9 @@ impl Simulation {
     pub(crate) fn background_step(&self) {
         let store = self.store();
         let engine = store.engine().clone();
+        if self.plan.has_rings() && self.chance(0.15) {
+            return self.write_rings();
+        }
         let (what, result) = match self.random.below(17) {
             16 => return self.watch_space(),
             0..3 => return self.flush_oplog(),
@@ -36,6 +39,16 @@ impl Simulation {
         self.say(format_args!("watch the space: {}", if has_room { "enough" } else { "short" }));
         if !has_room && self.health() != crate::simulation::Health::Full && !self.disk.is_down() {
             self.fail(format_args!("short of space on a disk that is not full"));
+        }
+    }
+
+    fn write_rings(&self) {
+        match self.store().write_rings() {
+            Ok(bytes) => self.say(format_args!("write the rings: {bytes} bytes")),
+            Err(error) => {
+                self.say(format_args!("write the rings"));
+                self.check_background_error(&error);
+            }
         }
     }
 

@@ -54,7 +54,7 @@ impl Simulation {
 
     fn files(&self) -> Vec<(PathBuf, u64)> {
         let mut files = Vec::new();
-        for directory in ["", "oplog", "page_table"] {
+        for directory in ["", "oplog", "page_table", "rings"] {
             for name in self.disk.list(Path::new(directory)).unwrap_or_default() {
                 let path = Path::new(directory).join(name);
                 let length = self.disk.open(&path, OpenMode::Read).and_then(|file| file.length());

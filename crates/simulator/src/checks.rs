@@ -67,6 +67,7 @@ fn check_documents(store: &Arc<Store>, collection: &Arc<Collection>, state: &Col
     let failed = |error: transaction::TransactionError| format!("scan: {error}");
     let mut cursor = store.read_view().record_cursor(collection);
     let mut seen = BTreeSet::new();
+    let mut order = Vec::new();
     while cursor.next().map_err(failed)?.is_some() {
         let document = cursor.document().map_err(failed)?;
         let id = document.get_i32("_id").map_err(|error| format!("a document without _id: {error}"))?;
@@ -76,7 +77,12 @@ fn check_documents(store: &Arc<Store>, collection: &Arc<Collection>, state: &Col
                 return Err(format!("_id {id} is {document:?}, not {:?}", expected.raw));
             }
             Some(_) if !seen.insert(id) => return Err(format!("_id {id} is there twice")),
-            Some(_) => {}
+            Some(_) => order.push(id),
+        }
+    }
+    if let Some(ring) = &state.ring {
+        if !ring.slots.values().filter_map(|slot| slot.id).eq(order.iter().copied()) {
+            return Err("natural order is not the order of insertion".to_owned());
         }
     }
     match state.documents.keys().find(|id| !seen.contains(id)) {

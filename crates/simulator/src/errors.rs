@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     /// The collection or index is gone.
     Dropped,
     SnapshotTooOld,
+    /// A ring has overtaken a cursor.
+    PositionLost,
     /// Anything else.
     Other,
 }
@@ -51,6 +53,7 @@ fn engine_kind(error: &EngineError) -> Kind {
         EngineError::Poisoned(_) | EngineError::HistoryFile(_) | EngineError::RingFile(_) => Kind::Disk,
         EngineError::Corrupt { .. } => Kind::Corrupt,
         EngineError::SnapshotTooOld => Kind::SnapshotTooOld,
+        EngineError::RingPositionLost => Kind::PositionLost,
         EngineError::Store(error) => match **error {
             PageStoreError::Io { .. } | PageStoreError::Poisoned { .. } => Kind::Disk,
             PageStoreError::Corrupt { .. } | PageStoreError::CorruptFile { .. } => Kind::Corrupt,

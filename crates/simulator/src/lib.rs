@@ -21,6 +21,8 @@ mod model;
 mod operations;
 mod plan;
 mod reading;
+mod ring_model;
+mod rings;
 mod simulation;
 mod trace;
 

@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bson::RawDocumentBuf;
+use collection::CappedOptions;
 use platform::Timestamp;
+
+use crate::ring_model::RingModel;
 
 /// A collection for ever, whatever it is called.
 pub(crate) type CollectionNumber = u32;
@@ -26,6 +29,8 @@ pub(crate) struct CollectionState {
     pub(crate) documents: BTreeMap<i32, Arc<Document>>,
     /// Numbers in the pool of `documents::index`.
     pub(crate) indexes: BTreeSet<u8>,
+    /// Of a capped collection.
+    pub(crate) ring: Option<RingModel>,
 }
 
 /// Everything, as of one commit.
@@ -38,13 +43,48 @@ pub(crate) struct State {
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     Nothing,
-    Create { number: CollectionNumber, namespace: String },
-    Drop { number: CollectionNumber },
-    Rename { number: CollectionNumber, to: String, dropped: Option<CollectionNumber> },
-    Put { number: CollectionNumber, id: i32, document: Arc<Document> },
-    Delete { number: CollectionNumber, id: i32 },
-    AddIndex { number: CollectionNumber, index: u8 },
-    DropIndex { number: CollectionNumber, index: u8 },
+    Create {
+        number: CollectionNumber,
+        namespace: String,
+        capped: Option<CappedOptions>,
+    },
+    Resize {
+        number: CollectionNumber,
+        capped: CappedOptions,
+    },
+    Drop {
+        number: CollectionNumber,
+    },
+    Rename {
+        number: CollectionNumber,
+        to: String,
+        dropped: Option<CollectionNumber>,
+    },
+    Put {
+        number: CollectionNumber,
+        id: i32,
+        document: Arc<Document>,
+    },
+    /// Into a capped collection; where, and where its head is then, is what the oplog's entry says.
+    PutInRing {
+        number: CollectionNumber,
+        id: i32,
+        document: Arc<Document>,
+        place: i64,
+        head: i64,
+    },
+    Delete {
+        number: CollectionNumber,
+        id: i32,
+    },
+    AddIndex {
+        number: CollectionNumber,
+        index: u8,
+    },
+    DropIndex {
+        number: CollectionNumber,
+        index: u8,
+    },
 }
 
 impl CollectionState {
@@ -76,11 +116,20 @@ impl State {
         }
     }
 
+    /// What is wrong with a commit, if it can be told.
+    fn judge(&self, effect: &Effect) -> Option<String> {
+        let Effect::PutInRing { number, document, place, head, .. } = effect else { return None };
+        let state = self.collections.get(number)?;
+        let bytes_of = |id| state.documents.get(&id).map_or(0, |document| document.raw.as_bytes().len() as u64);
+        state.ring.as_ref()?.judge(*place, *head, document.raw.as_bytes().len() as u64, bytes_of)
+    }
+
     pub(crate) fn apply(&mut self, effect: &Effect) {
         match effect {
             Effect::Nothing => {}
-            Effect::Create { number, namespace } => {
-                let created = CollectionState { namespace: namespace.clone(), ..CollectionState::default() };
+            Effect::Create { number, namespace, capped } => {
+                let ring = capped.map(RingModel::new);
+                let created = CollectionState { namespace: namespace.clone(), ring, ..CollectionState::default() };
                 self.collections.insert(*number, Arc::new(created));
             }
             Effect::Drop { number } => {
@@ -95,8 +144,19 @@ impl State {
             Effect::Put { number, id, document } => self.change(*number, |collection| {
                 collection.documents.insert(*id, document.clone());
             }),
+            Effect::PutInRing { number, id, document, place, head } => self.change(*number, |collection| {
+                let Some(ring) = &mut collection.ring else { return };
+                for gone in ring.insert(*id, *place, *head, document.raw.as_bytes().len() as u64) {
+                    collection.documents.remove(&gone);
+                }
+                collection.documents.insert(*id, document.clone());
+            }),
+            Effect::Resize { number, capped } => self.change(*number, |collection| {
+                collection.ring.iter_mut().for_each(|ring| ring.resize(*capped));
+            }),
             Effect::Delete { number, id } => self.change(*number, |collection| {
                 collection.documents.remove(id);
+                collection.ring.iter_mut().for_each(|ring| ring.delete(*id));
             }),
             Effect::AddIndex { number, index } => self.change(*number, |collection| {
                 collection.indexes.insert(*index);
@@ -158,8 +218,11 @@ impl Model {
         if self.last_logged() >= timestamp {
             return Err(format!("a commit got {timestamp}, the one before it {}", self.last_logged()));
         }
+        if let Some(problem) = self.newest.judge(&effect) {
+            return Err(problem);
+        }
         self.newest.apply(&effect);
-        if let Effect::Put { id, document, .. } = &effect
+        if let Effect::Put { id, document, .. } | Effect::PutInRing { id, document, .. } = &effect
             && self.keeps_versions
         {
             Arc::make_mut(&mut self.versions).insert((*id, document.raw.as_bytes().to_vec()));

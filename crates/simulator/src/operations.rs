@@ -29,6 +29,7 @@ impl Simulation {
             0..90 => self.document_operation(locked),
             90..95 => self.create_index(locked),
             95..97 => self.drop_index(locked),
+            97 if self.plan.has_rings() => self.resize_ring(locked),
             97 => self.create_or_drop_collection(locked),
             98 => self.rename_collection(locked),
             _ => self.create_or_drop_collection(locked),
@@ -43,8 +44,9 @@ impl Simulation {
             }
             return;
         };
-        let id = self.random.below(self.plan.ids as u64) as i32;
+        let id = self.choose_id(&target);
         let result = match (target.state.documents.get(&id).cloned(), self.random.below(10)) {
+            (None, _) | (Some(_), 0) if target.state.ring.is_some() => self.insert_into_ring(&target, id),
             (None, _) | (Some(_), 0) => self.insert(&target, id),
             // Changed while another commit is under way: no client sees it yet, so none has its record id.
             (Some(old), _) if !self.is_visible(&target, id, &old) => return,
@@ -96,7 +98,7 @@ impl Simulation {
         self.check_clash(clashes, result.map(Some))
     }
 
-    fn check_clash(&self, clashes: bool, result: Result<Option<CommitInfo>>) -> Result<Option<CommitInfo>> {
+    pub(crate) fn check_clash(&self, clashes: bool, result: Result<Option<CommitInfo>>) -> Result<Option<CommitInfo>> {
         match &result {
             Ok(_) if clashes => self.fail(format_args!("a duplicate key was accepted")),
             Err(error) if kind(error) == Kind::DuplicateKey && !clashes && !self.is_stopped() => {
@@ -227,8 +229,9 @@ impl Simulation {
             None => {
                 self.say(format_args!("create {namespace}"));
                 let number = self.model.lock().new_number();
-                let effect = Effect::Create { number, namespace };
-                let options = CollectionOptions::default();
+                let capped = self.draw_limits();
+                let effect = Effect::Create { number, namespace, capped };
+                let options = CollectionOptions { capped, ..CollectionOptions::default() };
                 self.perform(Intent::Definition { effect }, |store| store.create_collection(&parsed, options))
                     .map(|(_, commit)| Some(commit))
             }
@@ -268,7 +271,7 @@ impl Simulation {
     }
 
     /// Nothing but the disk can have refused it.
-    fn expect_done(&self, what: &str, result: Result<Option<CommitInfo>>) {
+    pub(crate) fn expect_done(&self, what: &str, result: Result<Option<CommitInfo>>) {
         match result {
             Ok(Some(commit)) => self.unacknowledged.lock().push(commit),
             // Its creation was logged and could not be applied.
@@ -323,7 +326,7 @@ impl Simulation {
 }
 
 impl Target {
-    fn clashes(&self, document: &Document, id: i32) -> bool {
+    pub(crate) fn clashes(&self, document: &Document, id: i32) -> bool {
         self.state.indexes.contains(&UNIQUE_INDEX) && self.state.is_taken(document.unique, id)
     }
 }

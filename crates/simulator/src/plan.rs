@@ -49,11 +49,14 @@ pub(crate) struct Plan {
     pub(crate) crash_chance: f64,
     /// Whether the clients' share is small against that of the background.
     pub(crate) is_background_busy: bool,
+    /// Probability that a new collection is capped.
+    pub(crate) ring_chance: f64,
     pub(crate) options: StoreOptions,
 }
 
 impl Plan {
-    pub(crate) fn draw(random: &SeededRandom, trouble: Option<Trouble>) -> Plan {
+    /// `rings`: random numbers of their own, so that a seed without rings runs as it did before there were any.
+    pub(crate) fn draw(random: &SeededRandom, rings: &SeededRandom, trouble: Option<Trouble>) -> Plan {
         let drawn = match random.below(100) {
             0..40 => Trouble::PowerLoss,
             40..65 => Trouble::Errors,
@@ -70,16 +73,25 @@ impl Plan {
             Sizes::Small => [10, 200][random.below(2) as usize],
             Sizes::Mixed => 40,
         };
-        Plan {
-            trouble: trouble.unwrap_or(drawn),
-            steps: 100 + random.below(400),
+        let trouble = trouble.unwrap_or(drawn);
+        let steps = 100 + random.below(400);
+        let mut plan = Plan {
+            trouble,
+            steps,
             sizes,
             ids,
             collections: 1 + random.below(5),
             crash_chance: [0.0, 0.005, 0.02][random.below(3) as usize],
             is_background_busy: random.chance(0.3),
+            ring_chance: [0.0, 0.0, 0.5, 1.0][rings.below(4) as usize],
             options: draw_options(random),
-        }
+        };
+        plan.options.engine.ring_buffer_bytes = [4 << 10, 64 << 10, 4 << 20][rings.below(3) as usize];
+        plan
+    }
+
+    pub(crate) fn has_rings(&self) -> bool {
+        self.ring_chance > 0.0
     }
 }
 

@@ -13,6 +13,7 @@
 
 use std::sync::{Arc, Weak};
 
+use bson::RawDocument;
 use parking_lot::Mutex;
 use platform::{Random, SeededRandom, SimulatedClock, SimulatedDisk, Timestamp};
 use transaction::{CommitInfo, Interleaving, Moment, Result, Store, TransactionError};
@@ -92,7 +93,7 @@ pub(crate) struct Simulation {
 impl Simulation {
     pub(crate) fn new(seed: u64, trouble: Option<Trouble>, is_verbose: bool) -> Arc<Simulation> {
         let random = SeededRandom::new(seed);
-        let plan = Plan::draw(&random, trouble);
+        let plan = Plan::draw(&random, &SeededRandom::new(seed ^ 0x5249_4e47), trouble);
         let clock = Arc::new(SimulatedClock::new(1_700_000_000_000));
         let disk = Arc::new(SimulatedDisk::with_clock(random.next_u64(), clock.clone()));
         let trace = Trace::new(is_verbose);
@@ -318,6 +319,11 @@ impl Simulation {
 impl Intent {
     fn effect_of(&self, entry: &[u8]) -> Effect {
         match self {
+            Intent::Document { effect: Effect::PutInRing { number, id, document, .. }, .. } => {
+                let field = |name| RawDocument::from_bytes(entry).ok().and_then(|entry| entry.get_i64(name).ok());
+                let (place, head) = (field("rid").unwrap_or(-1), field("rh").unwrap_or(-1));
+                Effect::PutInRing { number: *number, id: *id, document: document.clone(), place, head }
+            }
             Intent::Document { effect, .. } | Intent::Definition { effect } => effect.clone(),
             Intent::IndexBuild { number, index } if has_word(entry, b"commitIndexBuild") => {
                 Effect::AddIndex { number: *number, index: *index }

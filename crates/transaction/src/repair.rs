@@ -4,15 +4,18 @@
 //! page by page, and then the oplog, entry by entry; what cannot be read is left out and reported with the collection it belonged to. Nothing
 //! is made up: every document in the new directory was once written as it is.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use bson::Uuid;
-use collection::{Catalog, CollectionError, SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
+use collection::{
+    CappedOptions, Catalog, CollectionError, RecordId, SalvagedCollection, SalvagedDefinition, Salvager,
+    decode_definition,
+};
 use oplog::{OplogPosition, salvage_entries};
 use platform::{Clock, Disk, Random};
-use storage_engine::{Engine, LostPage, Salvage, TreeId};
+use storage_engine::{Engine, LostPage, Salvage, TreeId, salvage_ring};
 
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
@@ -47,11 +50,19 @@ pub fn repair(
         return Err(failed("the new directory is not empty".to_owned()));
     }
     let salvage = Salvage::open(&**from).map_err(|error| failed(format!("there is nothing to repair: {error}")))?;
-    let mut work =
-        Repair { from: &**from, oplog_directory: &options.oplog.directory, salvage, report: RepairReport::default() };
+    let mut work = Repair {
+        from,
+        oplog_directory: &options.oplog.directory,
+        salvage,
+        report: RepairReport::default(),
+        capped: Vec::new(),
+    };
     let fill = |catalog: &Arc<Catalog>, engine: &Arc<Engine>| work.fill(catalog, engine);
     let store = Store::open_filled(into.clone(), clock.clone(), random.clone(), options.clone(), fill)?;
-    let mut report = work.report;
+    let (mut report, capped) = (work.report, work.capped);
+    for (uuid, limits) in capped {
+        report.lost.extend(make_capped(&store, uuid, limits)?);
+    }
     for collection in store.catalog().all_collections() {
         let indexes = collection.indexes().all().len();
         report.collections.push((collection.namespace().to_string(), collection.counts().documents(), indexes));
@@ -62,20 +73,50 @@ pub fn repair(
     Ok(report)
 }
 
+/// Makes a collection capped again, with its indexes. What does not fit any more is told.
+fn make_capped(store: &Arc<Store>, uuid: Uuid, limits: CappedOptions) -> Result<Option<String>> {
+    let Some(collection) = store.catalog().lookup_uuid(uuid) else { return Ok(None) };
+    let (namespace, before) = (collection.namespace(), collection.counts().documents());
+    let indexes = collection.indexes();
+    let secondary = indexes.all().iter().filter(|index| !index.specification().is_id_index());
+    let secondary: Vec<_> = secondary.map(|index| index.specification().clone()).collect();
+    store.convert_to_capped(&namespace, limits, &|| false)?;
+    let missing = || TransactionError::Repair(format!("{namespace} is not there"));
+    let collection = store.catalog().lookup(namespace.as_str()).ok_or_else(missing)?;
+    if !secondary.is_empty() {
+        store.create_indexes(&collection, secondary)?;
+    }
+    let gone = before.saturating_sub(collection.counts().documents());
+    Ok((gone > 0).then(|| format!("{namespace}: its {gone} oldest documents are above its limits")))
+}
+
 struct Repair<'a> {
-    from: &'a dyn Disk,
+    from: &'a Arc<dyn Disk>,
     oplog_directory: &'a Path,
     salvage: Salvage,
     report: RepairReport,
+    /// What is to be capped in the end.
+    capped: Vec<(Uuid, CappedOptions)>,
 }
 
 /// What the old catalog says of the trees.
 #[derive(Default)]
 struct Trees {
     records: HashMap<TreeId, Uuid>,
+    /// What was found of the trees of rings.
+    rings: BTreeMap<TreeId, RingTree>,
     /// What a tree holds, for people.
     names: HashMap<TreeId, String>,
     ignored: HashSet<TreeId>,
+}
+
+/// A ring's tree.
+#[derive(Default)]
+struct RingTree {
+    number: u64,
+    state: Option<Vec<u8>>,
+    /// Documents that were changed or deleted after they were inserted.
+    overridden: HashSet<Vec<u8>>,
 }
 
 impl Repair<'_> {
@@ -84,8 +125,11 @@ impl Repair<'_> {
         self.report.lost.extend(self.salvage.problems().iter().cloned());
         let mut trees = self.restore_definitions(&mut salvager)?;
         self.restore_records(&mut salvager, &mut trees)?;
+        self.restore_rings(&mut salvager, &trees)?;
         self.apply_oplog(&mut salvager)?;
-        self.report.lost.extend(salvager.finish()?);
+        let salvaged = salvager.finish()?;
+        self.report.lost.extend(salvaged.problems);
+        self.capped = salvaged.capped;
         Ok(())
     }
 
@@ -114,12 +158,6 @@ impl Repair<'_> {
         for collection in found.values() {
             salvager.add_collection(collection)?;
             trees.add(collection);
-            if collection.is_capped() {
-                let namespace = &collection.namespace;
-                problems.push(format!(
-                    "{namespace} was capped: its ring is not read; what the oplog still has of its documents is in an ordinary collection now"
-                ));
-            }
         }
         self.report.lost.append(&mut problems);
         self.report_pages(&lost, &trees);
@@ -132,11 +170,14 @@ impl Repair<'_> {
         let index_trees: HashSet<TreeId> =
             trees.names.keys().filter(|tree| !trees.records.contains_key(tree)).copied().collect();
         let ignored = trees.ignored.clone();
-        let records = &mut trees.records;
+        let (records, rings) = (&mut trees.records, &mut trees.rings);
         let lost = self.salvage.for_each_entry::<TransactionError>(
             |tree| !index_trees.contains(&tree) && !ignored.contains(&tree),
             |tree, key, value| {
                 if index_trees.contains(&tree) || ignored.contains(&tree) {
+                    return Ok(());
+                }
+                if rings.get_mut(&tree).is_some_and(|ring| ring.takes(key, value)) {
                     return Ok(());
                 }
                 let uuid = match records.get(&tree) {
@@ -164,6 +205,35 @@ impl Repair<'_> {
         Ok(())
     }
 
+    /// The documents that are as they were inserted.
+    fn restore_rings(&mut self, salvager: &mut Salvager, trees: &Trees) -> Result<()> {
+        for (tree, ring) in &trees.rings {
+            let (name, Some(uuid)) = (trees.name(Some(*tree)), trees.records.get(tree)) else { continue };
+            let Some(state) = &ring.state else {
+                self.report.lost.push(format!("{name}: where its ring begins and ends"));
+                continue;
+            };
+            let mut damaged: u64 = 0;
+            let put = |number: i64, document: &[u8]| -> Result<()> {
+                let key = RecordId(number).record_key();
+                if ring.overridden.contains(key.as_slice()) {
+                    return Ok(());
+                }
+                match salvager.put_record(*uuid, &key, document) {
+                    Err(CollectionError::Damaged(_)) => damaged += 1,
+                    put => put?,
+                }
+                Ok(())
+            };
+            let salvaged = salvage_ring(self.from, ring.number, state, put)?;
+            salvager.note_ring(*uuid, salvaged.head, salvaged.unreadable);
+            if damaged > 0 {
+                self.report.lost.push(format!("{name}: {damaged} damaged records"));
+            }
+        }
+        Ok(())
+    }
+
     fn report_pages(&mut self, lost: &[LostPage], trees: &Trees) {
         let describe = |lost: &LostPage| format!("{}: page {}: {}", trees.name(lost.tree), lost.page, lost.reason);
         self.report.lost.extend(lost.iter().map(describe));
@@ -177,7 +247,7 @@ impl Repair<'_> {
         let mut has_gap_before = false;
         if !self.report.lost.is_empty() {
             salvage_entries::<TransactionError>(
-                self.from,
+                &**self.from,
                 self.oplog_directory,
                 OplogPosition(0),
                 |entry, has_gap| {
@@ -201,15 +271,16 @@ impl Repair<'_> {
         let (from, lacks_something) = self.oplog_start()?;
         let mut left_out: u64 = 0;
         let mut problems = Vec::new();
-        let salvaged = salvage_entries::<TransactionError>(self.from, self.oplog_directory, from, |entry, has_gap| {
-            match salvager.apply_entry(entry.payload, has_gap || lacks_something) {
-                Ok(true) => {}
-                Ok(false) => left_out += 1,
-                Err(CollectionError::Engine(error)) => return Err(error.into()),
-                Err(error) => problems.push(format!("the oplog entry at {}: {error}", entry.position)),
-            }
-            Ok(())
-        })?;
+        let salvaged =
+            salvage_entries::<TransactionError>(&**self.from, self.oplog_directory, from, |entry, has_gap| {
+                match salvager.apply_entry(entry.payload, has_gap || lacks_something) {
+                    Ok(true) => {}
+                    Ok(false) => left_out += 1,
+                    Err(CollectionError::Engine(error)) => return Err(error.into()),
+                    Err(error) => problems.push(format!("the oplog entry at {}: {error}", entry.position)),
+                }
+                Ok(())
+            })?;
         self.report.oplog_entries = salvaged.entries;
         let needed = mark.map_or(0, |mark| mark.oplog_end);
         if salvaged.end.0 < needed {
@@ -227,8 +298,23 @@ impl Repair<'_> {
     }
 }
 
+impl RingTree {
+    /// Notes an entry; `false`: it is a changed document, to be put like any record.
+    fn takes(&mut self, key: &[u8], value: &[u8]) -> bool {
+        if key.len() < 8 {
+            self.state = Some(value.to_vec());
+            return true;
+        }
+        self.overridden.insert(key.to_vec());
+        value.is_empty()
+    }
+}
+
 impl Trees {
     fn add(&mut self, collection: &SalvagedCollection) {
+        if let Some(number) = collection.ring {
+            self.rings.insert(collection.record_tree, RingTree { number, ..RingTree::default() });
+        }
         self.records.insert(collection.record_tree, collection.uuid);
         self.names.insert(collection.record_tree, format!("collection {}", collection.namespace));
         for (name, tree) in &collection.index_trees {

@@ -52,7 +52,18 @@ impl Store {
         watch.is_short.store(is_short, Ordering::Release);
         if is_short != was_short {
             match is_short {
-                true => tracing::error!(available, wanted, "the disk is full: only reads and deletes are accepted"),
+                true => {
+                    let (promised_bytes, promised_time) = self.oplog_retention();
+                    let oplog = self.oplog.statistics();
+                    tracing::error!(
+                        available,
+                        wanted,
+                        oplog_bytes = oplog.end_position.0 - oplog.first_position.0,
+                        promised_bytes,
+                        ?promised_time,
+                        "the disk is full: only reads and deletes are accepted; the oplog is kept as promised"
+                    );
+                }
                 false => tracing::info!(available, "the disk has space again: writes are accepted"),
             }
         }

@@ -6,6 +6,7 @@ mod definitions;
 mod expiry;
 mod fixture;
 mod indexes;
+mod retention;
 mod rings;
 mod single_document;
 mod transactions;

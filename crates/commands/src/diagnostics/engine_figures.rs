@@ -30,7 +30,12 @@ pub(super) fn write(server: &ServerContext, section: &mut DocumentWriter<'_>) ->
     section.size("checkpoints", engine.checkpoints);
     section.size("sparseLeaves", engine.sparse_leaves as u64);
     section.document("pageStore", |figures| write_page_store(&engine.store, figures));
-    section.document("oplog", |figures| write_oplog(&store.oplog().statistics(), figures));
+    section.document("oplog", |figures| {
+        write_oplog(&store.oplog().statistics(), figures);
+        let (bytes, time) = store.oplog_retention();
+        figures.size("promisedBytes", bytes);
+        figures.double("promisedHours", time.as_secs_f64() / 3600.0);
+    });
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Drawing a layout: position against document number.
 
+use std::collections::HashSet;
+
 use super::figure::fragmentation;
 
 const TERMINAL_COLUMNS: usize = 72;
@@ -61,11 +63,10 @@ pub(crate) fn svg(panels: &[Panel]) -> String {
         );
         let step = panel.positions.len().div_ceil(POINTS_MAX).max(1);
         let thinned: Vec<u64> = panel.positions.iter().copied().step_by(step).collect();
-        let mut last = None;
+        let mut drawn = HashSet::new();
         for point in points(&thinned, WIDTH, HEIGHT) {
-            if last != Some(point) {
+            if drawn.insert(point) {
                 out += &format!("M{} {}h0", left + point.0, MARGIN + point.1);
-                last = Some(point);
             }
         }
         out += "\"/>\n";

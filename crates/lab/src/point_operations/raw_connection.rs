@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use bson::rawdoc;
+use bson::{RawDocument, rawdoc};
 
 use super::Operation;
 use super::message::{PreparedMessage, REPLY_BYTES_MAX, read_i32, reply_body, verify};
@@ -47,6 +47,13 @@ impl RawConnection {
         let length = self.exchange(id)?;
         let body = reply_body(self.reply.get(..length).unwrap_or_default(), self.request_id)?;
         verify(self.operation, body, id)
+    }
+
+    /// Sends any command and waits for its reply, which must not be an error.
+    pub(super) fn request(&mut self, command: &RawDocument) -> Result<&RawDocument, LabError> {
+        self.message = PreparedMessage::new(command, None);
+        let length = self.exchange(0)?;
+        reply_body(self.reply.get(..length).unwrap_or_default(), self.request_id)
     }
 
     fn exchange(&mut self, id: u32) -> Result<usize, LabError> {

@@ -7,7 +7,7 @@ use crate::random::Random;
 pub(crate) enum Case {
     /// Workload 1: primed with all sizes, then documents below 256 bytes and bursts of large ones
     Bursts,
-    /// Workload 2: chunks of 255 kB put and deleted by several writers
+    /// Workload 2: what an oplog gets when files are put into GridFS and deleted: chunks of 255 kB, and many small entries
     Gridfs,
     /// Case 1: 850 +- 730 bytes
     Small,
@@ -33,7 +33,13 @@ impl Case {
             // A burst must not be larger than the collection.
             Case::Bursts if number % BURST_EVERY < BURST_DOCUMENTS => BURST_BYTES_MAX.min(ring_bytes / 50),
             Case::Bursts => 20 + random.below(236),
-            Case::Gridfs => CHUNK_BYTES,
+            // A file of ten chunks, the last one not full, is put; another one is deleted.
+            Case::Gridfs => match number % 22 {
+                0 => 250 + random.below(100),
+                1..10 => CHUNK_BYTES,
+                10 => 200 + random.below(CHUNK_BYTES),
+                _ => 90 + random.below(60),
+            },
             Case::Small => 120 + random.below(1461),
             Case::Large => 10_000 + random.below(180_001),
             Case::Growing => 100 + (progress * 100_000.0) as u64,

@@ -69,7 +69,7 @@ impl LocalOplog {
         let by_size = self.end_position().0.saturating_sub(bytes);
         let segments = self.segments()?;
         // The entries of a segment are older than the beginning of the next.
-        let is_old = |pair: &&[SegmentFacts]| pair[1].created_wall_millis < since_wall_millis;
+        let is_old = |pair: &&[SegmentFacts]| pair[1].created_wall_millis <= since_wall_millis;
         let old = segments.windows(2).take_while(is_old).count();
         let by_time = segments.get(old).map_or(by_size, |segment| segment.start.0);
         Ok(OplogPosition(by_size.min(by_time)))

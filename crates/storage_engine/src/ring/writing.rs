@@ -96,10 +96,13 @@ impl Engine {
 
     /// Before a checkpoint is published, and after its part of the oplog is durable: everything of the rings is in their files and synced.
     pub(crate) fn sync_rings(&self) -> Result<()> {
+        // After a failed write or sync nobody knows what is in the files: no checkpoint may say that it is there.
+        self.check_writable()?;
         self.write_rings(|| Ok(()))?;
         for ring in self.rings.all() {
             if ring.is_unsynced.swap(false, Ordering::AcqRel) {
                 let synced = ring.file.or_create().and_then(|file| file.sync_data()).map_err(file_error);
+                ring.is_unsynced.fetch_or(synced.is_err(), Ordering::AcqRel);
                 self.poison_on_error(synced)?;
             }
         }
