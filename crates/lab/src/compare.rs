@@ -259,7 +259,6 @@ fn in_text(comparison: &Comparison) -> String {
         header[0], header[1], header[2], header[3], header[4], header[5]
     );
     for figure in &comparison.figures {
-        let interval = format!("{:+.1} to {:+.1} %", figure.low * 100.0, figure.high * 100.0);
         text += &format!(
             "{:<14}{:<18}{:>14}{:>14}{:>8.1} %{:>22}  {}\n",
             figure.phase,
@@ -267,7 +266,7 @@ fn in_text(comparison: &Comparison) -> String {
             grouped(figure.a),
             grouped(figure.b),
             figure.change * 100.0,
-            interval,
+            figure.interval_in_words(),
             figure.verdict.in_words()
         );
     }

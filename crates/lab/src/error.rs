@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use mongodb::error::{Error as DriverError, ErrorKind as DriverErrorKind, WriteFailure};
 
+/// Longer names of failures are cut.
+const SHORT_NAME_MAX: usize = 100;
+
 /// Why a benchmark could not start, stopped early, or could not write its results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -136,7 +139,7 @@ impl LabError {
             DriverErrorKind::Io(_) => "connection broke".to_owned(),
             DriverErrorKind::ServerSelection { .. } => "no server reachable".to_owned(),
             DriverErrorKind::ConnectionPoolCleared { .. } => "connection pool cleared".to_owned(),
-            _ => "driver error".to_owned(),
+            other => format!("driver: {other}").chars().take(SHORT_NAME_MAX).collect(),
         }
     }
 
@@ -159,6 +162,19 @@ impl LabError {
             )
         };
         matches!(self, Self::Command { source, .. } if kind(source)) || matches!(self, Self::Connection { .. })
+    }
+
+    /// Whether the driver itself refused, because the server lacks what was asked for: transactions, sessions.
+    pub(crate) fn is_refusal_of_the_driver(&self) -> bool {
+        let kind = |source: &DriverError| {
+            matches!(
+                &*source.kind,
+                DriverErrorKind::InvalidArgument { .. }
+                    | DriverErrorKind::SessionsNotSupported
+                    | DriverErrorKind::Transaction { .. }
+            )
+        };
+        matches!(self, Self::Command { source, .. } if kind(source))
     }
 
     /// Wraps a failed write of results.

@@ -1,6 +1,7 @@
 //! `plimsoll profile`: samples a server process, or reads profiles that others made, and says where the time goes.
 //!
-//! `record` samples through perf, `server_sampler` asks our own server to sample itself, `threads` needs neither; `read` takes folded stacks, `perf script` output and flame-graph SVGs; `stacks` holds
+//! `sampler` takes a profile: through perf (`record`), by asking our own server to sample itself (`server_sampler`), or
+//! from `/proc` (`threads`); `read` takes folded stacks, `perf script` output and flame-graph SVGs; `stacks` holds
 //! them, with times where they are known, so that `stalls` of a run can be cut out; `table` and `flame` show them.
 
 use std::path::{Path, PathBuf};
@@ -13,12 +14,14 @@ use serde::Serialize;
 use crate::error::LabError;
 use crate::output::{OutputDirectory, default_directory, print};
 use crate::result::RunResult;
+use crate::server_process::ServerProcess;
 use crate::target::Target;
 
 pub(crate) mod flame;
 mod perf_script;
 pub(crate) mod read;
 pub(crate) mod record;
+pub(crate) mod sampler;
 mod server_sampler;
 pub(crate) mod stacks;
 pub(crate) mod stalls;
@@ -27,7 +30,8 @@ pub(crate) mod table;
 mod threads;
 
 pub(crate) use perf_script::plain_name;
-use record::{Recording, Sampling, Unwinding, What};
+use record::{Unwinding, What};
+use sampler::{Means, Sampler, Sampling};
 use stacks::Profile;
 use table::{FrameShare, SortBy};
 
@@ -54,7 +58,7 @@ pub struct ProfileArguments {
     unwinding: Unwinding,
     /// What samples [default: perf; where it is missing or refused our own server itself; otherwise threads without functions]
     #[arg(long, value_name = "WHAT")]
-    sampler: Option<Sampler>,
+    sampler: Option<Means>,
     /// Sample where threads wait instead of where they compute
     #[arg(long)]
     off_cpu: bool,
@@ -79,17 +83,6 @@ pub struct ProfileArguments {
     /// Directory for folded stacks, flame graph and report; when reading, nothing is written without it
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-}
-
-/// What samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Sampler {
-    /// `perf record`, of any process of this machine
-    Perf,
-    /// Our own server itself, asked over the wire; it may run on another machine
-    Server,
-    /// `/proc`: threads, without functions
-    Threads,
 }
 
 /// What `--json` prints.
@@ -133,84 +126,43 @@ pub async fn run(arguments: ProfileArguments) -> Result<ExitCode, LabError> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn process(arguments: &ProfileArguments) -> Result<u32, LabError> {
-    let Some(uri) = &arguments.target else {
-        let missing = "name what to profile: --pid PID, --target URI or --read FILE";
-        return arguments.pid.ok_or_else(|| LabError::Unsupported(missing.to_owned()));
-    };
-    let target = Target::connect_to(uri, None, 1).await?;
-    let pid = target.process.map(|process| process.pid);
-    pid.ok_or_else(|| LabError::Unsupported(format!("the server at {uri} does not run on this machine")))
-}
-
 /// Samples with what was asked for, or with the best that works. Gives a title, too.
 async fn sample(arguments: &ProfileArguments, output: &OutputDirectory) -> Result<(String, Profile), LabError> {
-    match arguments.sampler {
-        Some(Sampler::Perf) => through_perf(arguments, output).await,
-        Some(Sampler::Server) => through_server(arguments).await,
-        Some(Sampler::Threads) => through_threads(arguments).await,
+    let target = match &arguments.target {
+        Some(uri) => Some(Target::connect_to(uri, None, 1).await?),
+        None if arguments.pid.is_some() => None,
         None => {
-            let reason = match through_perf(arguments, output).await {
-                Err(LabError::Program { reason, .. }) => reason,
-                done => return done,
-            };
-            eprintln!("perf does not serve ({reason})");
-            match through_server(arguments).await {
-                Err(error @ (LabError::Command { .. } | LabError::Unsupported(_))) => {
-                    eprintln!(
-                        "nor does the server sample itself ({error}): threads from /proc instead, without functions"
-                    );
-                    through_threads(arguments).await
-                }
-                done => done,
-            }
+            let missing = "name what to profile: --pid PID, --target URI or --read FILE";
+            return Err(LabError::Unsupported(missing.to_owned()));
         }
-    }
-}
-
-fn length(arguments: &ProfileArguments) -> Duration {
-    Duration::from_secs_f64(arguments.seconds.clamp(0.1, 86_400.0))
-}
-
-fn what(arguments: &ProfileArguments) -> What {
-    if arguments.off_cpu { What::OffCpu } else { What::OnCpu }
-}
-
-async fn through_perf(arguments: &ProfileArguments, output: &OutputDirectory) -> Result<(String, Profile), LabError> {
-    let pid = process(arguments).await?;
+    };
+    let process = target.as_ref().and_then(|target| target.process).map(|process| process.pid);
     let sampling = Sampling {
-        pid,
+        pid: arguments.pid.or(process),
+        client: target.as_ref().map(|target| target.observing_client.clone()),
         frequency: arguments.frequency,
         unwinding: arguments.unwinding,
-        what: what(arguments),
+        what: if arguments.off_cpu { What::OffCpu } else { What::OnCpu },
         file: output.path("perf.data"),
     };
-    let recording = Recording::start(&sampling)?;
-    eprintln!("sampling process {pid} for {} s (Ctrl-C ends it early)", arguments.seconds);
-    tokio::select! {
-        () = tokio::time::sleep(length(arguments)) => {}
-        _ = tokio::signal::ctrl_c() => {}
+    if let Some(pid) = arguments.pid.filter(|pid| ServerProcess { pid: *pid }.sample().is_none()) {
+        return Err(LabError::Unsupported(format!("there is no process {pid} on this machine")));
     }
-    Ok((format!("process {pid}"), recording.finish()?))
-}
-
-async fn through_server(arguments: &ProfileArguments) -> Result<(String, Profile), LabError> {
-    let Some(uri) = &arguments.target else {
-        return Err(LabError::Unsupported("a server that is to sample itself is named by --target URI".to_owned()));
+    let sampler = Sampler::start(&sampling, arguments.sampler).await?;
+    let subject = match (target, sampling.pid) {
+        (Some(target), _) => target.description.in_one_line(),
+        (None, pid) => format!("process {}", pid.unwrap_or_default()),
     };
-    if arguments.off_cpu {
-        return Err(LabError::Unsupported("a server that samples itself sees only where it computes".to_owned()));
-    }
-    let target = Target::connect_to(uri, None, 1).await?;
-    eprintln!("the server samples itself for {} s (Ctrl-C ends it early)", arguments.seconds);
-    let profile = server_sampler::sample(&target.observing_client, length(arguments), arguments.frequency).await?;
-    Ok((target.description.in_one_line(), profile))
+    let title = format!("{subject}, {}", sampler.means.in_words());
+    eprintln!("{title}, for {} s (Ctrl-C ends it early)", arguments.seconds);
+    sampler::wait(Duration::from_secs_f64(arguments.seconds.clamp(0.1, 86_400.0))).await;
+    Ok((title, sampler.finish().await?))
 }
 
-async fn through_threads(arguments: &ProfileArguments) -> Result<(String, Profile), LabError> {
-    let pid = process(arguments).await?;
-    let profile = threads::sample(pid, length(arguments), arguments.frequency, what(arguments)).await?;
-    Ok((format!("threads of process {pid}"), profile))
+/// The machine's monotonic clock, which perf's samples carry too.
+pub(crate) fn monotonic_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 /// The windows of time that were chosen, on the profile's clock.

@@ -49,6 +49,8 @@ pub struct RunResult {
     pub phases: Vec<PhaseResult>,
     /// Instructions and functions, where they were counted.
     pub instructions: Option<InstructionCount>,
+    /// How the server was sampled meanwhile, or why there is no profile although one was asked for.
+    pub profile: Option<String>,
 }
 
 /// The machine of the load generator.
@@ -71,6 +73,8 @@ pub struct Machine {
 pub struct PhaseResult {
     /// As the scenario names it.
     pub name: String,
+    /// That sent operations at once.
+    pub clients: u64,
     /// Prepared the next phase and is not compared.
     pub preparation: bool,
     /// False when it stopped early.

@@ -38,6 +38,8 @@ pub mod page_store;
 mod page_table;
 mod ring;
 mod salvage;
+#[cfg(feature = "slowdown-demonstration")]
+mod slowdown_demonstration;
 mod snapshot;
 mod statistics;
 mod verify;

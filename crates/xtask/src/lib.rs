@@ -13,6 +13,7 @@ pub mod bench;
 pub mod check;
 pub mod documents;
 mod driver_tests;
+pub mod sensitivity;
 pub mod simulation;
 pub mod step;
 pub mod test_run;

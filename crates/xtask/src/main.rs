@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, check, documents, simulation, test_run, tidy, workspace};
+use xtask::{bench, check, documents, sensitivity, simulation, test_run, tidy, workspace};
 
 const USAGE: &str = "\
 Tasks of this repository:
@@ -14,6 +14,7 @@ Tasks of this repository:
   cargo xtask test drivers     only the driver and crash tests
   cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
+  cargo xtask sensitivity      how often `plimsoll compare` is wrong: 40 comparisons by instructions (valgrind), 15 minutes
   cargo xtask tidy             the rules that no compiler checks
   cargo xtask docs             writes docs/compatibility.md anew
 ";
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         ["simulate", options @ ..] => simulation::run(&root, options),
         ["bench"] => bench::list(&root),
         ["bench", name, options @ ..] => bench::run(&root, name, options),
+        ["sensitivity", programs @ ..] => sensitivity::run(&root, programs),
         ["tidy"] => tidy::run(&root),
         ["docs"] => documents::write(&root),
         _ => {

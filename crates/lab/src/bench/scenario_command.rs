@@ -22,7 +22,7 @@ struct ScenarioArguments {
     /// Directory for the results [default: bench-results/NAME-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Sample the server with perf meanwhile: flame graphs of the run and of its stalled moments
+    /// Sample the server meanwhile (perf, or our own server itself): flame graphs of the run and of its stalled moments
     #[arg(long, help_heading = "Output")]
     profile: bool,
     /// Leave the collections in place at the end

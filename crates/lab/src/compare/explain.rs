@@ -178,8 +178,10 @@ pub(crate) fn sentence(
     counters: &[CounterChange],
 ) -> String {
     let is = |verdict| judged.iter().filter(move |figure| figure.verdict == verdict);
-    let worst = is(Verdict::Worse).max_by(|x, y| x.change.abs().total_cmp(&y.change.abs()));
-    let best = is(Verdict::Better).max_by(|x, y| x.change.abs().total_cmp(&y.change.abs()));
+    // By factor: a tenth of the throughput is as large a change as ten times the latency.
+    let factor = |figure: &Judged| figure.change.max(-0.999_999).ln_1p().abs();
+    let worst = is(Verdict::Worse).max_by(|x, y| factor(x).total_cmp(&factor(y)));
+    let best = is(Verdict::Better).max_by(|x, y| factor(x).total_cmp(&factor(y)));
     let Some(figure) = worst.or(best) else {
         return "No figure differs by more than noise.".to_owned();
     };
@@ -195,6 +197,7 @@ pub(crate) fn sentence(
         figure.unit
     );
     let grows = worst.is_some();
+    let (guilty, functions) = if figure.is_about_time() { (guilty, functions) } else { (None, &[][..]) };
     if let Some(function) = guilty.filter(|_| grows) {
         text += &format!(
             " {:.0} % of what grew lies in `{}` and what it calls: {} {cost_unit} where it was {}.",

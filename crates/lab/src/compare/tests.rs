@@ -39,6 +39,7 @@ fn run(random: &mut Random, slowdown: f64) -> RunResult {
     });
     let phase = PhaseResult {
         name: "run".to_owned(),
+        clients: 1,
         complete: true,
         throughput_unit: "operations".to_owned(),
         duration_seconds: 30.0,

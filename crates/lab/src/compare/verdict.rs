@@ -13,8 +13,6 @@ use crate::result::RunResult;
 const FALSE_VERDICT: f64 = 0.05;
 /// Of the interval that is shown.
 const CONFIDENCE: f64 = 0.95;
-/// Instructions vary little between runs; background work that goes by time makes some of it.
-const INSTRUCTIONS: Kind = Kind::instructions();
 
 /// What a difference is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,19 +51,34 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
 }
 
+impl Judged {
+    /// Whether functions can be behind it: bytes and failures have other reasons than where time is spent.
+    pub(crate) fn is_about_time(&self) -> bool {
+        !matches!(self.figure.as_str(), "memory" | "storage" | "failed operations")
+    }
+
+    /// The interval of the change, for readers: beyond ten times the number itself says nothing.
+    pub(crate) fn interval_in_words(&self) -> String {
+        let high = if self.high < 10.0 { format!("{:+.1} %", self.high * 100.0) } else { "over +1000 %".to_owned() };
+        format!("{:+.1} to {high}", self.low * 100.0)
+    }
+}
+
 /// Judges all figures that both sides have.
 pub(crate) fn judge(a: &[RunResult], b: &[RunResult], seed: u64) -> Vec<Judged> {
     let mut found: Vec<(String, Kind, Vec<Sample>, Vec<Sample>)> = Vec::new();
     let others = others(a).max(others(b));
-    for phase in a.first().map(|run| &run.phases[..]).unwrap_or_default().iter().filter(|phase| !phase.preparation) {
+    let first_runs_phases = a.first().map(|run| &run.phases[..]).unwrap_or_default();
+    for phase in first_runs_phases.iter().filter(|phase| !phase.preparation) {
         for kind in KINDS {
             if let (Some(a), Some(b)) = (kind.samples(a, &phase.name), kind.samples(b, &phase.name)) {
                 found.push((phase.name.clone(), Kind { run_noise: kind.noise_beside(others), ..*kind }, a, b));
             }
         }
     }
-    if let (Some(a), Some(b)) = (instructions(a), instructions(b)) {
-        found.push(("all phases".to_owned(), INSTRUCTIONS, a, b));
+    if let (Some(samples_a), Some(samples_b)) = (instructions(a), instructions(b)) {
+        let kind = Kind::instructions(first_runs_phases.iter().any(|phase| phase.clients != 1));
+        found.push(("all phases".to_owned(), kind, samples_a, samples_b));
     }
     let level = 1.0 - FALSE_VERDICT / found.len().max(1) as f64;
     found.iter().filter_map(|(phase, kind, a, b)| judge_one(phase, kind, a, b, level, seed)).collect()

@@ -8,23 +8,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::read;
+use super::sampler::Sampling;
 use super::stacks::Profile;
 use crate::error::LabError;
 
 /// perf writes its file when it is told to stop; for large ones this takes a while.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
-
-/// How to sample.
-#[derive(Debug, Clone)]
-pub(crate) struct Sampling {
-    pub(crate) pid: u32,
-    /// A second and thread.
-    pub(crate) frequency: u32,
-    pub(crate) unwinding: Unwinding,
-    pub(crate) what: What,
-    /// Where perf's own file goes meanwhile.
-    pub(crate) file: PathBuf,
-}
 
 /// How callers are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -52,7 +41,7 @@ pub(crate) struct Recording {
 
 impl Recording {
     /// Starts sampling.
-    pub(crate) fn start(sampling: &Sampling) -> Result<Self, LabError> {
+    pub(crate) fn start(sampling: &Sampling, pid: u32) -> Result<Self, LabError> {
         let unwinding = match sampling.unwinding {
             Unwinding::Dwarf => "dwarf,16384",
             Unwinding::Fp => "fp",
@@ -63,7 +52,7 @@ impl Recording {
             What::OnCpu => perf.args(["--event", "cpu-clock", "--freq", &sampling.frequency.to_string()]),
             What::OffCpu => perf.args(["--event", "context-switches", "--count", "1", "--switch-events"]),
         };
-        perf.arg("--pid").arg(sampling.pid.to_string()).arg("--output").arg(&sampling.file);
+        perf.arg("--pid").arg(pid.to_string()).arg("--output").arg(&sampling.file);
         perf.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = perf.spawn().map_err(|error| failed(&format!("cannot be run: {error}")))?;
         let mut recording = Self { perf: child, file: sampling.file.clone() };
@@ -84,7 +73,11 @@ impl Recording {
         perf.args(["script", "--no-inline", "--show-switch-events", "--fields", "comm,pid,tid,time,event,ip,sym,dso"]);
         perf.arg("--input").arg(&self.file).stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
         let done = perf.output().map_err(|error| failed(&format!("script cannot be run: {error}")))?;
-        let profile = read::read(&script);
+        let is_empty = std::fs::metadata(&script).is_ok_and(|script| script.len() == 0);
+        let profile = match is_empty && done.status.success() {
+            true => Err(failed("took no samples: the process used no processor meanwhile")),
+            false => read::read(&script),
+        };
         for file in [&self.file, &script] {
             // Only intermediate files of hundreds of megabytes; a failure to remove them changes no result.
             let _ = std::fs::remove_file(file);

@@ -1,38 +1,47 @@
 //! The sampler inside our own server, asked by the command `plimsollProfile`: for machines where perf is missing or refused,
 //! and for servers elsewhere. Second by second, so that the samples keep their time.
 
-use std::time::{Duration, Instant};
-
 use bson::doc;
 use mongodb::Client;
 
+use super::sampler::Stop;
 use super::stacks::Profile;
-use super::{plain_name, read};
+use super::{monotonic_seconds, plain_name, read};
 use crate::error::LabError;
 
 /// As the server takes it.
 const HERTZ_MAX: u32 = 1000;
 
-/// Asks again and again until `length` has passed.
-pub(super) async fn sample(client: &Client, length: Duration, hertz: u32) -> Result<Profile, LabError> {
-    let database = client.database("admin");
+/// Folded stacks, and when they were sampled.
+pub(super) struct Second {
+    folded: String,
+    at: f64,
+}
+
+/// Asks for one second.
+pub(super) async fn second(client: &Client, hertz: u32) -> Result<Second, LabError> {
     let command = doc! { "plimsollProfile": 1, "seconds": 1, "hertz": i64::from(hertz.min(HERTZ_MAX)) };
+    let reply = client.database("admin").run_command(command).await.map_err(LabError::command("plimsollProfile"))?;
+    let folded = reply.get_str("folded").map_err(|error| LabError::WrongReply(format!("plimsollProfile: {error}")))?;
+    // Of the second that is over now.
+    Ok(Second { folded: folded.to_owned(), at: monotonic_seconds() - 0.5 })
+}
+
+/// Asks again and again. A server that dies meanwhile leaves what it had sampled.
+pub(super) async fn sample(client: Client, hertz: u32, first: Second, mut stop: Stop) -> Result<Profile, LabError> {
     let mut profile = Profile::new("samples");
-    let until = Instant::now() + length;
-    let interrupted = tokio::signal::ctrl_c();
-    tokio::pin!(interrupted);
-    while Instant::now() < until {
-        let reply = tokio::select! {
-            reply = async { database.run_command(command.clone()).await } => reply,
-            _ = &mut interrupted => break,
+    let mut latest = first;
+    loop {
+        add(&mut profile, &latest.folded, latest.at)?;
+        latest = tokio::select! {
+            second = second(&client, hertz) => match second {
+                Ok(second) => second,
+                Err(LabError::Command { .. }) => return Ok(profile),
+                Err(error) => return Err(error),
+            },
+            () = &mut stop => return Ok(profile),
         };
-        let reply = reply.map_err(LabError::command("plimsollProfile"))?;
-        let text =
-            reply.get_str("folded").map_err(|error| LabError::WrongReply(format!("plimsollProfile: {error}")))?;
-        // Of the second that is over now.
-        add(&mut profile, text, monotonic_seconds() - 0.5)?;
     }
-    Ok(profile)
 }
 
 fn add(profile: &mut Profile, folded: &str, at: f64) -> Result<(), LabError> {
@@ -45,11 +54,6 @@ fn add(profile: &mut Profile, folded: &str, at: f64) -> Result<(), LabError> {
         profile.add(names.iter().map(String::as_str), sample.weight, Some(at));
     }
     Ok(())
-}
-
-fn monotonic_seconds() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Profiles of every form give the same table; files of other kinds are refused with what they are.
 
 use super::*;
+use record::Recording;
 use table::shares;
 
 /// FlameGraph's own form: the root at the bottom, titles with grouped numbers, positions rounded to 0.1.
@@ -101,6 +102,30 @@ fn tables_of_two_profiles_show_a_function_of_either() {
     assert!(row.contains("99.00") && row.contains("60.00"), "{table}");
 }
 
+fn sampling_of(pid: Option<u32>, directory: &Path) -> Sampling {
+    let file = directory.join("perf.data");
+    Sampling { pid, client: None, frequency: 199, unwinding: Unwinding::Fp, what: What::OnCpu, file }
+}
+
+#[tokio::test]
+async fn what_cannot_be_sampled_by_any_means_says_why() {
+    let sampling = sampling_of(None, Path::new("never-made"));
+    let error = Sampler::start(&sampling, None).await.err().unwrap().to_string();
+    assert!(error.contains("does not run on this machine") && error.contains("--target URI"), "{error}");
+    let off_cpu = Sampling { what: What::OffCpu, ..sampling };
+    let error = Sampler::start(&off_cpu, Some(Means::Server)).await.err().unwrap().to_string();
+    assert!(error.contains("only where it computes"), "{error}");
+}
+
+#[tokio::test]
+async fn a_process_is_sampled_without_perf() {
+    let sampling = sampling_of(Some(std::process::id()), Path::new("never-made"));
+    let sampler = Sampler::start(&Sampling { what: What::OffCpu, ..sampling }, Some(Means::Threads)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let profile = sampler.finish().await.unwrap();
+    assert!(profile.total() > 0 && profile.span().is_some());
+}
+
 /// The program itself, computing in a function with a name that can be found.
 #[test]
 fn perf_samples_a_process_of_this_machine() {
@@ -110,14 +135,8 @@ fn perf_samples_a_process_of_this_machine() {
     }
     let directory = tempfile::tempdir().unwrap();
     let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-    let sampling = Sampling {
-        pid: busy.id(),
-        frequency: 199,
-        unwinding: Unwinding::Fp,
-        what: What::OnCpu,
-        file: directory.path().join("perf.data"),
-    };
-    let recording = Recording::start(&sampling);
+    let sampling = sampling_of(Some(busy.id()), directory.path());
+    let recording = Recording::start(&sampling, busy.id());
     // On a crowded machine it takes a while until a process has computed for half a second.
     let used =
         || crate::server_process::ServerProcess { pid: busy.id() }.sample().map_or(0, |used| used.cpu_microseconds);
@@ -137,6 +156,6 @@ fn perf_samples_a_process_of_this_machine() {
         }
         Err(error) => eprintln!("SKIPPED: perf is not allowed to sample here: {error}"),
     }
-    let error = Recording::start(&Sampling { pid: u32::MAX >> 2, ..sampling }).err();
+    let error = Recording::start(&sampling, u32::MAX >> 2).err();
     assert!(error.is_some(), "a process that is not there was sampled");
 }

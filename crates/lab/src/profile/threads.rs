@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::monotonic_seconds;
 use super::record::What;
+use super::sampler::Stop;
 use super::stacks::Profile;
 use crate::error::LabError;
 
@@ -22,18 +24,19 @@ struct Thread {
     system_ticks: u64,
 }
 
-/// Looks at the threads `frequency` times a second for some time.
-pub(crate) async fn sample(pid: u32, length: Duration, frequency: u32, what: What) -> Result<Profile, LabError> {
+/// Looks at the threads `frequency` times a second until it is stopped or the process has ended.
+pub(super) async fn sample(pid: u32, frequency: u32, what: What, mut stop: Stop) -> Result<Profile, LabError> {
     let tasks = Path::new("/proc").join(pid.to_string()).join("task");
-    let until = Instant::now() + length;
     let interval = Duration::from_secs_f64(1.0 / f64::from(frequency.clamp(1, 100)));
     let mut profile = Profile::new("microseconds");
     let mut before: HashMap<String, Thread> = HashMap::new();
     loop {
-        let entries =
-            fs::read_dir(&tasks).map_err(|error| LabError::Input { path: tasks.clone(), reason: error.to_string() })?;
-        let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let at = at.tv_sec as f64 + at.tv_nsec as f64 / 1e9;
+        let entries = match fs::read_dir(&tasks) {
+            Ok(entries) => entries,
+            Err(_) if !before.is_empty() => return Ok(profile),
+            Err(error) => return Err(LabError::Input { path: tasks, reason: error.to_string() }),
+        };
+        let at = monotonic_seconds();
         for entry in entries.flatten() {
             let Some(thread) = fs::read_to_string(entry.path().join("stat")).ok().and_then(|stat| parse(&stat)) else {
                 continue;
@@ -58,10 +61,10 @@ pub(crate) async fn sample(pid: u32, length: Duration, frequency: u32, what: Wha
             }
             before.insert(number, thread);
         }
-        if Instant::now() >= until {
-            return Ok(profile);
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            () = &mut stop => return Ok(profile),
         }
-        tokio::time::sleep(interval).await;
     }
 }
 
@@ -94,25 +97,29 @@ fn parse(stat: &str) -> Option<Thread> {
 mod tests {
     use super::*;
 
+    async fn sample_for(pid: u32, milliseconds: u64, what: What) -> Result<Profile, LabError> {
+        sample(pid, 20, what, Box::pin(tokio::time::sleep(Duration::from_millis(milliseconds)))).await
+    }
+
     #[tokio::test]
     async fn busy_and_waiting_threads_are_told_apart() {
         let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let mut idle = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         // On a crowded machine it takes a while until a process computes at all.
-        let mut computing = sample(busy.id(), Duration::from_millis(500), 20, What::OnCpu).await;
+        let mut computing = sample_for(busy.id(), 500, What::OnCpu).await;
         for _ in 0..40 {
             if computing.as_ref().is_ok_and(|computing| computing.folded().contains("sh;(program)")) {
                 break;
             }
-            computing = sample(busy.id(), Duration::from_millis(500), 20, What::OnCpu).await;
+            computing = sample_for(busy.id(), 500, What::OnCpu).await;
         }
-        let waiting = sample(idle.id(), Duration::from_millis(200), 20, What::OffCpu).await;
+        let waiting = sample_for(idle.id(), 200, What::OffCpu).await;
         for child in [&mut busy, &mut idle] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
         assert!(computing.unwrap().folded().contains("sh;(program)"));
         assert!(waiting.unwrap().folded().starts_with("sleep;"));
-        assert!(sample(u32::MAX >> 2, Duration::ZERO, 1, What::OnCpu).await.is_err());
+        assert!(sample_for(u32::MAX >> 2, 0, What::OnCpu).await.is_err());
     }
 }

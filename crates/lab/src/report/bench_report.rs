@@ -36,6 +36,9 @@ pub(crate) fn bench(result: &RunResult, pictures: &[(String, String)]) -> String
         page.heading(&format!("Phase {}", phase.name));
         write_phase(&mut page, phase);
     }
+    if let (Some(profile), []) = (&result.profile, pictures) {
+        page.faint(&format!("A profile was asked for: {profile}."));
+    }
     for (caption, svg) in pictures {
         page.flame_graph(caption, svg);
     }
@@ -81,7 +84,7 @@ fn key_figures(phase: &PhaseResult) -> Vec<(String, String)> {
     let latency = &phase.latency_microseconds;
     let mut figures = vec![
         (format!("{}/s", grouped(phase.operations_per_second)), "operations".to_owned()),
-        (format!("{}/s", grouped(phase.goodput_per_second)), "goodput (answered within 1 s)".to_owned()),
+        (format!("{}/s", grouped(phase.goodput_per_second)), "goodput (within 1 s)".to_owned()),
         (format!("{}/s", grouped(phase.documents_per_second)), "documents".to_owned()),
         (milliseconds(latency.p50), "latency p50".to_owned()),
         (milliseconds(latency.p99), "latency p99".to_owned()),
@@ -96,7 +99,7 @@ fn key_figures(phase: &PhaseResult) -> Vec<(String, String)> {
         figures.push((format!("{} MiB", grouped((bytes >> 20) as f64)), "server memory, highest".to_owned()));
     }
     if let Some(bytes) = phase.storage_bytes {
-        figures.push((format!("{} MiB", grouped((bytes >> 20) as f64)), "storage at the end".to_owned()));
+        figures.push((format!("{} MiB", grouped(bytes as f64 / 1_048_576.0)), "storage at the end".to_owned()));
     }
     if let Some(offered) = phase.offered_per_second {
         figures.push((format!("{}/s", grouped(offered)), "offered".to_owned()));

@@ -8,7 +8,7 @@ use crate::chart::{grouped, ticks};
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 84.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 58.0;
 /// More points than the picture has room for are drawn as the highest of each group.

@@ -30,7 +30,7 @@ pub(crate) fn comparison(comparison: &Comparison, difference: Option<&str>) -> S
     page.heading("Figures");
     page.raw(&intervals(&comparison.figures));
     page.faint("Change from A to B with its 95 % interval; the sign of the verdict: \u{25BC} worse, \u{25B2} better, \u{25CF} noise.");
-    page.table(&["phase", "figure", "#A", "#B", "#change", "#95 % interval", "verdict"], &rows(&comparison.figures));
+    page.table(&["phase", "figure", "verdict", "#change", "#95 % interval", "#A", "#B"], &rows(&comparison.figures));
     if !comparison.functions.is_empty() {
         page.heading("Functions by change");
         let rows: Vec<Vec<String>> = comparison
@@ -87,11 +87,11 @@ fn rows(figures: &[Judged]) -> Vec<Vec<String>> {
         vec![
             figure.phase.clone(),
             format!("{} ({})", figure.figure, figure.unit),
+            verdict,
+            format!("{:+.1} %", figure.change * 100.0),
+            figure.interval_in_words(),
             grouped(figure.a),
             grouped(figure.b),
-            format!("{:+.1} %", figure.change * 100.0),
-            format!("{:+.1} to {:+.1} %", figure.low * 100.0, figure.high * 100.0),
-            verdict,
         ]
     };
     figures.iter().map(row).collect()

@@ -18,6 +18,9 @@ pub(super) enum Tone {
     Neutral,
 }
 
+/// Cells with more characters are kept from becoming very narrow.
+const LONG_CELL: usize = 24;
+
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ground: #ffffff; --text: #1c2430; --faint: #566272; --line: #dde2e8; --panel: #f5f7f9;
   --first: #0b62b8; --second: #a34a05; --third: #5f3dc4; --bad: #b3261e; --good: #1b6e3c; }
@@ -37,12 +40,13 @@ p { margin: .4rem 0; } .faint { color: var(--faint); font-size: .9rem; } code { 
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; min-width: 20rem; }
 th, td { padding: .25rem .7rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--faint); font-weight: 600; } td.number, th.number { text-align: right; white-space: nowrap; }
-td.name { overflow-wrap: anywhere; min-width: 9rem; } .worse { color: var(--bad); font-weight: 600; } .better { color: var(--good); font-weight: 600; }
+td.name { overflow-wrap: anywhere; } td.long { min-width: 9rem; } .worse, .better { font-weight: 600; white-space: nowrap; }
+.worse { color: var(--bad); } .better { color: var(--good); }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); gap: .6rem; margin: .8rem 0; }
 .figure { background: var(--panel); padding: .5rem .7rem; border-radius: .3rem; } .figure b { display: block; font-size: 1.15rem; }
 .figure span { color: var(--faint); font-size: .85rem; }
 figure { margin: 1rem 0; } figcaption { font-weight: 600; font-size: .95rem; margin-bottom: .2rem; }
-svg.chart { width: 100%; height: auto; max-width: 56rem; display: block; } svg.chart text { fill: var(--text); font-size: 14px; }
+svg.chart { width: 100%; height: auto; max-width: 42rem; display: block; } svg.chart text { fill: var(--text); font-size: 14px; }
 svg.chart .faint { fill: var(--faint); } svg.chart .grid { stroke: var(--line); } svg.chart .axis { stroke: var(--faint); }
 svg.chart .s0 { stroke: var(--first); } svg.chart .s1 { stroke: var(--second); stroke-dasharray: 7 4; }
 svg.chart .s2 { stroke: var(--third); stroke-dasharray: 2 3; } svg.chart path { fill: none; stroke-width: 2; stroke-linejoin: round; }
@@ -50,7 +54,7 @@ svg.chart .shade { fill: var(--bad); fill-opacity: .16; } svg.chart .m0 { fill: 
 svg.chart .interval { stroke: var(--text); stroke-width: 2.5; } svg.chart .dot { fill: var(--text); }
 .key { display: inline-block; margin-right: 1.2rem; font-size: .9rem; } .key svg { vertical-align: middle; width: 2.4rem; height: .7rem; }
 .key .s0 { stroke: var(--first); } .key .s1 { stroke: var(--second); stroke-dasharray: 7 4; } .key .s2 { stroke: var(--third); stroke-dasharray: 2 3; }
-object { width: 100%; border: 1px solid var(--line); background: #fff; display: block; } details { margin: .6rem 0; } summary { cursor: pointer; }
+object { width: 100%; min-width: 44rem; border: 1px solid var(--line); background: #fff; display: block; } details { margin: .6rem 0; } summary { cursor: pointer; }
 @media (max-width: 36rem) { svg.chart text { font-size: 21px; } }
 button { font: inherit; padding: .3rem .8rem; }
 ";
@@ -89,7 +93,7 @@ impl Page {
             Tone::Bad => ("bad", "\u{25BC} "),
             Tone::Neutral => ("", ""),
         };
-        self.body += &format!("<div class=\"banner {class}\">{sign}{}</div>\n", escape(text));
+        self.body += &format!("<div class=\"banner {class}\">{sign}{}</div>\n", with_code(text));
     }
 
     /// Large numbers with what they are.
@@ -112,10 +116,14 @@ impl Page {
         for row in rows {
             self.body += "<tr>";
             for (cell, heading) in row.iter().zip(headings) {
-                let kind = if heading.starts_with('#') { "number" } else { "name" };
                 let (mark, text) = match cell.strip_prefix("!worse ") {
                     Some(text) => (" worse", text),
                     None => cell.strip_prefix("!better ").map_or(("", cell.as_str()), |text| (" better", text)),
+                };
+                let kind = match heading.starts_with('#') {
+                    true => "number",
+                    false if text.chars().count() > LONG_CELL => "name long",
+                    false => "name",
                 };
                 self.body += &format!("<td class=\"{kind}{mark}\">{}</td>", escape(text));
             }
@@ -141,8 +149,8 @@ impl Page {
         let address = format!("data:image/svg+xml;base64,{}", BASE64_STANDARD.encode(svg));
         let height = svg_height(svg).unwrap_or(600.0).min(1200.0);
         self.body += &format!(
-            "<figure><figcaption>{caption}</figcaption><object type=\"image/svg+xml\" data=\"{address}\" style=\"height:{height}px\">\
-             flame graph</object><a download=\"flame-graph.svg\" href=\"{address}\">save the picture</a></figure>\n",
+            "<figure><figcaption>{caption}</figcaption><div class=\"scroll\"><object type=\"image/svg+xml\" data=\"{address}\" style=\"height:{height}px\">\
+             flame graph</object></div><a download=\"flame-graph.svg\" href=\"{address}\">save the picture</a></figure>\n",
             caption = escape(caption)
         );
     }
@@ -164,6 +172,18 @@ impl Page {
 fn svg_height(svg: &str) -> Option<f64> {
     let tag = svg.split("<svg").nth(1)?.split('>').next()?;
     tag.split(" height=\"").nth(1)?.split('"').next()?.parse().ok()
+}
+
+/// Escaped, what stands between backticks as code.
+fn with_code(text: &str) -> String {
+    let mut html = String::new();
+    for (place, part) in text.split('`').enumerate() {
+        match place % 2 {
+            0 => html += &escape(part),
+            _ => html += &format!("<code>{}</code>", escape(part)),
+        }
+    }
+    html
 }
 
 pub(super) fn escape(text: &str) -> String {

@@ -21,8 +21,9 @@ use crate::random::Random;
 
 mod load;
 
-/// After an error that is counted, a client waits this long, so that a dead server is not asked a million times.
-const PAUSE_AFTER_LOSS: Duration = Duration::from_millis(200);
+/// After an error that no server answered, a client waits this long: neither is a dead server asked a million times, nor do
+/// clients whose operations the driver refuses take the processor from the others.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(200);
 
 /// What all lanes of a phase share.
 pub(crate) struct PhaseShared {
@@ -359,10 +360,10 @@ impl RunningClient {
                 if is_wrong || self.seat.group.on_error == OnError::Stop {
                     return Err(error);
                 }
-                let lost = error.is_connection_loss();
+                let must_pause = error.is_connection_loss() || error.is_refusal_of_the_driver();
                 *lock(&shared.last_error) = Some(error.to_string());
-                if lost {
-                    tokio::time::sleep(PAUSE_AFTER_LOSS).await;
+                if must_pause {
+                    tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
                 }
             }
         }

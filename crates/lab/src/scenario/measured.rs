@@ -54,6 +54,7 @@ impl Measured<'_> {
         let whole_empty = |second: &&Second| second.length_seconds >= 1.0 && second.count < 0.5;
         PhaseResult {
             name: self.phase.name.clone(),
+            clients: self.phase.groups.iter().map(|group| u64::from(group.threads)).sum(),
             preparation: self.phase.preparation,
             complete: self.failure.is_none(),
             failure: self.failure.as_ref().map(ToString::to_string),

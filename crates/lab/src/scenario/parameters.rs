@@ -1,5 +1,5 @@
 //! Parameters of a scenario: their defaults in the file, what `--set name=value` makes of them, and the `${...}` expressions
-//! in which they are used: a parameter, a number, or two of them with `+ - * /` between (`${documents / 10}`).
+//! in which they are used: a parameter, a number, or several of them with `+ - * /` between, calculated from left to right (`${documents / 10}`).
 
 use std::collections::BTreeMap;
 
@@ -84,14 +84,16 @@ impl Parameters {
 
     fn evaluate(&self, expression: &str) -> Result<Node, LabError> {
         let words: Vec<&str> = expression.split_whitespace().collect();
-        match words[..] {
-            [operand] => self.operand(operand),
-            [left, operator, right] => {
-                let (left, right) = (self.operand(left)?, self.operand(right)?);
-                calculate(&left, operator, &right).ok_or_else(|| refused(format!("cannot calculate ${{{expression}}}")))
-            }
-            _ => Err(refused(format!("${{{expression}}}: write a parameter, or `parameter / 10` with spaces"))),
+        let [first, rest @ ..] = &words[..] else { return Err(refused("${} names nothing".to_owned())) };
+        let mut result = self.operand(first)?;
+        for step in rest.chunks(2) {
+            let [operator, operand] = step else {
+                return Err(refused(format!("${{{expression}}}: write a parameter, or `parameter / 10` with spaces")));
+            };
+            let calculated = calculate(&result, operator, &self.operand(operand)?);
+            result = calculated.ok_or_else(|| refused(format!("cannot calculate ${{{expression}}}")))?;
         }
+        Ok(result)
     }
 
     fn operand(&self, word: &str) -> Result<Node, LabError> {
@@ -187,6 +189,7 @@ mod tests {
         assert_eq!(filled("${documents}").unwrap(), Node::Integer(2000));
         assert_eq!(filled("${documents / 3}").unwrap(), Node::Integer(666));
         assert_eq!(filled("${documents * share}").unwrap(), Node::Float(1000.0));
+        assert_eq!(filled("${documents * 3 / 4 - 1}").unwrap(), Node::Integer(1499));
         assert_eq!(filled("n${documents}_${kind}").unwrap(), Node::Text("n2000_int".to_owned()));
         assert_eq!(filled("plain").unwrap(), Node::Text("plain".to_owned()));
     }
@@ -197,6 +200,7 @@ mod tests {
             ("${document}", "no parameter \"document\""),
             ("${documents", "without }"),
             ("${documents / 0}", "cannot calculate"),
+            ("${documents * 2 /}", "with spaces"),
             ("${documents/2}", "no parameter \"documents/2\""),
         ] {
             let message = filled(text).unwrap_err().to_string();

@@ -57,7 +57,7 @@ pub struct RunOptions {
     pub seed: u64,
     /// Whether progress is shown on standard error.
     pub progress: bool,
-    /// Sample the server with perf, when it runs on this machine: profiles of the run and of its stalls.
+    /// Sample the server, with perf or what serves in its place: profiles of the run and of its stalls.
     pub profile: bool,
     /// Leave the collections in place at the end.
     pub keep: bool,
@@ -122,16 +122,18 @@ pub async fn run(scenario: &Scenario, options: RunOptions) -> Result<Outcome, La
         ..RunResult::default()
     };
     let mut run = Run { plan, target, observer, interrupt, options: &options, result };
-    let recording = sampling::start(&options, run.target.process, output.as_ref())?;
+    let sampler = sampling::start(&options, &run.target, output.as_ref()).await?;
     let outcome = run.phases().await;
     run.result.failure = outcome.err().map(|error| error.to_string());
     run.result.complete = run.result.failure.is_none();
     if let Some(output) = &output {
+        // What perf sampled can take minutes to read: the figures are safe before.
         output.write_result(&run.result)?;
-        let pictures = match recording {
-            Some(recording) => sampling::finish(recording, output, &run.result)?,
+        let pictures = match sampler {
+            Some(sampler) => sampling::finish(sampler, output, &mut run.result).await,
             None => Vec::new(),
         };
+        output.write_result(&run.result)?;
         output.write("report.html", &crate::report::bench(&run.result, &pictures))?;
     }
     if run.result.complete && !options.keep {
@@ -187,7 +189,10 @@ impl Run<'_> {
         let client_after = ServerProcess::own().sample().unwrap_or_default();
         let machine_after = MachineSample::now().unwrap_or_default();
         let storage_bytes = storage::bytes(&self.target.observing_client, &self.plan.database).await;
-        let failure = failure.or_else(|| unanswered.filter(|_| record.unanswered > 0));
+        let failure = failure.or_else(|| unanswered.filter(|_| record.unanswered > 0)).map(|failure| {
+            let is_effect = failure.is_connection_loss() && observations.process_has_ended();
+            if is_effect { LabError::ServerEnded } else { failure }
+        });
         let measured = Measured {
             phase,
             record,
@@ -428,8 +433,5 @@ fn is_alive(shared: &PhaseShared, series_start: Instant, observations: &Observat
 
 /// The machine's monotonic clock at a moment.
 fn monotonic_seconds(moment: Instant) -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let now_seconds = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9;
-    let elapsed = moment.elapsed().as_secs_f64();
-    now_seconds - elapsed
+    crate::profile::monotonic_seconds() - moment.elapsed().as_secs_f64()
 }

@@ -52,7 +52,8 @@ pub(crate) enum Template {
         longest: u64,
     },
     Bytes {
-        length: usize,
+        shortest: u64,
+        longest: u64,
     },
     Choice(Vec<Template>),
     Repeat {
@@ -127,7 +128,7 @@ impl Template {
                 integer((newest - ranks.rank(moment.random) as i64).max(0))
             }
             Self::Text { shortest, longest } => Bson::String(text(moment.random, *shortest, *longest)),
-            Self::Bytes { length } => Bson::Binary(bytes(moment.random, *length)),
+            Self::Bytes { shortest, longest } => Bson::Binary(bytes(moment.random, *shortest, *longest)),
             Self::Choice(values) => {
                 let position = moment.random.below(values.len() as u64) as usize;
                 values.get(position).map_or(Bson::Null, |value| value.make(moment))
@@ -185,7 +186,8 @@ fn text(random: &mut Random, shortest: u64, longest: u64) -> String {
     text
 }
 
-fn bytes(random: &mut Random, length: usize) -> bson::Binary {
+fn bytes(random: &mut Random, shortest: u64, longest: u64) -> bson::Binary {
+    let length = (shortest + random.below(longest - shortest + 1)) as usize;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
         bytes.extend_from_slice(&random.next().to_le_bytes());

@@ -66,6 +66,8 @@ impl Trees {
     }
 
     fn change_leaf(&self, change: Change<'_>, stored: Stored<'_>, write: Write) -> Result<()> {
+        #[cfg(feature = "slowdown-demonstration")]
+        crate::slowdown_demonstration::lose_time();
         loop {
             let missing = self.retry(|| self.try_change(change, stored, write))?;
             if missing == 0 {

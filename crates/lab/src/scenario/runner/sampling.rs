@@ -2,42 +2,56 @@
 
 use crate::error::LabError;
 use crate::output::OutputDirectory;
-use crate::profile::record::{Recording, Sampling, Unwinding, What};
+use crate::profile::record::{Unwinding, What};
+use crate::profile::sampler::{Sampler, Sampling};
+use crate::profile::stacks::Profile;
 use crate::profile::{stalls, write_profile};
 use crate::result::{PhaseResult, RunResult};
 use crate::scenario::RunOptions;
-use crate::server_process::ServerProcess;
+use crate::target::Target;
 
 /// Samples a second and thread: a run of a minute stays below some hundred megabytes.
 const FREQUENCY: u32 = 99;
 
+/// Flame graphs with their captions.
+type Pictures = Vec<(String, String)>;
+
 /// Starts sampling when it was asked for.
-pub(super) fn start(
+pub(super) async fn start(
     options: &RunOptions,
-    process: Option<ServerProcess>,
+    target: &Target,
     output: Option<&OutputDirectory>,
-) -> Result<Option<Recording>, LabError> {
+) -> Result<Option<Sampler>, LabError> {
     let (true, Some(output)) = (options.profile, output) else { return Ok(None) };
-    let Some(process) = process else {
-        return Err(LabError::Unsupported("--profile samples servers of this machine only".to_owned()));
-    };
     let sampling = Sampling {
-        pid: process.pid,
+        pid: target.process.map(|process| process.pid),
+        client: Some(target.observing_client.clone()),
         frequency: FREQUENCY,
         unwinding: Unwinding::Dwarf,
         what: What::OnCpu,
         file: output.path("perf.data"),
     };
-    Recording::start(&sampling).map(Some)
+    Sampler::start(&sampling, None).await.map(Some)
 }
 
-/// Stops sampling and writes the profiles. Gives the flame graphs with their captions.
-pub(super) fn finish(
-    recording: Recording,
-    output: &OutputDirectory,
-    result: &RunResult,
-) -> Result<Vec<(String, String)>, LabError> {
-    let profile = recording.finish()?;
+/// Stops sampling and writes the profiles. Where there is none after all, the result says why: the run itself is worth
+/// keeping.
+pub(super) async fn finish(sampler: Sampler, output: &OutputDirectory, result: &mut RunResult) -> Pictures {
+    let means = sampler.means.in_words();
+    let written = match sampler.finish().await {
+        Ok(profile) => write(&profile, means, output, result),
+        Err(error) => Err(error),
+    };
+    let (pictures, said) = match written {
+        Ok(pictures) if pictures.is_empty() => (pictures, "no samples of the server were taken".to_owned()),
+        Ok(pictures) => (pictures, means.to_owned()),
+        Err(error) => (Vec::new(), format!("there is no profile: {error}")),
+    };
+    result.profile = Some(said);
+    pictures
+}
+
+fn write(profile: &Profile, means: &str, output: &OutputDirectory, result: &RunResult) -> Result<Pictures, LabError> {
     let measured = || result.phases.iter().filter(|phase| !phase.preparation);
     let shifted = |phase: &PhaseResult, (from, to): (f64, f64)| {
         (phase.started_monotonic_seconds + from, phase.started_monotonic_seconds + to)
@@ -48,7 +62,7 @@ pub(super) fn finish(
     let mut pictures = Vec::new();
     if cut.total() > 0 {
         let svg = write_profile(output, "profile", &title, &cut)?;
-        pictures.push(("Flame graph of the server, preparations left out".to_owned(), svg));
+        pictures.push((format!("Flame graph of the server, preparations left out ({means})"), svg));
     }
     let stalled: Vec<_> =
         measured().flat_map(|phase| stalls::windows(phase).into_iter().map(|window| shifted(phase, window))).collect();

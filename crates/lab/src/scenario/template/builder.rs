@@ -136,7 +136,10 @@ impl Builder<'_> {
                 let (shortest, longest) = lengths(argument, "length")?;
                 Template::Text { shortest, longest }
             }
-            "bytes" => Template::Bytes { length: lengths(argument, "length")?.1 as usize },
+            "bytes" => {
+                let (shortest, longest) = lengths(argument, "length")?;
+                Template::Bytes { shortest, longest }
+            }
             _ => return self.composed_generator(name, argument),
         }))
     }
