@@ -42,7 +42,7 @@ FAINT = """
     return 'rgb(255, 255, 255)';
   };
   const own = element => [...element.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
-  const failing = [...document.querySelectorAll('main *')].filter(element => own(element)).filter(element => {
+  const failing = [...document.querySelectorAll('main *:not(object)')].filter(element => own(element)).filter(element => {
     const style = getComputedStyle(element);
     const colour = element.closest('svg') ? style.fill : style.color;
     const [low, high] = [luminance(colour), luminance(ground(element))].sort((a, b) => a - b);

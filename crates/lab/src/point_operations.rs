@@ -16,7 +16,7 @@ use crate::chart::grouped;
 use crate::error::LabError;
 use crate::output::{OutputDirectory, default_directory, time_now};
 use crate::progress::{Extent, Progress};
-use crate::result::{FORMAT, Machine, PhaseResult, RunResult, StepResult};
+use crate::result::{FORMAT, Machine, Overhead, PhaseResult, RunResult, StepResult};
 use crate::target::{Target, TargetArguments, TargetDescription, drop_existing};
 use crate::throughput::ThroughputSource;
 
@@ -164,7 +164,9 @@ pub(crate) async fn run(arguments: PointOperationsArguments) -> Result<ExitCode,
     report.failure = outcome.err().map(|error| error.to_string());
     report.complete = report.failure.is_none();
     output.write_json("point-ops.json", &report)?;
-    output.write_result(&run_result(&report))?;
+    let result = run_result(&report);
+    output.write_result(&result)?;
+    output.write("report.html", &crate::report::bench(&result, &[]))?;
     print_summary(&report, &output);
     if report.complete && !arguments.keep {
         drop_existing(&target.client.database(&settings.database), &[COLLECTION.to_owned()]).await?;
@@ -172,7 +174,7 @@ pub(crate) async fn run(arguments: PointOperationsArguments) -> Result<ExitCode,
     Ok(if report.complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The same figures in the form that `compare` and `history` read: a phase for each operation.
+/// The same figures in the form that `compare`, `history` and the report read: a phase for each operation.
 fn run_result(report: &Report) -> RunResult {
     let phase = |measured: &OperationReport| {
         let latency = measured.latency_microseconds.clone();
@@ -181,7 +183,19 @@ fn run_result(report: &Report) -> RunResult {
             operations: measured.operations,
             documents: measured.operations,
             latency_microseconds: latency.clone(),
+            // Each is sent when it is due.
+            service_microseconds: latency.clone(),
+            histogram: measured.histogram.clone(),
             ..StepResult::default()
+        };
+        let client_cpu = measured.client_cpu_microseconds_per_operation.unwrap_or(0.0);
+        let client_seconds = client_cpu * measured.operations as f64 / 1e6;
+        let machine_seconds = measured.seconds * std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let overhead = Overhead {
+            client_cpu_seconds: client_seconds,
+            client_cpu_microseconds_per_operation: client_cpu,
+            client_share_of_machine: client_seconds / machine_seconds.max(1e-9),
+            ..Overhead::default()
         };
         PhaseResult {
             name: step.name.clone(),
@@ -201,6 +215,8 @@ fn run_result(report: &Report) -> RunResult {
                 .map(|cpu| cpu * measured.operations as f64 / 1e6),
             server_cpu_microseconds_per_unit: measured.server_cpu_microseconds_per_operation,
             server_resident_bytes_maximum: measured.server_resident_bytes,
+            overhead,
+            clients: u64::from(report.settings.connections),
             ..PhaseResult::default()
         }
     };

@@ -53,6 +53,9 @@ pub(crate) struct OperationReport {
     /// Of this program: how much of the machine the client took.
     pub(crate) client_cpu_microseconds_per_operation: Option<f64>,
     pub(crate) server_resident_bytes: Option<u64>,
+    /// HDR histogram of the latencies.
+    #[serde(skip)]
+    pub(crate) histogram: String,
 }
 
 /// What workers and the one who measures share.
@@ -146,6 +149,7 @@ impl Measurement<'_> {
             server_cpu_microseconds_per_operation: per_operation(before.server_cpu, after.server_cpu),
             client_cpu_microseconds_per_operation: per_operation(before.client_cpu, after.client_cpu),
             server_resident_bytes: after.server_resident_bytes,
+            histogram: latencies.encoded(),
         }
     }
 }

@@ -69,10 +69,12 @@ fn write_phase(page: &mut Page, phase: &PhaseResult) {
         logarithmic: false,
     };
     page.raw(&throughput.html());
-    page.faint(&format!(
-        "From {}. Longest gap {:.2} s, {}.",
-        phase.throughput_source_explanation, phase.longest_gap.seconds, phase.longest_gap_explanation
-    ));
+    if !phase.seconds.is_empty() {
+        page.faint(&format!(
+            "From {}. Longest gap {:.2} s, {}.",
+            phase.throughput_source_explanation, phase.longest_gap.seconds, phase.longest_gap_explanation
+        ));
+    }
     write_latencies(page, phase, stalls);
     write_server(page, phase);
     write_steps(page, phase);
@@ -90,8 +92,10 @@ fn key_figures(phase: &PhaseResult) -> Vec<(String, String)> {
         (milliseconds(latency.p99), "latency p99".to_owned()),
         (milliseconds(latency.p99_9), "latency p99.9".to_owned()),
         (milliseconds(latency.maximum), "longest latency".to_owned()),
-        (format!("{:.2} s", phase.longest_gap.seconds), "longest gap".to_owned()),
     ];
+    if !phase.longest_gap_explanation.is_empty() {
+        figures.push((format!("{:.2} s", phase.longest_gap.seconds), "longest gap".to_owned()));
+    }
     if let Some(cpu) = phase.server_cpu_microseconds_per_unit {
         figures.push((format!("{cpu:.1} us"), format!("server CPU / {}", phase.throughput_unit.trim_end_matches('s'))));
     }
@@ -134,6 +138,9 @@ fn write_latencies(page: &mut Page, phase: &PhaseResult, shaded: Vec<(f64, f64)>
         logarithmic: true,
     };
     page.raw(&chart.html());
+    if phase.tenths.operations.is_empty() {
+        return;
+    }
     page.folded("Operations by 0.1 s", |page| {
         let points = phase.tenths.operations.iter().enumerate();
         let chart = LineChart {
@@ -206,11 +213,13 @@ fn write_steps(page: &mut Page, phase: &PhaseResult) {
 fn write_overhead(page: &mut Page, phase: &PhaseResult) {
     let overhead = &phase.overhead;
     let mut text = format!(
-        "The load generator itself took {:.1} us of CPU an operation, {:.0} % of the machine's processors, and {} MiB",
+        "The load generator itself took {:.1} us of CPU an operation, {:.0} % of the machine's processors",
         overhead.client_cpu_microseconds_per_operation,
-        overhead.client_share_of_machine * 100.0,
-        grouped((overhead.client_resident_bytes >> 20) as f64)
+        overhead.client_share_of_machine * 100.0
     );
+    if overhead.client_resident_bytes > 0 {
+        text += &format!(", and {} MiB", grouped((overhead.client_resident_bytes >> 20) as f64));
+    }
     let delay = &overhead.start_delay_microseconds;
     if delay.count > 0 {
         text += &format!(

@@ -40,7 +40,7 @@ p { margin: .4rem 0; } .faint { color: var(--faint); font-size: .9rem; } code { 
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; min-width: 20rem; }
 th, td { padding: .25rem .7rem .25rem 0; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--faint); font-weight: 600; } td.number, th.number { text-align: right; white-space: nowrap; }
-td.name { overflow-wrap: anywhere; } td.long { min-width: 9rem; } .worse, .better { font-weight: 600; white-space: nowrap; }
+td.name { overflow-wrap: break-word; } td.long { overflow-wrap: anywhere; min-width: 9rem; } .worse, .better { font-weight: 600; white-space: nowrap; }
 .worse { color: var(--bad); } .better { color: var(--good); }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); gap: .6rem; margin: .8rem 0; }
 .figure { background: var(--panel); padding: .5rem .7rem; border-radius: .3rem; } .figure b { display: block; font-size: 1.15rem; }

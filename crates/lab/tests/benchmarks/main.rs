@@ -104,6 +104,10 @@ async fn point_operations_complete_with_both_clients() {
         let operations = report["operations"].as_array().unwrap();
         let names: Vec<_> = operations.iter().map(|operation| operation["operation"].as_str().unwrap()).collect();
         assert_eq!(names, ["findOne", "insertOne", "updateOne", "deleteOne"]);
+        let page = std::fs::read_to_string(output.path().join("report.html")).unwrap();
+        assert!(page.contains("Phase updateOne") && page.contains("The load generator itself took"));
+        let histograms = std::fs::read_to_string(output.path().join("latency.hlog")).unwrap();
+        assert_eq!(histograms.matches("Tag=").count(), 4, "{histograms}");
         for operation in operations {
             assert!(operation["operations"].as_u64().unwrap() > 0, "{client}: {operation}");
             assert!(operation["latency_microseconds"]["p99"].as_f64().unwrap() > 0.0);
