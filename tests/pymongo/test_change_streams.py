@@ -211,6 +211,35 @@ def test_a_pipeline_behind_it(collection):
             take(stream, 1)
 
 
+def test_many_streams_with_the_same_filter(collection):
+    """Streams that share a filter, streams with another one, and one that expands what it matches."""
+    pipelines = [
+        [{"$match": {"operationType": "delete"}}],
+        [{"$match": {"operationType": "delete"}}, {"$project": {"documentKey": 1}}],
+        [{"$match": {"fullDocument.a": {"$gte": 3}}}],
+        [{"$match": {"$expr": {"$eq": ["$fullDocument.a", 3]}}}],
+    ]
+    streams = [collection.watch(pipeline, max_await_time_ms=500) for pipeline in pipelines for _ in range(3)]
+    updated = collection.watch(pipelines[2], full_document="updateLookup", max_await_time_ms=500)
+    collection.insert_many([{"_id": i, "a": i} for i in range(5)])
+    collection.update_one({"_id": 0}, {"$set": {"a": 9}})
+    collection.delete_many({"_id": {"$lt": 2}})
+    collection.insert_one({"_id": "last", "a": 3})
+    expected = [[0, 1], [0, 1], [3, 4, "last"], [3, "last"]]
+    for number, stream in enumerate(streams):
+        wanted = expected[number // 3]
+        assert [event["documentKey"]["_id"] for event in take(stream, len(wanted))] == wanted
+        token = stream.resume_token
+        stream.close()
+        with collection.watch(pipelines[number // 3], resume_after=token, max_await_time_ms=100) as resumed:
+            assert resumed.try_next() is None
+    # What was updated is gone by the time it is looked up.
+    assert [event["documentKey"]["_id"] for event in take(updated, 3)] == [3, 4, "last"]
+    updated.close()
+    with pytest.raises(OperationFailure):
+        collection.watch([{"$match": {"a": {"$nonsense": 1}}}])
+
+
 def test_large_events_can_be_split(collection):
     collection.database.command("create", collection.name, changeStreamPreAndPostImages={"enabled": True})
     collection.insert_one({"_id": 1, "b": b"x" * (9 << 20)})

@@ -24,10 +24,11 @@ use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_
 use crate::context::{Context, count};
 use crate::crud::aggregate::AggregateArguments;
 use crate::crud::pipeline_host::CommandHost;
-use crate::crud::query_arguments::variables;
+use crate::crud::query_arguments::{query, variables};
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
 use crate::tail::{Tail, Tailing};
+use events::plain_event;
 use follower::{ChangeSource, Progress};
 use options::{ChangeStreamOptions, Scope};
 
@@ -37,6 +38,9 @@ const SPLIT_STAGE: &str = "$changeStreamSplitLargeEvent";
 /// Stages that may follow.
 const STAGES_ALLOWED: &[&str] =
     &["$addFields", "$match", "$project", "$redact", "$replaceRoot", "$replaceWith", "$set", "$unset"];
+
+/// In a filter: its result is another one for each stream.
+const UNSHARED: &[&[u8]] = &[b"$expr", b"$where", b"$sampleRate"];
 
 /// Whether a pipeline is a change stream.
 pub(crate) fn is_wanted(stages: &[&RawDocument]) -> bool {
@@ -59,9 +63,7 @@ pub(crate) fn open(
     let (stage, rest) = parsed.stages.split_first().ok_or_else(|| CommandError::bad_value("an empty pipeline"))?;
     let options = ChangeStreamOptions::parse(stage, &parsed.namespace)?;
     let (rest, splits) = check_rest(rest)?;
-    let scope = options.scope.clone();
-    let name = format!("changes of {scope:?}");
-    let topic = Topic { name, interest: Box::new(move |entry| concerns(&scope, entry)), delivers: true };
+    let topic = topic_of(context, &options, rest, parsed);
     // Before the place is looked up, so that nothing that comes after it is missed.
     let tail = Tail::new(&server.store, topic, Tailing::Awaiting);
     let progress = Arc::new(Progress::default());
@@ -69,17 +71,57 @@ pub(crate) fn open(
     let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
     let pipeline = Pipeline::parse(rest, &PipelineContext::new(namespace, variables(context, parsed.declared)?))?;
     let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), DiskUse::Allowed));
+    let has_stages = !rest.is_empty();
     let mut results = pipeline.run(Box::new(source), host)?;
     results.tail();
     if splits == Splitting::Yes {
         results.pass_large_documents();
     }
-    let stream = ChangeStream { results, tail, progress, before_last: None, last: None, splits, fragments: Vec::new() };
+    let stream = ChangeStream {
+        results,
+        tail,
+        progress,
+        before_last: None,
+        last: None,
+        splits,
+        has_stages,
+        fragments: Vec::new(),
+    };
     let cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(stream)).with_session(session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
     count(&server.counts.documents_returned, returned);
     Ok(())
+}
+
+/// What a stream is about. A `$match` that comes first is part of it, so that streams with the same one share its work, and none is woken in vain.
+fn topic_of(
+    context: &Context<'_>,
+    options: &ChangeStreamOptions,
+    rest: &[&RawDocument],
+    parsed: &AggregateArguments<'_>,
+) -> Topic {
+    let scope = options.scope.clone();
+    let filter = rest.first().and_then(|stage| document::get_field(stage, "$match"));
+    let filter = filter.and_then(|filter| filter.as_document()).filter(|filter| {
+        let is_same_for_all =
+            |filter: &[u8]| !UNSHARED.iter().any(|word| filter.windows(word.len()).any(|found| found == *word));
+        options.are_plain() && parsed.declared.is_none() && is_same_for_all(filter.as_bytes())
+    });
+    // What is wrong with a filter is said when the pipeline is parsed.
+    let shared =
+        filter.and_then(|filter| Some((filter, query(Some(filter), &variables(context, None).ok()?).ok()?.filter)));
+    let Some((source, filter)) = shared else {
+        let name = format!("changes of {scope:?}");
+        return Topic { name, interest: Box::new(move |entry| concerns(&scope, entry)), delivers: true };
+    };
+    let name = format!("changes of {scope:?} that match {:x?}", source.as_bytes());
+    let (server, options) = (context.server.clone(), options.clone());
+    let interest = move |entry: &Arc<FeedEntry>| {
+        let may_match = |event: &RawDocumentBuf| filter.matches(event).unwrap_or(true);
+        concerns(&scope, entry) && plain_event(&server, &options, entry).is_none_or(may_match)
+    };
+    Topic { name, interest: Box::new(interest), delivers: true }
 }
 
 /// Whether a stream of this scope wants to look at an entry.
@@ -132,6 +174,8 @@ struct ChangeStream {
     before_last: Option<RawDocumentBuf>,
     last: Option<RawDocumentBuf>,
     splits: Splitting,
+    /// Whether there are stages that may have changed the token of an event.
+    has_stages: bool,
     /// What is still to come of a split event, last first.
     fragments: Vec<RawDocumentBuf>,
 }
@@ -143,7 +187,7 @@ impl ChangeStream {
         }
         loop {
             let Some(event) = self.results.next_document()? else { return Ok(None) };
-            if document::get_element(&event, "_id").is_none_or(|id| !token::is_token(id.value())) {
+            if self.has_stages && document::get_element(&event, "_id").is_none_or(|id| !token::is_token(id.value())) {
                 let message = "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. \
                                Modifying the _id field of an event makes it impossible to resume the stream from that point.";
                 return Err(CommandError::named("ChangeStreamFatalError", message));

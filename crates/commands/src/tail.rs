@@ -25,7 +25,7 @@ impl Tail {
     /// Follows the documents of a collection.
     pub(crate) fn of_collection(store: &Arc<Store>, namespace: &str, tailing: Tailing) -> Tail {
         let (name, namespace) = (format!("documents of {namespace}"), namespace.to_owned());
-        let concerns = move |entry: &FeedEntry| match collection::entry_subject(&entry.payload) {
+        let concerns = move |entry: &Arc<FeedEntry>| match collection::entry_subject(&entry.payload) {
             // Changes of definitions and transactions concern everybody.
             Some((b'c', _)) => true,
             Some((_, about)) => about == namespace,

@@ -227,13 +227,23 @@ fn namespace_document(namespace: &str) -> RawDocumentBuf {
     rawdoc! { "db": database, "coll": collection }
 }
 
+/// The plain event of an entry about one document; `None` for other entries.
+pub(super) fn plain_event<'a>(
+    server: &ServerContext,
+    options: &ChangeStreamOptions,
+    entry: &'a Arc<FeedEntry>,
+) -> Option<&'a RawDocumentBuf> {
+    let (b'i' | b'u' | b'd', _) = collection::entry_subject(&entry.payload)? else { return None };
+    let token =
+        ResumeToken { events: 1, timestamp: entry.timestamp, position: entry.position, ..ResumeToken::default() };
+    let event = PendingEvent { entry: entry.clone(), what: What::Document, token };
+    entry.shared.get_or_init(|| event.build_own(server, options).ok()).as_ref()
+}
+
 impl PendingEvent {
     /// The event as the stream shows it.
     pub(super) fn build(&self, server: &ServerContext, options: &ChangeStreamOptions) -> Result<RawDocumentBuf> {
-        let is_plain = options.full_document == FullDocument::Default
-            && options.before_change == BeforeChange::Off
-            && !options.shows_expanded_events;
-        if !is_plain || !matches!(self.what, What::Document) {
+        if !options.are_plain() || !matches!(self.what, What::Document) {
             return self.build_own(server, options);
         }
         let shared = self.entry.shared.get_or_init(|| self.build_own(server, options).ok());

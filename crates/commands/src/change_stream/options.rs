@@ -52,6 +52,15 @@ pub(super) struct ChangeStreamOptions {
     pub(super) shows_expanded_events: bool,
 }
 
+impl ChangeStreamOptions {
+    /// Whether events are shown as most streams show them, so that they can share them.
+    pub(super) fn are_plain(&self) -> bool {
+        self.full_document == FullDocument::Default
+            && self.before_change == BeforeChange::Off
+            && !self.shows_expanded_events
+    }
+}
+
 impl Scope {
     /// Whether changes of documents of a collection are told.
     pub(super) fn has(&self, namespace: &str) -> bool {

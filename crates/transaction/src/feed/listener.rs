@@ -18,7 +18,7 @@ use super::FeedEntry;
 const INBOX_BYTES: usize = 1 << 20;
 
 /// Whom an entry concerns.
-pub type Interest = dyn Fn(&FeedEntry) -> bool + Send + Sync;
+pub type Interest = dyn Fn(&Arc<FeedEntry>) -> bool + Send + Sync;
 
 /// What a subscription is about.
 pub struct Topic {
