@@ -115,7 +115,7 @@ impl Lane {
     async fn run_clients(mut self, client: Client) -> Result<Record, LabError> {
         let Some(times) = self.shared.times.get().copied() else { return Err(LabError::Interrupted) };
         let state = Arc::new(LaneState {
-            record: Mutex::new(Record::new(times.series_start, self.steps)),
+            record: Mutex::new(Record::new(times.series_start, times.deadline, self.steps)),
             in_flight: Mutex::new(vec![None; self.seats.len()]),
             arrivals: self.arrivals(times.begin),
             database: client.database(&self.database),

@@ -50,6 +50,8 @@ pub(crate) struct StepRecord {
 pub(crate) struct Record {
     /// Start of the series: the end of the warm-up.
     start: Instant,
+    /// Time from there to the end of the phase, when it is set.
+    end: Option<Duration>,
     pub(crate) tenths: Vec<Tenth>,
     /// Latencies of each second.
     pub(crate) seconds: Vec<Latencies>,
@@ -81,13 +83,12 @@ pub(crate) struct Ended {
 }
 
 impl Live {
-    /// Notes a success and gives the time since the one before it.
-    fn success(&self, documents: u64, at: Duration) -> (Duration, Duration) {
+    /// Notes a success and gives the moment of the one before it.
+    fn success(&self, documents: u64, at: Duration) -> Duration {
         self.operations.fetch_add(1, Ordering::Relaxed);
         self.documents.fetch_add(documents, Ordering::Relaxed);
         let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-        let before = self.last_success.fetch_max(at, Ordering::Relaxed);
-        (Duration::from_nanos(before), Duration::from_nanos(at.saturating_sub(before)))
+        Duration::from_nanos(self.last_success.fetch_max(at, Ordering::Relaxed))
     }
 
     /// Time from the start of the series to the last success.
@@ -97,7 +98,8 @@ impl Live {
 }
 
 impl Record {
-    pub(crate) fn new(start: Instant, steps: usize) -> Self {
+    /// Of a phase whose series begins at `start`, and which ends at `end` when that is set.
+    pub(crate) fn new(start: Instant, end: Option<Instant>, steps: usize) -> Self {
         let step = StepRecord {
             operations: 0,
             documents: 0,
@@ -107,6 +109,7 @@ impl Record {
         };
         Self {
             start,
+            end: end.map(|end| end.saturating_duration_since(start)),
             tenths: Vec::new(),
             seconds: Vec::new(),
             steps: vec![step; steps],
@@ -128,7 +131,9 @@ impl Record {
     pub(crate) fn success(&mut self, operation: Ended, documents: u64, live: &Live) {
         let Some(at) = operation.ended.checked_duration_since(self.start) else { return };
         let latency = operation.ended.saturating_duration_since(operation.intended);
-        let (gap_start, gap) = live.success(documents, at);
+        let gap_start = live.success(documents, at);
+        // What is answered after the end of the phase closes no gap beyond it.
+        let gap = self.end.map_or(at, |end| at.min(end)).saturating_sub(gap_start);
         if gap.as_secs_f64() > self.longest_gap.seconds {
             self.longest_gap = Gap { start: gap_start.as_secs_f64(), seconds: gap.as_secs_f64() };
         }
@@ -241,5 +246,29 @@ fn keep_common(labels: &mut BTreeMap<String, BTreeSet<String>>, name: String, of
     match labels.get_mut(&name) {
         Some(common) => common.retain(|label| of_this.contains(label)),
         None => drop(labels.insert(name, of_this)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_after_the_end_closes_a_gap_at_the_end() {
+        let start = Instant::now();
+        let ended = |seconds: f64| Ended {
+            step: 0,
+            intended: start,
+            sent: start,
+            ended: start + Duration::from_secs_f64(seconds),
+        };
+        for (end, answers, expected) in
+            [(Some(2), [0.1, 3.0], 1.9), (None, [0.1, 3.0], 2.9), (Some(2), [1.5, 3.0], 1.5)]
+        {
+            let mut record = Record::new(start, end.map(|end| start + Duration::from_secs(end)), 1);
+            let live = Live::default();
+            answers.into_iter().for_each(|at| record.success(ended(at), 1, &live));
+            assert!((record.longest_gap.seconds - expected).abs() < 1e-6, "{:?}", record.longest_gap);
+        }
     }
 }

@@ -184,7 +184,7 @@ impl Run<'_> {
         shared.stop_clients();
         let length = Instant::now().saturating_duration_since(series_start);
         let grace = if failure.is_some() { Duration::from_secs(1) } else { GRACE };
-        let (record, unanswered) = running.end(grace, Record::new(series_start, steps_of(phase))).await;
+        let (record, unanswered) = running.end(grace, Record::new(series_start, deadline, steps_of(phase))).await;
         self.observer.observe(series_start, &shared, &mut observations).await;
         let client_after = ServerProcess::own().sample().unwrap_or_default();
         let machine_after = MachineSample::now().unwrap_or_default();
