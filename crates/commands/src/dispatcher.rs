@@ -11,7 +11,6 @@ use bson::RawDocument;
 use document::{Limits, validate_document};
 
 use crate::DocumentWriter;
-use crate::admission::Turn;
 use crate::arguments::Arguments;
 use crate::cluster_time;
 use crate::context::{ClientContext, Context, ServerContext};
@@ -186,11 +185,8 @@ impl Dispatcher {
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
         let ticket = self.server.admission.admit(command.class, || fields.goes_on_with_transaction())?;
-        let begin_turn =
-            |now| Turn::begin(&self.server.admission, ticket, command.class, fields.is_in_transaction(), now);
-        let operations = &self.server.operations;
         let operation =
-            operations.begin(&client.slot, command.name, request.database, body, fields.session, begin_turn);
+            self.server.operations.begin(&client.slot, command.name, request.database, body, fields.session);
         let session = fields.begin(&self.server, command, request.database, &operation)?;
         let snapshot = if session.transaction().is_none() {
             fields.read_concern.view(&self.server.store, command.name)?
@@ -203,6 +199,7 @@ impl Dispatcher {
             metadata: &mut client.metadata,
             slot: &client.slot,
             operation,
+            ticket,
             session,
             snapshot,
             request,

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use platform::Clock;
 use transaction::WaitInterrupt;
 
-use crate::admission::Turn;
 use crate::error::{CommandError, Result};
 
 /// Bytes of a command that are kept for `currentOp`.
@@ -60,7 +59,6 @@ pub(crate) struct Operation<'a> {
     slot: &'a OperationSlot,
     started: Duration,
     deadline: Option<Duration>,
-    turn: Turn<'a>,
 }
 
 impl Operations {
@@ -93,7 +91,6 @@ impl Operations {
         database: &str,
         command: &[u8],
         session: Option<bson::Uuid>,
-        turn: impl FnOnce(Duration) -> Turn<'a>,
     ) -> Operation<'a> {
         let started = self.clock.monotonic();
         slot.is_killed.store(false, Ordering::Relaxed);
@@ -111,7 +108,7 @@ impl Operations {
             operation.command.extend_from_slice(command);
         }
         drop(running);
-        Operation { operations: self, slot, started, deadline: None, turn: turn(started) }
+        Operation { operations: self, slot, started, deadline: None }
     }
 
     /// What is running now, with how long it has been.
@@ -174,7 +171,7 @@ impl Operations {
     }
 }
 
-impl<'a> Operation<'a> {
+impl Operation<'_> {
     /// Sets the time limit, counted from the command's beginning.
     pub(crate) fn set_time_limit(&mut self, limit: Option<Duration>) {
         self.deadline = limit.map(|limit| self.started + limit);
@@ -190,16 +187,9 @@ impl<'a> Operation<'a> {
         self.slot.running.lock().1.id
     }
 
-    /// Fails when the command was killed, has run out of time, or the server stops. A command that has worked for long may wait
-    /// here, so that others come to their turn: nothing may be locked.
+    /// Fails when the command was killed, has run out of time, or the server stops.
     pub(crate) fn check_interrupt(&self) -> Result<()> {
-        self.turn.check();
         self.operations.check(self.slot, self.deadline)
-    }
-
-    /// Its place among the running commands.
-    pub(crate) fn turn(&self) -> &Turn<'a> {
-        &self.turn
     }
 
     /// When its time is over.

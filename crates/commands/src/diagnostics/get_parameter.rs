@@ -2,10 +2,8 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::parameters::algorithm_name;
 use super::versions::FEATURE_COMPATIBILITY_VERSION;
 use crate::DocumentWriter;
-use crate::admission::Class;
 use crate::arguments::{Arguments, Field};
 use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
@@ -19,8 +17,6 @@ enum Value {
     FeatureCompatibility,
     TestCommands,
     TransactionLifetime,
-    AdmissionAlgorithm,
-    Tickets(Class),
 }
 
 /// All parameters, sorted.
@@ -30,9 +26,6 @@ const PARAMETERS: &[(&str, Value)] = &[
     ("localLogicalSessionTimeoutMinutes", Value::Int32(TIMEOUT_MINUTES)),
     ("notablescan", Value::Boolean(false)),
     ("requireApiVersion", Value::Boolean(false)),
-    ("storageEngineConcurrencyAdjustmentAlgorithm", Value::AdmissionAlgorithm),
-    ("storageEngineConcurrentReadTransactions", Value::Tickets(Class::Read)),
-    ("storageEngineConcurrentWriteTransactions", Value::Tickets(Class::Write)),
     ("transactionLifetimeLimitSeconds", Value::TransactionLifetime),
     ("ttlMonitorEnabled", Value::Boolean(true)),
 ];
@@ -84,8 +77,6 @@ impl Value {
         match self {
             Value::TestCommands => reply.boolean(name, server.facts.has_test_commands),
             Value::TransactionLifetime => reply.count(name, server.parameters.transaction_lifetime_seconds()),
-            Value::AdmissionAlgorithm => reply.string(name, algorithm_name(server.admission.algorithm())),
-            Value::Tickets(class) => reply.count(name, server.admission.limit(*class).unwrap_or_default()),
             Value::Boolean(value) => reply.boolean(name, *value),
             Value::Int32(value) => reply.int32(name, *value),
             Value::FeatureCompatibility => {

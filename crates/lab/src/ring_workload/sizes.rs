@@ -30,8 +30,8 @@ impl Case {
     pub(crate) fn bytes(self, number: u64, progress: f64, ring_bytes: u64, random: &mut Random) -> u64 {
         match self {
             Case::Bursts if progress < 0.05 => 1 << (5 + random.below(16)),
-            // A burst must not be larger than the collection.
-            Case::Bursts if number % BURST_EVERY < BURST_DOCUMENTS => BURST_BYTES_MAX.min(ring_bytes / 50),
+            // A burst takes half of a small collection.
+            Case::Bursts if number % BURST_EVERY < BURST_DOCUMENTS => BURST_BYTES_MAX.min(ring_bytes / 200),
             Case::Bursts => 20 + random.below(236),
             // A file of ten chunks, the last one not full, is put; another one is deleted.
             Case::Gridfs => match number % 22 {
