@@ -19,16 +19,18 @@
 //! Error 462 carries the labels that drivers back off on and retry (client-backpressure specification): nothing was done.
 
 mod probing;
+mod turn;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use platform::Clock;
 
 use self::probing::Probing;
+pub(crate) use self::turn::Turn;
 use crate::DocumentWriter;
 use crate::error::{CommandError, Result};
 
@@ -55,11 +57,27 @@ pub(crate) enum Class {
     Write,
 }
 
+/// How the number of tickets is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    /// It follows throughput.
+    ThroughputProbing,
+    /// It is what was set.
+    Fixed,
+}
+
 /// Both gates.
 pub(crate) struct Admission {
     clock: Arc<dyn Clock>,
     reads: Gate,
     writes: Gate,
+    processors: usize,
+    /// Whether the limits stay as they are (`storageEngineConcurrencyAdjustmentAlgorithm`).
+    is_fixed: AtomicBool,
+    /// Commands that have worked for long and go on; how many such have ended; and how often one slept for the others.
+    long_running: AtomicUsize,
+    long_finished: AtomicU64,
+    gave_way: AtomicU64,
 }
 
 /// The right to run; given back when dropped.
@@ -72,6 +90,16 @@ impl Drop for Ticket<'_> {
     }
 }
 
+impl Ticket<'_> {
+    /// Gives the place to the first who waits, and waits for another at the end of the queue, however long that takes.
+    fn let_others_pass(&self) {
+        if self.0.waiting.load(Ordering::SeqCst) > 0 {
+            self.0.give_place();
+            self.0.enter_again();
+        }
+    }
+}
+
 impl Admission {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         let processors = std::thread::available_parallelism().map_or(4, std::num::NonZero::get);
@@ -80,6 +108,11 @@ impl Admission {
             clock,
             reads: gate("reads", READS_FOR_EACH_PROCESSOR),
             writes: gate("writes", WRITES_FOR_EACH_PROCESSOR),
+            processors,
+            is_fixed: AtomicBool::new(false),
+            long_running: AtomicUsize::new(0),
+            long_finished: AtomicU64::new(0),
+            gave_way: AtomicU64::new(0),
         }
     }
 
@@ -89,11 +122,7 @@ impl Admission {
     /// # Errors
     /// IngressRequestRateLimitExceeded (462): nothing was done, and the client is to come back later.
     pub(crate) fn admit(&self, class: Class, must_run: impl FnOnce() -> bool) -> Result<Option<Ticket<'_>>> {
-        let gate = match class {
-            Class::Exempt => return Ok(None),
-            Class::Read => &self.reads,
-            Class::Write => &self.writes,
-        };
+        let Some(gate) = self.gate(class) else { return Ok(None) };
         if gate.try_enter() {
             return Ok(Some(Ticket(gate)));
         }
@@ -106,9 +135,45 @@ impl Admission {
 
     /// Adapts the limits to what was seen since the last call; for a thread that calls it a few times a second.
     pub(crate) fn adapt(&self) {
+        if self.is_fixed.load(Ordering::Relaxed) {
+            return;
+        }
         let now = self.clock.monotonic();
         self.reads.adapt(now);
         self.writes.adapt(now);
+    }
+
+    /// How the limits are found.
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        if self.is_fixed.load(Ordering::Relaxed) { Algorithm::Fixed } else { Algorithm::ThroughputProbing }
+    }
+
+    /// Sets it; gives what it was. The limits go on from where they are.
+    pub(crate) fn set_algorithm(&self, algorithm: Algorithm) -> Algorithm {
+        let before = self.algorithm();
+        self.is_fixed.store(algorithm == Algorithm::Fixed, Ordering::Relaxed);
+        before
+    }
+
+    /// How many commands of a kind may run at once; `None` for those that need no ticket.
+    pub(crate) fn limit(&self, class: Class) -> Option<u64> {
+        self.gate(class).map(|gate| gate.limit.load(Ordering::Relaxed) as u64)
+    }
+
+    /// Sets it; gives what it was.
+    pub(crate) fn set_limit(&self, class: Class, limit: usize) -> Option<u64> {
+        let gate = self.gate(class)?;
+        let before = gate.limit.swap(limit, Ordering::Relaxed);
+        gate.let_in(&mut gate.queue.lock());
+        Some(before as u64)
+    }
+
+    fn gate(&self, class: Class) -> Option<&Gate> {
+        match class {
+            Class::Exempt => None,
+            Class::Read => Some(&self.reads),
+            Class::Write => Some(&self.writes),
+        }
     }
 
     /// Writes the section of `serverStatus`.
@@ -116,6 +181,8 @@ impl Admission {
         for gate in [&self.reads, &self.writes] {
             section.document(gate.what, |figures| gate.write_figures(figures));
         }
+        section.size("longRunning", self.long_running.load(Ordering::Relaxed) as u64);
+        section.size("longGaveWay", self.gave_way.load(Ordering::Relaxed));
         section.size("patienceMicros", PATIENCE.as_micros() as u64);
         section.size("patienceOverloadedMicros", PATIENCE_OVERLOADED.as_micros() as u64);
     }
@@ -187,6 +254,17 @@ impl Gate {
         false
     }
 
+    /// Waits in the queue for as long as it takes: for a command that has done part of its work.
+    fn enter_again(&self) {
+        let waiter = Arc::new(Waiter::default());
+        let mut queue = self.queue.lock();
+        queue.waiters.push_back(Arc::clone(&waiter));
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.let_in(&mut queue);
+        drop(queue);
+        waiter.wait_for_turn();
+    }
+
     fn enter_by_queue(&self, clock: &dyn Clock) -> Result<()> {
         let (waiter, came, patience) = {
             let mut queue = self.queue.lock();
@@ -241,6 +319,10 @@ impl Gate {
 
     fn release(&self) {
         self.finished.fetch_add(1, Ordering::Relaxed);
+        self.give_place();
+    }
+
+    fn give_place(&self) {
         self.running.fetch_sub(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.let_in(&mut self.queue.lock());
@@ -300,6 +382,11 @@ impl Waiter {
         let mut is_admitted = self.is_admitted.lock();
         self.admitted.wait_while_for(&mut is_admitted, |is_admitted| !*is_admitted, patience);
         *is_admitted
+    }
+
+    fn wait_for_turn(&self) {
+        let mut is_admitted = self.is_admitted.lock();
+        self.admitted.wait_while(&mut is_admitted, |is_admitted| !*is_admitted);
     }
 
     fn admit(&self) {
@@ -365,6 +452,46 @@ mod tests {
         drop(held);
         assert!(admission.admit(Class::Write, || false).unwrap().is_some());
         assert_eq!(admission.writes.rejected.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_fixed_limit_stays_and_a_new_one_lets_waiters_in() {
+        let admission = admission(1);
+        assert_eq!(admission.set_algorithm(Algorithm::Fixed), Algorithm::ThroughputProbing);
+        let held = admission.admit(Class::Write, || false).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| admission.admit(Class::Write, || false).map(|ticket| ticket.is_some()));
+            while admission.writes.waiting.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            (0..100).for_each(|_| admission.adapt());
+            assert_eq!(admission.limit(Class::Write), Some(1));
+            assert_eq!(admission.set_limit(Class::Write, 2), Some(1));
+            assert!(waiting.join().unwrap().unwrap());
+        });
+        drop(held);
+        assert_eq!(admission.limit(Class::Exempt), None);
+    }
+
+    #[test]
+    fn who_has_worked_for_long_lets_others_pass() {
+        let admission = admission(1);
+        let long = admission.admit(Class::Write, || false).unwrap().unwrap();
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let ticket = admission.admit(Class::Write, || false).unwrap();
+                done.fetch_add(1, Ordering::SeqCst);
+                drop(ticket);
+            });
+            while admission.writes.waiting.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            long.let_others_pass();
+            assert_eq!(done.load(Ordering::SeqCst), 1);
+        });
+        drop(long);
+        assert_eq!(admission.writes.running.load(Ordering::SeqCst), 0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use platform::{Clock, Random, WorkingMemory};
 use transaction::{ReadView, Store, Waiting, WriteContext};
 
-use crate::admission::{Admission, Ticket};
+use crate::admission::Admission;
 use crate::client_cursors::ClientCursors;
 use crate::error::CommandError;
 use crate::operations::{Operation, OperationSlot, Operations};
@@ -227,7 +227,6 @@ pub(crate) struct Context<'a> {
     pub(crate) metadata: &'a mut Option<RawDocumentBuf>,
     pub(crate) slot: &'a Arc<OperationSlot>,
     pub(crate) operation: Operation<'a>,
-    pub(crate) ticket: Option<Ticket<'a>>,
     pub(crate) session: crate::operation_session::OperationSession,
     /// What a read with the concern `snapshot` reads from.
     pub(crate) snapshot: Option<ReadView>,
@@ -237,7 +236,7 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// Lets another command run in this one's place: before it waits for the disk, or for data that may come.
     pub(crate) fn release_ticket(&mut self) {
-        self.ticket = None;
+        self.operation.turn().end_early();
     }
 
     /// What the command reads from: what is visible now, or what its transaction sees.

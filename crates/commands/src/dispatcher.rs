@@ -11,6 +11,7 @@ use bson::RawDocument;
 use document::{Limits, validate_document};
 
 use crate::DocumentWriter;
+use crate::admission::Turn;
 use crate::arguments::Arguments;
 use crate::cluster_time;
 use crate::context::{ClientContext, Context, ServerContext};
@@ -185,8 +186,11 @@ impl Dispatcher {
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
         let ticket = self.server.admission.admit(command.class, || fields.goes_on_with_transaction())?;
+        let begin_turn =
+            |now| Turn::begin(&self.server.admission, ticket, command.class, fields.is_in_transaction(), now);
+        let operations = &self.server.operations;
         let operation =
-            self.server.operations.begin(&client.slot, command.name, request.database, body, fields.session);
+            operations.begin(&client.slot, command.name, request.database, body, fields.session, begin_turn);
         let session = fields.begin(&self.server, command, request.database, &operation)?;
         let snapshot = if session.transaction().is_none() {
             fields.read_concern.view(&self.server.store, command.name)?
@@ -199,7 +203,6 @@ impl Dispatcher {
             metadata: &mut client.metadata,
             slot: &client.slot,
             operation,
-            ticket,
             session,
             snapshot,
             request,

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use platform::Clock;
 use transaction::WaitInterrupt;
 
+use crate::admission::Turn;
 use crate::error::{CommandError, Result};
 
 /// Bytes of a command that are kept for `currentOp`.
@@ -59,6 +60,7 @@ pub(crate) struct Operation<'a> {
     slot: &'a OperationSlot,
     started: Duration,
     deadline: Option<Duration>,
+    turn: Turn<'a>,
 }
 
 impl Operations {
@@ -91,6 +93,7 @@ impl Operations {
         database: &str,
         command: &[u8],
         session: Option<bson::Uuid>,
+        turn: impl FnOnce(Duration) -> Turn<'a>,
     ) -> Operation<'a> {
         let started = self.clock.monotonic();
         slot.is_killed.store(false, Ordering::Relaxed);
@@ -108,7 +111,7 @@ impl Operations {
             operation.command.extend_from_slice(command);
         }
         drop(running);
-        Operation { operations: self, slot, started, deadline: None }
+        Operation { operations: self, slot, started, deadline: None, turn: turn(started) }
     }
 
     /// What is running now, with how long it has been.
@@ -171,7 +174,7 @@ impl Operations {
     }
 }
 
-impl Operation<'_> {
+impl<'a> Operation<'a> {
     /// Sets the time limit, counted from the command's beginning.
     pub(crate) fn set_time_limit(&mut self, limit: Option<Duration>) {
         self.deadline = limit.map(|limit| self.started + limit);
@@ -187,9 +190,16 @@ impl Operation<'_> {
         self.slot.running.lock().1.id
     }
 
-    /// Fails when the command was killed, has run out of time, or the server stops.
+    /// Fails when the command was killed, has run out of time, or the server stops. A command that has worked for long may wait
+    /// here, so that others come to their turn: nothing may be locked.
     pub(crate) fn check_interrupt(&self) -> Result<()> {
+        self.turn.check();
         self.operations.check(self.slot, self.deadline)
+    }
+
+    /// Its place among the running commands.
+    pub(crate) fn turn(&self) -> &Turn<'a> {
+        &self.turn
     }
 
     /// When its time is over.

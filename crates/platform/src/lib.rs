@@ -4,7 +4,7 @@
 //! clock that it moves by hand, a seeded generator and a disk that fails on command. `clippy.toml` at the workspace
 //! root bans the raw calls and names the replacement here.
 //!
-//! Called by: everything that stores, waits or draws a random number. Built on: `std` and `rustix`.
+//! Called by: everything that stores, waits or draws a random number. Built on: `std`, `rustix` and `libc`.
 //! Must not know: documents, pages, the oplog, the wire. `Timestamp` lives here only because the oplog and the
 //! storage engine, which do not depend on each other, both speak of it.
 
@@ -14,8 +14,10 @@ mod clock;
 mod directory_lock;
 mod disk;
 mod memory_budget;
+mod precedence;
 mod random;
 mod real_disk;
+mod schedule;
 mod simulated_disk;
 mod temporary_store;
 mod thread;
@@ -26,6 +28,7 @@ pub use clock::{Clock, SimulatedClock, SystemClock};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};
 pub use disk::{Disk, File, OpenMode, is_disk_full};
 pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};
+pub use precedence::{OthersWait, Precedence, PrecedenceScope, precedence};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use real_disk::RealDisk;
 pub use simulated_disk::{InjectedError, Operation, OperationCounts, SimulatedDisk};

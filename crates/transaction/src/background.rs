@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use oplog::Oplog;
-use platform::spawn_named;
+use platform::{Precedence, PrecedenceScope, spawn_named};
 
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
@@ -65,6 +65,7 @@ impl Store {
                 Ok(Duration::ZERO)
             })?,
             self.spawn("ttl", |store| {
+                let _gives_way = PrecedenceScope::begin(Precedence::Long);
                 let pass = store.ttl_pass(&mut WriteContext::new())?;
                 if pass.deleted > 0 {
                     tracing::info!(deleted = pass.deleted, "expired documents deleted");

@@ -37,6 +37,18 @@ pub struct InsertOutcome {
     pub commit: Option<CommitInfo>,
 }
 
+impl InsertOutcome {
+    /// Adds what became of more documents, the first of which is at position `first`; whether the rest is not to be tried.
+    pub fn add(&mut self, more: InsertOutcome, first: usize, order: InsertOrder) -> bool {
+        let ends_all =
+            more.errors.iter().any(|(_, error)| order == InsertOrder::Ordered || !error.concerns_one_document());
+        self.inserted += more.inserted;
+        self.errors.extend(more.errors.into_iter().map(|(position, error)| (first + position, error)));
+        self.commit = more.commit.or(self.commit.take());
+        ends_all
+    }
+}
+
 impl Store {
     /// Inserts documents one by one: each is a commit of its own. They must be in stored form (`document::prepare_for_storage`:
     /// `_id` first).

@@ -13,7 +13,7 @@ use collection::{
 };
 use oplog::{Appended, LocalOplog, Oplog, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
-use platform::{Clock, Disk, Random};
+use platform::{Clock, Disk, OthersWait, Random};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
@@ -365,6 +365,7 @@ impl Store {
         apply: impl FnOnce(&Appended) -> Result<()>,
     ) -> Result<CommitInfo> {
         self.engine.check_writable()?;
+        let _others_wait = OthersWait::begin();
         let mut in_flight = self.commits.prepare();
         let appended =
             self.oplog.append(&mut |_, payload| payload.extend_from_slice(entry), &mut |timestamp, position| {

@@ -4,11 +4,12 @@
 //! position and the others are stored (all before it when `ordered`, which is the default).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bson::RawDocument;
-use collection::{Namespace, StatementDetails, Validation};
+use collection::{Collection, Namespace, StatementDetails, Validation};
 use document::{Limits, prepare_for_storage, validate_document};
-use transaction::InsertOrder;
+use transaction::{InsertOrder, InsertOutcome};
 
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
@@ -19,6 +20,9 @@ use crate::schema::check_may_create;
 
 /// Most operations in one write command.
 pub(crate) const OPERATIONS_MAX: usize = 100_000;
+
+/// Documents inserted before a command that inserts many looks whether it should give way.
+const DOCUMENTS_PER_PART: usize = 128;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -61,12 +65,9 @@ pub(crate) fn run(
     let server = context.server;
     let collection = server.store.collection_or_create(&namespace)?;
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
-    let outcome = context.write(0, StatementDetails::None, |write| {
-        if is_retryable {
-            write.set_statement_ids(positions.iter().map(|position| statement_ids.of(*position)));
-        }
-        server.store.insert_documents(write, &collection, &stored, order, validation)
-    });
+    let ids: Option<Vec<i32>> =
+        is_retryable.then(|| positions.iter().map(|position| statement_ids.of(*position)).collect());
+    let outcome = insert_in_parts(context, &collection, &stored, ids.as_deref(), order, validation);
     for (position, error) in outcome.errors {
         let error = context.name_interruption(error.into());
         errors.push((positions.get(position).copied().unwrap_or(position), error));
@@ -89,6 +90,34 @@ pub(crate) fn run(
     retried.write(reply);
     write_concern_error(retried.wait(arguments.generic.write_concern, context, outcome.commit.as_ref()), reply);
     Ok(())
+}
+
+/// Inserts part by part, so that a command that inserts many can give way between them.
+fn insert_in_parts(
+    context: &Context<'_>,
+    collection: &Arc<Collection>,
+    documents: &[&RawDocument],
+    statement_ids: Option<&[i32]>,
+    order: InsertOrder,
+    validation: Validation,
+) -> InsertOutcome {
+    let store = &context.server.store;
+    context.write(0, StatementDetails::None, |write| {
+        let mut outcome = InsertOutcome::default();
+        for (part, documents) in documents.chunks(DOCUMENTS_PER_PART).enumerate() {
+            let first = part * DOCUMENTS_PER_PART;
+            if let Some(ids) = statement_ids {
+                write.set_statement_ids(ids.iter().skip(first).copied());
+            }
+            let done = store.insert_documents(write, collection, documents, order, validation);
+            let ends_all = outcome.add(done, first, order);
+            if ends_all {
+                break;
+            }
+            context.operation.turn().look_around();
+        }
+        outcome
+    })
 }
 
 /// Refuses empty commands and ones with too many operations.

@@ -2,8 +2,10 @@
 
 use bson::{RawBsonRef, RawDocument};
 
+use super::parameters::algorithm_name;
 use super::versions::FEATURE_COMPATIBILITY_VERSION;
 use crate::DocumentWriter;
+use crate::admission::Class;
 use crate::arguments::{Arguments, Field};
 use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
@@ -17,6 +19,8 @@ enum Value {
     FeatureCompatibility,
     TestCommands,
     TransactionLifetime,
+    AdmissionAlgorithm,
+    Tickets(Class),
 }
 
 /// All parameters, sorted.
@@ -26,6 +30,9 @@ const PARAMETERS: &[(&str, Value)] = &[
     ("localLogicalSessionTimeoutMinutes", Value::Int32(TIMEOUT_MINUTES)),
     ("notablescan", Value::Boolean(false)),
     ("requireApiVersion", Value::Boolean(false)),
+    ("storageEngineConcurrencyAdjustmentAlgorithm", Value::AdmissionAlgorithm),
+    ("storageEngineConcurrentReadTransactions", Value::Tickets(Class::Read)),
+    ("storageEngineConcurrentWriteTransactions", Value::Tickets(Class::Write)),
     ("transactionLifetimeLimitSeconds", Value::TransactionLifetime),
     ("ttlMonitorEnabled", Value::Boolean(true)),
 ];
@@ -77,6 +84,8 @@ impl Value {
         match self {
             Value::TestCommands => reply.boolean(name, server.facts.has_test_commands),
             Value::TransactionLifetime => reply.count(name, server.parameters.transaction_lifetime_seconds()),
+            Value::AdmissionAlgorithm => reply.string(name, algorithm_name(server.admission.algorithm())),
+            Value::Tickets(class) => reply.count(name, server.admission.limit(*class).unwrap_or_default()),
             Value::Boolean(value) => reply.boolean(name, *value),
             Value::Int32(value) => reply.int32(name, *value),
             Value::FeatureCompatibility => {

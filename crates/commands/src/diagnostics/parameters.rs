@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::admission::Algorithm;
+
 /// How long a transaction may be open, in seconds, unless told otherwise.
 const TRANSACTION_LIFETIME_SECONDS: u64 = 60;
 
@@ -29,4 +31,17 @@ impl Parameters {
     pub(crate) fn set_transaction_lifetime_seconds(&self, seconds: u64) -> u64 {
         self.transaction_lifetime_seconds.swap(seconds, Ordering::Relaxed)
     }
+}
+
+/// The value of `storageEngineConcurrencyAdjustmentAlgorithm`.
+pub(crate) fn algorithm_name(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::ThroughputProbing => "throughputProbing",
+        Algorithm::Fixed => "fixedConcurrentTransactions",
+    }
+}
+
+/// The algorithm of that name.
+pub(crate) fn algorithm_named(name: &str) -> Option<Algorithm> {
+    [Algorithm::ThroughputProbing, Algorithm::Fixed].into_iter().find(|algorithm| algorithm_name(*algorithm) == name)
 }

@@ -92,6 +92,25 @@ fn parameters_are_found_by_name() {
 }
 
 #[test]
+fn the_number_of_tickets_can_be_fixed() {
+    let mut server = TestServer::new();
+    let algorithm = "storageEngineConcurrencyAdjustmentAlgorithm";
+    let writes = "storageEngineConcurrentWriteTransactions";
+    let found = server.run("admin", doc! {"getParameter": 1, algorithm: 1, writes: 1});
+    assert_eq!(found.get_str(algorithm).unwrap(), "throughputProbing");
+    assert!(found.get_i32(writes).unwrap() > 0);
+    // As long as the server finds it, nobody else sets it.
+    assert_eq!(server.fail("admin", doc! {"setParameter": 1, writes: 40}).0, 20);
+    assert_eq!(server.fail("admin", doc! {"setParameter": 1, algorithm: "guessing"}).0, 2);
+    let before = server.run("admin", doc! {"setParameter": 1, algorithm: "fixedConcurrentTransactions"});
+    assert_eq!(before.get_str("was").unwrap(), "throughputProbing");
+    assert_eq!(server.fail("admin", doc! {"setParameter": 1, writes: 0}).0, 2);
+    server.run("admin", doc! {"setParameter": 1, writes: 40});
+    let found = server.run("admin", doc! {"getParameter": 1, writes: 1});
+    assert_eq!(found.get_i32(writes).unwrap(), 40);
+}
+
+#[test]
 fn the_log_is_shown() {
     let mut server = TestServer::new();
     let names = server.run("admin", doc! {"getLog": "*"});

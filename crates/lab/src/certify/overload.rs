@@ -94,7 +94,7 @@ async fn crowd(rig: &mut Rig) -> Result<PhaseResult, LabError> {
         // Those refused at the first rush count.
         ("warm_up", "0".to_owned()),
     ];
-    only_phase(rig.run(WRITERS, &changes).await?)
+    only_phase(rig.run_pressing(WRITERS, &changes).await?)
 }
 
 async fn start_health(rig: &Rig) -> Result<Vec<(&'static str, Probe)>, LabError> {
@@ -236,7 +236,8 @@ fn shares_the_machine(rig: &Rig, judgement: &mut Judgement, phase: &PhaseResult)
     if rig.pid().is_some() {
         judgement.remark(format!(
             "The load generator took {:.0} % of the machine that the server runs on; waiting for a processor is part of these \
-             latencies.",
+             latencies. The threads of the clients that overload it run at nice 10, alone as with readers, since they stand for \
+             other machines.",
             phase.overhead.client_share_of_machine * 100.0
         ));
     }

@@ -150,6 +150,13 @@ impl Rig {
         run.run().await
     }
 
+    /// As `run`, with clients that do not give way to the server: who is to be refused must come faster than it works.
+    pub(super) async fn run_pressing(&mut self, text: &str, changes: &[(&str, String)]) -> Result<RunResult, LabError> {
+        let mut run = self.plan_run(text, changes, None)?;
+        run.options.gives_way = false;
+        run.run().await
+    }
+
     /// A run to be started by the caller, beside others.
     pub(super) fn plan_run(
         &mut self,
@@ -167,6 +174,8 @@ impl Rig {
             output: Some(output),
             lanes: lanes.or(self.lanes),
             keep: true,
+            // Many at once stand for other machines: those who are measured beside them do not wait for their processors.
+            gives_way: [WRITERS, OFFERED_WRITERS].contains(&text),
             ..RunOptions::new(&self.uri)
         };
         Ok(PlannedRun { scenario, options })

@@ -35,6 +35,8 @@ mod storage;
 
 use interrupt::Interrupt;
 
+/// The nice value of threads that give way: a tenth of the weight of the others.
+const GIVES_WAY_NICE: i32 = 10;
 /// How long operations may take after their phase has ended, before they are given up as unanswered.
 const GRACE: Duration = Duration::from_secs(30);
 /// A server from which nothing but errors of connection has come for so long has died.
@@ -53,6 +55,9 @@ pub struct RunOptions {
     pub output: Option<PathBuf>,
     /// Threads of the load generator; as many as processors when there is none.
     pub lanes: Option<usize>,
+    /// Threads of the load generator give way to everything else on the machine, as far as the system lets them: for clients that
+    /// stand for other machines, so that others do not wait for a processor behind them.
+    pub gives_way: bool,
     /// Of all random numbers.
     pub seed: u64,
     /// Whether progress is shown on standard error.
@@ -74,6 +79,7 @@ impl RunOptions {
             pid: None,
             output: None,
             lanes: None,
+            gives_way: false,
             seed: 1,
             progress: false,
             profile: false,
@@ -273,7 +279,12 @@ impl Run<'_> {
             let (done, record) = oneshot::channel();
             let ready = ready.clone();
             let thread = std::thread::Builder::new().name(format!("lane-{number}"));
+            let gives_way = self.options.gives_way;
             let spawned = thread.spawn(move || {
+                if gives_way {
+                    // Of this thread alone, on Linux; where it is refused the run is as it would be without.
+                    let _ = rustix::process::nice(GIVES_WAY_NICE);
+                }
                 // The receiver is gone only when the run is.
                 let _ = done.send(lane.run(|| ready.send(()).unwrap_or_default()));
             });

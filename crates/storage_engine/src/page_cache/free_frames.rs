@@ -1,42 +1,69 @@
 //! The list of free frames and the two waits around it: readers for a frame, the evictor for work.
 //!
-//! Called by `page_cache`. The marks are shares of the cache: below `low` the evictor is woken, up to `high` it works.
+//! Called by `page_cache`. The marks are shares of the cache: below `low` the evictor is woken, up to `high` it works. The last
+//! frames, up to `reserve`, are for what goes first (`platform::Precedence`): under a flood of writes, each of which reads a page
+//! first, a read would wait for a frame as long as all of them, and whoever comes while it is being woken would be faster.
+//!
+//! ```text
+//!   0 ── reserve ─────────── low ─────────────── high
+//!   first only │ writes, too; evictor wanted │ evictor works until here
+//! ```
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use platform::Precedence;
 
 use super::PageCache;
 use crate::error::Result;
 use crate::frame_arena::FrameId;
 
+/// The low mark of caches that are large enough for it: what writers take in some milliseconds.
+const LOW_MIN: usize = 128;
+/// Of the low mark, for what goes first.
+const RESERVE_ONE_IN: usize = 4;
+
 /// Free frames.
 pub(crate) struct FreeFrames {
-    list: Mutex<Vec<FrameId>>,
+    list: Mutex<List>,
     /// Frames whose memory is lent to the change buffers.
     withheld: Mutex<Vec<FrameId>>,
     withheld_count: AtomicUsize,
     count: AtomicUsize,
-    available: Condvar,
+    available_to_first: Condvar,
+    available_to_writes: Condvar,
     wanted: Mutex<bool>,
     wake_evictor: Condvar,
+    reserve: usize,
     low: usize,
     high: usize,
 }
 
+#[derive(Default)]
+struct List {
+    frames: Vec<FrameId>,
+    /// Who waits for a frame.
+    first_waiting: usize,
+    writes_waiting: usize,
+}
+
 impl FreeFrames {
     pub(crate) fn new(frames: usize) -> Self {
+        let low = (frames / 64).clamp(8, 1024).max((frames / 8).min(LOW_MIN));
+        let all = (0..frames as u32).rev().map(FrameId).collect();
         Self {
-            list: Mutex::new((0..frames as u32).rev().map(FrameId).collect()),
+            list: Mutex::new(List { frames: all, ..List::default() }),
             withheld: Mutex::default(),
             withheld_count: AtomicUsize::new(0),
             count: AtomicUsize::new(frames),
-            available: Condvar::new(),
+            available_to_first: Condvar::new(),
+            available_to_writes: Condvar::new(),
             wanted: Mutex::new(false),
             wake_evictor: Condvar::new(),
-            low: (frames / 64).clamp(8, 1024),
-            high: (frames / 32).clamp(16, 2048),
+            reserve: low / RESERVE_ONE_IN,
+            low,
+            high: low * 2,
         }
     }
 
@@ -56,10 +83,14 @@ impl FreeFrames {
 
     /// Takes a frame, waiting until there is one. Fails only once the engine has stopped writing and no frame comes.
     pub(crate) fn take<'a>(&'a self, cache: &PageCache) -> Result<ReservedFrame<'a>> {
+        let is_first = platform::precedence() == Precedence::First;
+        let reserve = if is_first { 0 } else { self.reserve };
         let mut list = self.list.lock();
         loop {
-            if let Some(frame) = list.pop() {
-                let left = list.len();
+            if list.frames.len() > reserve
+                && let Some(frame) = list.frames.pop()
+            {
+                let left = list.frames.len();
                 self.count.store(left, Ordering::Relaxed);
                 drop(list);
                 if left < self.low {
@@ -77,18 +108,38 @@ impl FreeFrames {
                 continue;
             }
             self.request_eviction();
-            let timed_out = self.available.wait_for(&mut list, Duration::from_millis(100)).timed_out();
-            if timed_out && list.is_empty() {
+            let timed_out = self.wait(&mut list, is_first);
+            if timed_out && list.frames.len() <= reserve {
                 cache.check_poisoned()?;
             }
+        }
+    }
+
+    /// Waits until a frame came back, at most for a while; whether that was over.
+    fn wait(&self, list: &mut MutexGuard<'_, List>, is_first: bool) -> bool {
+        *list.waiting(is_first) += 1;
+        let available = if is_first { &self.available_to_first } else { &self.available_to_writes };
+        let timed_out = available.wait_for(list, Duration::from_millis(100)).timed_out();
+        *list.waiting(is_first) -= 1;
+        timed_out
+    }
+
+    /// Wakes one of those who can use what is free now, for a frame that was added.
+    fn wake_waiter(&self, list: &List) {
+        if list.first_waiting > 0 {
+            self.available_to_first.notify_one();
+        }
+        // Those who go first and were woken before may not have come yet.
+        if list.writes_waiting > 0 && list.frames.len() > self.reserve {
+            self.available_to_writes.notify_one();
         }
     }
 
     /// Takes a frame if there are enough, without waiting.
     pub(crate) fn try_take(&self) -> Option<FrameId> {
         let mut list = self.list.lock();
-        let frame = if list.len() > self.low / 2 { list.pop() } else { None };
-        let left = list.len();
+        let frame = if list.frames.len() > self.low / 2 { list.frames.pop() } else { None };
+        let left = list.frames.len();
         self.count.store(left, Ordering::Relaxed);
         drop(list);
         if left < self.low {
@@ -99,10 +150,9 @@ impl FreeFrames {
 
     pub(crate) fn give_back(&self, frame: FrameId) {
         let mut list = self.list.lock();
-        list.push(frame);
-        self.count.store(list.len(), Ordering::Relaxed);
-        drop(list);
-        self.available.notify_one();
+        list.frames.push(frame);
+        self.count.store(list.frames.len(), Ordering::Relaxed);
+        self.wake_waiter(&list);
     }
 
     /// Number of frames that cannot be used because their memory is lent.
@@ -115,16 +165,16 @@ impl FreeFrames {
     pub(crate) fn set_withheld(&self, wanted: usize, release: impl Fn(FrameId)) {
         let mut withheld = self.withheld.lock();
         let mut list = self.list.lock();
-        while withheld.len() < wanted && list.len() > self.low / 2 {
-            if let Some(frame) = list.pop() {
+        while withheld.len() < wanted && list.frames.len() > self.low / 2 {
+            if let Some(frame) = list.frames.pop() {
                 release(frame);
                 withheld.push(frame);
             }
         }
         while withheld.len() > wanted {
-            list.extend(withheld.pop());
+            list.frames.extend(withheld.pop());
         }
-        let left = list.len();
+        let left = list.frames.len();
         self.count.store(left, Ordering::Relaxed);
         self.withheld_count.store(withheld.len(), Ordering::Relaxed);
         drop(list);
@@ -151,8 +201,15 @@ impl FreeFrames {
     }
 
     pub(crate) fn wake_all(&self) {
-        self.available.notify_all();
+        self.available_to_first.notify_all();
+        self.available_to_writes.notify_all();
         self.wake_evictor.notify_all();
+    }
+}
+
+impl List {
+    fn waiting(&mut self, is_first: bool) -> &mut usize {
+        if is_first { &mut self.first_waiting } else { &mut self.writes_waiting }
     }
 }
 

@@ -1,0 +1,120 @@
+//! Which work goes first: what others may be given before a thread.
+//!
+//! Called by `commands` (a write comes after a read, as it is paced anyway; what has worked for long gives way), by background
+//! work that lasts, and by `storage_engine`, which leaves the last free frames to what goes first.
+//!
+//! ```text
+//!   First ─── a read, health, background that others wait for ──▶ normal slice
+//!   Write ─── a command that writes ─────────────────────────────▶ normal slice; may not take the last free frames
+//!   Long ──── has worked for long, or will ──────────────────────▶ long slice: whoever wakes up goes first; as Write
+//! ```
+//!
+//! A long slice is not a lower priority: the thread keeps its share of the processors, but under EEVDF a thread that wakes up
+//! with an earlier deadline runs at once, and not after the slices of those that compute. So a thread that holds a latch is not starved,
+//! which a nice value would do, and every user may go back, which a nice value does not allow.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use crate::schedule::{Slice, set_slice};
+
+/// See the module's head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Precedence {
+    /// Somebody waits for it and it is short.
+    #[default]
+    First,
+    /// It may wait a little when frames are short.
+    Write,
+    /// It gives way to everything else.
+    Long,
+}
+
+thread_local! {
+    static PRECEDENCE: Cell<Precedence> = const { Cell::new(Precedence::First) };
+    static OTHERS_WAIT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The precedence of what the calling thread does.
+pub fn precedence() -> Precedence {
+    if OTHERS_WAIT.get() { Precedence::First } else { PRECEDENCE.get() }
+}
+
+/// Everybody waits for what the calling thread does just now, so it goes first, whatever it is part of. A commit is from its place in
+/// the oplog on: no later one becomes visible before it is applied.
+#[must_use]
+#[derive(Debug)]
+pub struct OthersWait {
+    before: bool,
+    _thread_bound: PhantomData<*const ()>,
+}
+
+impl OthersWait {
+    /// Until it is dropped.
+    pub fn begin() -> OthersWait {
+        OthersWait { before: OTHERS_WAIT.replace(true), _thread_bound: PhantomData }
+    }
+}
+
+impl Drop for OthersWait {
+    fn drop(&mut self) {
+        OTHERS_WAIT.set(self.before);
+    }
+}
+
+/// The calling thread's work is of this precedence at most until the scope is dropped.
+#[must_use]
+#[derive(Debug)]
+pub struct PrecedenceScope {
+    before: Precedence,
+    /// Scopes end on the thread on which they began.
+    _thread_bound: PhantomData<*const ()>,
+}
+
+impl PrecedenceScope {
+    /// Begins a scope. Costs a thread-local word, and a system call only for long work.
+    pub fn begin(precedence: Precedence) -> PrecedenceScope {
+        let before = PRECEDENCE.get();
+        change(before, before.max(precedence));
+        PrecedenceScope { before, _thread_bound: PhantomData }
+    }
+}
+
+impl Drop for PrecedenceScope {
+    fn drop(&mut self) {
+        change(PRECEDENCE.get(), self.before);
+    }
+}
+
+fn change(from: Precedence, to: Precedence) {
+    PRECEDENCE.set(to);
+    match (from == Precedence::Long, to == Precedence::Long) {
+        (false, true) => set_slice(Slice::Long),
+        (true, false) => set_slice(Slice::Usual),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_nest_and_end() {
+        let write = PrecedenceScope::begin(Precedence::Write);
+        assert_eq!(precedence(), Precedence::Write);
+        let commit = OthersWait::begin();
+        assert_eq!(precedence(), Precedence::First);
+        drop(commit);
+        {
+            let _long = PrecedenceScope::begin(Precedence::Long);
+            assert_eq!(precedence(), Precedence::Long);
+            // What is inside something long does not go before it.
+            let _inner = PrecedenceScope::begin(Precedence::Write);
+            assert_eq!(precedence(), Precedence::Long);
+        }
+        assert_eq!(precedence(), Precedence::Write);
+        drop(write);
+        assert_eq!(precedence(), Precedence::First);
+    }
+}

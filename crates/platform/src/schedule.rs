@@ -1,0 +1,61 @@
+//! What the kernel's scheduler is told of the calling thread.
+//!
+//! Called by `precedence`. Relies on Linux 6.12 or later, where a thread of the usual policy may ask for the length of its slice
+//! (`sched_setattr(2)`); older kernels take the call and change nothing. No privilege is needed, and the way back is open to everybody.
+//!
+//! `unsafe` because the C library has no function for the system call.
+#![allow(unsafe_code)]
+
+/// How long the thread wants to compute at a stretch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slice {
+    /// As the kernel has it.
+    Usual,
+    /// As long as the kernel allows.
+    Long,
+}
+
+/// The longest that the kernel allows.
+#[cfg(target_os = "linux")]
+const LONG_NANOSECONDS: u64 = 100_000_000;
+
+/// `struct sched_attr` of the kernel in its first version.
+#[cfg(target_os = "linux")]
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Tells the kernel; a kernel that refuses it leaves the thread as it was.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_slice(slice: Slice) {
+    // Set with the slice: the nice value stays what it is.
+    let nice = rustix::process::getpriority_process(None).unwrap_or(0);
+    let attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        policy: libc::SCHED_OTHER as u32,
+        nice,
+        runtime: match slice {
+            Slice::Usual => 0,
+            Slice::Long => LONG_NANOSECONDS,
+        },
+        ..Attributes::default()
+    };
+    let (this_thread, no_flags): (libc::pid_t, libc::c_uint) = (0, 0);
+    // SAFETY: the kernel reads `size` bytes of a structure that lives until the call returns, and writes none of it.
+    unsafe {
+        libc::syscall(libc::SYS_sched_setattr, this_thread, &raw const attributes, no_flags);
+    }
+}
+
+/// Elsewhere there is nothing to tell.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn set_slice(_slice: Slice) {}
