@@ -22,6 +22,11 @@ const LIMIT_MAX: usize = 1024;
 /// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
 const WORTH_MORE: f64 = 1.05;
 const AS_GOOD: f64 = 0.98;
+/// How far a try goes, in parts of the limit. Upwards less far than downwards: where throughput goes up and down by itself, because others
+/// use the machine, both are kept now and then by chance, and the limit must not climb by that. At the highest limit all wait for a
+/// processor and nobody in the queue, so that nobody is told that the server is overloaded.
+const STEP_UP: usize = 5;
+const STEP_DOWN: usize = 4;
 /// Shortest time over which throughput is judged, and the commands that must end in it: of fewer nothing can be learnt.
 const WINDOW: Duration = Duration::from_millis(200);
 const FINISHED_MIN: u64 = 32;
@@ -76,7 +81,7 @@ impl Probing {
         (self.stable_limit, self.stable_rate) = (limit, rate);
         let downwards = self.is_downwards && limit > LIMIT_MIN || limit >= LIMIT_MAX;
         self.phase = if downwards { Phase::Below } else { Phase::Above };
-        if downwards { limit - (limit / 4).max(1) } else { limit + (limit / 2).max(1) }
+        if downwards { limit - (limit / STEP_DOWN).max(1) } else { limit + (limit / STEP_UP).max(1) }
     }
 
     /// Keeps what was tried, to go on in that direction, or goes back, to try the other.
@@ -129,6 +134,24 @@ mod tests {
             let limits = search(100, |limit| 100.0 * limit.min(knee) as f64 - limit as f64);
             let settled = settled(&limits);
             assert!(*settled.start() * 2 > knee && *settled.end() < knee * 2, "knee {knee}: {limits:?}");
+        }
+    }
+
+    #[test]
+    fn a_throughput_that_varies_by_itself_does_not_raise_the_limit() {
+        for seed in 1..=20_u64 {
+            let random = std::cell::Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let noise = |_| {
+                let mut bits = random.get();
+                bits ^= bits << 13;
+                bits ^= bits >> 7;
+                bits ^= bits << 17;
+                random.set(bits);
+                10_000.0 * (0.8 + 0.4 * (bits >> 11) as f64 / (1_u64 << 53) as f64)
+            };
+            let limits = search(600, noise);
+            let mean = limits.iter().skip(200).sum::<usize>() / 400;
+            assert!(mean < LIMIT_START, "seed {seed}: {mean}");
         }
     }
 
