@@ -28,7 +28,7 @@ pub use change::{CatalogChange, IndexChange, IndexModification, Modification};
 use crate::collection::Collection;
 use crate::document_change::NewlyMultikey;
 use crate::error::{CollectionError, Result};
-use crate::index::{Index, IndexList, IndexState};
+use crate::index::{Index, IndexList};
 use crate::namespace::Namespace;
 use names::CollectionMap;
 pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, split_key};
@@ -58,7 +58,7 @@ enum Dropped {
 }
 
 impl Catalog {
-    /// Reads the catalog from the engine's catalog tree; of a new engine it is empty. Gives up index builds that a crash cut short.
+    /// Reads the catalog from the engine's catalog tree; of a new engine it is empty. Index builds that a crash cut short are to go on.
     ///
     /// # Errors
     /// `Engine`, `Damaged`.
@@ -96,7 +96,7 @@ impl Catalog {
             let (kind, number) = stored::split_key(cursor.key())?;
             match kind {
                 COLLECTION_KEY => {
-                    let collection = self.decode_collection(number, cursor.value()?, abandoned)?;
+                    let collection = self.decode_collection(number, cursor.value()?)?;
                     self.next_ident.fetch_max(number + 1, Ordering::Relaxed);
                     by_ident.insert(number, collection);
                 }
@@ -118,23 +118,13 @@ impl Catalog {
                 _ => return Err(CollectionError::Damaged(format!("unknown kind {kind} of catalog key"))),
             }
         }
-        for (ident, collection) in &by_ident {
-            let entry = stored::encode_collection(collection);
-            if !abandoned.is_empty() {
-                // Without the builds that were given up.
-                repairs.put(TreeId::CATALOG, &stored::key(COLLECTION_KEY, *ident), entry.as_bytes());
-            }
-        }
         self.by_uuid.fill(by_ident.into_values().map(|collection| (collection.uuid(), collection)));
         Ok(())
     }
 
-    fn decode_collection(&self, ident: u64, value: &[u8], abandoned: &mut Vec<TreeId>) -> Result<Arc<Collection>> {
+    fn decode_collection(&self, ident: u64, value: &[u8]) -> Result<Arc<Collection>> {
         let stored = stored::decode_collection(value, self.clock.wall_millis())?;
-        let (ready, building): (Vec<_>, Vec<_>) =
-            stored.indexes.into_iter().partition(|index| index.state() == IndexState::Ready);
-        abandoned.extend(building.iter().map(Index::tree));
-        let indexes = IndexList::new(ready.into_iter().map(Arc::new).collect());
+        let indexes = IndexList::new(stored.indexes.into_iter().map(Arc::new).collect());
         let ring = match stored.options.capped {
             Some(capped) => Some(self.engine.open_ring(ident, stored.record_tree, capped.size)?),
             None => None,

@@ -369,6 +369,9 @@ pub(crate) fn put_entry_change(
     let (EntryChange::Added(entry) | EntryChange::Removed(entry) | EntryChange::Retyped(entry)) = change;
     record_id.write_entry_key(entry.key, entry_key);
     let tree = index.tree();
+    if index.state() == IndexState::Building {
+        index.note_changed(record_id);
+    }
     match (change, index.state()) {
         (EntryChange::Added(entry), IndexState::Ready) => batch.blind_insert(tree, entry_key, entry.type_bits),
         (EntryChange::Removed(_), IndexState::Ready) => batch.blind_remove(tree, entry_key),

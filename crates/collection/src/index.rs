@@ -3,11 +3,12 @@
 //! Called by `document_change` (which entries a document has), by the planner (`pattern`, `multikey`), by cursors in
 //! `transaction`. Entries: key = index key ‖ record id, value = type bits (see `index_key`).
 //!
-//! Life: `Building` (writers maintain it, nobody reads it) → `Ready` → dropped. Each step replaces the `Index`
+//! Life: `Building` (writers maintain it, nobody reads it; a restart goes on with it) → `Ready` → dropped. Each step replaces the `Index`
 //! in its collection's list by another `Arc` around the same `IndexRuntime`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use bson::RawDocument;
 use index_key::{KeyGenerator, KeyPattern, Sparse};
@@ -17,6 +18,7 @@ use storage_engine::{Timestamp, TreeId};
 use crate::error::{CollectionError, Result};
 use crate::field_changes::FieldChanges;
 use crate::index_specification::IndexSpecification;
+use crate::record_id::RecordId;
 
 /// Where an index is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,31 @@ struct IndexRuntime {
     ready_since: AtomicU64,
     /// Keys that two documents had while the index was being built; looked at again before it is made ready.
     suspected_duplicates: Mutex<Vec<SuspectedDuplicate>>,
+    /// While it is being built: the entries of all records up to this one are there.
+    filled: AtomicI64,
+    /// While it is being built: records of which writers have changed entries.
+    changed: Mutex<RecordSet>,
+}
+
+/// Records, a bit for each.
+#[derive(Debug, Default)]
+struct RecordSet(HashMap<i64, [u64; 64]>);
+
+impl RecordSet {
+    fn place(record_id: RecordId) -> (i64, usize, u64) {
+        let within = (record_id.0 & 0xfff) as usize;
+        (record_id.0 >> 12, within / 64, 1 << (within % 64))
+    }
+
+    fn add(&mut self, record_id: RecordId) {
+        let (block, word, bit) = RecordSet::place(record_id);
+        self.0.entry(block).or_insert([0; 64])[word] |= bit;
+    }
+
+    fn has(&self, record_id: RecordId) -> bool {
+        let (block, word, bit) = RecordSet::place(record_id);
+        self.0.get(&block).is_some_and(|words| words[word] & bit != 0)
+    }
 }
 
 /// A key that two documents had at one time.
@@ -84,6 +111,8 @@ impl Index {
             accesses_since_millis: now_millis,
             ready_since: AtomicU64::new(0),
             suspected_duplicates: Mutex::new(Vec::new()),
+            filled: AtomicI64::new(0),
+            changed: Mutex::default(),
         };
         let dependencies = Dependencies::of(&specification);
         Index { specification, tree, state, dependencies, runtime: Arc::new(runtime) }
@@ -214,6 +243,31 @@ impl Index {
     /// Takes the keys noted by `suspect_duplicate`.
     pub fn take_suspected_duplicates(&self) -> Vec<SuspectedDuplicate> {
         std::mem::take(&mut self.runtime.suspected_duplicates.lock())
+    }
+
+    /// While it is being built: the entries of all records up to this one are there.
+    pub fn filled(&self) -> RecordId {
+        RecordId(self.runtime.filled.load(Ordering::Acquire))
+    }
+
+    /// The entries of all records up to this one are there.
+    pub fn set_filled(&self, up_to: RecordId) {
+        self.runtime.filled.store(up_to.0, Ordering::Release);
+    }
+
+    /// While it is being built: a writer changes entries of this record, which is locked.
+    pub fn note_changed(&self, record_id: RecordId) {
+        self.runtime.changed.lock().add(record_id);
+    }
+
+    /// Whether writers have changed entries of the record since the build began.
+    pub fn has_changed(&self, record_id: RecordId) -> bool {
+        self.runtime.changed.lock().has(record_id)
+    }
+
+    /// The build is over.
+    pub(crate) fn forget_changed(&self) {
+        *self.runtime.changed.lock() = RecordSet::default();
     }
 
     /// Whether the partial filter, if there is one, lets `document` into the index.

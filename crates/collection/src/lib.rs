@@ -52,14 +52,14 @@ pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse
 pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, check_database_name};
 pub use oplog_entry::{
     DocumentEntry, DocumentOperation, Entry, EntryEncoder, EntryOrigin, RingMove, StatementDetails, StatementOrigin,
-    TransactionCommit, TransactionEncoder, TransactionEntry, UpdateStyle, append, bson_timestamp, entry_subject,
-    entry_wall, post_image, served_entry,
+    TransactionCommit, TransactionEncoder, TransactionEntry, TransactionStep, UpdateStyle, append, bson_timestamp,
+    entry_subject, entry_wall, post_image, served_entry,
 };
 pub use options::{CappedOptions, CollectionOptions, ValidationAction, ValidationLevel, parse_pre_images};
 pub use predicate::Predicate;
 pub use record_id::RecordId;
 pub use records::StoredRecords;
 pub use replay::{LoggedStatement, ReplaySummary, SessionReplay, replay};
-pub use salvage::{Salvaged, SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
+pub use salvage::{ReadPart, Salvaged, SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
 pub use validate::{ValidateReport, validate};
 pub use validator::Validation;

@@ -23,13 +23,16 @@ use storage_engine::Engine;
 
 use crate::catalog::{Catalog, CatalogChange};
 use crate::error::{CollectionError, Result};
+use crate::index::IndexState;
 use crate::index_fill::build_alone;
-use crate::oplog_entry::{DocumentEntry, DocumentOperation, Entry, TransactionEntry};
+use crate::oplog_entry::{
+    DocumentEntry, DocumentOperation, Entry, TransactionCommit, TransactionEntry, TransactionStep,
+};
 pub(crate) use apply::EntryApplier;
 use workers::Workers;
 
 /// What a replay did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplaySummary {
     /// Entries read.
     pub entries: u64,
@@ -37,6 +40,8 @@ pub struct ReplaySummary {
     pub bytes: u64,
     /// Timestamp of the last one; 0 when there was none.
     pub last_timestamp: Timestamp,
+    /// Transactions that were decided and are applied now, and whose commits are still to be logged.
+    pub decided: Vec<TransactionCommit>,
 }
 
 /// A statement that can be retried, as its entry tells of it.
@@ -99,20 +104,31 @@ pub fn replay(
                 LoggedStatement::of(&change, entry.position).into_iter().for_each(|logged| sessions.statement(logged));
                 workers.dispatch(&change, entry.timestamp, entry.payload)?;
             }
-            Entry::Transaction(transaction) => {
-                let Some(commit) = &transaction.commit else { continue };
-                for part in &commit.parts {
-                    replay_part(oplog, *part, entry.timestamp, &mut workers)?;
+            Entry::Transaction(transaction) => match &transaction.step {
+                TransactionStep::Part => {}
+                TransactionStep::Decision(decision) => summary.decided.push(decision.clone()),
+                TransactionStep::Commit(commit) => {
+                    summary.decided.retain(|decided| decided.parts != commit.parts);
+                    for part in &commit.parts {
+                        replay_part(oplog, *part, entry.timestamp, &mut workers)?;
+                    }
+                    dispatch_operations(&transaction, entry.timestamp, &mut workers)?;
+                    sessions.commit(commit.session, commit.txn_number);
                 }
-                dispatch_operations(&transaction, entry.timestamp, &mut workers)?;
-                sessions.commit(commit.session, commit.txn_number);
-            }
+            },
             Entry::Command { database, uuid, command, second } => {
                 workers.finish_dispatched()?;
                 apply_change(catalog, engine, CatalogChange::decode(database, uuid, command, second)?)?;
             }
             Entry::Nothing => {}
         }
+    }
+    // What they changed was theirs alone until they were committed, so nothing since the decision is in their way.
+    for decided in &summary.decided {
+        for part in &decided.parts {
+            replay_part(oplog, *part, summary.last_timestamp, &mut workers)?;
+        }
+        sessions.commit(decided.session, decided.txn_number);
     }
     for uuid in workers.stop()? {
         if let Some(collection) = catalog.lookup_uuid(uuid) {
@@ -140,7 +156,9 @@ fn replay_part(oplog: &dyn Oplog, position: OplogPosition, timestamp: Timestamp,
     let missing = || CollectionError::Damaged(format!("the part of a transaction at {position} is not there"));
     let entry = reader.next_entry()?.ok_or_else(missing)?;
     match Entry::decode(entry.payload)? {
-        Entry::Transaction(part) if part.commit.is_none() => dispatch_operations(&part, timestamp, workers),
+        Entry::Transaction(part) if part.step == TransactionStep::Part => {
+            dispatch_operations(&part, timestamp, workers)
+        }
         _ => Err(missing()),
     }
 }
@@ -156,13 +174,31 @@ fn damaged_start(error: OplogError, from: OplogPosition) -> CollectionError {
 }
 
 fn apply_change(catalog: &Catalog, engine: &Arc<Engine>, change: CatalogChange) -> Result<()> {
-    let CatalogChange::CommitIndexBuild(build) = change else {
+    let (CatalogChange::StartIndexBuild(build)
+    | CatalogChange::CommitIndexBuild(build)
+    | CatalogChange::AbortIndexBuild(build)) = &change
+    else {
         return catalog.apply(&change);
     };
     let Some(collection) = catalog.lookup_uuid(build.uuid) else { return Ok(()) };
-    // There already: the checkpoint has it.
-    if collection.indexes().find(&build.specification.name).is_some() {
-        return Ok(());
+    let found = collection.indexes().find(&build.specification.name).cloned();
+    let specification = build.specification.clone();
+    match (change, found) {
+        (CatalogChange::StartIndexBuild(_), None) => {
+            catalog.add_building_index(&collection, specification)?;
+        }
+        (CatalogChange::AbortIndexBuild(_), Some(index)) if index.state() == IndexState::Building => {
+            catalog.remove_index(&collection, &index)?;
+        }
+        // It was complete: what of it the checkpoint has may not be.
+        (CatalogChange::CommitIndexBuild(_), found) if found.as_ref().is_none_or(|index| !index.is_ready()) => {
+            if let Some(index) = found {
+                catalog.remove_index(&collection, &index)?;
+            }
+            build_alone(catalog, engine, &collection, specification)?;
+        }
+        // The checkpoint has it.
+        _ => {}
     }
-    build_alone(catalog, engine, &collection, build.specification)
+    Ok(())
 }

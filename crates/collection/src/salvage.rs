@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
 use document::{Limits, validate_document};
+use oplog::OplogPosition;
 use storage_engine::{Engine, Timestamp, TreeId};
 
 use crate::catalog::{COLLECTION_KEY, Catalog, CatalogChange, DROPPED_TREE_KEY, decode_collection, split_key};
@@ -17,7 +18,9 @@ use crate::index::Index;
 use crate::index_fill::build_alone;
 use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
-use crate::oplog_entry::{DocumentEntry, DocumentOperation, Entry, TransactionEntry};
+use crate::oplog_entry::{
+    DocumentEntry, DocumentOperation, Entry, TransactionCommit, TransactionEntry, TransactionStep,
+};
 use crate::options::{CappedOptions, CollectionOptions};
 use crate::record_id::RecordId;
 use crate::records::StoredRecords;
@@ -104,13 +107,19 @@ pub struct Salvager {
     /// Indexes to be built once all records are there.
     indexes: HashMap<Uuid, Vec<IndexSpecification>>,
     capped: BTreeMap<Uuid, CappedInWaiting>,
+    /// Transactions that are decided, and whose commits have not been met.
+    decided: Vec<TransactionCommit>,
 }
+
+/// Reads the payload of an entry of the damaged directory's oplog; `None`: it is lost.
+pub type ReadPart<'a> = dyn Fn(OplogPosition) -> Option<Vec<u8>> + 'a;
 
 impl Salvager {
     /// For an empty catalog.
     pub fn new(catalog: Arc<Catalog>, engine: Arc<Engine>) -> Salvager {
         let applier = EntryApplier::new(catalog.clone(), engine.clone());
-        Salvager { catalog, engine, applier, indexes: HashMap::new(), capped: BTreeMap::new() }
+        let (indexes, capped, decided) = Default::default();
+        Salvager { catalog, engine, applier, indexes, capped, decided }
     }
 
     /// Makes a collection as it was; its indexes come with `finish`.
@@ -182,24 +191,72 @@ impl Salvager {
         }
     }
 
-    fn apply_transaction(&mut self, transaction: &TransactionEntry<'_>, has_gap: bool) -> Result<bool> {
-        match &transaction.commit {
-            None => return Ok(true),
-            Some(commit) if !commit.parts.is_empty() => return Ok(false),
-            Some(_) => {}
+    fn apply_transaction(
+        &mut self,
+        transaction: &TransactionEntry<'_>,
+        has_gap: bool,
+        read_part: &ReadPart<'_>,
+    ) -> Result<bool> {
+        match &transaction.step {
+            TransactionStep::Part => Ok(true),
+            TransactionStep::Decision(decision) => {
+                self.decided.push(decision.clone());
+                Ok(true)
+            }
+            TransactionStep::Commit(commit) => {
+                self.decided.retain(|decided| decided.parts != commit.parts);
+                let is_whole = self.apply_parts(&commit.parts, has_gap, read_part)?;
+                Ok(self.apply_operations(transaction, has_gap, read_part)? && is_whole)
+            }
         }
+    }
+
+    fn apply_operations(
+        &mut self,
+        transaction: &TransactionEntry<'_>,
+        has_gap: bool,
+        read_part: &ReadPart<'_>,
+    ) -> Result<bool> {
         let mut is_whole = true;
         for payload in transaction.operations() {
-            is_whole &= self.apply_entry(payload, has_gap)?;
+            is_whole &= self.apply_entry(payload, has_gap, read_part)?;
         }
         Ok(is_whole)
+    }
+
+    /// Applies the parts of a transaction, wherever they are: all, or none, since half of a transaction is worse.
+    fn apply_parts(&mut self, parts: &[OplogPosition], has_gap: bool, read_part: &ReadPart<'_>) -> Result<bool> {
+        let lost = |position: &OplogPosition| {
+            CollectionError::Damaged(format!("a transaction was left out: its part at {position} cannot be read"))
+        };
+        let is_part = |payload: &[u8]| matches!(Entry::decode(payload), Ok(Entry::Transaction(part)) if part.step == TransactionStep::Part);
+        for position in parts {
+            read_part(*position).filter(|payload| is_part(payload)).ok_or_else(|| lost(position))?;
+        }
+        let mut is_whole = true;
+        for position in parts {
+            let payload = read_part(*position).ok_or_else(|| lost(position))?;
+            if let Entry::Transaction(part) = Entry::decode(&payload)? {
+                is_whole &= self.apply_operations(&part, has_gap, read_part)?;
+            }
+        }
+        Ok(is_whole)
+    }
+
+    /// The oplog has been read to its end: transactions that were decided have happened.
+    ///
+    /// # Errors
+    /// As `apply_entry`: of those that could not be applied, one each; `Engine`.
+    pub fn complete_decided(&mut self, has_gap: bool, read_part: &ReadPart<'_>) -> Vec<Result<bool>> {
+        let decided = std::mem::take(&mut self.decided);
+        decided.iter().map(|decided| self.apply_parts(&decided.parts, has_gap, read_part)).collect()
     }
 
     /// Applies an entry of the oplog. `false`: it says only what changed, and something before it is missing, so it was left out.
     ///
     /// # Errors
     /// `Damaged`, `Engine`.
-    pub fn apply_entry(&mut self, payload: &[u8], has_gap: bool) -> Result<bool> {
+    pub fn apply_entry(&mut self, payload: &[u8], has_gap: bool, read_part: &ReadPart<'_>) -> Result<bool> {
         match Entry::decode(payload)? {
             Entry::Document(entry) => {
                 if let (Some(moved), Some(capped)) = (entry.ring, self.capped.get_mut(&entry.uuid)) {
@@ -218,8 +275,7 @@ impl Salvager {
                 self.applier.forget_collection();
                 self.apply_change(CatalogChange::decode(database, uuid, command, second)?)?;
             }
-            // Parts are somewhere before it, and may be lost: half of a transaction is worse than none.
-            Entry::Transaction(transaction) => return self.apply_transaction(&transaction, has_gap),
+            Entry::Transaction(transaction) => return self.apply_transaction(&transaction, has_gap, read_part),
             Entry::Nothing => {}
         }
         Ok(true)

@@ -133,6 +133,11 @@ impl Admission {
         gate.enter_by_queue(&*self.clock).map(|()| Some(Ticket(gate)))
     }
 
+    /// How many commands have run to their end.
+    pub(crate) fn finished(&self) -> u64 {
+        self.reads.finished.load(Ordering::Relaxed) + self.writes.finished.load(Ordering::Relaxed)
+    }
+
     /// Adapts the limits to what was seen since the last call; for a thread that calls it a few times a second.
     pub(crate) fn adapt(&self) {
         if self.is_fixed.load(Ordering::Relaxed) {

@@ -131,7 +131,7 @@ impl ServerContext {
         random.fill(&mut process);
         let object_ids = ObjectIdGenerator::new(process, random.next_u64() as u32);
         let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
-        Arc::new(Self {
+        let context = Arc::new(Self {
             plan_cache: Arc::new(planner::PlanCache::new()),
             cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
             operations: Operations::new(clock.clone()),
@@ -151,7 +151,12 @@ impl ServerContext {
             hooks,
             log,
             memory,
-        })
+        });
+        let itself = Arc::downgrade(&context);
+        context
+            .store
+            .set_foreground(Box::new(move || itself.upgrade().map_or(0, |context| context.admission.finished())));
+        context
     }
 
     /// The store underneath.
@@ -161,6 +166,7 @@ impl ServerContext {
 
     /// Ends running commands, because the server stops.
     pub fn stop(&self) {
+        self.store.keep_index_builds();
         self.operations.stop();
     }
 

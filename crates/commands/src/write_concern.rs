@@ -1,7 +1,12 @@
 //! Write concern: when a write is acknowledged.
 //!
 //! Used by every command that writes. On one server the choices are: applied (`w: 1`), durable (`j: true` or
-//! `w: "majority"`), and no reply at all (`w: 0`, which the client also says by not waiting).
+//! `w: "majority"`), and no reply at all (`w: 0`, which the client also says by not waiting). More than one server cannot be asked for.
+//!
+//! `wtimeout` is the longest that a client wants to wait for `w: "majority"`, here for the disk: beyond it the reply has a `writeConcernError`, and the
+//! write stays. As the manual has it, it says nothing for `w: 1`, `j` or not.
+
+use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument};
 use document::{Number, elements};
@@ -16,41 +21,46 @@ use crate::error::{CommandError, Result};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WriteConcern {
     durable: bool,
+    time_limit: Option<Duration>,
 }
 
 impl WriteConcern {
     /// Acknowledged once it survives a crash.
-    pub(crate) const DURABLE: WriteConcern = WriteConcern { durable: true };
+    pub(crate) const DURABLE: WriteConcern = WriteConcern { durable: true, time_limit: None };
 
     /// Parses `{w, j, wtimeout, fsync}`.
     pub(crate) fn parse(source: &RawDocument) -> Result<Self> {
         let mut parsed = Self::default();
-        let mut journal = None;
+        let (mut journal, mut time_limit, mut is_majority) = (None, None, false);
         for element in elements(source) {
             let field = Field::of("writeConcern", element);
             match field.name() {
-                "w" => parsed.durable |= parse_w(field)?,
+                "w" => {
+                    parsed.durable |= parse_w(field)?;
+                    is_majority = parsed.durable;
+                }
                 "j" => journal = Some(field.boolean()?),
                 "fsync" => parsed.durable |= field.boolean()?,
-                "wtimeout" => {
-                    field.integer()?;
-                }
+                // Zero, and less, is no limit.
+                "wtimeout" => time_limit = u64::try_from(field.integer()?).ok().filter(|millis| *millis > 0),
                 "provenance" => {}
                 _ => return Err(field.unknown()),
             }
         }
         // A majority is durable unless the client says otherwise.
         parsed.durable = journal.unwrap_or(parsed.durable);
+        parsed.time_limit = time_limit.filter(|_| is_majority).map(Duration::from_millis);
         Ok(parsed)
     }
 
     /// Waits until everything committed so far is as safe as asked for.
     pub(crate) fn wait_for_all(self, store: &Store) -> Result<()> {
-        if self.durable {
-            let end = store.oplog().end_position();
-            store.oplog().wait_durable(end)?;
+        let end = store.oplog().end_position();
+        match (self.durable, self.time_limit) {
+            (false, _) => Ok(()),
+            (true, None) => Ok(store.oplog().wait_durable(end)?),
+            (true, Some(longest)) => in_time(store.oplog().wait_durable_within(end, longest)?),
         }
-        Ok(())
     }
 
     /// Waits until every later read sees a commit, and until it is durable if that was asked for.
@@ -59,12 +69,18 @@ impl WriteConcern {
             context.release_ticket();
         }
         let store = &context.server.store;
-        let acknowledgement = if self.durable { Acknowledgement::Durable } else { Acknowledgement::Visible };
-        match commit {
-            Some(commit) => Ok(store.acknowledge(commit, acknowledgement)?),
-            None => Ok(()),
+        let Some(commit) = commit else { return Ok(()) };
+        match (self.durable, self.time_limit) {
+            (false, _) => Ok(store.acknowledge(commit, Acknowledgement::Visible)?),
+            (true, None) => Ok(store.acknowledge(commit, Acknowledgement::Durable)?),
+            (true, Some(longest)) => in_time(store.acknowledge_within(commit, longest)?),
         }
     }
+}
+
+fn in_time(is_durable: bool) -> Result<()> {
+    let late = || CommandError::named("WriteConcernFailed", "waiting for replication timed out");
+    if is_durable { Ok(()) } else { Err(late()) }
 }
 
 /// Whether `w` asks for durability.

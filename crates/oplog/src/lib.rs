@@ -18,6 +18,7 @@ mod log;
 pub use error::{OplogError, Result};
 pub use local_oplog::{
     LocalOplog, OplogOptions, SalvagedOplog, SegmentFacts, StoredRetention, read_offline, salvage_entries,
+    salvage_entry,
 };
 pub use log::{Appended, Flushed, Oplog, OplogEntry, OplogPosition, OplogReader, OplogStatistics};
 pub use platform::Timestamp;

@@ -47,7 +47,7 @@ use platform::{Clock, Disk, Timestamp};
 use self::flush::{Flushing, Writer};
 use self::reader::LocalReader;
 use self::recovery::recover;
-pub use self::salvage::{SalvagedOplog, salvage_entries};
+pub use self::salvage::{SalvagedOplog, salvage_entries, salvage_entry};
 use self::segment_store::SegmentStore;
 use self::signal::FlushSignal;
 use self::tail::{Attempt, Standing, Tail};
@@ -184,10 +184,12 @@ impl Shared {
         }
     }
 
-    fn wait_durable(&self, end: u64) -> Result<()> {
+    /// `false`: it took longer than that.
+    fn wait_durable(&self, end: u64, longest: Option<Duration>) -> Result<bool> {
         if self.durable.load(Ordering::Acquire) >= end {
-            return Ok(());
+            return Ok(true);
         }
+        let deadline = longest.map(|longest| self.clock.monotonic() + longest);
         let log_end = self.tail.lock().end();
         if end > log_end {
             return Err(OplogError::InvalidPosition { position: OplogPosition(end), end: OplogPosition(log_end) });
@@ -200,7 +202,7 @@ impl Shared {
             }
             let mut durability = self.durability.lock();
             if durability.durable >= end {
-                return Ok(());
+                return Ok(true);
             }
             if let Some(cause) = &durability.poisoned {
                 return Err(OplogError::Poisoned { cause: Arc::clone(cause) });
@@ -210,7 +212,15 @@ impl Shared {
             }
             // Looked at under the lock that an ending flusher takes before it wakes us.
             if self.flushers.load(Ordering::Acquire) > 0 {
-                self.durability_changed.wait(&mut durability);
+                match deadline.map(|deadline| deadline.saturating_sub(self.clock.monotonic())) {
+                    None => self.durability_changed.wait(&mut durability),
+                    Some(left) => {
+                        let waited = self.durability_changed.wait_for(&mut durability, left);
+                        if waited.timed_out() && durability.durable < end {
+                            return Ok(false);
+                        }
+                    }
+                }
             }
         }
     }
@@ -258,7 +268,11 @@ impl Oplog for LocalOplog {
     }
 
     fn wait_durable(&self, end: OplogPosition) -> Result<()> {
-        self.shared.wait_durable(end.0)
+        self.shared.wait_durable(end.0, None).map(drop)
+    }
+
+    fn wait_durable_within(&self, end: OplogPosition, longest: Duration) -> Result<bool> {
+        self.shared.wait_durable(end.0, Some(longest))
     }
 
     fn durable_position(&self) -> OplogPosition {

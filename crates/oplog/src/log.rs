@@ -111,6 +111,12 @@ pub trait Oplog: Send + Sync {
     /// returns. `InvalidPosition`: `end` is after the end of the log.
     fn wait_durable(&self, end: OplogPosition) -> Result<()>;
 
+    /// The same, but not longer than that; `false`: it is not durable yet, and will be.
+    ///
+    /// # Errors
+    /// As `wait_durable`.
+    fn wait_durable_within(&self, end: OplogPosition, longest: Duration) -> Result<bool>;
+
     /// Everything before this is durable.
     fn durable_position(&self) -> OplogPosition;
 

@@ -25,6 +25,7 @@ mod ring_model;
 mod rings;
 mod simulation;
 mod trace;
+mod transactions;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

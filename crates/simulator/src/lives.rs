@@ -155,6 +155,7 @@ impl Simulation {
         let lost = recovered.unwrap_or_else(|problem| self.fail(format_args!("{problem}")));
         self.summary.lock().lost += lost as u64;
         self.say(format_args!("recovered up to {timestamp}; {lost} commits lost"));
+        self.resume_index_builds();
         self.check_all("after recovery");
     }
 
@@ -192,12 +193,20 @@ impl Simulation {
         if self.health() == Health::Full {
             self.give_space_back();
         }
-        self.restart(End::ProcessCrash);
+        self.restart_for_good(End::ProcessCrash);
         self.whole_checkpoint();
-        self.restart(End::Shutdown);
+        self.restart_for_good(End::Shutdown);
         if self.plan.trouble == crate::plan::Trouble::BitFlips {
             self.change_a_little();
             self.flip_bits();
+        }
+    }
+
+    /// The power may fail while index builds go on.
+    fn restart_for_good(&self, end: End) {
+        self.restart(end);
+        while self.disk.is_down() {
+            self.recover_from_power_loss();
         }
     }
 

@@ -85,6 +85,20 @@ pub(crate) enum Effect {
         number: CollectionNumber,
         index: u8,
     },
+    /// The commit of a transaction.
+    All(Arc<Vec<Effect>>),
+    /// The decision that these will be committed.
+    Decide(Arc<Vec<Effect>>),
+}
+
+impl Effect {
+    /// Those of which it consists.
+    fn parts(&self) -> &[Effect] {
+        match self {
+            Effect::All(effects) | Effect::Decide(effects) => effects,
+            single => std::slice::from_ref(single),
+        }
+    }
 }
 
 impl CollectionState {
@@ -164,6 +178,8 @@ impl State {
             Effect::DropIndex { number, index } => self.change(*number, |collection| {
                 collection.indexes.remove(index);
             }),
+            Effect::All(effects) => effects.iter().for_each(|effect| self.apply(effect)),
+            Effect::Decide(_) => {}
         }
     }
 }
@@ -222,13 +238,34 @@ impl Model {
             return Err(problem);
         }
         self.newest.apply(&effect);
-        if let Effect::Put { id, document, .. } | Effect::PutInRing { id, document, .. } = &effect
-            && self.keeps_versions
-        {
-            Arc::make_mut(&mut self.versions).insert((*id, document.raw.as_bytes().to_vec()));
+        for part in effect.parts() {
+            if let Effect::Put { id, document, .. } | Effect::PutInRing { id, document, .. } = part
+                && self.keeps_versions
+            {
+                Arc::make_mut(&mut self.versions).insert((*id, document.raw.as_bytes().to_vec()));
+            }
         }
         self.history.push((timestamp, effect));
         Ok(())
+    }
+
+    /// Recovery has logged the commit of a transaction that was decided. What was logged at this time or later before is lost.
+    pub(crate) fn log_completed(&mut self, timestamp: Timestamp) -> Result<(), String> {
+        self.history.truncate(self.history.partition_point(|(logged, _)| *logged < timestamp));
+        let Some(effects) = self.decided() else {
+            return Err("a transaction was completed that nobody decided".to_owned());
+        };
+        self.history.push((timestamp, Effect::All(effects)));
+        Ok(())
+    }
+
+    /// What is decided and not committed: there is one such transaction at most.
+    fn decided(&self) -> Option<Arc<Vec<Effect>>> {
+        let last = self.history.iter().rev().find(|(_, effect)| matches!(effect, Effect::All(_) | Effect::Decide(_)));
+        match last {
+            Some((_, Effect::Decide(effects))) => Some(effects.clone()),
+            _ => None,
+        }
     }
 
     pub(crate) fn last_logged(&self) -> Timestamp {
@@ -264,6 +301,10 @@ impl Model {
         let lost = self.history.len() - kept;
         self.history.truncate(kept);
         self.history.iter().for_each(|(_, effect)| self.base.apply(effect));
+        if let Some(effects) = self.decided() {
+            // The disk is full, so that its commit could not be logged.
+            self.base.apply(&Effect::All(effects));
+        }
         self.history.clear();
         self.base_timestamp = timestamp;
         self.newest = self.base.clone();

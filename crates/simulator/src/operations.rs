@@ -26,7 +26,8 @@ impl Simulation {
     /// Any operation of a client, but none on the collections in `locked`.
     pub(crate) fn client_operation(&self, locked: &[CollectionNumber]) {
         match self.random.below(100) {
-            0..90 => self.document_operation(locked),
+            0..86 => self.document_operation(locked),
+            86..90 => self.transaction_operation(locked),
             90..95 => self.create_index(locked),
             95..97 => self.drop_index(locked),
             97 if self.plan.has_rings() => self.resize_ring(locked),
@@ -123,7 +124,7 @@ impl Simulation {
         self.check_clash(clashes, result)
     }
 
-    fn delete(&self, target: &Target, id: i32, old: &Arc<Document>) -> Result<Option<CommitInfo>> {
+    pub(crate) fn delete(&self, target: &Target, id: i32, old: &Arc<Document>) -> Result<Option<CommitInfo>> {
         self.say(format_args!("delete {} {id}", target.state.namespace));
         let effect = Effect::Delete { number: target.number, id };
         let result = self.change(target, id, old, effect, |_, _| Decision::Delete);
@@ -197,6 +198,28 @@ impl Simulation {
                     Kind::Dropped if !may_be_gone => self.fail(format_args!("{error}")),
                     _ => {}
                 }
+            }
+        }
+    }
+
+    /// Goes on with the index builds that the last life has left; one at a time has been under way in a collection.
+    pub(crate) fn resume_index_builds(&self) {
+        for handle in self.store().interrupted_builds() {
+            let indexes = handle.indexes();
+            let building = indexes.all().iter().find(|index| !index.is_ready()).map(|index| index.name().to_owned());
+            let number = self.model.lock().newest().find(handle.namespace().as_str());
+            let index = (0..INDEXES).find(|index| Some(documents::index_name(*index)) == building);
+            let (Some(number), Some(index)) = (number, index) else {
+                self.fail(format_args!("an index is being built that nobody asked for: {building:?}"))
+            };
+            self.say(format_args!("go on with index {index} of {}", handle.namespace()));
+            let intent = Intent::IndexBuild { number, index };
+            match self.perform(intent, |store| store.resume_index_builds(&handle, &|| false)) {
+                Ok(commit) => self.unacknowledged.lock().extend(commit),
+                Err(error) if kind(&error) == Kind::DuplicateKey && index != UNIQUE_INDEX => {
+                    self.fail(format_args!("the build found a duplicate: {error}"))
+                }
+                Err(_) => {}
             }
         }
     }

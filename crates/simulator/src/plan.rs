@@ -123,6 +123,8 @@ fn draw_options(random: &SeededRandom) -> StoreOptions {
         space_reserve_bytes: one_of(&[0, 64 << 10, 1 << 20]),
         ttl_interval: Duration::from_secs(60),
         replay_threads: 0,
+        index_piece_bytes: one_of(&[500, 20 << 10, 8 << 20]) as usize,
+        large_transaction_bytes: one_of(&[0, 4 << 10, 1 << 20]) as usize,
         engine_threads: false,
         interleaving: Interleaving::default(),
     }

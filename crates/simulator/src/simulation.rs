@@ -48,6 +48,8 @@ pub(crate) enum Intent {
     Definition { effect: Effect },
     /// Build an index.
     IndexBuild { number: CollectionNumber, index: u8 },
+    /// Commit a transaction.
+    Transaction { numbers: Vec<CollectionNumber>, effects: Arc<Vec<Effect>> },
 }
 
 /// An operation under way.
@@ -255,6 +257,10 @@ impl Simulation {
         let mut inside_definition = false;
         {
             let mut under_way = self.under_way.lock();
+            if let (Moment::Logged { timestamp, .. }, true) = (moment, under_way.is_empty()) {
+                let completed = self.model.lock().log_completed(timestamp);
+                return completed.unwrap_or_else(|problem| self.fail(format_args!("{problem}")));
+            }
             if let (Moment::Logged { timestamp, entry }, Some(operation)) = (moment, under_way.last_mut()) {
                 let effect = operation.intent.effect_of(entry);
                 // The beginning of an index build and its end without success have none.
@@ -264,6 +270,7 @@ impl Simulation {
             for operation in under_way.iter() {
                 match &operation.intent {
                     Intent::Document { number, .. } => locked.push(*number),
+                    Intent::Transaction { numbers, .. } => locked.extend(numbers),
                     Intent::Definition { .. } => inside_definition = true,
                     Intent::IndexBuild { .. } => {}
                 }
@@ -273,6 +280,9 @@ impl Simulation {
             {
                 inside_definition = true;
             }
+        }
+        if matches!(moment, Moment::LargeCommitOnFullDisk) && self.health() == Health::Full {
+            return self.give_space_back();
         }
         if inside_definition || self.disk.is_down() || self.depth() > DEPTH_MAX {
             return;
@@ -329,6 +339,9 @@ impl Intent {
                 Effect::AddIndex { number: *number, index: *index }
             }
             Intent::IndexBuild { .. } => Effect::Nothing,
+            Intent::Transaction { effects, .. } if has_word(entry, b"decides") => Effect::Decide(effects.clone()),
+            Intent::Transaction { .. } if has_word(entry, b"partialTxn") => Effect::Nothing,
+            Intent::Transaction { effects, .. } => Effect::All(effects.clone()),
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use platform::Timestamp;
 
 use crate::TreeId;
 use crate::error::{Attempt, EngineError, Result, Retry};
@@ -199,7 +200,7 @@ impl Trees {
             Ok(state)
         })?;
         let is_there = match found {
-            Some(state) => self.resolve(state, value, snapshot.timestamp().0)?,
+            Some(state) => self.resolve(state, value, snapshot)?,
             None => false,
         };
         snapshot.check()?;
@@ -225,12 +226,12 @@ impl Trees {
         Ok((state.version.since(), state.presence))
     }
 
-    /// Follows an entry's versions to the one that a snapshot at `timestamp` sees. `value` holds the entry's value
+    /// Follows an entry's versions to the one that a snapshot sees. `value` holds the entry's value
     /// and is replaced by the version's; `false` when the key is absent for that snapshot.
-    pub(crate) fn resolve(&self, state: EntryState, value: &mut Vec<u8>, timestamp: u64) -> Result<bool> {
+    pub(crate) fn resolve(&self, state: EntryState, value: &mut Vec<u8>, snapshot: &Snapshot) -> Result<bool> {
         let mut state = state;
         let is_there = loop {
-            if state.version.since() <= timestamp {
+            if snapshot.sees(Timestamp(state.version.since())) {
                 break state.presence == Presence::Live;
             }
             match state.version {
@@ -309,7 +310,7 @@ impl Trees {
             snapshot.check()?;
             return Ok(Some(false));
         }
-        let is_there = self.resolve(state, value, snapshot.timestamp().0)?;
+        let is_there = self.resolve(state, value, snapshot)?;
         snapshot.check()?;
         // An invisible first entry says nothing of the next ones.
         Ok(is_there.then_some(true))

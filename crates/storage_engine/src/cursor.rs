@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use platform::Timestamp;
+
 use crate::TreeId;
 use crate::btree::{Target, Trees, copy_entry};
 use crate::error::Result;
@@ -164,7 +166,7 @@ impl BTreeCursor {
         if let ValuePlace::LeafOverflow(position) = self.value_place {
             let state = copy_entry(&Node(&*self.leaf), position, &mut self.value);
             let settled = EntryState { presence: Presence::Live, version: Version::Settled, ..state };
-            let resolved = self.trees.resolve(settled, &mut self.value, u64::MAX);
+            let resolved = self.trees.resolve(settled, &mut self.value, &self.snapshot);
             resolved.map_err(|error| error.in_tree(self.tree))?;
             self.snapshot.check()?;
             self.value_place = ValuePlace::Buffer;
@@ -206,8 +208,7 @@ impl BTreeCursor {
     /// Takes the entry at a position, if the snapshot sees it.
     fn take(&mut self, position: usize) -> Result<bool> {
         let node = Node(&*self.leaf);
-        let timestamp = self.snapshot.timestamp().0;
-        if node.version(position).since() <= timestamp {
+        if self.snapshot.sees(Timestamp(node.version(position).since())) {
             if node.presence(position) == Presence::Ghost {
                 return Ok(false);
             }
@@ -216,7 +217,7 @@ impl BTreeCursor {
                 if is_overflow { ValuePlace::LeafOverflow(position) } else { ValuePlace::Leaf(position) };
         } else {
             let state = copy_entry(&node, position, &mut self.value);
-            let resolved = self.trees.resolve(state, &mut self.value, timestamp);
+            let resolved = self.trees.resolve(state, &mut self.value, &self.snapshot);
             if !resolved.map_err(|error| error.in_tree(self.tree))? {
                 return Ok(false);
             }

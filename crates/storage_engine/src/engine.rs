@@ -183,6 +183,17 @@ impl Engine {
         self.trees.snapshots.set_visible(timestamp);
     }
 
+    /// Keeps the commit at `timestamp`, which is about to be applied, from all snapshots until it is revealed, though commits after it
+    /// become visible. To be called before the visible timestamp reaches it.
+    pub fn conceal(&self, timestamp: Timestamp) {
+        self.trees.snapshots.conceal(timestamp);
+    }
+
+    /// Has snapshots from `revealed` on, which is not visible yet, see a commit that was concealed and is applied now.
+    pub fn reveal(&self, timestamp: Timestamp, revealed: Timestamp) {
+        self.trees.snapshots.reveal(timestamp, revealed);
+    }
+
     /// The newest commit that new snapshots see.
     pub fn visible(&self) -> Timestamp {
         self.trees.snapshots.visible()

@@ -6,6 +6,16 @@
 //!
 //! Life of a snapshot: `active` → `released` (dropped), or `active` → `too old` (given up because the version history
 //! outgrew its quota) → `released`.
+//!
+//! A large commit is *concealed* while it is applied: its changes carry the timestamp at which it was logged, and commits after it become
+//! visible before it does. It becomes visible at a later timestamp, when it is *revealed*:
+//!
+//! ```text
+//! concealed at C ──────── applied ──────── revealed at R         a snapshot at t sees changes of C only if t < C (none yet) or t >= R
+//! ```
+//!
+//! So what a snapshot does not see is decided by its timestamp alone, whenever it was taken. While C is concealed, and as long as a snapshot from
+//! between C and R lives, nothing from C on is settled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +29,36 @@ use crate::error::{EngineError, Result};
 struct Active {
     count: usize,
     too_old: Arc<AtomicBool>,
+    /// Versions at or below this are settled for it.
+    settled: u64,
+}
+
+/// A commit that becomes visible later than others with higher timestamps.
+struct Concealed {
+    /// The timestamp of its changes.
+    at: u64,
+    /// From when it is seen; not known while it is applied.
+    revealed: Option<u64>,
 }
 
 #[derive(Default)]
 struct Registered {
     active: BTreeMap<u64, Active>,
+    /// In the order of `at`; none, nearly always.
+    concealed: Vec<Concealed>,
+}
+
+impl Registered {
+    /// The timestamps that a snapshot at `timestamp` does not see though they are not above it.
+    fn unseen(&self, timestamp: u64) -> impl Iterator<Item = u64> {
+        let is_unseen = move |one: &&Concealed| one.at <= timestamp && one.revealed.is_none_or(|at| timestamp < at);
+        self.concealed.iter().filter(is_unseen).map(|one| one.at)
+    }
+
+    /// What is settled for a snapshot at `timestamp`.
+    fn settled(&self, timestamp: u64) -> u64 {
+        self.unseen(timestamp).next().map_or(timestamp, |first| first - 1)
+    }
 }
 
 /// All snapshots of one engine.
@@ -64,24 +99,53 @@ impl SnapshotRegistry {
     }
 
     fn update_oldest(&self, registered: &Registered) {
-        let first = registered.active.iter().find(|(_, active)| !active.too_old.load(Ordering::Relaxed));
-        let visible = self.visible.load(Ordering::Relaxed);
-        self.oldest.store(first.map_or(visible, |(timestamp, _)| *timestamp), Ordering::Release);
+        // What is settled for a snapshot is settled for those after it.
+        let first = registered.active.values().find(|active| !active.too_old.load(Ordering::Relaxed));
+        let settled = match first {
+            Some(active) => active.settled,
+            None => registered.settled(self.visible.load(Ordering::Relaxed)),
+        };
+        self.oldest.store(settled, Ordering::Release);
+    }
+
+    /// Conceals the commit at `timestamp`, which is not visible yet and of which nothing is applied, until it is revealed.
+    pub(crate) fn conceal(&self, timestamp: Timestamp) {
+        let mut registered = self.registered.lock();
+        registered.concealed.push(Concealed { at: timestamp.0, revealed: None });
+        self.update_oldest(&registered);
+    }
+
+    /// Everything of a concealed commit is applied: snapshots from `revealed` on, which is not visible yet, see it.
+    pub(crate) fn reveal(&self, timestamp: Timestamp, revealed: Timestamp) {
+        let mut registered = self.registered.lock();
+        registered
+            .concealed
+            .iter_mut()
+            .filter(|one| one.at == timestamp.0)
+            .for_each(|one| one.revealed = Some(revealed.0));
     }
 
     /// Registers a snapshot at the visible timestamp.
     pub(crate) fn begin(self: &Arc<Self>) -> Snapshot {
         let mut registered = self.registered.lock();
         let timestamp = self.visible.load(Ordering::Relaxed);
-        let fresh = || Active { count: 0, too_old: Arc::new(AtomicBool::new(false)) };
-        let active = registered.active.entry(timestamp).or_insert_with(fresh);
-        if active.too_old.load(Ordering::Relaxed) {
-            *active = Active { count: active.count, too_old: Arc::new(AtomicBool::new(false)) };
+        if let Some(active) = registered.active.get_mut(&timestamp)
+            && active.too_old.load(Ordering::Relaxed)
+        {
+            active.too_old = Arc::new(AtomicBool::new(false));
         }
+        self.register(&mut registered, timestamp)
+    }
+
+    fn register(self: &Arc<Self>, registered: &mut Registered, timestamp: u64) -> Snapshot {
+        let unseen: Box<[u64]> = registered.unseen(timestamp).collect();
+        let settled = unseen.first().map_or(timestamp, |first| first - 1);
+        let fresh = || Active { count: 0, too_old: Arc::new(AtomicBool::new(false)), settled };
+        let active = registered.active.entry(timestamp).or_insert_with(fresh);
         active.count += 1;
         let too_old = active.too_old.clone();
-        self.update_oldest(&registered);
-        Snapshot(Arc::new(Registration { timestamp, too_old, registry: self.clone() }))
+        self.update_oldest(registered);
+        Snapshot(Arc::new(Registration { timestamp, unseen, too_old, registry: self.clone() }))
     }
 
     /// Registers a snapshot at an earlier timestamp. `None`: it is not visible yet, or what it needs may be gone.
@@ -91,15 +155,11 @@ impl SnapshotRegistry {
         if !possible.contains(&timestamp.0) {
             return None;
         }
-        let fresh = || Active { count: 0, too_old: Arc::new(AtomicBool::new(false)) };
-        let active = registered.active.entry(timestamp.0).or_insert_with(fresh);
-        if active.too_old.load(Ordering::Relaxed) {
+        let active = registered.active.get(&timestamp.0);
+        if active.is_some_and(|active| active.too_old.load(Ordering::Relaxed)) {
             return None;
         }
-        active.count += 1;
-        let too_old = active.too_old.clone();
-        self.update_oldest(&registered);
-        Some(Snapshot(Arc::new(Registration { timestamp: timestamp.0, too_old, registry: self.clone() })))
+        Some(self.register(&mut registered, timestamp.0))
     }
 
     /// Gives up the oldest snapshot below the visible timestamp; `false` when there is none.
@@ -133,11 +193,16 @@ impl SnapshotRegistry {
             }
         }
         self.update_oldest(&registered);
+        let oldest = self.oldest.load(Ordering::Relaxed);
+        // From here on no snapshot can be had that does not see them.
+        registered.concealed.retain(|one| one.revealed.is_none_or(|revealed| revealed > oldest));
     }
 }
 
 struct Registration {
     timestamp: u64,
+    /// Timestamps not above its own that it does not see.
+    unseen: Box<[u64]>,
     too_old: Arc<AtomicBool>,
     registry: Arc<SnapshotRegistry>,
 }
@@ -157,6 +222,12 @@ impl Snapshot {
     /// The newest commit it sees.
     pub fn timestamp(&self) -> Timestamp {
         Timestamp(self.0.timestamp)
+    }
+
+    /// Whether it sees a commit.
+    #[inline]
+    pub fn sees(&self, timestamp: Timestamp) -> bool {
+        timestamp.0 <= self.0.timestamp && (self.0.unseen.is_empty() || !self.0.unseen.contains(&timestamp.0))
     }
 
     /// Fails once the snapshot was given up; asked after every read, since what was read before may be incomplete.
@@ -184,6 +255,49 @@ mod tests {
         drop(between);
         assert!(registry.begin_at(Timestamp(7)).is_none());
         assert!(registry.begin_at(Timestamp(9)).is_some());
+    }
+
+    #[test]
+    fn a_concealed_commit_is_seen_from_where_it_is_revealed() {
+        let registry = SnapshotRegistry::new();
+        registry.set_visible(Timestamp(5));
+        let before = registry.begin();
+        registry.conceal(Timestamp(6));
+        registry.set_visible(Timestamp(9));
+        let beside = registry.begin();
+        assert!(!before.sees(Timestamp(6)) && !before.sees(Timestamp(9)));
+        assert!(beside.sees(Timestamp(5)) && !beside.sees(Timestamp(6)) && beside.sees(Timestamp(9)));
+        drop(before);
+        assert_eq!(registry.oldest(), 5, "what the concealed commit has replaced is needed");
+        registry.reveal(Timestamp(6), Timestamp(10));
+        assert!(!registry.begin().sees(Timestamp(6)), "it is seen at ten");
+        registry.set_visible(Timestamp(10));
+        let after = registry.begin();
+        assert!(after.sees(Timestamp(6)) && !beside.sees(Timestamp(6)));
+        let earlier = registry.begin_at(Timestamp(9)).unwrap();
+        assert!(!earlier.sees(Timestamp(6)), "a point in time is the same whenever it is read");
+        assert_eq!(registry.oldest(), 5);
+        drop((beside, earlier));
+        assert_eq!(registry.oldest(), 10);
+        assert!(registry.registered.lock().concealed.is_empty());
+    }
+
+    #[test]
+    fn without_snapshots_a_concealed_commit_holds_back_settling() {
+        let registry = SnapshotRegistry::new();
+        registry.set_visible(Timestamp(5));
+        registry.conceal(Timestamp(6));
+        registry.conceal(Timestamp(8));
+        registry.set_visible(Timestamp(9));
+        assert_eq!(registry.oldest(), 5);
+        registry.reveal(Timestamp(6), Timestamp(10));
+        registry.set_visible(Timestamp(10));
+        assert_eq!(registry.oldest(), 7);
+        registry.reveal(Timestamp(8), Timestamp(11));
+        registry.set_visible(Timestamp(11));
+        assert_eq!(registry.oldest(), 11);
+        drop(registry.begin());
+        assert!(registry.registered.lock().concealed.is_empty());
     }
 
     #[test]

@@ -64,6 +64,10 @@ impl Store {
                 store.feed_step()?;
                 Ok(Duration::ZERO)
             })?,
+            self.spawn("index-builds", |store| {
+                store.resume_all_builds();
+                Ok(store.options.ttl_interval)
+            })?,
             self.spawn("ttl", |store| {
                 let _gives_way = PrecedenceScope::begin(Precedence::Long);
                 let pass = store.ttl_pass(&mut WriteContext::new())?;

@@ -26,7 +26,7 @@ impl Store {
         capped: CappedOptions,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<CommitInfo> {
-        let _definitions = self.definition_lock.lock();
+        let _definitions = self.lock_definitions(|| self.catalog.lookup(namespace.as_str()).into_iter().collect());
         let source = self.source_of_copy(namespace)?;
         let _gate = source.begin_definition_change();
         source.check_alive()?;

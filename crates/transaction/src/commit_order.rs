@@ -7,9 +7,18 @@
 //! Life of a commit: in flight → applied → visible. One that cannot be applied stops everything after it for good: it is
 //! in the oplog, so only recovery can say what becomes of it.
 //!
+//! A *large* transaction's commit is concealed: it is logged twice, first as its decision, which makes it happen, and, when it is applied, as its commit,
+//! with which it becomes visible. In between commits go past it:
+//!
+//! ```text
+//! decided (concealed) ─ applied, chunk by chunk, while others become visible ─ commit logged ─ visible (revealed)
+//! ```
+//!
+//! Recovery must begin at the oldest decision that is not revealed, so what has gone past it is left out of the counts of a checkpoint's mark.
+//!
 //! Called by every write. Its lock is taken inside the oplog's; inside it only the engine's snapshot registry is.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use collection::Collection;
@@ -46,6 +55,8 @@ struct Queue {
     changed: Vec<Arc<Collection>>,
     /// Where the parts of transactions begin that are being committed.
     held: Vec<OplogPosition>,
+    /// Commits that are decided and not visible, in the order of their decisions.
+    concealed: Vec<Concealed>,
     waiting: usize,
     is_stopped: bool,
 }
@@ -61,6 +72,24 @@ struct Applied {
     effect: Option<Effect>,
     /// Those on other collections.
     others: Vec<Effect>,
+    /// The decision that becomes visible with it.
+    reveals: Option<OplogPosition>,
+}
+
+/// A large transaction between its decision and its commit's becoming visible.
+struct Concealed {
+    /// Of the decision.
+    position: OplogPosition,
+    /// From where the oplog is needed to replay it, and the commits that went past it.
+    needed_from: OplogPosition,
+    /// By how much commits behind the decision have changed the counts of collections, by ident.
+    beyond: HashMap<u64, Effect>,
+}
+
+/// A decided transaction that is being applied. Dropped without having been revealed, it stops all writes.
+pub(crate) struct Decided<'a> {
+    order: &'a CommitOrder,
+    decision: Option<(Timestamp, OplogPosition)>,
 }
 
 /// Keeps the oplog from the first part of a transaction on until its commit is applied or given up.
@@ -95,6 +124,7 @@ impl CommitOrder {
             visible: engine.visible(),
             changed,
             held: Vec::new(),
+            concealed: Vec::new(),
             waiting: 0,
             is_stopped: false,
         };
@@ -104,6 +134,11 @@ impl CommitOrder {
     /// For a commit in parts.
     pub(crate) fn hold(&self) -> Hold<'_> {
         Hold { order: self, position: std::cell::Cell::new(None) }
+    }
+
+    /// For a commit that will be concealed.
+    pub(crate) fn decide(&self) -> Decided<'_> {
+        Decided { order: self, decision: None }
     }
 
     /// A place in the queue that is still to be taken, by `register`.
@@ -161,16 +196,20 @@ impl CommitOrder {
     /// and the counts there of the collections whose counts changed since the last call.
     pub(crate) fn mark(&self) -> (CheckpointMark, OplogPosition, Vec<CountsAtMark>) {
         let mut queue = self.queue.lock();
-        let position = queue.commits.front().map_or(queue.applied_end, |commit| commit.position);
+        let front = queue.commits.front().map_or(queue.applied_end, |commit| commit.position);
+        let position = queue.concealed.first().map_or(front, |concealed| concealed.position.min(front));
         let mark =
             CheckpointMark { oplog_position: position.0, timestamp: queue.visible, oplog_end: queue.applied_end.0 };
         let changed = std::mem::take(&mut queue.changed);
         let counts = changed.into_iter().map(|collection| {
             let (documents, bytes) = collection.counts().take_changed();
-            (collection, documents, bytes)
+            let beyond = queue.beyond_mark(&collection);
+            (collection, documents - beyond.0, bytes - beyond.1)
         });
-        let needed_from = queue.held.iter().copied().fold(position, OplogPosition::min);
-        (mark, needed_from, counts.collect())
+        let counts = counts.collect();
+        queue.report_beyond_mark();
+        let needed = queue.held.iter().copied().chain(queue.concealed.iter().map(|concealed| concealed.needed_from));
+        (mark, needed.fold(position, OplogPosition::min), counts)
     }
 
     /// Has `mark` report these collections again: the checkpoint they were reported for failed.
@@ -213,11 +252,82 @@ impl Queue {
             self.visible = commit.timestamp;
             let Some(applied) = commit.applied else { continue };
             self.applied_end = applied.end;
+            if let Some(decision) = applied.reveals {
+                self.reveal(decision);
+            }
             for effect in applied.effect.into_iter().chain(applied.others) {
+                self.concealed.iter_mut().for_each(|concealed| concealed.goes_past(&effect));
                 if effect.collection.counts().add(effect.documents, effect.bytes) {
                     self.changed.push(effect.collection);
                 }
             }
+        }
+    }
+
+    /// A decided transaction becomes visible. Its commit is behind the other decisions, so recovery from one of those replays it, too.
+    fn reveal(&mut self, decision: OplogPosition) {
+        let Some(place) = self.concealed.iter().position(|concealed| concealed.position == decision) else { return };
+        let revealed = self.concealed.remove(place);
+        for concealed in &mut self.concealed {
+            concealed.needed_from = concealed.needed_from.min(revealed.needed_from);
+        }
+    }
+
+    /// What of a collection's counts is from behind the mark: documents, bytes.
+    fn beyond_mark(&self, collection: &Collection) -> (i64, i64) {
+        let first = self.concealed.first();
+        let beyond = first.and_then(|concealed| concealed.beyond.get(&collection.ident()));
+        beyond.map_or((0, 0), |effect| (effect.documents, effect.bytes))
+    }
+
+    /// The counts as of the mark are not the last word on these collections.
+    fn report_beyond_mark(&mut self) {
+        let Some(first) = self.concealed.first() else { return };
+        let again = first.beyond.values().filter(|effect| effect.collection.counts().add(0, 0));
+        self.changed.extend(again.map(|effect| effect.collection.clone()));
+    }
+}
+
+impl Concealed {
+    fn goes_past(&mut self, effect: &Effect) {
+        let Effect { collection, documents, bytes } = effect;
+        let none = || Effect { collection: collection.clone(), documents: 0, bytes: 0 };
+        let beyond = self.beyond.entry(collection.ident()).or_insert_with(none);
+        beyond.documents += documents;
+        beyond.bytes += bytes;
+    }
+}
+
+impl Decided<'_> {
+    /// The decision is logged, and happens with that. Called by the oplog under its lock, in timestamp order.
+    pub(crate) fn register(&mut self, timestamp: Timestamp, position: OplogPosition, first_part: OplogPosition) {
+        let mut queue = self.order.queue.lock();
+        // Before anything that is logged later can become visible.
+        self.order.engine.conceal(timestamp);
+        queue.concealed.push(Concealed { position, needed_from: first_part.min(position), beyond: HashMap::new() });
+        self.decision = Some((timestamp, position));
+    }
+
+    /// Its commit has got its place in the queue. Called by the oplog under its lock.
+    pub(crate) fn reveal_at(&self, revealed: Timestamp) {
+        if let Some((timestamp, _)) = self.decision {
+            self.order.engine.reveal(timestamp, revealed);
+        }
+    }
+
+    /// It is visible once its commit is.
+    pub(crate) fn complete(mut self, mut commit: InFlight<'_>, end: OplogPosition, effects: Vec<Effect>) {
+        let reveals = self.decision.take().map(|(_, position)| position);
+        if let Some(number) = commit.number.take() {
+            self.order.complete(number, Applied { end, effect: None, others: effects, reveals });
+        }
+    }
+}
+
+impl Drop for Decided<'_> {
+    fn drop(&mut self) {
+        if self.decision.is_some() {
+            self.order.stop();
         }
     }
 }
@@ -233,14 +343,14 @@ impl InFlight<'_> {
     /// The commit is applied.
     pub(crate) fn complete(mut self, end: OplogPosition, effect: Option<Effect>) {
         if let Some(number) = self.number.take() {
-            self.order.complete(number, Applied { end, effect, others: Vec::new() });
+            self.order.complete(number, Applied { end, effect, others: Vec::new(), reveals: None });
         }
     }
 
     /// The commit is applied, to several collections.
     pub(crate) fn complete_all(mut self, end: OplogPosition, effects: Vec<Effect>) {
         if let Some(number) = self.number.take() {
-            self.order.complete(number, Applied { end, effect: None, others: effects });
+            self.order.complete(number, Applied { end, effect: None, others: effects, reveals: None });
         }
     }
 }

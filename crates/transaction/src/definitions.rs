@@ -64,7 +64,7 @@ impl Store {
     /// # Errors
     /// `Oplog`, `Engine`, `Stopped`.
     pub fn drop_collection(&self, namespace: &Namespace) -> Result<Option<(usize, CommitInfo)>> {
-        let _definitions = self.definition_lock.lock();
+        let _definitions = self.lock_definitions(|| self.catalog.lookup(namespace.as_str()).into_iter().collect());
         match self.catalog.lookup(namespace.as_str()) {
             Some(collection) => self.drop_found(&collection).map(Some),
             None => Ok(None),
@@ -83,7 +83,7 @@ impl Store {
     /// # Errors
     /// `Oplog`, `Engine`, `Stopped`.
     pub fn drop_database(&self, database: &str) -> Result<Option<CommitInfo>> {
-        let _definitions = self.definition_lock.lock();
+        let _definitions = self.lock_definitions(|| self.catalog.collections_of(database));
         let collections = self.catalog.collections_of(database);
         if collections.is_empty() {
             return Ok(None);
@@ -99,7 +99,8 @@ impl Store {
     /// # Errors
     /// `Collection` with `NamespaceNotFound`, `NamespaceExists`, `IllegalOperation`, `DatabaseDifferCase`; `Oplog`, `Engine`, `Stopped`.
     pub fn rename_collection(&self, from: &Namespace, to: &Namespace, target: RenameTarget) -> Result<CommitInfo> {
-        let _definitions = self.definition_lock.lock();
+        let both = || [from, to].iter().filter_map(|name| self.catalog.lookup(name.as_str())).collect();
+        let _definitions = self.lock_definitions(both);
         let Some(collection) = self.catalog.lookup(from.as_str()) else {
             let message = format!("Source collection {from} does not exist");
             return Err(CollectionError::NamespaceNotFound(message).into());
@@ -133,7 +134,7 @@ impl Store {
     /// # Errors
     /// `Collection` with `CollectionDropped`, `IndexNotFound`, `InvalidOptions`, `BadValue`; `Oplog`, `Engine`, `Stopped`.
     pub fn modify_collection(&self, collection: &Arc<Collection>, modification: Modification) -> Result<CommitInfo> {
-        let _definitions = self.definition_lock.lock();
+        let _definitions = self.lock_definitions(|| vec![collection.clone()]);
         let _gate = collection.begin_definition_change();
         collection.check_alive()?;
         check_index_modification(collection, &modification)?;

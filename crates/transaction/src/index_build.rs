@@ -4,15 +4,18 @@
 //!    knowing whether the builder has been at the record: it puts and deletes entries that may or may not be there.
 //! 2. Fill: once all commits from before are visible, a snapshot has every record that the writers may not have dealt
 //!    with. For each, under its lock, the entries of its newest version are put. Builder and writers do the same thing to a record, one
-//!    after the other, so the order does not matter.
+//!    after the other, so the order does not matter. Most builds do this in sorted pieces (`sorted_fill`). Clients' operations go first (`foreground`).
 //! 3. Commit: under the gate, keys that two documents had at one time are looked at again; then the indexes are ready,
 //!    for snapshots from this commit on.
 //!
 //! Uniqueness: the builder refuses a key that another record has, and with it the build. A writer does not refuse anything for an index that is
 //! not ready: it notes the key for step 3.
 //!
-//! A crash ends the build: an index that is not ready is dropped at the next start (`Catalog::load`). When the commit is
+//! After a crash, or an orderly end in the midst of it, the next start goes on with the build (`resume`). When the commit is
 //! in the oplog and not in the checkpoint, replay builds the index again.
+
+mod resume;
+mod sorted_fill;
 
 use std::sync::Arc;
 
@@ -25,6 +28,7 @@ use storage_engine::{EngineError, TreeId};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
+use crate::foreground::Slice;
 use crate::interleaving::Moment;
 use crate::lock_table::OwnedByTransaction;
 use crate::read_view::RecordCursor;
@@ -83,7 +87,9 @@ impl Store {
             Ok(()) => self.commit_index_build(collection, &started.trees),
             Err(error) => Err(error),
         };
+        let is_stopped = matches!(built, Err(TransactionError::Collection(CollectionError::Stopped)));
         if built.is_err()
+            && !(is_stopped && (self.is_stopping() || self.keeps_builds()))
             && let Err(error) = self.abort_index_build(collection, &started.trees)
         {
             // The build's own error is the one to be told about.
@@ -102,20 +108,39 @@ impl Store {
         if let Some(commit) = started.commit {
             self.commits.wait_visible(commit.timestamp)?;
         }
+        let is_plain = |index: &Arc<Index>| !index.specification().enforces_uniqueness();
+        if collection.ring().is_none() && find_indexes(collection, &started.trees).iter().all(is_plain) {
+            return self.fill_sorted(collection, &started.trees, is_stopped);
+        }
         let mut cursor = self.read_view().record_cursor(collection);
         let mut buffers = BuildBuffers::default();
+        let mut slice = Slice::default();
         while let Some(record_id) = next_record(&mut cursor)? {
             if is_stopped() {
                 return Err(CollectionError::Stopped.into());
             }
             self.check_space()?;
             self.pace();
+            self.give_way(&mut slice);
             self.options.interleaving.at(Moment::IndexBuild);
-            while let Some(owned) = self.fill_record(collection, &started.trees, record_id, &mut buffers)? {
-                while !self.is_released(owned) {
-                    if is_stopped() {
-                        return Err(CollectionError::Stopped.into());
-                    }
+            self.fill_record_patiently(collection, &started.trees, record_id, &mut buffers, is_stopped)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the entries of a record's newest version, once no transaction owns what is needed for that.
+    fn fill_record_patiently(
+        &self,
+        collection: &Arc<Collection>,
+        trees: &[TreeId],
+        record_id: RecordId,
+        buffers: &mut BuildBuffers,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        while let Some(owned) = self.fill_record(collection, trees, record_id, buffers)? {
+            while !self.is_released(owned) {
+                if is_stopped() {
+                    return Err(CollectionError::Stopped.into());
                 }
             }
         }
@@ -184,7 +209,7 @@ impl Store {
 
     /// Step 3.
     fn commit_index_build(&self, collection: &Arc<Collection>, trees: &[TreeId]) -> Result<CommitInfo> {
-        let _definitions = self.definition_lock.lock();
+        let _definitions = self.lock_definitions(|| vec![collection.clone()]);
         let _gate = collection.begin_definition_change();
         collection.check_alive()?;
         let indexes = find_indexes(collection, trees);
@@ -220,7 +245,7 @@ impl Store {
     }
 
     fn abort_index_build(&self, collection: &Arc<Collection>, trees: &[TreeId]) -> Result<()> {
-        let _definitions = self.definition_lock.lock();
+        let _definitions = self.lock_definitions(|| vec![collection.clone()]);
         let _gate = collection.begin_definition_change();
         if collection.is_dropped() {
             return Ok(());

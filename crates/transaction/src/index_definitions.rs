@@ -63,7 +63,7 @@ impl Store {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<IndexesCreated> {
         loop {
-            let definitions = self.definition_lock.lock();
+            let definitions = self.lock_definitions(|| vec![collection.clone()]);
             collection.check_alive()?;
             let before = collection.indexes().ready().count();
             let Some(missing) = missing_indexes(collection, &specifications)? else {
@@ -95,7 +95,7 @@ impl Store {
         collection: &Arc<Collection>,
         which: WhichIndexes,
     ) -> Result<(usize, Option<CommitInfo>)> {
-        let _definitions = self.definition_lock.lock();
+        let _definitions = self.lock_definitions(|| vec![collection.clone()]);
         let _gate = collection.begin_definition_change();
         collection.check_alive()?;
         let before = collection.indexes().all().len();

@@ -11,7 +11,8 @@ use platform::Timestamp;
 #[derive(Clone, Copy, Debug)]
 pub enum Moment<'a> {
     /// A commit is in the oplog and is not applied. Its record, its unique keys and its collection's gate are locked; for a change of
-    /// definitions the definition lock is held, too.
+    /// definitions the definition lock is held, too. So are the entries of a large transaction logged, and, while the store is being opened, commits
+    /// that recovery completes.
     Logged {
         /// The commit's.
         timestamp: Timestamp,
@@ -20,6 +21,10 @@ pub enum Moment<'a> {
     },
     /// An index build is between two records and holds nothing.
     IndexBuild,
+    /// A large transaction is applied, and waits for space on the disk to say so. The same is locked as for the next.
+    LargeCommitOnFullDisk,
+    /// A large transaction is decided, and is about to apply one more of its changes. Its records, its unique keys and its collections' gates are locked.
+    LargeCommit,
 }
 
 /// What runs at these moments.

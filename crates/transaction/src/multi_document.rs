@@ -5,7 +5,7 @@
 //! that wants it fails with `WriteConflict`, a write outside of transactions waits. A record that was changed after the snapshot is in conflict, too.
 //!
 //! ```text
-//! begin ─ open ─┬─ commit: log, apply, visible at once ─ committed      (multi_document/commit.rs)
+//! begin ─ open ─┬─ commit: log, apply, visible at once ─ committed      (multi_document/commit.rs, large_commit.rs)
 //!               └─ abort: by command, by an error, by time, with its session ─ aborted
 //! ```
 //!
@@ -13,6 +13,7 @@
 
 mod change;
 mod commit;
+mod large_commit;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -29,6 +30,7 @@ use crate::read_view::ReadView;
 use crate::sessions::{NumberUse, Session};
 use crate::store::Store;
 use crate::write_set::WriteSet;
+pub(crate) use large_commit::LargeCommits;
 
 /// What a lock costs: its name in the list and in the table.
 const LOCK_BYTES: usize = 64;

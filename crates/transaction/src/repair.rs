@@ -13,7 +13,7 @@ use collection::{
     CappedOptions, Catalog, CollectionError, RecordId, SalvagedCollection, SalvagedDefinition, Salvager,
     decode_definition,
 };
-use oplog::{OplogPosition, salvage_entries};
+use oplog::{OplogPosition, salvage_entries, salvage_entry};
 use platform::{Clock, Disk, Random};
 use storage_engine::{Engine, LostPage, Salvage, TreeId, salvage_ring};
 
@@ -271,16 +271,23 @@ impl Repair<'_> {
         let (from, lacks_something) = self.oplog_start()?;
         let mut left_out: u64 = 0;
         let mut problems = Vec::new();
-        let salvaged =
-            salvage_entries::<TransactionError>(&**self.from, self.oplog_directory, from, |entry, has_gap| {
-                match salvager.apply_entry(entry.payload, has_gap || lacks_something) {
-                    Ok(true) => {}
-                    Ok(false) => left_out += 1,
-                    Err(CollectionError::Engine(error)) => return Err(error.into()),
-                    Err(error) => problems.push(format!("the oplog entry at {}: {error}", entry.position)),
+        let mut had_gap = lacks_something;
+        let (disk, directory) = (&**self.from, self.oplog_directory);
+        let read_part = |position| salvage_entry(disk, directory, position);
+        let salvaged = salvage_entries::<TransactionError>(disk, self.oplog_directory, from, |entry, has_gap| {
+            had_gap |= has_gap;
+            if has_gap {
+                // The commit may be what is missing, and what comes now may be newer.
+                for applied in salvager.complete_decided(true, &read_part) {
+                    note(applied, "a transaction before a gap in the oplog", &mut left_out, &mut problems)?;
                 }
-                Ok(())
-            })?;
+            }
+            let applied = salvager.apply_entry(entry.payload, has_gap || lacks_something, &read_part);
+            note(applied, &format!("the oplog entry at {}", entry.position), &mut left_out, &mut problems)
+        })?;
+        for applied in salvager.complete_decided(had_gap, &read_part) {
+            note(applied, "a transaction at the end of the oplog", &mut left_out, &mut problems)?;
+        }
         self.report.oplog_entries = salvaged.entries;
         let needed = mark.map_or(0, |mark| mark.oplog_end);
         if salvaged.end.0 < needed {
@@ -308,6 +315,22 @@ impl RingTree {
         self.overridden.insert(key.to_vec());
         value.is_empty()
     }
+}
+
+/// What came of applying an entry.
+fn note(
+    applied: std::result::Result<bool, CollectionError>,
+    what: &str,
+    left_out: &mut u64,
+    problems: &mut Vec<String>,
+) -> Result<()> {
+    match applied {
+        Ok(true) => {}
+        Ok(false) => *left_out += 1,
+        Err(CollectionError::Engine(error)) => return Err(error.into()),
+        Err(error) => problems.push(format!("{what}: {error}")),
+    }
+    Ok(())
 }
 
 impl Trees {

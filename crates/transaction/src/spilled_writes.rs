@@ -29,6 +29,10 @@ impl SpilledWrites {
         SpilledWrites { engine, catalog, private: HashMap::new() }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.private.is_empty()
+    }
+
     pub(crate) fn has(&self, tree: TreeId) -> bool {
         self.private.contains_key(&tree)
     }

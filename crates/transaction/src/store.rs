@@ -3,15 +3,15 @@
 //! Opened once by `server`; everything above works with `Arc<Store>`. Opening recovers: the engine is at its last checkpoint, the
 //! oplog from the checkpoint's mark on is replayed, and only then is anything served.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use collection::{
-    Catalog, ChangeContext, Collection, DocumentChange, RingChange, StatementDetails, UpdateStyle, Validation,
-    WriteAccess,
+    Catalog, ChangeContext, Collection, DocumentChange, RingChange, StatementDetails, TransactionCommit,
+    TransactionEncoder, UpdateStyle, Validation, WriteAccess,
 };
-use oplog::{Appended, LocalOplog, Oplog, OplogOptions, OplogPosition};
+use oplog::{Appended, LocalOplog, Oplog, OplogError, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, OthersWait, Random};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
@@ -22,9 +22,10 @@ use crate::commit_order::{CommitInfo, CommitOrder, Effect};
 use crate::error::{Result, TransactionError};
 use crate::expiry::ExpiryProgress;
 use crate::feed::Feed;
+use crate::foreground::Foreground;
 use crate::interleaving::{Interleaving, Moment};
 use crate::lock_table::LockTable;
-use crate::multi_document::OpenTransactions;
+use crate::multi_document::{LargeCommits, OpenTransactions};
 use crate::read_view::ReadView;
 use crate::retained_snapshots::RetainedSnapshots;
 use crate::retention::Retention;
@@ -55,6 +56,10 @@ pub struct StoreOptions {
     pub ttl_interval: Duration,
     /// Threads that replay the oplog; 0: the opening thread does it alone.
     pub replay_threads: usize,
+    /// Bytes of changes above which a transaction is committed in a way that nobody waits for.
+    pub large_transaction_bytes: usize,
+    /// Bytes of index entries that a build sorts at a time.
+    pub index_piece_bytes: usize,
     /// Whether the engine's own threads are started when the store is opened. Not by the simulator.
     pub engine_threads: bool,
     /// What the simulator runs in the midst of operations.
@@ -74,6 +79,8 @@ impl Default for StoreOptions {
             space_reserve_bytes: 64 << 20,
             ttl_interval: Duration::from_secs(60),
             replay_threads: 2,
+            large_transaction_bytes: 1 << 20,
+            index_piece_bytes: 8 << 20,
             engine_threads: true,
             interleaving: Interleaving::default(),
         }
@@ -106,6 +113,7 @@ pub struct Store {
     pub(crate) checkpoints: CheckpointState,
     pub(crate) sessions: SessionTable,
     pub(crate) open_transactions: OpenTransactions,
+    pub(crate) large_commits: LargeCommits,
     pub(crate) retained: RetainedSnapshots,
     pub(crate) space: SpaceWatch,
     pub(crate) expiry: ExpiryProgress,
@@ -113,6 +121,11 @@ pub struct Store {
     pub(crate) feed: Feed,
     pub(crate) background: Mutex<Option<BackgroundThreads>>,
     pub(crate) stopping: Arc<AtomicBool>,
+    /// Index builds that are stopped from here on are to go on at the next start.
+    pub(crate) keeps_builds: AtomicBool,
+    pub(crate) foreground: OnceLock<Box<Foreground>>,
+    /// Collections with indexes whose builds a restart has interrupted.
+    pub(crate) interrupted_builds: Mutex<Vec<Arc<Collection>>>,
     recovery: collection::ReplaySummary,
 }
 
@@ -155,6 +168,8 @@ impl Store {
         let sessions = SessionTable::new(clock.clone());
         sessions.load(&engine, &catalog)?;
         let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads, &mut &sessions)?;
+        log_decided(&oplog, &recovery.decided, clock.wall_millis(), &options.interleaving)?;
+        engine.set_visible(oplog.last_timestamp());
         engine.remove_unknown_rings()?;
         let mut changed = catalog.all_collections();
         changed.retain(|collection| collection.counts().has_changed());
@@ -177,14 +192,19 @@ impl Store {
             options,
             background: Mutex::new(None),
             stopping: Arc::new(AtomicBool::new(false)),
+            keeps_builds: AtomicBool::new(false),
+            foreground: OnceLock::new(),
+            interrupted_builds: Mutex::default(),
             sessions,
             open_transactions: OpenTransactions::default(),
+            large_commits: LargeCommits::default(),
             retained: RetainedSnapshots::default(),
             space,
             expiry: ExpiryProgress::default(),
             recovery,
         });
         store.watch_space();
+        store.note_interrupted_builds();
         Ok(store)
     }
 
@@ -214,8 +234,8 @@ impl Store {
     }
 
     /// What opening the store had to replay.
-    pub fn recovery(&self) -> collection::ReplaySummary {
-        self.recovery
+    pub fn recovery(&self) -> &collection::ReplaySummary {
+        &self.recovery
     }
 
     /// A view of everything acknowledged so far.
@@ -253,6 +273,15 @@ impl Store {
             Acknowledgement::Visible => Ok(self.oplog.check_writable()?),
             Acknowledgement::Durable => Ok(self.oplog.wait_durable(commit.end)?),
         }
+    }
+
+    /// The same for durability, but waits for that not longer than `longest`; `false`: it is not durable yet, and will be.
+    ///
+    /// # Errors
+    /// As `acknowledge`.
+    pub fn acknowledge_within(&self, commit: &CommitInfo, longest: Duration) -> Result<bool> {
+        self.commits.wait_visible(commit.timestamp)?;
+        Ok(self.oplog.wait_durable_within(commit.end, longest)?)
     }
 
     /// Whether writes can be accepted.
@@ -381,6 +410,27 @@ impl Store {
     pub(crate) fn apply_uncommitted(&self, batch: &Batch) -> Result<()> {
         Ok(self.engine.apply_settled(batch)?)
     }
+}
+
+/// Logs the commits of transactions that a crash interrupted between their decision and their commit, for those who follow the oplog.
+fn log_decided(
+    oplog: &LocalOplog,
+    decided: &[TransactionCommit],
+    wall_millis: i64,
+    interleaving: &Interleaving,
+) -> Result<()> {
+    for commit in decided {
+        let mut entry = TransactionEncoder::new();
+        let payload = entry.finish_commit(&commit.parts, commit.session, commit.txn_number, wall_millis);
+        match oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |_, _| {}) {
+            // It is applied all the same; a store on a full disk is to open.
+            Err(error @ OplogError::DiskFull) => {
+                tracing::warn!(%error, "the commit of a transaction could not be logged")
+            }
+            appended => interleaving.at(Moment::Logged { timestamp: appended?.timestamp, entry: payload }),
+        }
+    }
+    Ok(())
 }
 
 /// From where the oplog is replayed.

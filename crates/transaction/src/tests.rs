@@ -6,6 +6,8 @@ mod definitions;
 mod expiry;
 mod fixture;
 mod indexes;
+mod large_commits;
+mod resumed_builds;
 mod retention;
 mod rings;
 mod single_document;

@@ -147,6 +147,12 @@ impl WriteSet {
         self.state.lock().collections.is_empty()
     }
 
+    /// Whether there is so much that others must not wait while it is applied.
+    pub(crate) fn is_large(&self, bytes_max: usize) -> bool {
+        let state = self.state.lock();
+        state.bytes > bytes_max || !state.spilled.is_empty()
+    }
+
     /// What a key has become; `None`: it was not written.
     pub(crate) fn get<T>(
         &self,

@@ -14,6 +14,7 @@ use crate::index::{Index, IndexList, IndexState};
 use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
+use crate::record_id::RecordId;
 
 impl Catalog {
     /// Applies a change. Index builds have their own functions below, since building takes time.
@@ -154,12 +155,22 @@ impl Catalog {
         Ok(index)
     }
 
+    /// Keeps how far the build of an index has come. What it has put into the tree was applied before.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn save_build(&self, collection: &Collection, index: &Index, filled: RecordId) -> Result<()> {
+        index.set_filled(filled);
+        self.persist(collection)
+    }
+
     /// Puts an index that has all its entries into use, for snapshots from `since` on.
     ///
     /// # Errors
     /// `Engine`.
     pub fn make_index_ready(&self, collection: &Collection, index: &Index, since: Timestamp) -> Result<()> {
         index.set_ready_since(since);
+        index.forget_changed();
         let ready = index.with(index.specification().clone(), IndexState::Ready);
         collection.replace_indexes(collection.indexes().with(Arc::new(ready)));
         self.persist(collection)

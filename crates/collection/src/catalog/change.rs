@@ -49,7 +49,7 @@ pub enum CatalogChange {
         /// The collection that had the new name and goes.
         drop_target: Option<Uuid>,
     },
-    /// An index is being built. Changes nothing in replay: an unfinished build is given up by a crash.
+    /// An index is being built. After a crash the build goes on.
     StartIndexBuild(IndexChange),
     /// An index is ready. Replay builds it from the records.
     CommitIndexBuild(IndexChange),

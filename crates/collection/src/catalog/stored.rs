@@ -18,6 +18,7 @@ use crate::index::{Index, IndexState};
 use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
+use crate::record_id::RecordId;
 
 pub(crate) const COLLECTION_KEY: u8 = 1;
 pub(crate) const COUNTS_KEY: u8 = 2;
@@ -71,6 +72,9 @@ pub(crate) fn encode_collection(collection: &Collection) -> RawDocumentBuf {
         document.append(cstr!("spec"), index.specification().to_document());
         document.append(cstr!("tree"), index.tree().0 as i64);
         document.append(cstr!("ready"), index.state() == IndexState::Ready);
+        if index.state() == IndexState::Building {
+            document.append(cstr!("filled"), index.filled().0);
+        }
         let mut multikey = RawArrayBuf::new();
         index.multikey_paths().into_iter().for_each(|components| multikey.push(components as i64));
         document.append(cstr!("multikey"), multikey);
@@ -131,7 +135,12 @@ fn decode_index(document: &RawDocument, now_millis: i64) -> Result<Index> {
             _ => 0,
         })
         .collect();
-    Ok(Index::new(specification, tree, state, &multikey_paths, now_millis))
+    let index = Index::new(specification, tree, state, &multikey_paths, now_millis);
+    // An older version did not say.
+    if let Some(RawBsonRef::Int64(filled)) = document::get_field(document, "filled") {
+        index.set_filled(RecordId(filled));
+    }
+    Ok(index)
 }
 
 fn damaged(name: &str) -> CollectionError {

@@ -3,10 +3,14 @@
 //! ```text
 //! {op: "c", ns: "admin.$cmd", o: {applyOps: [<entry>, ...], parts: [<position>, ...]}, lsid, txnNumber, wall, v: 2}    the commit
 //! {op: "c", ns: "admin.$cmd", o: {applyOps: [<entry>, ...], partialTxn: true}, wall, v: 2}                             a part
+//! {op: "c", ns: "admin.$cmd", o: {applyOps: [], partialTxn: true, decides: [<position>, ...]}, lsid, txnNumber, wall, v: 2}  a decision
 //! ```
 //!
 //! A part means nothing until an entry that is a commit names its position; the parts come before what is in the commit's entry itself. `parts` is ours and
 //! is left out when the entry is served; without parts it is not there.
+//!
+//! A decision says that the parts it names will be committed, whatever happens: the commit's entry follows when they have been applied, or recovery writes it.
+//! Followers of the oplog take it for a part without operations.
 
 use bson::spec::ElementType;
 use bson::{RawDocument, Uuid};
@@ -80,6 +84,25 @@ impl TransactionEncoder {
         &self.bytes
     }
 
+    /// Ends the entry, which has no operations, as the decision to commit parts.
+    pub fn finish_decision(
+        &mut self,
+        parts: &[OplogPosition],
+        session: Uuid,
+        txn_number: i64,
+        wall_millis: i64,
+    ) -> &[u8] {
+        let bytes = &mut self.bytes;
+        close(bytes, self.operations);
+        put_name(bytes, ElementType::Boolean, "partialTxn");
+        bytes.push(1);
+        put_positions(bytes, "decides", parts);
+        close(bytes, self.object);
+        put_session(bytes, session, txn_number);
+        finish_entry(bytes, wall_millis);
+        bytes
+    }
+
     /// Ends the entry as the commit of a transaction.
     pub fn finish_commit(
         &mut self,
@@ -91,13 +114,7 @@ impl TransactionEncoder {
         let bytes = &mut self.bytes;
         close(bytes, self.operations);
         if !parts.is_empty() {
-            put_name(bytes, ElementType::Array, "parts");
-            let array = open(bytes);
-            for (number, part) in parts.iter().enumerate() {
-                put_name(bytes, ElementType::Int64, &number.to_string());
-                bytes.extend_from_slice(&part.0.to_le_bytes());
-            }
-            close(bytes, array);
+            put_positions(bytes, "parts", parts);
         }
         close(bytes, self.object);
         put_session(bytes, session, txn_number);
@@ -106,15 +123,47 @@ impl TransactionEncoder {
     }
 }
 
+fn put_positions(bytes: &mut Vec<u8>, name: &str, parts: &[OplogPosition]) {
+    put_name(bytes, ElementType::Array, name);
+    let array = open(bytes);
+    for (number, part) in parts.iter().enumerate() {
+        put_name(bytes, ElementType::Int64, &number.to_string());
+        bytes.extend_from_slice(&part.0.to_le_bytes());
+    }
+    close(bytes, array);
+}
+
+/// The positions in a list; `None` when it is none. Without the list there are none.
+fn read_positions(object: &RawDocument, name: &str) -> Option<Vec<OplogPosition>> {
+    let mut parts = Vec::new();
+    if let Some(listed) = document::get_element(object, name) {
+        for part in document::elements(RawDocument::from_bytes(listed.value_bytes()).ok()?) {
+            parts.push(OplogPosition(u64::from_le_bytes(*part.value_bytes().first_chunk()?)));
+        }
+    }
+    Some(parts)
+}
+
+/// What an entry of a transaction is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionStep {
+    /// A part of one.
+    Part,
+    /// It will be committed, whatever happens.
+    Decision(TransactionCommit),
+    /// It is committed.
+    Commit(TransactionCommit),
+}
+
 /// A decoded entry of a transaction.
 #[derive(Debug)]
 pub struct TransactionEntry<'a> {
-    /// `None`: this is a part.
-    pub commit: Option<TransactionCommit>,
+    /// Which one of its entries.
+    pub step: TransactionStep,
     operations: &'a RawDocument,
 }
 
-/// What the entry of a commit says beside its operations.
+/// What the entry of a commit, or of its decision, says beside its operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionCommit {
     /// The logical session.
@@ -137,18 +186,14 @@ impl<'a> TransactionEntry<'a> {
             return None;
         }
         let operations = RawDocument::from_bytes(first.value_bytes()).ok()?;
+        let commit = |parts| Some(TransactionCommit { session: session?, txn_number, parts });
         let is_part = document::get_element(object, "partialTxn").is_some();
-        if is_part {
-            return Some(TransactionEntry { commit: None, operations });
-        }
-        let mut parts = Vec::new();
-        if let Some(listed) = document::get_element(object, "parts") {
-            for part in document::elements(RawDocument::from_bytes(listed.value_bytes()).ok()?) {
-                parts.push(OplogPosition(u64::from_le_bytes(*part.value_bytes().first_chunk()?)));
-            }
-        }
-        let commit = TransactionCommit { session: session?, txn_number, parts };
-        Some(TransactionEntry { commit: Some(commit), operations })
+        let step = match (is_part, read_positions(object, "decides")?) {
+            (false, _) => TransactionStep::Commit(commit(read_positions(object, "parts")?)?),
+            (true, decided) if decided.is_empty() => TransactionStep::Part,
+            (true, decided) => TransactionStep::Decision(commit(decided)?),
+        };
+        Some(TransactionEntry { step, operations })
     }
 
     /// The entries of its documents, in the form of payloads.

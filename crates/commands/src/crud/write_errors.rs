@@ -66,6 +66,9 @@ impl RetriedStatements {
     }
 }
 
+/// `WriteConcernFailed`: its time was over.
+const WRITE_CONCERN_FAILED: i32 = 64;
+
 /// Writes `writeConcernError` when waiting for durability failed: the writes themselves are there.
 pub(crate) fn write_concern_error(result: Result<()>, reply: &mut DocumentWriter<'_>) {
     if let Err(error) = result {
@@ -73,6 +76,9 @@ pub(crate) fn write_concern_error(result: Result<()>, reply: &mut DocumentWriter
             fields.int32("code", error.code);
             fields.string("codeName", &error.code_name);
             fields.string("errmsg", &error.message);
+            if error.code == WRITE_CONCERN_FAILED {
+                fields.document("errInfo", |info| info.boolean("wtimeout", true));
+            }
         });
     }
 }

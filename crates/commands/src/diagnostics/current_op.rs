@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use collection::{Collection, Index, IndexState};
 use document::get_field;
 use query_language::filter::{Filter, FilterOptions};
 
@@ -50,6 +51,11 @@ pub(crate) fn current_operations(server: &ServerContext, with_idle: bool) -> Res
     for (operation, slot, elapsed) in server.operations.running() {
         entries.push(describe(server, &operation, &slot, elapsed)?);
     }
+    for collection in server.store.interrupted_builds() {
+        for index in collection.indexes().all().iter().filter(|index| index.state() == IndexState::Building) {
+            entries.push(describe_build(server, &collection, index)?);
+        }
+    }
     if with_idle {
         for slot in server.operations.idle() {
             entries.push(document_of(|entry| {
@@ -89,6 +95,25 @@ fn describe(
             // It is too large to be kept.
             None => entry.document("command", |command| command.string("$truncated", operation.name)),
         }
+    })
+}
+
+/// An index build that a restart has interrupted and that goes on.
+fn describe_build(server: &ServerContext, collection: &Collection, index: &Index) -> Result<RawDocumentBuf> {
+    let namespace = collection.namespace();
+    document_of(|entry| {
+        entry.string("type", "op");
+        entry.string("host", &host_and_port(&server.facts));
+        entry.string("desc", "index-builds");
+        entry.boolean("active", true);
+        entry.string("op", "command");
+        entry.string("ns", namespace.as_str());
+        entry.document("command", |command| {
+            command.string("createIndexes", namespace.collection());
+            command.array("indexes", |list| list.push(&index.specification().to_document()));
+        });
+        let filled = index.filled().0;
+        entry.string("msg", &format!("Index Build: goes on after a restart; records up to number {filled} are done"));
     })
 }
 

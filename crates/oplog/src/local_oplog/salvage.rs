@@ -59,6 +59,18 @@ pub fn salvage_entries<E: From<OplogError>>(
     Ok(salvaged)
 }
 
+/// The payload of the entry at a position; `None`: it cannot be read.
+pub fn salvage_entry(disk: &dyn Disk, directory: &Path, position: OplogPosition) -> Option<Vec<u8>> {
+    let start = list(disk, directory).ok()?.into_iter().filter(|start| *start <= position.0).max()?;
+    let file = disk.open(&directory.join(segment_name(start)), OpenMode::Read).ok()?;
+    let limit = start + file.length().ok()?.saturating_sub(SEGMENT_HEADER_BYTES);
+    let mut window = Window::new(file, start);
+    match window.entry_at(position.0, limit) {
+        Ok(Found::Entry(entry)) => Some(window.bytes(entry.payload).to_vec()),
+        _ => None,
+    }
+}
+
 struct Place {
     position: u64,
     last: Timestamp,

@@ -110,7 +110,7 @@ impl Store {
             return Ok(());
         }
         let latest = self.engine.latest_timestamp(collection.record_tree(), &record_id.record_key())?;
-        if latest > transaction.snapshot.timestamp() { Err(TransactionError::WriteConflict) } else { Ok(()) }
+        if transaction.snapshot.sees(latest) { Ok(()) } else { Err(TransactionError::WriteConflict) }
     }
 
     /// Claims the unique keys of the prepared change and takes it into the write set.

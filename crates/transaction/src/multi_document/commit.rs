@@ -1,17 +1,15 @@
 //! The commit of a transaction: its changes as one unit in the oplog, then in the trees, visible at once.
 //!
 //! For each record the change from what is stored to what the transaction has left is prepared as for a single write; the record is the
-//! transaction's own, so what is stored has not changed since its snapshot. All go into one oplog entry, or, when they are many, into parts that
-//! stand before it and mean nothing without it: only the commit's entry makes them count, and it names their positions. Then they are applied with the
-//! commit's timestamp, a chunk at a time under the checkpoint barrier, and become visible together.
+//! transaction's own, so what is stored has not changed since its snapshot. All go into one oplog entry; then they are applied with the commit's
+//! timestamp, a chunk at a time under the checkpoint barrier, and become visible together. What is large goes another way (`large_commit`).
 //!
-//! Crashes: without the commit's entry nothing has happened. With it, replay applies all of it, however much was applied. While the commit is
-//! not applied, checkpoints keep the oplog from the first part on.
+//! Crashes: without the commit's entry nothing has happened. With it, replay applies all of it, however much was applied.
 
 use std::sync::Arc;
 
 use collection::{DocumentChange, IndexState, RecordId, TransactionEncoder, Validation, WriteAccess};
-use oplog::{Oplog, OplogPosition};
+use oplog::Oplog;
 use storage_engine::Batch;
 
 use super::Transaction;
@@ -23,19 +21,8 @@ use crate::sessions::Session;
 use crate::store::Store;
 use crate::write_set::{From, WrittenCollection};
 
-/// Bytes of operations after which a part is logged.
-const PART_BYTES: usize = 4 << 20;
 /// Bytes of changes that are applied in one go.
 const CHUNK_BYTES: usize = 64 << 10;
-
-/// The changes of a transaction on their way to the oplog.
-struct Logging {
-    entry: TransactionEncoder,
-    parts: Vec<OplogPosition>,
-    /// The changes themselves, as long as there are not so many that a part was logged.
-    batches: Vec<Batch>,
-    effects: Vec<Effect>,
-}
 
 impl Store {
     /// `None`: there was nothing to be committed.
@@ -53,94 +40,51 @@ impl Store {
         let mut written = transaction.writes.collections();
         // Gates are taken in this order wherever several are.
         written.sort_by_key(|written| written.collection.ident());
+        let is_large = transaction.writes.is_large(self.options.large_transaction_bytes);
+        let _large = is_large.then(|| self.begin_large_commit(&written));
         let accesses =
             written.iter().map(|written| Ok(written.collection.begin_write()?)).collect::<Result<Vec<_>>>()?;
         for (written, access) in written.iter().zip(&accesses) {
             check_indexes(written, access)?;
         }
         self.engine.check_writable()?;
-        let hold = self.commits.hold();
-        let mut logging =
-            Logging { entry: TransactionEncoder::new(), parts: Vec::new(), batches: Vec::new(), effects: Vec::new() };
-        for access in &accesses {
-            self.log_changes(transaction, access, &mut logging, &hold)?;
+        if is_large {
+            return self.commit_large(transaction, &accesses, session, txn_number);
         }
-        let Logging { mut entry, parts, batches, effects } = logging;
-        if entry.is_empty() && parts.is_empty() {
+        let mut entry = TransactionEncoder::new();
+        let (mut batches, mut effects) = (Vec::new(), Vec::new());
+        for access in &accesses {
+            let effect = self.for_each_change(transaction, access, |change| {
+                entry.push(change.oplog_entry());
+                put_into_chunks(&mut batches, change.batch());
+                Ok(())
+            });
+            effects.push(effect?);
+        }
+        if entry.is_empty() {
             return Ok(None);
         }
-        let payload = entry.finish_commit(&parts, session.id(), txn_number, self.clock.wall_millis());
+        let payload = entry.finish_commit(&[], session.id(), txn_number, self.clock.wall_millis());
         let mut in_flight = self.commits.prepare();
         let appended =
             self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |timestamp, position| {
                 in_flight.register(timestamp, position);
             })?;
         self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry: payload });
-        if parts.is_empty() {
-            batches.iter().try_for_each(|batch| self.engine.apply(batch, appended.timestamp))?;
-        } else {
-            for access in &accesses {
-                self.apply_changes(transaction, access, appended.timestamp)?;
-            }
-        }
+        batches.iter().try_for_each(|batch| self.engine.apply(batch, appended.timestamp))?;
         self.sessions.record_commit(session, txn_number);
         in_flight.complete_all(appended.end, effects);
         Ok(Some(CommitInfo { timestamp: appended.timestamp, end: appended.end }))
     }
 
-    /// Prepares every change in a collection and logs it, or puts it where it will be logged.
-    fn log_changes(
-        &self,
-        transaction: &Transaction,
-        access: &WriteAccess<'_>,
-        logging: &mut Logging,
-        hold: &crate::commit_order::Hold<'_>,
-    ) -> Result<()> {
-        let mut effect = Effect { collection: access.collection.clone(), documents: 0, bytes: 0 };
-        self.for_each_change(transaction, access, |change| {
-            if !change.newly_multikey().is_empty() {
-                self.catalog.add_multikey(access.collection, change.newly_multikey())?;
-            }
-            let (documents, bytes) = change.count_changes();
-            effect.documents += documents;
-            effect.bytes += bytes;
-            logging.entry.push(change.oplog_entry());
-            if logging.parts.is_empty() {
-                put_into_chunks(&mut logging.batches, change.batch());
-            }
-            if logging.entry.len() < PART_BYTES {
-                return Ok(());
-            }
-            let payload = logging.entry.finish_part(self.clock.wall_millis());
-            let appended =
-                self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |_, position| {
-                    hold.keep_from(position);
-                })?;
-            logging.parts.push(appended.position);
-            logging.entry.clear();
-            logging.batches = Vec::new();
-            Ok(())
-        })?;
-        logging.effects.push(effect);
-        Ok(())
-    }
-
-    /// Prepares every change in a collection again and applies it.
-    fn apply_changes(
-        &self,
-        transaction: &Transaction,
-        access: &WriteAccess<'_>,
-        timestamp: storage_engine::Timestamp,
-    ) -> Result<()> {
-        self.for_each_change(transaction, access, |change| Ok(self.engine.apply(change.batch(), timestamp)?))
-    }
-
-    fn for_each_change(
+    /// Prepares every change in a collection. Returns what they do to its counts.
+    pub(super) fn for_each_change(
         &self,
         transaction: &Transaction,
         access: &WriteAccess<'_>,
         mut visit: impl FnMut(&DocumentChange) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Effect> {
+        let mut effect = Effect { collection: access.collection.clone(), documents: 0, bytes: 0 };
         let (tree, writes) = (access.collection.record_tree(), &transaction.writes);
         let (mut change, mut old) = (DocumentChange::default(), Vec::new());
         let mut next = writes.next(tree, From::Edge)?;
@@ -159,11 +103,17 @@ impl Store {
                 }
             };
             if is_changed {
+                if !change.newly_multikey().is_empty() {
+                    self.catalog.add_multikey(access.collection, change.newly_multikey())?;
+                }
+                let (documents, bytes) = change.count_changes();
+                effect.documents += documents;
+                effect.bytes += bytes;
                 visit(&change)?;
             }
             next = writes.next(tree, From::Beyond(&key))?;
         }
-        Ok(())
+        Ok(effect)
     }
 }
 

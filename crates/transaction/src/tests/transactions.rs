@@ -11,20 +11,20 @@ use proptest::prelude::*;
 use super::fixture::*;
 use crate::*;
 
-fn memory() -> platform::MemoryReservation {
+pub(super) fn memory() -> platform::MemoryReservation {
     MemoryBudget::unlimited().reservation(MemoryUse::WriteSets)
 }
 
-fn session_id(number: u8) -> Uuid {
+pub(super) fn session_id(number: u8) -> Uuid {
     Uuid::from_bytes([number; 16])
 }
 
-fn begin(store: &Store, session: u8, txn_number: i64) -> Arc<Transaction> {
+pub(super) fn begin(store: &Store, session: u8, txn_number: i64) -> Arc<Transaction> {
     let session = store.sessions().refresh(session_id(session)).unwrap();
     store.begin_transaction(&session, txn_number, memory()).unwrap()
 }
 
-fn commit(store: &Store, session: u8, txn_number: i64) -> Result<Option<CommitInfo>> {
+pub(super) fn commit(store: &Store, session: u8, txn_number: i64) -> Result<Option<CommitInfo>> {
     let session = store.sessions().refresh(session_id(session)).unwrap();
     store.commit_transaction(&session, txn_number)
 }
@@ -34,14 +34,14 @@ fn abort(store: &Store, session: u8, txn_number: i64) -> Result<()> {
     store.abort_transaction(&session, txn_number)
 }
 
-fn in_transaction(transaction: &Arc<Transaction>) -> WriteContext {
+pub(super) fn in_transaction(transaction: &Arc<Transaction>) -> WriteContext {
     let mut context = WriteContext::new();
     context.set_transaction(Some(transaction.clone()));
     context
 }
 
 /// What a view has, by `_id`; the same through the index on `a`, in both directions.
-fn seen(view: &ReadView, collection: &Arc<Collection>) -> BTreeMap<i32, i32> {
+pub(super) fn seen(view: &ReadView, collection: &Arc<Collection>) -> BTreeMap<i32, i32> {
     let mut cursor = view.record_cursor(collection);
     let mut found = BTreeMap::new();
     while let Some(record_id) = cursor.next().unwrap() {
@@ -179,8 +179,8 @@ fn outcome(result: Result<bool>) -> Expected {
 }
 
 impl Run {
-    fn new() -> Run {
-        let fixture = Fixture::new();
+    fn new(large_transaction_bytes: usize) -> Run {
+        let fixture = Fixture::with(StoreOptions { large_transaction_bytes, ..options() });
         let collection = fixture.collection("db.c");
         fixture.create_index(&collection, rawdoc! { "key": { "a": 1 }, "name": "a_1" }).unwrap();
         let (committed, changed, open) = Default::default();
@@ -349,8 +349,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn transactions_are_isolated_as_the_model_has_it(steps in steps()) {
-        let mut run = Run::new();
+    fn transactions_are_isolated_as_the_model_has_it(steps in steps(), all_are_large: bool) {
+        let mut run = Run::new(if all_are_large { 0 } else { 1 << 20 });
         steps.into_iter().for_each(|step| run.step(step));
         run.open.clear();
         assert_sound(&run.fixture.store);
@@ -387,7 +387,7 @@ fn a_transaction_in_parts_is_all_or_nothing() {
     let mut parts = 0;
     while let Some(entry) = reader.next_entry().unwrap() {
         let collection::Entry::Transaction(entry) = collection::Entry::decode(entry.payload).unwrap() else { panic!() };
-        parts += u32::from(entry.commit.is_none());
+        parts += u32::from(entry.step == collection::TransactionStep::Part);
     }
     assert!(parts >= 2, "{parts} parts");
     drop(reader);

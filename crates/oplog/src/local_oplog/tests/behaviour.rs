@@ -1,5 +1,7 @@
 //! What the log does when nothing fails.
 
+use std::sync::atomic::Ordering;
+
 use super::*;
 use crate::OplogError;
 use crate::entry::ENTRY_HEADER_BYTES;
@@ -188,4 +190,17 @@ fn one_flush_makes_everything_before_it_durable_with_one_write_and_one_sync() {
     let counts = machine.disk.counts();
     assert_eq!((counts.of(platform::Operation::Write), counts.of(platform::Operation::Sync)), (1, 1));
     assert_eq!(oplog.statistics().flushes, 1);
+}
+
+#[test]
+fn a_wait_for_durability_can_have_an_end() {
+    let machine = Machine::new(3, 64 << 10);
+    let log = machine.open();
+    let appended = append(&log, b"slow").unwrap();
+    // As if a flusher were at a sync that takes its time.
+    log.shared.flushers.fetch_add(1, Ordering::Relaxed);
+    let longest = Duration::from_millis(1);
+    assert!(!log.wait_durable_within(appended.end, longest).unwrap());
+    log.flush_step().unwrap();
+    assert!(log.wait_durable_within(appended.end, longest).unwrap());
 }

@@ -1,0 +1,218 @@
+//! The commit of a large transaction: its changes go into the oplog and into the trees without holding anybody else up.
+//!
+//! Called by `commit`. Three kinds of entries are logged:
+//!
+//! 1. *parts*, with the changes. They mean nothing by themselves. The oplog's buffer is left to others: no more than a few parts are on their way.
+//! 2. the *decision*, which names the parts. From here on the transaction has happened, and pages may have it. It is concealed (`commit_order`):
+//!    commits after it become visible while it is being applied, piece by piece, paced like any other writer.
+//! 3. the *commit*, which names the parts again, once all is applied. With it the transaction becomes visible, at this entry's timestamp; for those who
+//!    follow the oplog the decision is nothing, and the changes are here.
+//!
+//! Crashes: without a decision nothing has happened. A decision without its commit is completed by recovery, which applies the parts and logs the
+//! commit. Until the commit is visible, checkpoints keep the oplog from the first part on, and recovery begins at the decision at the latest.
+//!
+//! What it changes is its own (records, unique keys) until the commit is visible. Changes of the definitions of its collections wait for it without
+//! holding anything (`lock_definitions`), so that nobody else waits for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use collection::{Collection, TransactionEncoder, WriteAccess};
+use oplog::{Appended, Oplog, OplogPosition};
+use parking_lot::{Mutex, MutexGuard};
+use storage_engine::Timestamp;
+
+use super::Transaction;
+use crate::commit_order::{CommitInfo, Decided, Effect};
+use crate::error::Result;
+use crate::foreground::Slice;
+use crate::interleaving::Moment;
+use crate::sessions::Session;
+use crate::store::Store;
+use crate::write_set::WrittenCollection;
+
+/// Bytes of operations after which a part is logged, at most; less where transactions are large earlier.
+const PART_BYTES_MAX: usize = 512 << 10;
+/// Parts that may be on their way to the disk.
+const PARTS_ON_THE_WAY: usize = 4;
+/// How often a change of definitions looks whether the large commits in its way are over.
+const DEFINITION_POLL: Duration = Duration::from_millis(5);
+/// How long a commit waits before it tries again to log that it has been applied, when the disk is full.
+const FULL_DISK_PAUSE: Duration = Duration::from_millis(100);
+/// And how long it tries in all. Then all writes end; recovery will complete it.
+const FULL_DISK_PATIENCE: Duration = Duration::from_secs(600);
+
+/// The collections that large commits are writing into, by ident, once for each.
+#[derive(Default)]
+pub(crate) struct LargeCommits(Mutex<Vec<u64>>);
+
+/// A large commit, until it is dropped.
+pub(super) struct LargeCommit<'a> {
+    commits: &'a LargeCommits,
+    idents: Vec<u64>,
+}
+
+impl Drop for LargeCommit<'_> {
+    fn drop(&mut self) {
+        let mut writing = self.commits.0.lock();
+        for ident in &self.idents {
+            if let Some(place) = writing.iter().position(|known| known == ident) {
+                writing.swap_remove(place);
+            }
+        }
+    }
+}
+
+/// The changes of a transaction on their way to the oplog.
+struct Logging {
+    entry: TransactionEncoder,
+    parts: Vec<Appended>,
+}
+
+impl Store {
+    /// Locks definitions for a change of some collections, once no large commit writes into them. `find` is called under the lock.
+    pub(crate) fn lock_definitions(&self, find: impl Fn() -> Vec<Arc<Collection>>) -> MutexGuard<'_, ()> {
+        loop {
+            let definitions = self.definition_lock.lock();
+            let is_in_the_way = {
+                let writing = self.large_commits.0.lock();
+                !writing.is_empty() && find().iter().any(|collection| writing.contains(&collection.ident()))
+            };
+            if !is_in_the_way {
+                return definitions;
+            }
+            drop(definitions);
+            self.clock.sleep(DEFINITION_POLL);
+        }
+    }
+
+    /// Announces a large commit. No gate is held yet.
+    pub(super) fn begin_large_commit(&self, written: &[WrittenCollection]) -> LargeCommit<'_> {
+        // A change of definitions has either got its gates by now, or sees this.
+        let _definitions = self.definition_lock.lock();
+        let idents: Vec<u64> = written.iter().map(|written| written.collection.ident()).collect();
+        self.large_commits.0.lock().extend_from_slice(&idents);
+        LargeCommit { commits: &self.large_commits, idents }
+    }
+
+    /// `None`: there was nothing to be committed.
+    pub(super) fn commit_large(
+        &self,
+        transaction: &Transaction,
+        accesses: &[WriteAccess<'_>],
+        session: &Arc<Session>,
+        txn_number: i64,
+    ) -> Result<Option<CommitInfo>> {
+        let hold = self.commits.hold();
+        let mut logging = Logging { entry: TransactionEncoder::new(), parts: Vec::new() };
+        let mut effects = Vec::new();
+        for access in accesses {
+            effects.push(self.log_changes(transaction, access, &mut logging, &hold)?);
+        }
+        if !logging.entry.is_empty() {
+            self.log_part(&mut logging, &hold)?;
+        }
+        let Logging { mut entry, parts, .. } = logging;
+        let Some(first) = parts.first().map(|part| part.position) else { return Ok(None) };
+        let parts: Vec<OplogPosition> = parts.iter().map(|part| part.position).collect();
+        let mut decided = self.commits.decide();
+        let decision = entry.finish_decision(&parts, session.id(), txn_number, self.clock.wall_millis());
+        let logged =
+            self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(decision), &mut |timestamp, position| {
+                decided.register(timestamp, position, first);
+            })?;
+        self.options.interleaving.at(Moment::Logged { timestamp: logged.timestamp, entry: decision });
+        for access in accesses {
+            self.apply_changes(transaction, access, logged.timestamp)?;
+        }
+        entry.clear();
+        self.reveal(
+            decided,
+            entry.finish_commit(&parts, session.id(), txn_number, self.clock.wall_millis()),
+            effects,
+            || {
+                self.sessions.record_commit(session, txn_number);
+            },
+        )
+        .map(Some)
+    }
+
+    /// Logs the commit of a transaction that is applied.
+    fn reveal(
+        &self,
+        decided: Decided<'_>,
+        entry: &[u8],
+        effects: Vec<Effect>,
+        before_visible: impl FnOnce(),
+    ) -> Result<CommitInfo> {
+        let appended;
+        let mut in_flight = self.commits.prepare();
+        let give_up = self.clock.monotonic() + FULL_DISK_PATIENCE;
+        loop {
+            let append =
+                self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(entry), &mut |timestamp, position| {
+                    decided.reveal_at(timestamp);
+                    in_flight.register(timestamp, position);
+                });
+            match append {
+                // It has happened and cannot be taken back; the decision is in the oplog. Others see the full disk for themselves.
+                Err(oplog::OplogError::DiskFull) if !self.is_stopping() && self.clock.monotonic() < give_up => {
+                    self.options.interleaving.at(Moment::LargeCommitOnFullDisk);
+                    self.clock.sleep(FULL_DISK_PAUSE);
+                }
+                append => {
+                    appended = append?;
+                    break;
+                }
+            }
+        }
+        self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry });
+        before_visible();
+        decided.complete(in_flight, appended.end, effects);
+        Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })
+    }
+
+    /// Prepares every change in a collection and logs it.
+    fn log_changes(
+        &self,
+        transaction: &Transaction,
+        access: &WriteAccess<'_>,
+        logging: &mut Logging,
+        hold: &crate::commit_order::Hold<'_>,
+    ) -> Result<Effect> {
+        let mut slice = Slice::default();
+        self.for_each_change(transaction, access, |change| {
+            self.give_way(&mut slice);
+            logging.entry.push(change.oplog_entry());
+            let part_bytes = PART_BYTES_MAX.min(self.options.large_transaction_bytes);
+            if logging.entry.len() < part_bytes { Ok(()) } else { self.log_part(logging, hold) }
+        })
+    }
+
+    fn log_part(&self, logging: &mut Logging, hold: &crate::commit_order::Hold<'_>) -> Result<()> {
+        if let Some(place) = logging.parts.len().checked_sub(PARTS_ON_THE_WAY) {
+            self.oplog.wait_durable(logging.parts[place].end)?;
+        }
+        self.check_space_for_delete()?;
+        let payload = logging.entry.finish_part(self.clock.wall_millis());
+        let appended = self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |_, position| {
+            hold.keep_from(position);
+        })?;
+        self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry: payload });
+        logging.parts.push(appended);
+        logging.entry.clear();
+        Ok(())
+    }
+
+    /// Prepares every change in a collection again and applies it.
+    fn apply_changes(&self, transaction: &Transaction, access: &WriteAccess<'_>, timestamp: Timestamp) -> Result<()> {
+        let mut slice = Slice::default();
+        let applied = self.for_each_change(transaction, access, |change| {
+            self.pace();
+            self.give_way(&mut slice);
+            self.options.interleaving.at(Moment::LargeCommit);
+            Ok(self.engine.apply(change.batch(), timestamp)?)
+        });
+        applied.map(drop)
+    }
+}
