@@ -1,0 +1,73 @@
+"""Sessions, transactions and retryable writes from the Go, Java and Rust drivers: one small program each, which prints "done".
+
+What a program needs is fetched by its own package tool (Go modules, Maven, Cargo). Where a language's toolchain is not there, or its packages cannot
+be had, its test is skipped, visibly.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+from server_process import ServerProcess
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), ["--cache", "64MiB", "--enable-test-commands"])
+    process.start()
+    yield process
+    process.stop()
+
+
+def prepare(command, directory, **environment):
+    """Compiles a program; skips the test when the toolchain or its packages are missing."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"SKIPPED: {command[0]} is not installed, so this driver is not tested")
+    made = subprocess.run(
+        command, cwd=directory, capture_output=True, text=True, timeout=900, env={**os.environ, **environment}
+    )
+    return made
+
+
+def skip_without_packages(made, what):
+    if made.returncode != 0:
+        pytest.skip(f"SKIPPED: {what} cannot be had here, so this driver is not tested: {made.stderr[-500:]}")
+
+
+def run(command, server):
+    result = subprocess.run([*command, server.uri], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.strip().endswith("done"), result.stdout + result.stderr
+
+
+def test_go(server, tmp_path):
+    skip_without_packages(prepare(["go", "mod", "download"], HERE / "go", GOFLAGS="-mod=mod"), "the Go driver")
+    program = tmp_path / "program"
+    made = prepare(["go", "build", "-o", str(program), "."], HERE / "go")
+    assert made.returncode == 0, made.stderr
+    run([str(program)], server)
+
+
+def test_java(server, tmp_path):
+    jars = tmp_path / "jars"
+    copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+    skip_without_packages(prepare(copy, HERE / "java"), "the Java driver")
+    classes = tmp_path / "classes"
+    made = prepare(["javac", "-cp", f"{jars}/*", "-d", str(classes), "Sessions.java"], HERE / "java")
+    assert made.returncode == 0, made.stderr
+    run(["java", "-cp", f"{classes}:{jars}/*", "Sessions"], server)
+
+
+def test_rust(server):
+    """The driver is a dependency of the project's own load generator."""
+    cargo = os.environ.get("CARGO", "cargo")
+    made = prepare([cargo, "build", "--quiet", "--package", "lab", "--example", "driver_sessions"], ROOT)
+    assert made.returncode == 0, made.stderr
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    run([str(ROOT / target / "debug" / "examples" / "driver_sessions")], server)
