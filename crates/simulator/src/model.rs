@@ -252,9 +252,13 @@ impl Model {
     /// Recovery has logged the commit of a transaction that was decided. What was logged at this time or later before is lost.
     pub(crate) fn log_completed(&mut self, timestamp: Timestamp) -> Result<(), String> {
         self.history.truncate(self.history.partition_point(|(logged, _)| *logged < timestamp));
-        let Some(effects) = self.decided() else {
+        let Some(decided) = self.history.iter().rposition(|(_, effect)| matches!(effect, Effect::Decide(_))) else {
             return Err("a transaction was completed that nobody decided".to_owned());
         };
+        // Its commit, or what an opening that failed has logged, is lost.
+        let after = self.history.split_off(decided + 1);
+        self.history.extend(after.into_iter().filter(|(_, effect)| !matches!(effect, Effect::All(_))));
+        let Some(effects) = self.decided() else { return Err("there is nothing to complete".to_owned()) };
         self.history.push((timestamp, Effect::All(effects)));
         Ok(())
     }

@@ -93,12 +93,14 @@ impl Simulation {
     }
 
     fn choose_targets(&self, locked: &[CollectionNumber]) -> Option<Vec<Target>> {
-        let first = self.choose(locked)?;
+        // Capped collections are not written in transactions.
+        let is_plain = |target: &Target| target.state.ring.is_none();
+        let first = self.choose(locked).filter(is_plain)?;
         let mut taken = locked.to_vec();
         taken.push(first.number);
         let mut targets = vec![first];
         if self.chance(0.5) {
-            targets.extend(self.choose(&taken));
+            targets.extend(self.choose(&taken).filter(is_plain));
         }
         Some(targets)
     }

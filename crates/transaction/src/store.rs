@@ -430,6 +430,14 @@ fn log_decided(
             appended => interleaving.at(Moment::Logged { timestamp: appended?.timestamp, entry: payload }),
         }
     }
+    if decided.is_empty() {
+        return Ok(());
+    }
+    // So that their commits stay where they are now.
+    match oplog.wait_durable(oplog.end_position()) {
+        Err(error @ OplogError::DiskFull) => tracing::warn!(%error, "the commit of a transaction is not durable"),
+        durable => durable?,
+    }
     Ok(())
 }
 
