@@ -166,7 +166,10 @@ impl Simulation {
             None => self.insert_in(open, place, id, new.as_deref()),
             Some(old) => self.change_in(open, place, id, old, new.as_deref()),
         };
+        let is_unchanged = matches!((&seen, &new), (Some(old), Some(new)) if old.raw.as_bytes() == new.raw.as_bytes());
         match written {
+            // Nothing was written, so nobody is in conflict.
+            Ok(()) if is_unchanged => true,
             Ok(()) if clashes => self.fail(format_args!("a duplicate key was accepted in a transaction")),
             Ok(()) if is_lost && seen.is_some() => {
                 self.fail(format_args!("_id {id} was deleted since, and is written"))
