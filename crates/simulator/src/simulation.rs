@@ -89,6 +89,8 @@ pub(crate) struct Simulation {
     pub(crate) summary: Mutex<Summary>,
     store: Mutex<Option<Arc<Store>>>,
     under_way: Mutex<Vec<UnderWay>>,
+    /// The collections of the open transaction: who writes there might wait for it, for ever.
+    pub(crate) in_transaction: Mutex<Vec<CollectionNumber>>,
     itself: Weak<Simulation>,
 }
 
@@ -113,6 +115,7 @@ impl Simulation {
             summary: Mutex::default(),
             store: Mutex::new(None),
             under_way: Mutex::default(),
+            in_transaction: Mutex::default(),
             itself: itself.clone(),
         })
     }
@@ -253,7 +256,7 @@ impl Simulation {
 
     /// Called in the midst of operations.
     fn at_moment(&self, moment: Moment<'_>) {
-        let mut locked = Vec::new();
+        let mut locked = self.in_transaction.lock().clone();
         let mut inside_definition = false;
         {
             let mut under_way = self.under_way.lock();

@@ -77,13 +77,17 @@ impl Simulation {
         context.set_transaction(Some(transaction.clone()));
         let mut open = Open { targets, transaction, context, written: BTreeMap::new(), lost: BTreeSet::new() };
         self.say(format_args!("begin a transaction"));
+        *self.in_transaction.lock() = open.targets.iter().map(|target| target.number).collect();
         let is_whole = self.write_in(&mut open);
         if self.disk.is_down() {
+            self.in_transaction.lock().clear();
             return;
         }
         if is_whole && self.chance(0.8) {
             self.commit_transaction(open, &session);
+            self.in_transaction.lock().clear();
         } else {
+            self.in_transaction.lock().clear();
             self.say(format_args!("abort"));
             // A commit that failed has ended it already; this one was not tried.
             if let Err(error) = store.abort_transaction(&session, 1) {
