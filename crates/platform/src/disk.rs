@@ -29,6 +29,13 @@ pub trait Disk: Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
 
+    /// A handle for reading here and there in a file that `open` gave for `path`: the operating system is told not to read ahead. The
+    /// same handle where there is nothing to be told.
+    fn open_for_scattered_reads(&self, path: &Path, opened: &Arc<dyn File>) -> io::Result<Arc<dyn File>> {
+        let _ = path;
+        Ok(opened.clone())
+    }
+
     /// Creates a directory and the missing ones above it; fine if it exists.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
 

@@ -34,6 +34,7 @@ pub fn run_all(root: &Path) -> Outcome {
     let mut broken = Vec::new();
     record("Rust tests", rust_tests(root), &mut tally, &mut broken);
     record("simulator", simulation::test(root), &mut tally, &mut broken);
+    record("comparison of storage engines", engine_peer(root), &mut tally, &mut broken);
     run_driver_suites(root, &mut tally, &mut broken);
     conclude(tally, &broken)
 }
@@ -83,6 +84,15 @@ fn rust_tests(root: &Path) -> Result<Tally, String> {
         return Err("cargo test failed before the tests could run".to_owned());
     }
     Ok(tally)
+}
+
+/// What lies outside of the workspace and uses its crates: it must compile.
+fn engine_peer(root: &Path) -> Result<Tally, String> {
+    let manifest = "benchmarks/engines/plimsoll/Cargo.toml";
+    let target = root.join("target/engine-peer");
+    let arguments = ["check", "--quiet", "--locked", "--manifest-path", manifest];
+    step::run(step::cargo(&arguments).current_dir(root).env("CARGO_TARGET_DIR", target))?;
+    Ok(Tally { passed: 1, ..Tally::default() })
 }
 
 /// Runs a program, passes on what it prints, and counts the results that `read_line` finds in it. The second value is

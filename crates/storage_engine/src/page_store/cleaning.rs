@@ -3,13 +3,18 @@
 //! Driven by a background thread through `clean_step`. Blocks are copied as they are, without decompression. Why this
 //! is safe beside everything else, and why it ends, is stated in `page_store` (rules 5 and 6).
 //!
-//! Which blocks of an extent are live is found without an index: wherever something that looks like a block header
-//! lies at a multiple of 64 bytes, the ledger is asked whether that page's current address is exactly there. Stale or
-//! forged bytes that look like a block are not at a mentioned address, so they are passed over.
+//! Which blocks of an extent are live is found without an index, in one of two ways. The ledger's maps are gone through once for all
+//! extents of a step, and only the blocks found are read; or, where the maps are so large that reading the extents is cheaper, wherever
+//! something that looks like a block header lies at a multiple of 64 bytes, the ledger is asked whether that page's current address is
+//! exactly there. Stale or forged bytes that look like a block are not at a mentioned address, so they are passed over.
+
+use std::collections::HashMap;
+use std::ops::Range;
 
 use super::PageStore;
 use super::address::{PageAddress, PageId, UNIT_BYTES};
 use super::block::{BlockHeader, check_block};
+use super::durable_map::CHUNK_PAGES;
 use super::error::Result;
 use super::extents::{Extents, Head, ReserveAccess};
 use super::recovery::io_error;
@@ -23,6 +28,10 @@ const CHEAP_SHARE_MAX: f64 = 0.25;
 /// With little effort, too, when the file takes more than `CHEAP_RATIO_MAX` times what its blocks need.
 const CROWDED_SHARE_MAX: f64 = 0.6;
 const CHEAP_RATIO_MAX: f64 = 2.5;
+/// Bytes of the ledger's maps that may be gone through for each byte of an extent that need not be read then.
+const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
+/// Blocks nearer to each other than this are read together.
+const READ_GAP_BYTES: usize = 4 << 10;
 /// Relocations recorded under one hold of the ledger.
 const RELOCATIONS_AT_ONCE: usize = 64;
 
@@ -59,7 +68,8 @@ pub(super) struct CleanerBuffers {
 }
 
 /// A current block in an extent being cleaned.
-struct FoundBlock {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FoundBlock {
     page: PageId,
     address: PageAddress,
 }
@@ -83,8 +93,11 @@ impl PageStore {
         let mut buffers = self.cleaner.lock();
         self.check_poison()?;
         let mut outcome = CleanOutcome::default();
-        for index in self.choose_extents(effort) {
-            self.clean_extent(index, &mut buffers, relocated, &mut outcome)?;
+        let chosen = self.choose_extents(effort);
+        let mapped = self.blocks_from_maps(&chosen);
+        for (position, index) in chosen.iter().enumerate() {
+            let blocks = mapped.as_ref().and_then(|mapped| mapped.get(position));
+            self.clean_extent(*index, blocks, &mut buffers, relocated, &mut outcome)?;
             outcome.extents += 1;
         }
         if outcome.extents > 0 {
@@ -123,9 +136,35 @@ impl PageStore {
         taken_bytes.saturating_sub(slack_bytes) as f64 / lasting_bytes.max(1) as f64
     }
 
+    /// The current blocks of each of these extents, in order of address; `None` when going through the maps would cost more than reading
+    /// the extents.
+    pub(super) fn blocks_from_maps(&self, chosen: &[usize]) -> Option<Vec<Vec<FoundBlock>>> {
+        let (limit, extent_bytes) = (self.page_id_limit(), self.ledger.lock().extents.extent_bytes());
+        let map_bytes = limit * size_of::<PageAddress>() as u64;
+        if chosen.is_empty() || map_bytes > chosen.len() as u64 * extent_bytes * MAP_BYTES_FOR_EXTENT_BYTE {
+            return None;
+        }
+        let positions: HashMap<usize, usize> = chosen.iter().enumerate().map(|(at, index)| (*index, at)).collect();
+        let mut found = vec![Vec::new(); chosen.len()];
+        let mut pages = Vec::new();
+        for chunk in 0..limit.div_ceil(CHUNK_PAGES as u64) {
+            let ledger = self.ledger.lock();
+            pages.clear();
+            ledger.append_newest(chunk as usize, &mut pages);
+            for (page, address) in &pages {
+                if let Some(at) = positions.get(&ledger.extents.index_of(*address)) {
+                    found[*at].push(FoundBlock { page: *page, address: *address });
+                }
+            }
+        }
+        found.iter_mut().for_each(|blocks| blocks.sort_unstable_by_key(|block| block.address.offset_units()));
+        Some(found)
+    }
+
     fn clean_extent(
         &self,
         index: usize,
+        mapped: Option<&Vec<FoundBlock>>,
         buffers: &mut CleanerBuffers,
         relocated: &dyn Fn(PageId, PageAddress, PageAddress) -> bool,
         outcome: &mut CleanOutcome,
@@ -135,8 +174,18 @@ impl PageStore {
             (ledger.extents.offset_bytes(index), ledger.extents.extent_bytes())
         };
         buffers.extent.resize(extent_bytes as usize, 0);
-        self.read_extent(&mut buffers.extent, offset)?;
-        let found = self.current_blocks(&buffers.extent, offset);
+        let found = match mapped {
+            Some(blocks) => {
+                for range in read_ranges(blocks, offset) {
+                    self.read_extent(&mut buffers.extent[range.clone()], offset + range.start as u64)?;
+                }
+                blocks.clone()
+            }
+            None => {
+                self.read_extent(&mut buffers.extent, offset)?;
+                self.current_blocks(&buffers.extent, offset)
+            }
+        };
         buffers.blocks.clear();
         let mut moved = Vec::new();
         for block in found {
@@ -180,20 +229,34 @@ impl PageStore {
         Ok(())
     }
 
-    /// Reads an extent; what lies behind the end of the file is zeros.
+    /// Reads an extent or a part of it; what lies behind the end of the file is zeros.
     pub(super) fn read_extent(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         count(&self.counters.bytes_read, bytes.len() as u64);
         read_to_end(&*self.file, bytes, offset)
     }
 
     /// The blocks in an extent's bytes that are their page's newest, in order of address.
-    fn current_blocks(&self, bytes: &[u8], offset: u64) -> Vec<FoundBlock> {
+    pub(super) fn current_blocks(&self, bytes: &[u8], offset: u64) -> Vec<FoundBlock> {
         let mut found = possible_blocks(bytes, offset);
         let ledger = self.ledger.lock();
         found.retain(|(header, address)| ledger.newest(header.page) == *address);
         drop(ledger);
         found.into_iter().map(|(header, address)| FoundBlock { page: header.page, address }).collect()
     }
+}
+
+/// What to read of the extent at `offset` to have these blocks, which are in order of address.
+fn read_ranges(blocks: &[FoundBlock], offset: u64) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for block in blocks {
+        let start = (block.address.offset_bytes() - offset) as usize;
+        let end = start + block.address.length_bytes();
+        match ranges.last_mut().filter(|last| start <= last.end + READ_GAP_BYTES) {
+            Some(last) => last.end = end,
+            None => ranges.push(start..end),
+        }
+    }
+    ranges
 }
 
 /// Reads an extent; what lies behind the end of the file is zeros.

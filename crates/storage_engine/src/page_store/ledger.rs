@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::address::{PageAddress, PageId};
-use super::durable_map::DurableMap;
+use super::durable_map::{CHUNK_PAGES, DurableMap};
 use super::extents::Extents;
 
 /// Changes of one epoch; `NONE` is a freed page.
@@ -77,6 +77,25 @@ impl Ledger {
             Some(address) => *address,
             None => self.durable.get(page),
         }
+    }
+
+    /// Appends the current addresses of the pages that a chunk of the durable map describes (`CHUNK_PAGES` ids), in no order.
+    pub(super) fn append_newest(&self, chunk: usize, pages: &mut Vec<(PageId, PageAddress)>) {
+        let first = (chunk * CHUNK_PAGES) as u64;
+        let range = PageId(first)..PageId(first + CHUNK_PAGES as u64);
+        self.durable.append_chunk(chunk, pages);
+        let frozen = self.frozen_delta();
+        let is_changed =
+            |page: &PageId| self.open.contains_key(page) || frozen.is_some_and(|delta| delta.contains_key(page));
+        if self.open.range(range.clone()).next().is_some()
+            || frozen.is_some_and(|delta| delta.range(range.clone()).next().is_some())
+        {
+            pages.retain(|(page, _)| !is_changed(page));
+        }
+        let frozen = frozen.into_iter().flat_map(|delta| delta.range(range.clone()));
+        let frozen = frozen.filter(|(page, _)| !self.open.contains_key(page));
+        let changed = self.open.range(range.clone()).chain(frozen);
+        pages.extend(changed.filter(|(_, address)| !address.is_none()).map(|(page, address)| (*page, *address)));
     }
 
     /// Whether any of the maps mentions that block of the page.

@@ -1,6 +1,10 @@
 //! Reading a page: one read of exactly its stored length, checked and decompressed.
+//!
+//! A thread that goes from block to block through the file, as a scan of what was loaded in order does, reads by a handle for which the
+//! operating system reads ahead. Everybody else reads by one for which it does not: beside blocks that happen to be cached it would
+//! otherwise read several times what is asked for.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 
 use super::address::{PageAddress, PageId};
@@ -12,7 +16,12 @@ use super::{PageStore, statistics::count};
 thread_local! {
     /// The stored bytes of the block being read.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Where the thread's last read ended.
+    static LAST_END: Cell<u64> = const { Cell::new(u64::MAX) };
 }
+
+/// A read that begins at most this far behind the thread's last one goes on through the file.
+const GOING_ON_BYTES: u64 = 128 << 10;
 
 impl PageStore {
     /// Fills `image` (`PAGE_BYTES` long) with the version of `page` at `address`.
@@ -39,7 +48,11 @@ impl PageStore {
         if address.is_none() {
             return Err(corrupt("it has no address"));
         }
-        self.file.read_exact_at(stored, address.offset_bytes()).map_err(|cause| match cause.kind() {
+        let begin = address.offset_bytes();
+        let last_end = LAST_END.replace(begin + stored.len() as u64);
+        let goes_on = begin.checked_sub(last_end).is_some_and(|gap| gap <= GOING_ON_BYTES);
+        let file = if goes_on { &self.file } else { &self.scattered };
+        file.read_exact_at(stored, begin).map_err(|cause| match cause.kind() {
             io::ErrorKind::UnexpectedEof => corrupt("the file ends before it"),
             _ => PageStoreError::Io { operation: "read", file: PAGE_FILE_NAME.to_owned(), cause },
         })?;

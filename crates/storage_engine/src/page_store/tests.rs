@@ -1,5 +1,6 @@
 //! Tests of the whole store on the simulated disk.
 
+mod cleaning;
 mod concurrency;
 mod crashes;
 mod faults;

@@ -32,6 +32,7 @@ fn is_root(path: &str) -> bool {
             | ["crates", _, "src", "lib.rs" | "main.rs"]
             | ["crates", _, "tests" | "examples" | "benches", _]
             | ["crates", _, "src", "bin", _]
+            | ["benchmarks", _, _, "src", "lib.rs"]
             | ["crates", _, "tests" | "examples" | "benches", _, "main.rs"]
             | ["fuzz" | "crates", .., "fuzz_targets", _]
     )

@@ -1,0 +1,150 @@
+#include "bench.h"
+#include <algorithm>
+#include <chrono>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <memory>
+using Clock = std::chrono::steady_clock;
+static double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
+struct Hist {  // log-linear, 32 sub-buckets per octave of microseconds/16
+  std::vector<uint64_t> c = std::vector<uint64_t>(64 * 32, 0); uint64_t max = 0, n = 0;
+  void add(uint64_t ns) {
+    uint64_t v = ns >> 6; if (ns > max) max = ns; n++;
+    int o = v < 32 ? 0 : 63 - __builtin_clzll(v) - 4; int s = v < 32 ? v : (v >> (o - 1)) - 32 + 0;
+    size_t k = v < 32 ? v : o * 32 + s; if (k >= c.size()) k = c.size() - 1; c[k]++;
+  }
+  void merge(const Hist &h) { for (size_t i = 0; i < c.size(); i++) c[i] += h.c[i]; n += h.n; max = std::max(max, h.max); }
+  double q(double f) const {  // in microseconds
+    if (!n) return 0; uint64_t want = (uint64_t)(f * n), seen = 0;
+    for (size_t k = 0; k < c.size(); k++) { seen += c[k]; if (seen > want) {
+      uint64_t v = k < 32 ? k : (uint64_t)(32 + k % 32) << (k / 32 - 1); return (v << 6) / 1000.0; } }
+    return max / 1000.0;
+  }
+};
+struct alignas(64) Slot { std::atomic<uint64_t> ops{0}; Hist h; uint64_t retries = 0; };
+
+static long io_field(const char *name) {
+  FILE *f = fopen("/proc/self/io", "r"); char k[64]; long v, out = 0;
+  if (!f) return 0;
+  while (fscanf(f, "%63s %ld", k, &v) == 2) if (!strcmp(k, name)) out = v;
+  fclose(f); return out;
+}
+static long vmhwm_kb() {
+  FILE *f = fopen("/proc/self/status", "r"); char l[256]; long v = 0;
+  while (fgets(l, sizeof l, f)) if (!strncmp(l, "VmHWM:", 6)) v = atol(l + 6);
+  fclose(f); return v;
+}
+static double cpu_s(double *sys) {
+  rusage r; getrusage(RUSAGE_SELF, &r); *sys = r.ru_stime.tv_sec + r.ru_stime.tv_usec / 1e6;
+  return r.ru_utime.tv_sec + r.ru_utime.tv_usec / 1e6 + *sys;
+}
+static long du_bytes(const std::string &d) {
+  std::string cmd = "du -sk '" + d + "' | cut -f1"; FILE *p = popen(cmd.c_str(), "r"); long k = 0;
+  if (fscanf(p, "%ld", &k) != 1) k = 0; pclose(p); return k * 1024;
+}
+
+struct Phase {
+  const Cfg &c; const char *name; std::vector<Slot> &s; double t0, cpu0, sys0; long wr0, wc0, rd0, rc0; std::thread samp;
+  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw; uint64_t unit;
+  Phase(const Cfg &c, const char *n, std::vector<Slot> &s, uint64_t unit) : c(c), name(n), s(s), unit(unit) {
+    for (auto &x : s) { x.ops = 0; x.h = Hist(); x.retries = 0; }
+    cpu0 = cpu_s(&sys0); wr0 = io_field("write_bytes:"); wc0 = io_field("wchar:"); rd0 = io_field("read_bytes:"); rc0 = io_field("rchar:"); t0 = now();
+    samp = std::thread([this] {
+      uint64_t last = 0; double next = t0, sy, lc = cpu0;
+      while (!stop) { next += 0.1; double w = next - now(); if (w > 0) usleep((useconds_t)(w * 1e6));
+        uint64_t v = 0; for (auto &x : this->s) v += x.ops.load(std::memory_order_relaxed); win.push_back(v - last); double cn = cpu_s(&sy); cpuw.push_back(cn - lc);
+        if (cn - lc >= 0.01) eff.push_back((v - last) / (cn - lc)); lc = cn; last = v; }
+    });
+  }
+  // Seconds until the engine's own threads use less than a tenth of one processor, during a second; 60: they did not stop.
+  double wait_until_idle() {
+    double begin = now(), sys, before = cpu_s(&sys);
+    for (int i = 0; i < 60; i++) { usleep(1000000); double after = cpu_s(&sys); if (after - before < 0.1) return now() - begin - 1; before = after; }
+    return now() - begin;
+  }
+  void end(const std::string &extra) {
+    double t1 = now(), sys1, cpu1 = cpu_s(&sys1); stop = true; samp.join();
+    double write_mb = (io_field("write_bytes:") - wr0) / 1e6, wchar_mb = (io_field("wchar:") - wc0) / 1e6;
+    double read_mb = (io_field("read_bytes:") - rd0) / 1e6, rchar_mb = (io_field("rchar:") - rc0) / 1e6;
+    double settle = wait_until_idle();
+    uint64_t ops = 0, rt = 0; Hist h; for (auto &x : s) { ops += x.ops; rt += x.retries; h.merge(x.h); }
+    if (win.size() > 1) win.pop_back();
+    std::string wf = c.dir + "." + name + ".win"; FILE *f = fopen(wf.c_str(), "w");
+    for (size_t i = 0; i < win.size(); i++) fprintf(f, "%lu %.3f\n", (unsigned long)win[i], cpuw[i]); fclose(f);
+    std::sort(eff.begin(), eff.end());  // operations per CPU second of each window: does not move with the neighbours' load
+    auto eq = [&](double q) { return eff.empty() ? 0.0 : eff[std::min(eff.size() - 1, (size_t)(q * eff.size()))]; };
+    std::vector<uint64_t> w = win; std::sort(w.begin(), w.end());
+    auto wq = [&](double q) { return w.empty() ? 0ul : (unsigned long)w[std::min(w.size() - 1, (size_t)(q * w.size()))]; };
+    size_t zero = 0, run = 0, maxrun = 0; double med = wq(0.5);
+    size_t warm = std::min<size_t>(20, win.size() / 4);  // windows of warming up: two seconds, a quarter of a short run
+    uint64_t steady = win.size() > warm ? *std::min_element(win.begin() + warm, win.end()) : 0;
+    for (auto v : win) { if (v == 0) zero++; if (v < med * 0.1) { run++; maxrun = std::max(maxrun, run); } else run = 0; }
+    double s0 = t1 - t0;
+    printf("{\"label\":\"%s\",\"phase\":\"%s\",\"cache_mb\":%d,\"docs\":%ld,\"ops\":%lu,\"secs\":%.2f,\"ops_s\":%.0f,\"cpu_s\":%.1f,\"sys_s\":%.1f,"
+           "\"cpu_s_per_M\":%.1f,\"write_mb\":%.1f,\"wchar_mb\":%.1f,\"read_mb\":%.1f,\"rchar_mb\":%.1f,\"rss_mb\":%.0f,\"retries\":%lu,"
+           "\"win_min\":%lu,\"win_min_steady\":%lu,\"settle_s\":%.1f,\"win_p1\":%lu,\"win_p10\":%lu,\"win_p50\":%lu,\"win_p99\":%lu,\"win_n\":%zu,\"win_zero\":%zu,\"longest_below_10pct_s\":%.1f,\"per_cpu_s\":{\"p1\":%.0f,\"p10\":%.0f,\"p50\":%.0f,\"p90\":%.0f},"
+           "\"lat_us\":{\"p50\":%.0f,\"p99\":%.0f,\"p999\":%.0f,\"max\":%.0f}%s}\n",
+           c.label.c_str(), name, c.cache_mb, c.docs, (unsigned long)ops, s0, ops / s0, cpu1 - cpu0, sys1 - sys0, (cpu1 - cpu0) * 1e6 / (ops ? ops : 1),
+           write_mb, wchar_mb, read_mb, rchar_mb,
+           vmhwm_kb() / 1024.0, (unsigned long)rt, (unsigned long)(w.empty() ? 0 : w.front()), (unsigned long)steady, settle, wq(0.01), wq(0.10), wq(0.5), wq(0.99), w.size(), zero, maxrun * 0.1, eq(.01), eq(.10), eq(.5), eq(.9),
+           h.q(.5), h.q(.99), h.q(.999), h.max / 1000.0, extra.c_str());
+    fflush(stdout);
+  }
+};
+
+int main(int argc, char **argv) {
+  Cfg c; c.label = argv[0];
+  for (int i = 1; i + 1 < argc; i += 2) {
+    std::string k = argv[i], v = argv[i + 1];
+    if (k == "--dir") c.dir = v; else if (k == "--phases") c.phases = v; else if (k == "--colls") c.colls = stoi(v);
+    else if (k == "--idx") c.idx = stoi(v); else if (k == "--threads") c.threads = stoi(v); else if (k == "--batch") c.batch = stoi(v);
+    else if (k == "--passes") c.passes = stoi(v); else if (k == "--docs") c.docs = stol(v); else if (k == "--cache") c.cache_mb = stoi(v);
+    else if (k == "--stall") c.stall_s = stoi(v); else if (k == "--sync-ms") c.sync_ms = stoi(v); else if (k == "--ckpt-s") c.ckpt_s = stoi(v);
+    else if (k == "--variant") c.variant = v; else if (k == "--label") c.label = v; else if (k == "--verify") c.verify = stoi(v);
+    else if (k == "--pass0") c.pass0 = stoi(v);
+    else { fprintf(stderr, "unknown option %s\n", k.c_str()); return 1; }
+  }
+  auto has = [&](const char *p) { return ("," + c.phases + ",").find(std::string(",") + p + ",") != std::string::npos; };
+  bool create = has("load");
+  if (create && system(("rm -rf '" + c.dir + "' && mkdir -p '" + c.dir + "'").c_str())) return 1;
+  std::unique_ptr<Engine> e(make_engine()); e->open(c, create);
+  std::atomic<bool> bgstop{false};
+  std::thread logt([&] { while (!bgstop) { usleep(c.sync_ms * 1000); if (!bgstop) e->sync_log(); } });
+  std::thread ckt([&] { double next = now() + c.ckpt_s; while (!bgstop) { usleep(50000); if (now() >= next) { e->checkpoint(); next = now() + c.ckpt_s; } } });
+  std::vector<Slot> slots(c.threads);
+  std::vector<std::unique_ptr<Worker>> ws; for (int t = 0; t < c.threads; t++) ws.emplace_back(e->worker(t));
+  auto par = [&](const std::function<void(int)> &fn) { std::vector<std::thread> ts; for (int t = 0; t < c.threads; t++) ts.emplace_back(fn, t); for (auto &t : ts) t.join(); };
+  auto run_rmw = [&](int t, int coll, uint64_t rid) {
+    auto a = Clock::now(); while (!ws[t]->rmw(coll, rid)) slots[t].retries++;
+    slots[t].h.add(std::chrono::nanoseconds(Clock::now() - a).count()); slots[t].ops.fetch_add(1, std::memory_order_relaxed);
+  };
+  if (has("load")) {
+    Phase p(c, "load", slots, 1);
+    par([&](int t) { for (int k = t; k < c.colls; k += c.threads) for (long i = 0; i < c.docs; i += c.batch) {
+      int n = std::min<long>(c.batch, c.docs - i); auto a = Clock::now();
+      while (!ws[t]->load_batch(k, i, n)) slots[t].retries++;
+      slots[t].h.add(std::chrono::nanoseconds(Clock::now() - a).count()); slots[t].ops += n; } });
+    p.end(",\"disk_mb\":" + std::to_string(du_bytes(c.dir) / 1000000) + e->stats());
+  }
+  if (has("update")) {
+    Phase p(c, "update", slots, 1);
+    par([&](int t) { for (int k = t; k < c.colls; k += c.threads) for (int i = 0; i < c.passes; i++)
+      ws[t]->scan(k, c.mod, c.pass0 + i, [&](uint64_t rid) { run_rmw(t, k, rid); }); });
+    p.end(",\"disk_mb\":" + std::to_string(du_bytes(c.dir) / 1000000) + e->stats());
+  }
+  if (has("stall")) {
+    Phase p(c, "stall", slots, 1); double end = now() + c.stall_s;
+    par([&](int t) { uint64_t r = 88172645463325252ull * (t + 1) + getpid();
+      auto rnd = [&] { r ^= r << 13; r ^= r >> 7; r ^= r << 17; return r; };
+      while (now() < end) { uint64_t v = rnd(); run_rmw(t, (v >> 40) % c.colls, rnd() % c.docs + 1); } });
+    p.end(",\"disk_mb\":" + std::to_string(du_bytes(c.dir) / 1000000) + e->stats());
+  }
+  if (c.verify) for (int k = 0; k < c.colls; k++) { uint64_t n, s; ws[0]->verify(k, n, s);
+    printf("verify %s coll %d: index entries %lu (want %ld), sum a %lu\n", c.label.c_str(), k, (unsigned long)n, c.docs, (unsigned long)s); fflush(stdout); }
+  bgstop = true; logt.join(); ckt.join(); ws.clear();
+  double t = now(), s0, c0 = cpu_s(&s0), s1; e->close();
+  printf("{\"label\":\"%s\",\"phase\":\"close\",\"secs\":%.2f,\"cpu_s\":%.1f,\"disk_mb\":%ld}\n", c.label.c_str(), now() - t, cpu_s(&s1) - c0, du_bytes(c.dir) / 1000000);
+}
