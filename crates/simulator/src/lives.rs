@@ -64,12 +64,7 @@ impl Simulation {
                 }
                 Err(error) => {
                     self.say(format_args!("opening failed: {error}"));
-                    if kind(&error) == Kind::DiskFull && self.health() == Health::Full {
-                        // What is replayed may change more pages than the cache holds, and they have nowhere to go (docs/status.md).
-                        self.say(format_args!("the disk is given space"));
-                        self.disk.set_capacity_bytes(None);
-                        *self.health.lock() = Health::Good;
-                    } else if !self.disk.is_down() && (kind(&error) != Kind::Disk || self.health() == Health::Good) {
+                    if !self.disk.is_down() && (kind(&error) != Kind::Disk || self.health() == Health::Good) {
                         self.fail(format_args!("the store cannot be opened: {error}"));
                     }
                 }

@@ -271,6 +271,20 @@ impl Engine {
         self.trees.cache.check_poisoned()
     }
 
+    /// What is applied from here to `end_recovery` is replayed: where the disk is full, pages may take the reserve.
+    pub fn begin_recovery(&self) {
+        self.store.begin_recovery();
+    }
+
+    /// Everything is replayed.
+    ///
+    /// # Errors
+    /// Of the disk, when free space is given back.
+    pub fn end_recovery(&self) -> Result<()> {
+        let ended = self.store.end_recovery();
+        self.poison_on_error(ended.map_err(EngineError::from))
+    }
+
     /// Whether the background found no space for pages since the engine was opened or `space_returned` was called.
     pub fn is_out_of_space(&self) -> bool {
         self.out_of_space.load(Ordering::Acquire)

@@ -152,6 +152,8 @@ pub struct PageStore {
     disk: Arc<dyn Disk>,
     options: PageStoreOptions,
     file: Arc<dyn File>,
+    /// The same file, for single pages: nothing is read ahead.
+    scattered: Arc<dyn File>,
     superblock: Mutex<Superblock>,
     recovered: Option<RecoveredCheckpoint>,
     clean_shutdown: bool,
@@ -165,10 +167,28 @@ pub struct PageStore {
     epoch: AtomicU64,
     poison: OnceLock<String>,
     punching_unsupported: AtomicBool,
+    /// Between the opening and `end_recovery`.
+    recovering: AtomicBool,
     counters: Counters,
 }
 
 impl PageStore {
+    /// From here to `end_recovery` every write may use the reserve, and no space is given back to the file system: what is replayed
+    /// takes the space again that it had before the crash, and while the disk is full others must not get it.
+    pub fn begin_recovery(&self) {
+        self.recovering.store(true, Ordering::Release);
+    }
+
+    /// Everything is replayed. Gives back what is free.
+    ///
+    /// # Errors
+    /// `Io`, `Poisoned`.
+    pub fn end_recovery(&self) -> Result<()> {
+        self.recovering.store(false, Ordering::Release);
+        self.check_poison()?;
+        self.reclaim()
+    }
+
     /// The checkpoint that was found when the store was opened; `None` in a new store.
     pub fn recovered(&self) -> Option<&RecoveredCheckpoint> {
         self.recovered.as_ref()

@@ -155,6 +155,7 @@ impl Store {
         random.fill(&mut engine_options.database_uuid);
         let space = SpaceWatch::new(disk.clone(), options.space_reserve_bytes);
         let engine = Engine::open(disk.clone(), clock.clone(), engine_options)?;
+        engine.begin_recovery();
         let oplog = LocalOplog::open(disk, clock.clone(), options.oplog.clone())?;
         if options.engine_threads {
             engine.start_background()?;
@@ -171,6 +172,7 @@ impl Store {
         log_decided(&oplog, &recovery.decided, clock.wall_millis(), &options.interleaving)?;
         engine.set_visible(oplog.last_timestamp());
         engine.remove_unknown_rings()?;
+        engine.end_recovery()?;
         let mut changed = catalog.all_collections();
         changed.retain(|collection| collection.counts().has_changed());
         // In a fixed order, so that a simulated run can be repeated.

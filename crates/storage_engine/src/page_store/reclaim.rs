@@ -1,6 +1,6 @@
 //! Giving space back to the file system, and keeping the reserve filled.
 //!
-//! Called at the end of `publish` and `clean_step`, and when the store is opened; a write that found no space gives back
+//! Called at the end of `publish` and `clean_step`, and when what was opened is recovered; a write that found no space gives back
 //! what it had taken.
 
 use std::io;
@@ -17,6 +17,9 @@ impl PageStore {
     /// Punches free extents out of the file except for some that are kept, cuts holes off its end, and allocates
     /// extents for the reserve.
     pub(super) fn reclaim(&self) -> Result<()> {
+        if self.recovering.load(Ordering::Acquire) {
+            return Ok(());
+        }
         self.punch_free_extents(self.options.kept_free_extents)?;
         self.cut_file()?;
         self.fill_reserve()
@@ -60,7 +63,7 @@ impl PageStore {
         self.file.set_length(length).map_err(|cause| self.poison_with("cutting", PAGE_FILE_NAME, cause))
     }
 
-    fn fill_reserve(&self) -> Result<()> {
+    pub(super) fn fill_reserve(&self) -> Result<()> {
         loop {
             let index = {
                 let _file_end = self.file_end.lock();

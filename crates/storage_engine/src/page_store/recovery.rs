@@ -43,6 +43,8 @@ impl PageStore {
             create(&*disk, clock, &options)?;
         }
         let file = open_page_file(&*disk, OpenMode::ReadWrite)?;
+        let scattered = disk.open_for_scattered_reads(Path::new(PAGE_FILE_NAME), &file);
+        let scattered = scattered.map_err(|cause| io_error("open", PAGE_FILE_NAME, cause))?;
         let found = current_superblock(&*file)?;
         let numbers = list_table_files(&*disk)?;
         let loaded = load_table(&*disk, &numbers, &found, OpenMode::ReadWrite)?;
@@ -59,6 +61,7 @@ impl PageStore {
         let store = PageStore {
             disk,
             file,
+            scattered,
             superblock: Mutex::new(superblock),
             recovered: (last_number > 0).then_some(RecoveredCheckpoint { number: last_number, mark: loaded.mark }),
             clean_shutdown: found.clean_shutdown,
@@ -70,10 +73,11 @@ impl PageStore {
             epoch: AtomicU64::new(last_number + 1),
             poison: OnceLock::new(),
             punching_unsupported: AtomicBool::new(false),
+            recovering: AtomicBool::new(false),
             counters: Counters::default(),
             options,
         };
-        store.reclaim()?;
+        store.fill_reserve()?;
         Ok(store)
     }
 

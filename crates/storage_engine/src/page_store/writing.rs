@@ -2,6 +2,8 @@
 //!
 //! Called by the engine's background threads through `write`, and by `cleaning` for the blocks it moves.
 
+use std::sync::atomic::Ordering;
+
 use super::address::{PAGE_ID_LIMIT, PageAddress, UNIT_BYTES};
 use super::compression::Compressor;
 use super::error::{PageStoreError, Result};
@@ -23,7 +25,7 @@ impl PageStore {
     /// Writes the batch's pages, records their addresses and empties the batch. Several threads may write at once, but
     /// not the same page. For background threads.
     ///
-    /// Pages of the frozen epoch may use the reserve when the disk is full.
+    /// Pages of the frozen epoch may use the reserve when the disk is full, and so may all during recovery, which cannot be put off.
     ///
     /// # Errors
     /// `DiskFull`: nothing has changed and the batch is as it was; it may be written later or dropped.
@@ -33,7 +35,8 @@ impl PageStore {
         self.check_batch(batch)?;
         let open_epoch = self.epoch();
         let for_checkpoint = batch.entries.iter().any(|entry| entry.epoch < open_epoch);
-        let access = if for_checkpoint { ReserveAccess::All } else { ReserveAccess::Denied };
+        let is_needed = for_checkpoint || self.recovering.load(Ordering::Acquire);
+        let access = if is_needed { ReserveAccess::All } else { ReserveAccess::Denied };
         let lengths = batch.entries.iter().map(|entry| entry.length_units);
         let runs = self.place(Head::Fresh, lengths, &batch.blocks, access)?;
         let written = self.install(&batch.entries, &runs)?;
