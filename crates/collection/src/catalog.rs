@@ -12,6 +12,7 @@ mod apply;
 mod change;
 mod names;
 mod private_trees;
+mod shapes;
 mod stored;
 
 use std::collections::BTreeMap;
@@ -28,9 +29,10 @@ pub use change::{CatalogChange, IndexChange, IndexModification, Modification};
 use crate::collection::Collection;
 use crate::document_change::NewlyMultikey;
 use crate::error::{CollectionError, Result};
-use crate::index::{Index, IndexList};
+use crate::index::Index;
 use crate::namespace::Namespace;
 use names::CollectionMap;
+pub(crate) use shapes::IndexShapes;
 pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, split_key};
 use stored::{COUNTS_KEY, SESSION_TREE_KEY};
 
@@ -90,13 +92,14 @@ impl Catalog {
 
     fn load_collections(&self, repairs: &mut Batch, abandoned: &mut Vec<TreeId>) -> Result<()> {
         let mut by_ident = BTreeMap::new();
+        let mut shapes = IndexShapes::default();
         let mut cursor = self.engine.cursor(&self.engine.begin_snapshot(), TreeId::CATALOG);
         cursor.seek_first()?;
         while cursor.next()? {
             let (kind, number) = stored::split_key(cursor.key())?;
             match kind {
                 COLLECTION_KEY => {
-                    let collection = self.decode_collection(number, cursor.value()?)?;
+                    let collection = self.decode_collection(number, cursor.value()?, &mut shapes)?;
                     self.next_ident.fetch_max(number + 1, Ordering::Relaxed);
                     by_ident.insert(number, collection);
                 }
@@ -122,9 +125,12 @@ impl Catalog {
         Ok(())
     }
 
-    fn decode_collection(&self, ident: u64, value: &[u8]) -> Result<Arc<Collection>> {
-        let stored = stored::decode_collection(value, self.clock.wall_millis())?;
-        let indexes = IndexList::new(stored.indexes.into_iter().map(Arc::new).collect());
+    fn decode_collection(&self, ident: u64, value: &[u8], shapes: &mut IndexShapes) -> Result<Arc<Collection>> {
+        let stored = stored::decode_collection(value, self.clock.wall_millis(), shapes)?;
+        // Not collected in place: the memory of the larger elements would stay.
+        let mut indexes = Vec::with_capacity(stored.indexes.len());
+        indexes.extend(stored.indexes.into_iter().map(Arc::new));
+        let indexes = shapes.list(indexes);
         let ring = match stored.options.capped {
             Some(capped) => Some(self.engine.open_ring(ident, stored.record_tree, capped.size)?),
             None => None,

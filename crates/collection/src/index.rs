@@ -32,11 +32,24 @@ pub enum IndexState {
 /// An index.
 #[derive(Debug)]
 pub struct Index {
-    specification: IndexSpecification,
+    shape: Arc<IndexShape>,
     tree: TreeId,
     state: IndexState,
-    dependencies: Dependencies,
     runtime: Arc<IndexRuntime>,
+}
+
+/// What follows from an index's definition alone. Indexes of many collections that are defined alike share it.
+#[derive(Debug)]
+pub(crate) struct IndexShape {
+    specification: IndexSpecification,
+    dependencies: Dependencies,
+}
+
+impl IndexShape {
+    pub(crate) fn new(specification: IndexSpecification) -> Arc<IndexShape> {
+        let dependencies = Dependencies::of(&specification);
+        Arc::new(IndexShape { specification, dependencies })
+    }
 }
 
 /// What stays the same when an index is made ready, hidden or given another expiry.
@@ -102,7 +115,17 @@ impl Index {
         multikey_paths: &[u64],
         now_millis: i64,
     ) -> Index {
-        let fields = specification.pattern.fields().len();
+        Index::of_shape(IndexShape::new(specification), tree, state, multikey_paths, now_millis)
+    }
+
+    pub(crate) fn of_shape(
+        shape: Arc<IndexShape>,
+        tree: TreeId,
+        state: IndexState,
+        multikey_paths: &[u64],
+        now_millis: i64,
+    ) -> Index {
+        let fields = shape.specification.pattern.fields().len();
         let paths = (0..fields).map(|field| AtomicU64::new(multikey_paths.get(field).copied().unwrap_or_default()));
         let runtime = IndexRuntime {
             multikey_paths: paths.collect(),
@@ -114,29 +137,31 @@ impl Index {
             filled: AtomicI64::new(0),
             changed: Mutex::default(),
         };
-        let dependencies = Dependencies::of(&specification);
-        Index { specification, tree, state, dependencies, runtime: Arc::new(runtime) }
+        Index { shape, tree, state, runtime: Arc::new(runtime) }
     }
 
     /// The same index in another state or with other options that leave its entries as they are.
     pub(crate) fn with(&self, specification: IndexSpecification, state: IndexState) -> Index {
-        let dependencies = self.dependencies.clone();
-        Index { specification, tree: self.tree, state, dependencies, runtime: self.runtime.clone() }
+        Index { shape: IndexShape::new(specification), tree: self.tree, state, runtime: self.runtime.clone() }
+    }
+
+    pub(crate) fn shape(&self) -> &Arc<IndexShape> {
+        &self.shape
     }
 
     /// Its definition.
     pub fn specification(&self) -> &IndexSpecification {
-        &self.specification
+        &self.shape.specification
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.specification.name
+        &self.shape.specification.name
     }
 
     /// Its key pattern.
     pub fn pattern(&self) -> &KeyPattern {
-        &self.specification.pattern
+        &self.shape.specification.pattern
     }
 
     /// Where its entries are.
@@ -165,7 +190,7 @@ impl Index {
 
     /// Whether the planner should leave it alone.
     pub fn is_hidden(&self) -> bool {
-        self.specification.hidden
+        self.shape.specification.hidden
     }
 
     /// Whether any field has met an array: then one document may have several entries.
@@ -275,12 +300,12 @@ impl Index {
     /// # Errors
     /// `Query` when an expression in the filter fails.
     pub fn admits(&self, document: &RawDocument) -> Result<bool> {
-        self.specification.partial_filter.as_ref().map_or(Ok(true), |partial| partial.matches(document))
+        self.shape.specification.partial_filter.as_ref().map_or(Ok(true), |partial| partial.matches(document))
     }
 
     /// Whether one of the changed fields can change the entries of the document in this index.
     pub(crate) fn is_touched_by(&self, changes: &FieldChanges, old: &RawDocument, new: &RawDocument) -> bool {
-        match &self.dependencies {
+        match &self.shape.dependencies {
             Dependencies::All => true,
             Dependencies::Fields(fields) => fields.iter().any(|field| changes.contains(field, old, new)),
         }
@@ -314,7 +339,7 @@ fn add_top_level(path: &[u8], fields: &mut Vec<Box<[u8]>>) {
 #[derive(Debug)]
 pub struct IndexList {
     indexes: Vec<Arc<Index>>,
-    generator: KeyGenerator,
+    generator: Arc<KeyGenerator>,
     version: u64,
 }
 
@@ -324,15 +349,20 @@ static NEXT_VERSION: AtomicU64 = AtomicU64::new(1);
 impl IndexList {
     pub(crate) fn new(indexes: Vec<Arc<Index>>) -> IndexList {
         let patterns = indexes.iter().map(|index| {
-            let sparse = if index.specification.sparse { Sparse::Yes } else { Sparse::No };
+            let sparse = if index.specification().sparse { Sparse::Yes } else { Sparse::No };
             (index.pattern().clone(), sparse)
         });
-        let generator = KeyGenerator::new(patterns);
+        let generator = Arc::new(KeyGenerator::new(patterns));
+        IndexList::with_generator(indexes, generator)
+    }
+
+    /// With the generator of another list whose indexes have the same shapes.
+    pub(crate) fn with_generator(indexes: Vec<Arc<Index>>, generator: Arc<KeyGenerator>) -> IndexList {
         IndexList { indexes, generator, version: NEXT_VERSION.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// Makes the keys of documents; its numbers are positions in this list.
-    pub(crate) fn generator(&self) -> &KeyGenerator {
+    pub(crate) fn generator(&self) -> &Arc<KeyGenerator> {
         &self.generator
     }
 

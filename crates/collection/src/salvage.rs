@@ -11,7 +11,9 @@ use document::{Limits, validate_document};
 use oplog::OplogPosition;
 use storage_engine::{Engine, Timestamp, TreeId};
 
-use crate::catalog::{COLLECTION_KEY, Catalog, CatalogChange, DROPPED_TREE_KEY, decode_collection, split_key};
+use crate::catalog::{
+    COLLECTION_KEY, Catalog, CatalogChange, DROPPED_TREE_KEY, IndexShapes, decode_collection, split_key,
+};
 use crate::collection::Collection;
 use crate::error::{CollectionError, Result};
 use crate::index::Index;
@@ -82,7 +84,7 @@ pub fn decode_definition(key: &[u8], value: &[u8]) -> Result<SalvagedDefinition>
     let (kind, number) = split_key(key)?;
     match kind {
         COLLECTION_KEY => {
-            let stored = decode_collection(value, 0)?;
+            let stored = decode_collection(value, 0, &mut IndexShapes::default())?;
             let ready = stored.indexes.iter().filter(|index| index.is_ready());
             Ok(SalvagedDefinition::Collection(Box::new(SalvagedCollection {
                 uuid: stored.uuid,

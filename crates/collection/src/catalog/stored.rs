@@ -12,10 +12,10 @@ use bson::spec::BinarySubtype;
 use bson::{RawArrayBuf, RawBinaryRef, RawBsonRef, RawDocument, RawDocumentBuf, Uuid};
 use storage_engine::TreeId;
 
+use super::shapes::IndexShapes;
 use crate::collection::Collection;
 use crate::error::{CollectionError, Result};
 use crate::index::{Index, IndexState};
-use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
 use crate::record_id::RecordId;
@@ -99,7 +99,7 @@ pub(crate) struct StoredCollection {
 }
 
 /// Reads the value under `COLLECTION_KEY`.
-pub(crate) fn decode_collection(value: &[u8], now_millis: i64) -> Result<StoredCollection> {
+pub(crate) fn decode_collection(value: &[u8], now_millis: i64, shapes: &mut IndexShapes) -> Result<StoredCollection> {
     let document = RawDocument::from_bytes(value).map_err(CollectionError::damaged("catalog entry"))?;
     let indexes = match field(document, "indexes")? {
         RawBsonRef::Array(indexes) => indexes,
@@ -108,7 +108,7 @@ pub(crate) fn decode_collection(value: &[u8], now_millis: i64) -> Result<StoredC
     let mut decoded = Vec::new();
     for index in indexes {
         match index.map_err(CollectionError::damaged("catalog entry"))? {
-            RawBsonRef::Document(index) => decoded.push(decode_index(index, now_millis)?),
+            RawBsonRef::Document(index) => decoded.push(decode_index(index, now_millis, shapes)?),
             _ => return Err(damaged("indexes")),
         }
     }
@@ -121,8 +121,8 @@ pub(crate) fn decode_collection(value: &[u8], now_millis: i64) -> Result<StoredC
     })
 }
 
-fn decode_index(document: &RawDocument, now_millis: i64) -> Result<Index> {
-    let specification = IndexSpecification::parse(document_field(document, "spec")?)?;
+fn decode_index(document: &RawDocument, now_millis: i64, shapes: &mut IndexShapes) -> Result<Index> {
+    let shape = shapes.shape(document_field(document, "spec")?)?;
     let tree = TreeId(number_field(document, "tree")?);
     let state = match field(document, "ready")? {
         RawBsonRef::Boolean(true) => IndexState::Ready,
@@ -135,7 +135,7 @@ fn decode_index(document: &RawDocument, now_millis: i64) -> Result<Index> {
             _ => 0,
         })
         .collect();
-    let index = Index::new(specification, tree, state, &multikey_paths, now_millis);
+    let index = Index::of_shape(shape, tree, state, &multikey_paths, now_millis);
     // An older version did not say.
     if let Some(RawBsonRef::Int64(filled)) = document::get_field(document, "filled") {
         index.set_filled(RecordId(filled));
