@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use collection::{Catalog, Collection};
+use collection::{Catalog, Collection, RecordId, UpdateStyle, WriteAccess};
 use parking_lot::Mutex;
 use platform::MemoryReservation;
 use storage_engine::{Batch, ChangeKind, Engine, TreeId};
@@ -28,6 +28,8 @@ pub(crate) type Entry = (Box<[u8]>, Written);
 
 /// What an entry costs beside its bytes: its place in the map, two allocations.
 const ENTRY_BYTES: usize = 96;
+/// What a note costs.
+const NOTE_BYTES: usize = 48;
 
 /// What a key has become: a value, or removed.
 pub(crate) type Written = Option<Box<[u8]>>;
@@ -38,7 +40,17 @@ pub(crate) struct WriteSet {
     state: Mutex<State>,
 }
 
+/// What is remembered of a record, for the commit's entry; not of transactions that have spilled.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordNote {
+    /// Records are logged in the order of their first writes.
+    pub(crate) sequence: u64,
+    /// Whether the document was replaced as a whole.
+    pub(crate) style: UpdateStyle,
+}
+
 struct State {
+    notes: HashMap<(TreeId, i64), RecordNote>,
     trees: HashMap<TreeId, WrittenTree>,
     collections: Vec<WrittenCollection>,
     spilled: SpilledWrites,
@@ -72,8 +84,8 @@ impl WriteSet {
     /// An empty one that takes its memory from a reservation.
     pub(crate) fn new(memory: MemoryReservation, engine: &Arc<Engine>, catalog: &Arc<Catalog>) -> WriteSet {
         let spilled = SpilledWrites::new(engine.clone(), catalog.clone());
-        let (trees, collections) = Default::default();
-        let state = State { trees, collections, spilled, memory, bytes: 0, lock_bytes: 0 };
+        let (notes, trees, collections) = Default::default();
+        let state = State { notes, trees, collections, spilled, memory, bytes: 0, lock_bytes: 0 };
         WriteSet { state: Mutex::new(state) }
     }
 
@@ -81,10 +93,18 @@ impl WriteSet {
     ///
     /// # Errors
     /// `TransactionTooLarge`: nothing was taken.
-    pub(crate) fn absorb(&self, collection: &Arc<Collection>, indexes_version: u64, batch: &Batch) -> Result<()> {
+    pub(crate) fn absorb(
+        &self,
+        access: &WriteAccess<'_>,
+        (record_id, style): (RecordId, UpdateStyle),
+        batch: &Batch,
+    ) -> Result<()> {
         let mut state = self.state.lock();
-        let bytes: usize = batch.changes().map(|change| change.key.len() + change.value.len() + ENTRY_BYTES).sum();
+        let (collection, indexes_version) = (access.collection, access.indexes.version());
+        let bytes: usize = NOTE_BYTES
+            + batch.changes().map(|change| change.key.len() + change.value.len() + ENTRY_BYTES).sum::<usize>();
         state.reserve(bytes, 0)?;
+        state.note(collection.record_tree(), record_id, style);
         for change in batch.changes() {
             let written = match change.kind {
                 ChangeKind::Put | ChangeKind::BlindInsert => Some(Box::from(change.value)),
@@ -131,6 +151,7 @@ impl WriteSet {
             spilled.put(*tree, written)?;
             written.clear();
         }
+        state.notes.clear();
         state.bytes = 0;
         let left = state.lock_bytes as u64;
         state.memory.shrink(left);
@@ -151,6 +172,12 @@ impl WriteSet {
     pub(crate) fn is_large(&self, bytes_max: usize) -> bool {
         let state = self.state.lock();
         state.bytes > bytes_max || !state.spilled.is_empty()
+    }
+
+    /// What is remembered of a record.
+    pub(crate) fn note_of(&self, tree: TreeId, record_id: RecordId) -> RecordNote {
+        let unknown = RecordNote { sequence: u64::MAX, style: UpdateStyle::Fields };
+        self.state.lock().notes.get(&(tree, record_id.0)).copied().unwrap_or(unknown)
     }
 
     /// What a key has become; `None`: it was not written.
@@ -222,6 +249,17 @@ impl<'a> From<'a> {
 }
 
 impl State {
+    fn note(&mut self, tree: TreeId, record_id: RecordId, style: UpdateStyle) {
+        if !self.spilled.is_empty() {
+            return;
+        }
+        let sequence = self.notes.len() as u64;
+        let note = self.notes.entry((tree, record_id.0)).or_insert(RecordNote { sequence, style });
+        if style == UpdateStyle::Whole {
+            note.style = style;
+        }
+    }
+
     fn reserve(&mut self, bytes: usize, lock_bytes: usize) -> Result<()> {
         let wanted = self.bytes + self.lock_bytes + bytes + lock_bytes;
         self.memory.cover(wanted as u64).map_err(|error| {

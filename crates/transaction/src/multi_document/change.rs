@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use bson::RawDocument;
-use collection::{Collection, Index, IndexState, RecordId, UniqueClaim, Validation, WriteAccess, duplicate_key_error};
+use collection::{
+    Collection, Index, IndexState, RecordId, UniqueClaim, UpdateStyle, Validation, WriteAccess, duplicate_key_error,
+};
 use oplog::OplogPosition;
 
 use super::Transaction;
@@ -55,6 +57,7 @@ impl Store {
         let WriteContext { change, old, new, .. } = &mut *context;
         let old = stored_document(old)?;
         let is_deleted = decision == Decision::Delete;
+        let style = if decision == Decision::ReplaceWhole { UpdateStyle::Whole } else { UpdateStyle::Fields };
         if is_deleted {
             change.prepare_delete(access, record_id, old, self.clock.wall_millis())?;
         } else if !change.prepare_update(
@@ -67,7 +70,7 @@ impl Store {
             return Ok(ChangeOutcome::Unchanged);
         }
         self.own_record(transaction, access.collection, record_id)?;
-        self.keep(transaction, context, access, record_id)?;
+        self.keep(transaction, context, access, (record_id, style))?;
         let commit = in_transaction(transaction);
         Ok(if is_deleted { ChangeOutcome::Deleted(commit) } else { ChangeOutcome::Replaced(commit) })
     }
@@ -86,7 +89,7 @@ impl Store {
         refuse_capped(collection)?;
         let record_id = collection.allocate_record_id(&self.engine)?;
         context.change.prepare_insert(&access, record_id, document, self.change_context(validation))?;
-        self.keep(transaction, context, &access, record_id)?;
+        self.keep(transaction, context, &access, (record_id, UpdateStyle::Fields))?;
         Ok(in_transaction(transaction))
     }
 
@@ -119,7 +122,7 @@ impl Store {
         transaction: &Transaction,
         context: &mut WriteContext,
         access: &WriteAccess<'_>,
-        record_id: RecordId,
+        (record_id, style): (RecordId, UpdateStyle),
     ) -> Result<()> {
         self.check_space()?;
         let change = &context.change;
@@ -131,7 +134,7 @@ impl Store {
             // Early, so that the transaction's own queries know of it.
             self.catalog.add_multikey(access.collection, change.newly_multikey())?;
         }
-        transaction.writes.absorb(access.collection, access.indexes.version(), change.batch())
+        transaction.writes.absorb(access, (record_id, style), change.batch())
     }
 
     /// A key that the transaction sees is a duplicate; one that only others see, or that only it still sees, is a conflict.

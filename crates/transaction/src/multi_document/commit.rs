@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use collection::{DocumentChange, IndexState, RecordId, TransactionEncoder, Validation, WriteAccess};
+use collection::{ChangeContext, DocumentChange, IndexState, RecordId, TransactionEncoder, Validation, WriteAccess};
 use oplog::Oplog;
 use storage_engine::Batch;
 
@@ -51,16 +51,19 @@ impl Store {
         if is_large {
             return self.commit_large(transaction, &accesses, session, txn_number);
         }
-        let mut entry = TransactionEncoder::new();
+        let (mut entry, mut entries) = (TransactionEncoder::new(), Vec::new());
         let (mut batches, mut effects) = (Vec::new(), Vec::new());
         for access in &accesses {
-            let effect = self.for_each_change(transaction, access, |change| {
-                entry.push(change.oplog_entry());
+            let effect = self.for_each_change(transaction, access, |change, sequence| {
+                entries.push((sequence, change.oplog_entry().to_vec()));
                 put_into_chunks(&mut batches, change.batch());
                 Ok(())
             });
             effects.push(effect?);
         }
+        // Change streams tell them in the order in which they were made.
+        entries.sort_by_key(|(sequence, _)| *sequence);
+        entries.iter().for_each(|(_, operation)| entry.push(operation));
         if entry.is_empty() {
             return Ok(None);
         }
@@ -82,7 +85,7 @@ impl Store {
         &self,
         transaction: &Transaction,
         access: &WriteAccess<'_>,
-        mut visit: impl FnMut(&DocumentChange) -> Result<()>,
+        mut visit: impl FnMut(&DocumentChange, u64) -> Result<()>,
     ) -> Result<Effect> {
         let mut effect = Effect { collection: access.collection.clone(), documents: 0, bytes: 0 };
         let (tree, writes) = (access.collection.record_tree(), &transaction.writes);
@@ -93,7 +96,8 @@ impl Store {
             let is_stored = access.collection.read_latest(&self.engine, record_id, &mut old)?;
             let old = if is_stored { Some(stored_document(&old)?) } else { None };
             let new = new.as_deref().map(stored_document).transpose()?;
-            let context = self.change_context(Validation::Bypass);
+            let note = writes.note_of(tree, record_id);
+            let context = ChangeContext { update_style: note.style, ..self.change_context(Validation::Bypass) };
             let is_changed = match (old, new) {
                 (None, None) => false,
                 (None, Some(new)) => change.prepare_insert(access, record_id, new, context).map(|()| true)?,
@@ -109,7 +113,7 @@ impl Store {
                 let (documents, bytes) = change.count_changes();
                 effect.documents += documents;
                 effect.bytes += bytes;
-                visit(&change)?;
+                visit(&change, note.sequence)?;
             }
             next = writes.next(tree, From::Beyond(&key))?;
         }

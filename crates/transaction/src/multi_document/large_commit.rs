@@ -183,7 +183,7 @@ impl Store {
         hold: &crate::commit_order::Hold<'_>,
     ) -> Result<Effect> {
         let mut slice = Slice::default();
-        self.for_each_change(transaction, access, |change| {
+        self.for_each_change(transaction, access, |change, _| {
             self.give_way(&mut slice);
             logging.entry.push(change.oplog_entry());
             let part_bytes = PART_BYTES_MAX.min(self.options.large_transaction_bytes);
@@ -210,7 +210,7 @@ impl Store {
     /// Prepares every change in a collection again and applies it.
     fn apply_changes(&self, transaction: &Transaction, access: &WriteAccess<'_>, timestamp: Timestamp) -> Result<()> {
         let mut slice = Slice::default();
-        let applied = self.for_each_change(transaction, access, |change| {
+        let applied = self.for_each_change(transaction, access, |change, _| {
             self.pace();
             self.give_way(&mut slice);
             self.options.interleaving.at(Moment::LargeCommit);
