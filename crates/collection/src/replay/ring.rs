@@ -38,7 +38,11 @@ impl EntryApplier {
         drop(writer);
         if self.engine.rings_are_full() {
             // What is being replayed is durable.
-            self.engine.write_rings(|| Ok(()))?;
+            match self.engine.write_rings(|| Ok(())) {
+                // A start must not be refused because of that: it stays in memory until there is space.
+                Err(error) if error.is_disk_full() => {}
+                written => drop(written?),
+            }
         }
         Ok(())
     }
