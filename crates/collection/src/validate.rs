@@ -115,8 +115,10 @@ pub fn validate(
         note_damage(collection, checked, &mut index_report.problems)?;
     }
     if let Some(ring) = ring {
-        let checked = engine.verify_ring(ring.ring())?;
-        checked.errors.into_iter().for_each(|error| report.problems.add(|| error));
+        match engine.verify_ring(ring.ring()) {
+            Ok(checked) => checked.errors.into_iter().for_each(|error| report.problems.add(|| error)),
+            Err(error) => note_damage(collection, Err(error.into()), &mut report.problems)?,
+        }
     }
     let index_trees = indexes.all().iter().map(|index| index.tree());
     for tree in index_trees.chain([collection.record_tree()]) {

@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use mongodb::error::Error as DriverError;
 
 use super::judgement::{Bound, Judgement};
-use super::rig::{DATABASE, Rig, error_code};
+use super::rig::{DATABASE, Rig, error_name};
 use super::storm::{self, LOAD, foreground, worst_second_p99};
 use crate::error::LabError;
 
@@ -15,8 +15,7 @@ use crate::error::LabError;
 const BYTES: u64 = 10 << 30;
 const DOCUMENT_BYTES: usize = 4000;
 const BATCH: u64 = 500;
-/// `TransactionTooLargeForCache`
-const TOO_LARGE: i32 = 334;
+const TOO_LARGE: &str = "TransactionTooLargeForCache";
 /// How long the others may have to wait for its end.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
@@ -42,7 +41,7 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
         Ok(()) => {
             judgement.figure("it committed after", storm.seconds, "s", Bound::Shown);
         }
-        Err(error) if error_code(error) == Some(TOO_LARGE) => {
+        Err(error) if error_name(error) == Some(TOO_LARGE) => {
             judgement.remark("It failed once, with TransactionTooLargeForCache.");
         }
         Err(error) => {

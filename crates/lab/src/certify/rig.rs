@@ -341,6 +341,17 @@ pub(super) fn error_code(error: &LabError) -> Option<i32> {
     }
 }
 
+/// The name of a command's error, as servers give it beside the code.
+pub(super) fn error_name(error: &LabError) -> Option<&str> {
+    use mongodb::error::{ErrorKind, WriteFailure};
+    let LabError::Command { source, .. } = error else { return None };
+    match &*source.kind {
+        ErrorKind::Command(error) => Some(&error.code_name),
+        ErrorKind::Write(WriteFailure::WriteError(error)) => error.code_name.as_deref(),
+        _ => None,
+    }
+}
+
 /// A number of any type in a reply.
 pub(super) fn number_of(reply: &Document, name: &str) -> Option<f64> {
     match reply.get(name)? {

@@ -209,7 +209,8 @@ impl Ring {
         if self.shared.read().state.overrides == 0 {
             return Ok(false);
         }
-        trees.get(snapshot, self.tree, &ring_key(number_at(position)), value)
+        let found = trees.get(snapshot, self.tree, &ring_key(number_at(position)), value);
+        found.map_err(|error| error.in_tree(self.tree))
     }
 }
 
