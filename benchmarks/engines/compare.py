@@ -36,7 +36,7 @@ def call(command, **rest):
 
 def build_plimsoll(build):
     target = build / "plimsoll"
-    call(["cargo", "build", "--release", "--locked", "--manifest-path", HERE / "plimsoll/Cargo.toml"],
+    call(["cargo", "build", "--release", "--manifest-path", HERE / "plimsoll/Cargo.toml"],
          env=os.environ | {"CARGO_TARGET_DIR": str(target)})
     return ["engine_plimsoll.cc", target / "release/libplimsoll_engine_peer.a", "-ldl", "-lm"]
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::layout::ALIGNMENT;
-use super::reading::{AHEAD, BACK, Fetched, FoundSlot, Piece, Window};
+use super::reading::{AHEAD, BACK, Fetched, FoundSlot, Override, Piece, Window};
 use super::{Ring, damaged, number_at, position_of};
 use crate::btree::Trees;
 use crate::error::{EngineError, Result};
@@ -64,6 +64,7 @@ impl RingCursor {
     /// Goes on in another snapshot.
     pub fn set_snapshot(&mut self, snapshot: &Snapshot) {
         self.snapshot = snapshot.clone();
+        self.window.forget_age();
     }
 
     /// Bytes of memory that the cursor holds.
@@ -164,9 +165,15 @@ impl RingCursor {
             if slot.timestamp > self.snapshot.timestamp().0 {
                 return Ok(None);
             }
-            (self.forward, self.backward) = (Some(position + slot.bytes), Backward::At(position));
-            if self.take(position)? {
-                return Ok(Some(number_at(position)));
+            match self.take(position)? {
+                Taken::Overtaken if self.forward.is_none() => continue,
+                Taken::Overtaken => return Err(EngineError::RingPositionLost),
+                taken => {
+                    (self.forward, self.backward) = (Some(position + slot.bytes), Backward::At(position));
+                    if taken == Taken::Document {
+                        return Ok(Some(number_at(position)));
+                    }
+                }
             }
         }
     }
@@ -200,23 +207,43 @@ impl RingCursor {
                 Fetched::Damaged => return Err(damaged(self.ring.tree, position, "the slot is damaged")),
             };
             self.stand_before(position, slot);
-            if slot.timestamp <= self.snapshot.timestamp().0 && self.take(position)? {
-                return Ok(Some(number_at(position)));
+            if slot.timestamp > self.snapshot.timestamp().0 {
+                continue;
+            }
+            match self.take(position)? {
+                Taken::Document => return Ok(Some(number_at(position))),
+                Taken::Deleted => {}
+                Taken::Overtaken => {
+                    self.backward = Backward::Nothing;
+                    return Ok(None);
+                }
             }
         }
     }
 
-    /// Makes the document of a fetched slot the current one; `false`: it is deleted.
-    fn take(&mut self, position: u64) -> Result<bool> {
-        self.current = position;
-        self.is_changed = self.ring.overridden(&self.trees, &self.snapshot, position, &mut self.changed)?;
-        Ok(!self.is_changed || !self.changed.is_empty())
+    /// Makes the document of a fetched slot the current one, if it is still there.
+    fn take(&mut self, position: u64) -> Result<Taken> {
+        let found = self.ring.overridden(&self.trees, &self.snapshot, &self.window, position, &mut self.changed)?;
+        (self.current, self.is_changed) = (position, found == Override::Yes);
+        Ok(match found {
+            Override::Yes if self.changed.is_empty() => Taken::Deleted,
+            Override::Yes | Override::No => Taken::Document,
+            Override::Overtaken => Taken::Overtaken,
+        })
     }
 
     /// The document that the last step yielded.
     pub fn document(&self) -> &[u8] {
         if self.is_changed { &self.changed } else { self.window.document(self.current) }
     }
+}
+
+/// What became of a slot that was fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Document,
+    Deleted,
+    Overtaken,
 }
 
 fn before(position: u64, slot: FoundSlot) -> Backward {

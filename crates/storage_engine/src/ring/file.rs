@@ -5,6 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use platform::{Disk, File, OpenMode};
@@ -20,6 +21,9 @@ pub(super) struct RingFile {
     disk: Arc<dyn Disk>,
     number: u64,
     open: Mutex<Option<Arc<dyn File>>>,
+    /// Whether this process has made its name and its header durable. Those that are found may be there for this machine's memory only: left by a
+    /// process that ended before, or because, they could not be synced.
+    is_durable: AtomicBool,
     /// Whether it is only read, whatever its header says.
     is_salvage: bool,
 }
@@ -35,7 +39,7 @@ pub(super) fn number_of(name: &str) -> Option<u64> {
 
 impl RingFile {
     pub(super) fn new(disk: Arc<dyn Disk>, number: u64) -> RingFile {
-        RingFile { disk, number, open: Mutex::new(None), is_salvage: false }
+        RingFile { disk, number, open: Mutex::new(None), is_durable: AtomicBool::new(false), is_salvage: false }
     }
 
     /// Of a damaged directory.
@@ -60,20 +64,18 @@ impl RingFile {
 
     /// For writing; made if it is missing, durably.
     pub(super) fn or_create(&self) -> io::Result<Arc<dyn File>> {
-        if self.disk.exists(&path_of(self.number))? {
-            match self.existing() {
-                // Made just before a crash: nothing that counts is in it.
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
-                file => return file,
-            }
+        if self.is_durable.load(Ordering::Acquire) {
+            return self.existing();
         }
         self.disk.create_directory(Path::new(DIRECTORY))?;
+        // One whose header is damaged was made just before a crash: nothing that counts is in it.
         let file = self.disk.open(&path_of(self.number), OpenMode::Create)?;
         file.write_all_at(&header(self.number), 0)?;
         file.sync_data()?;
         self.disk.sync_directory(Path::new(DIRECTORY))?;
         self.disk.sync_directory(Path::new(""))?;
         *self.open.lock() = Some(file.clone());
+        self.is_durable.store(true, Ordering::Release);
         Ok(file)
     }
 

@@ -31,6 +31,19 @@ pub(super) struct Window {
     start: u64,
     /// What is before this may have been overwritten while it was read.
     valid_from: u64,
+    /// When it was read no document had been changed, so that no snapshot from before sees another state of one than what is here.
+    is_original: bool,
+}
+
+/// Whether a snapshot sees a document as it was inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Override {
+    /// As it was inserted.
+    No,
+    /// Changed, or deleted.
+    Yes,
+    /// It cannot be told any more: the document was overtaken, and what was kept of its change is gone.
+    Overtaken,
 }
 
 /// A slot with a document; the document is in the window.
@@ -67,6 +80,11 @@ impl Window {
             return None;
         }
         self.bytes.get(position.checked_sub(self.start)? as usize..)
+    }
+
+    /// It is read on in a newer snapshot.
+    pub(super) fn forget_age(&mut self) {
+        self.is_original = false;
     }
 
     /// The document of a slot that was fetched.
@@ -153,6 +171,7 @@ impl Ring {
             window.bytes.clear();
             window.bytes.extend_from_slice(&chunk.bytes[(from - chunk.start) as usize..(to - chunk.start) as usize]);
             (window.start, window.valid_from) = (from, from.max(state.head));
+            window.is_original = state.overrides == 0;
             return Ok(Loaded::Yes);
         }
         let lap = if position >= state.lap { state.lap } else { state.previous_lap };
@@ -163,6 +182,7 @@ impl Ring {
         drop(shared);
         let from = position.saturating_sub(before).max(lap);
         let to = (position + wanted.max(after)).min(limit);
+        window.is_original = state.overrides == 0;
         self.read_file(window, from, to, &state)?;
         let head = self.shared.read().state.head;
         if position < head {
@@ -198,19 +218,26 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether a document has been changed or deleted since it was inserted: then its state in a snapshot, which is empty when it is deleted.
+    /// Whether a document that is in the window has been changed or deleted since it was inserted: then `value` is its state in a snapshot,
+    /// which is empty when it is deleted.
     pub(super) fn overridden(
         &self,
         trees: &Trees,
         snapshot: &Snapshot,
+        window: &Window,
         position: u64,
         value: &mut Vec<u8>,
-    ) -> Result<bool> {
-        if self.shared.read().state.overrides == 0 {
-            return Ok(false);
+    ) -> Result<Override> {
+        let state = self.state();
+        if window.is_original || (state.overrides == 0 && position >= state.head) {
+            return Ok(Override::No);
         }
         let found = trees.get(snapshot, self.tree, &ring_key(number_at(position)), value);
-        found.map_err(|error| error.in_tree(self.tree))
+        match found.map_err(|error| error.in_tree(self.tree))? {
+            _ if position < self.state().head => Ok(Override::Overtaken),
+            true => Ok(Override::Yes),
+            false => Ok(Override::No),
+        }
     }
 }
 
@@ -228,8 +255,10 @@ impl crate::Engine {
             Fetched::Skip(_) | Fetched::End | Fetched::Overtaken => return Ok(false),
             Fetched::Damaged => return Err(damaged(ring.tree, position, "the slot is damaged")),
         }
-        if ring.overridden(&self.trees, snapshot, position, document)? {
-            return Ok(!document.is_empty());
+        match ring.overridden(&self.trees, snapshot, &window, position, document)? {
+            Override::Yes => return Ok(!document.is_empty()),
+            Override::Overtaken => return Ok(false),
+            Override::No => {}
         }
         document.clear();
         document.extend_from_slice(window.document(position));
