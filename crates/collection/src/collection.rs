@@ -203,6 +203,14 @@ impl Collection {
     pub fn allocate_record_id(&self, engine: &Arc<Engine>) -> Result<RecordId> {
         self.record_ids.allocate(engine, self.record_tree)
     }
+
+    /// Before a record is deleted: if it is the last one, its id must not be found free afterwards and given out again while a snapshot sees it.
+    ///
+    /// # Errors
+    /// `Engine` when the last record id has to be looked up and cannot be.
+    pub fn settle_record_ids(&self, engine: &Arc<Engine>) -> Result<()> {
+        if self.ring.is_some() { Ok(()) } else { self.record_ids.settle(engine, self.record_tree) }
+    }
 }
 
 impl CollectionDefinition {
@@ -222,10 +230,13 @@ struct RecordIds {
 }
 
 impl RecordIds {
+    #[inline]
+    fn settle(&self, engine: &Arc<Engine>, tree: TreeId) -> Result<()> {
+        if self.last.load(Ordering::Acquire) == 0 { self.look_up(engine, tree) } else { Ok(()) }
+    }
+
     fn allocate(&self, engine: &Arc<Engine>, tree: TreeId) -> Result<RecordId> {
-        if self.last.load(Ordering::Acquire) == 0 {
-            self.look_up(engine, tree)?;
-        }
+        self.settle(engine, tree)?;
         Ok(RecordId(self.last.fetch_add(1, Ordering::AcqRel) + 1))
     }
 

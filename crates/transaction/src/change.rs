@@ -158,6 +158,7 @@ impl Store {
         record_id: RecordId,
     ) -> Result<ChangeOutcome> {
         self.check_space_for_delete()?;
+        access.collection.settle_record_ids(&self.engine)?;
         let WriteContext { change, old, statement, .. } = context;
         change.prepare_delete(access, record_id, stored_document(old)?, self.clock.wall_millis())?;
         Ok(ChangeOutcome::Deleted(self.commit_change(access, ring, record_id, change, statement.as_ref())?))

@@ -59,6 +59,7 @@ impl Store {
         let is_deleted = decision == Decision::Delete;
         let style = if decision == Decision::ReplaceWhole { UpdateStyle::Whole } else { UpdateStyle::Fields };
         if is_deleted {
+            access.collection.settle_record_ids(&self.engine)?;
             change.prepare_delete(access, record_id, old, self.clock.wall_millis())?;
         } else if !change.prepare_update(
             access,
