@@ -1,20 +1,9 @@
 """What change streams tell of transactions, and what only expanded events tell."""
 
-import time
-
 import pytest
 from bson import Int64
 
-
-def take(stream, count):
-    found = []
-    until = time.monotonic() + 20
-    while len(found) < count and time.monotonic() < until:
-        event = stream.try_next()
-        if event is not None:
-            found.append(event)
-    assert len(found) == count, found
-    return found
+from change_events import take
 
 
 def commit_something(client, database):

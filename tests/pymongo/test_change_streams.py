@@ -8,19 +8,8 @@ from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
+from change_events import take
 from server_process import ServerProcess
-
-
-def take(stream, count):
-    """The next events of a stream."""
-    found = []
-    until = time.monotonic() + 20
-    while len(found) < count and time.monotonic() < until:
-        event = stream.try_next()
-        if event is not None:
-            found.append(event)
-    assert len(found) == count, found
-    return found
 
 
 def test_the_kinds_of_changes(collection, database):

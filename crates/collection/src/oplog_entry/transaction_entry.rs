@@ -92,15 +92,12 @@ impl TransactionEncoder {
         txn_number: i64,
         wall_millis: i64,
     ) -> &[u8] {
-        let bytes = &mut self.bytes;
-        close(bytes, self.operations);
-        put_name(bytes, ElementType::Boolean, "partialTxn");
-        bytes.push(1);
-        put_positions(bytes, "decides", parts);
-        close(bytes, self.object);
-        put_session(bytes, session, txn_number);
-        finish_entry(bytes, wall_millis);
-        bytes
+        let put_parts = |bytes: &mut Vec<u8>| {
+            put_name(bytes, ElementType::Boolean, "partialTxn");
+            bytes.push(1);
+            put_positions(bytes, "decides", parts);
+        };
+        self.finish(put_parts, session, txn_number, wall_millis)
     }
 
     /// Ends the entry as the commit of a transaction.
@@ -111,11 +108,25 @@ impl TransactionEncoder {
         txn_number: i64,
         wall_millis: i64,
     ) -> &[u8] {
+        let put_parts = |bytes: &mut Vec<u8>| {
+            if !parts.is_empty() {
+                put_positions(bytes, "parts", parts);
+            }
+        };
+        self.finish(put_parts, session, txn_number, wall_millis)
+    }
+
+    /// Ends an entry that belongs to a session; `put_parts` says what follows the operations.
+    fn finish(
+        &mut self,
+        put_parts: impl FnOnce(&mut Vec<u8>),
+        session: Uuid,
+        txn_number: i64,
+        wall_millis: i64,
+    ) -> &[u8] {
         let bytes = &mut self.bytes;
         close(bytes, self.operations);
-        if !parts.is_empty() {
-            put_positions(bytes, "parts", parts);
-        }
+        put_parts(bytes);
         close(bytes, self.object);
         put_session(bytes, session, txn_number);
         finish_entry(bytes, wall_millis);

@@ -94,10 +94,10 @@ impl PageStore {
         self.check_poison()?;
         let mut outcome = CleanOutcome::default();
         let chosen = self.choose_extents(effort);
-        let mapped = self.blocks_from_maps(&chosen);
-        for (position, index) in chosen.iter().enumerate() {
-            let blocks = mapped.as_ref().and_then(|mapped| mapped.get(position));
-            self.clean_extent(*index, blocks, &mut buffers, relocated, &mut outcome)?;
+        let mut mapped = self.blocks_from_maps(&chosen).map(Vec::into_iter);
+        for index in chosen {
+            let blocks = mapped.as_mut().and_then(Iterator::next);
+            self.clean_extent(index, blocks, &mut buffers, relocated, &mut outcome)?;
             outcome.extents += 1;
         }
         if outcome.extents > 0 {
@@ -164,7 +164,7 @@ impl PageStore {
     fn clean_extent(
         &self,
         index: usize,
-        mapped: Option<&Vec<FoundBlock>>,
+        mapped: Option<Vec<FoundBlock>>,
         buffers: &mut CleanerBuffers,
         relocated: &dyn Fn(PageId, PageAddress, PageAddress) -> bool,
         outcome: &mut CleanOutcome,
@@ -176,10 +176,10 @@ impl PageStore {
         buffers.extent.resize(extent_bytes as usize, 0);
         let found = match mapped {
             Some(blocks) => {
-                for range in read_ranges(blocks, offset) {
+                for range in read_ranges(&blocks, offset) {
                     self.read_extent(&mut buffers.extent[range.clone()], offset + range.start as u64)?;
                 }
-                blocks.clone()
+                blocks
             }
             None => {
                 self.read_extent(&mut buffers.extent, offset)?;
