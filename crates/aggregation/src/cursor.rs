@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use query_language::ErrorKind;
 
 use crate::error::{AggregationError, Result};
@@ -46,14 +46,7 @@ impl PipelineCursor {
         let passes_large = self.passes_large;
         let Some(source) = &mut self.source else { return Ok(None) };
         let next = source.next().and_then(|document| match document {
-            Some(document) if document.as_bytes().len() > DOCUMENT_BYTES_MAX && !passes_large => {
-                let size = document.as_bytes().len();
-                let message = format!(
-                    "BSONObj size: {size} (0x{size:X}) is invalid. \
-                     Size must be between 0 and {DOCUMENT_BYTES_MAX}(16MB)"
-                );
-                Err(AggregationError::new(ErrorKind::BsonObjectTooLarge, message))
-            }
+            Some(document) if !passes_large => check_document_size(&document).map(|()| Some(document)),
             document => Ok(document),
         });
         if !(matches!(next, Ok(Some(_))) || self.is_tailing && next.is_ok()) {
@@ -61,6 +54,22 @@ impl PipelineCursor {
         }
         next
     }
+}
+
+/// Refuses a result that is too large for a document.
+///
+/// # Errors
+/// `BsonObjectTooLarge`.
+pub fn check_document_size(document: &RawDocument) -> Result<()> {
+    let size = document.as_bytes().len();
+    if size <= DOCUMENT_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "BSONObj size: {size} (0x{size:X}) is invalid. \
+         Size must be between 0 and {DOCUMENT_BYTES_MAX}(16MB)"
+    );
+    Err(AggregationError::new(ErrorKind::BsonObjectTooLarge, message))
 }
 
 /// A source that stops when its command is killed.

@@ -23,7 +23,7 @@ mod stage;
 mod stages;
 
 pub use context::{MEMORY_BYTES_MAX_DEFAULT, Namespace, PipelineContext};
-pub use cursor::PipelineCursor;
+pub use cursor::{PipelineCursor, check_document_size};
 pub use error::{AggregationError, Result};
 pub use host::{
     BoxSource, DocumentSource, ForeignQuery, OutputWriter, PipelineHost, SpillReader, SpillStore, SpillWriter,

@@ -11,8 +11,9 @@ mod split;
 mod token;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use aggregation::{Pipeline, PipelineContext, PipelineCursor};
+use aggregation::{Pipeline, PipelineContext, PipelineCursor, check_document_size};
 use bson::{RawDocument, RawDocumentBuf, Uuid};
 use collection::entry_subject;
 use document::elements;
@@ -28,9 +29,10 @@ use crate::crud::query_arguments::{query, variables};
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
 use crate::tail::{Tail, Tailing};
-use events::plain_event;
+use events::{Event, SharedEvent};
 use follower::{ChangeSource, Progress};
 use options::{ChangeStreamOptions, Scope};
+use token::ResumeToken;
 
 const STAGE: &str = "$changeStream";
 const SPLIT_STAGE: &str = "$changeStreamSplitLargeEvent";
@@ -41,6 +43,13 @@ const STAGES_ALLOWED: &[&str] =
 
 /// In a filter: its result is another one for each stream.
 const UNSHARED: &[&[u8]] = &[b"$expr", b"$where", b"$sampleRate"];
+
+/// Processor time to send an event that is there already, beside its bytes (`docs/benchmarks.md`).
+const EVENT_COPIED: Duration = Duration::from_nanos(300);
+/// ... that is built, or runs through stages.
+const EVENT_COMPUTED: Duration = Duration::from_nanos(1_500);
+/// ... for which the document is looked up.
+const EVENT_LOOKED_UP: Duration = Duration::from_micros(10);
 
 /// Whether a pipeline is a change stream.
 pub(crate) fn is_wanted(stages: &[&RawDocument]) -> bool {
@@ -71,22 +80,18 @@ pub(crate) fn open(
     let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
     let pipeline = Pipeline::parse(rest, &PipelineContext::new(namespace, variables(context, parsed.declared)?))?;
     let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), DiskUse::Allowed));
-    let has_stages = !rest.is_empty();
-    let mut results = pipeline.run(Box::new(source), host)?;
-    results.tail();
-    if splits == Splitting::Yes {
-        results.pass_large_documents();
-    }
-    let stream = ChangeStream {
-        results,
-        tail,
-        progress,
-        before_last: None,
-        last: None,
-        splits,
-        has_stages,
-        fragments: Vec::new(),
+    let results = match rest {
+        [] => Results::Events(Box::new(source)),
+        _ => {
+            let mut results = pipeline.run(Box::new(source), host)?;
+            results.tail();
+            if splits == Splitting::Yes {
+                results.pass_large_documents();
+            }
+            Results::Piped(Box::new(results))
+        }
     };
+    let stream = ChangeStream { results, tail, progress, before_last: None, last: None, splits, fragments: Vec::new() };
     let cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(stream)).with_session(session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
@@ -101,7 +106,7 @@ fn topic_of(
     rest: &[&RawDocument],
     parsed: &AggregateArguments<'_>,
 ) -> Topic {
-    let scope = options.scope.clone();
+    let (scope, cost) = (options.scope.clone(), event_cost(options, rest));
     let filter = rest.first().and_then(|stage| document::get_field(stage, "$match"));
     let filter = filter.and_then(|filter| filter.as_document()).filter(|filter| {
         let is_same_for_all =
@@ -113,23 +118,45 @@ fn topic_of(
         filter.and_then(|filter| Some((filter, query(Some(filter), &variables(context, None).ok()?).ok()?.filter)));
     let Some((source, filter)) = shared else {
         let name = format!("changes of {scope:?}");
-        return Topic { name, interest: Box::new(move |entry| concerns(&scope, entry)), delivers: true };
+        let interest = Box::new(move |entry: &Arc<FeedEntry>| concern(&scope, entry) != Concern::None);
+        return Topic { name, interest, delivers: true, cost };
     };
     let name = format!("changes of {scope:?} that match {:x?}", source.as_bytes());
     let (server, options) = (context.server.clone(), options.clone());
-    let interest = move |entry: &Arc<FeedEntry>| {
-        let may_match = |event: &RawDocumentBuf| filter.matches(event).unwrap_or(true);
-        concerns(&scope, entry) && plain_event(&server, &options, entry).is_none_or(may_match)
+    let interest = move |entry: &Arc<FeedEntry>| match concern(&scope, entry) {
+        Concern::None => false,
+        Concern::Definition => true,
+        Concern::Document => SharedEvent::of(&server, &options, entry)
+            .is_none_or(|event| filter.matches(event.document()).unwrap_or(true)),
     };
-    Topic { name, interest: Box::new(interest), delivers: true }
+    Topic { name, interest: Box::new(interest), delivers: true, cost }
 }
 
-/// Whether a stream of this scope wants to look at an entry.
-fn concerns(scope: &Scope, entry: &FeedEntry) -> bool {
+/// Processor time that an event of a stream takes, roughly.
+fn event_cost(options: &ChangeStreamOptions, rest: &[&RawDocument]) -> Duration {
+    match (options.looks_up(), options.are_plain() && rest.is_empty()) {
+        (true, _) => EVENT_LOOKED_UP,
+        (false, true) => EVENT_COPIED,
+        (false, false) => EVENT_COMPUTED,
+    }
+}
+
+/// What an entry is to a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Concern {
+    None,
+    /// One event, about a document.
+    Document,
+    /// Definitions or a transaction: what comes of it must be looked up.
+    Definition,
+}
+
+/// What an entry is to a stream of this scope.
+fn concern(scope: &Scope, entry: &FeedEntry) -> Concern {
     match entry_subject(&entry.payload) {
-        Some((b'i' | b'u' | b'd', namespace)) => scope.has(namespace),
-        Some((b'n', _)) => false,
-        _ => true,
+        Some((b'i' | b'u' | b'd', namespace)) if scope.has(namespace) => Concern::Document,
+        Some((b'i' | b'u' | b'd' | b'n', _)) => Concern::None,
+        _ => Concern::Definition,
     }
 }
 
@@ -166,39 +193,81 @@ fn check_rest<'a>(rest: &'a [&'a RawDocument]) -> Result<(&'a [&'a RawDocument],
     Ok((rest, splits))
 }
 
+/// Where a stream's events come from.
+enum Results {
+    /// As they are.
+    Events(Box<ChangeSource>),
+    /// Through the stages behind `$changeStream`, which may have changed the token of an event.
+    Piped(Box<PipelineCursor>),
+}
+
+/// A place in a stream.
+enum Place {
+    Behind(ResumeToken),
+    /// The token of a fragment of a split event.
+    Fragment(RawDocumentBuf),
+}
+
 /// An open change stream.
 struct ChangeStream {
-    results: PipelineCursor,
+    results: Results,
     tail: Tail,
     progress: Arc<Progress>,
-    before_last: Option<RawDocumentBuf>,
-    last: Option<RawDocumentBuf>,
+    before_last: Option<Place>,
+    last: Option<Event>,
     splits: Splitting,
-    /// Whether there are stages that may have changed the token of an event.
-    has_stages: bool,
     /// What is still to come of a split event, last first.
     fragments: Vec<RawDocumentBuf>,
 }
 
-impl ChangeStream {
-    fn next_event(&mut self) -> Result<Option<RawDocumentBuf>> {
-        if let Some(fragment) = self.fragments.pop() {
-            return Ok(Some(fragment));
-        }
-        loop {
-            let Some(event) = self.results.next_document()? else { return Ok(None) };
-            if self.has_stages && document::get_element(&event, "_id").is_none_or(|id| !token::is_token(id.value())) {
-                let message = "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. \
-                               Modifying the _id field of an event makes it impossible to resume the stream from that point.";
-                return Err(CommandError::named("ChangeStreamFatalError", message));
+impl Results {
+    fn next_event(&mut self) -> Result<Option<Event>> {
+        match self {
+            Results::Events(source) => source.next_event(),
+            Results::Piped(results) => {
+                let Some(event) = results.next_document()? else { return Ok(None) };
+                if document::get_element(&event, "_id").is_none_or(|id| !token::is_token(id.value())) {
+                    let message = "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. \
+                                   Modifying the _id field of an event makes it impossible to resume the stream from that point.";
+                    return Err(CommandError::named("ChangeStreamFatalError", message));
+                }
+                Ok(Some(Event::Own(event)))
             }
+        }
+    }
+}
+
+impl ChangeStream {
+    fn next_event(&mut self) -> Result<Option<Event>> {
+        loop {
+            if let Some(fragment) = self.fragments.pop() {
+                return Ok(Some(Event::Own(fragment)));
+            }
+            let Some(event) = self.results.next_event()? else { return Ok(None) };
             if self.splits == Splitting::No {
+                check_document_size(event.document())?;
                 return Ok(Some(event));
             }
-            self.fragments = split::fragments(event, self.progress.take_fragments_to_skip());
-            if let Some(first) = self.fragments.pop() {
-                return Ok(Some(first));
-            }
+            self.fragments = split::fragments(event.into_document(), self.progress.take_fragments_to_skip());
+        }
+    }
+
+    /// Behind what was yielded last: in the midst of a split event that of its fragment.
+    fn place(&self) -> Place {
+        let of_fragment = self.last.as_ref().filter(|_| !self.fragments.is_empty());
+        let of_fragment = of_fragment.and_then(|last| match document::get_field(last.document(), "_id") {
+            Some(bson::RawBsonRef::Document(token)) => Some(Place::Fragment(token.to_owned())),
+            _ => None,
+        });
+        of_fragment.unwrap_or_else(|| Place::Behind(self.progress.token()))
+    }
+}
+
+impl Place {
+    fn token(&self) -> RawDocumentBuf {
+        match self {
+            Place::Behind(token) => token.document(),
+            Place::Fragment(token) => token.clone(),
         }
     }
 }
@@ -206,9 +275,9 @@ impl ChangeStream {
 impl CursorSource for ChangeStream {
     fn next(&mut self, operation: &Operation<'_>) -> Result<Option<&RawDocument>> {
         operation.check_interrupt()?;
-        self.before_last = Some(self.token());
+        self.before_last = Some(self.place());
         self.last = self.next_event()?;
-        Ok(self.last.as_deref())
+        Ok(self.last.as_ref().map(Event::document))
     }
 
     fn is_tailing(&self) -> bool {
@@ -223,26 +292,14 @@ impl CursorSource for ChangeStream {
         self.tail.awaits()
     }
 
-    fn wait(&mut self, longest: std::time::Duration) {
+    fn wait(&mut self, longest: Duration) {
         self.tail.wait(longest);
     }
 
     fn resume_token(&self, is_before_last: bool) -> Option<RawDocumentBuf> {
         match (&self.before_last, is_before_last) {
-            (Some(token), true) => Some(token.clone()),
-            _ => Some(self.token()),
+            (Some(place), true) => Some(place.token()),
+            _ => Some(self.place().token()),
         }
-    }
-}
-
-impl ChangeStream {
-    /// Behind what was yielded last: in the midst of a split event that of its fragment.
-    fn token(&self) -> RawDocumentBuf {
-        let of_fragment = self.last.as_ref().filter(|_| !self.fragments.is_empty());
-        let of_fragment = of_fragment.and_then(|last| match document::get_field(last, "_id") {
-            Some(bson::RawBsonRef::Document(token)) => Some(token.to_owned()),
-            _ => None,
-        });
-        of_fragment.unwrap_or_else(|| self.progress.token())
     }
 }

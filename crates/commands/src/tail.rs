@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use transaction::{FeedEntry, Store, Subscription, Topic};
 
+/// What reading a document or an entry takes, roughly.
+const ENTRY_COST: Duration = Duration::from_micros(1);
+
 /// Whether a cursor stays at the end, and whether getMore waits there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tailing {
@@ -31,12 +34,13 @@ impl Tail {
             Some((_, about)) => about == namespace,
             None => true,
         };
-        Tail::new(store, Topic { name, interest: Box::new(concerns), delivers: false }, tailing)
+        Tail::new(store, Topic { name, interest: Box::new(concerns), delivers: false, cost: ENTRY_COST }, tailing)
     }
 
     /// Follows every entry.
     pub(crate) fn of_oplog(store: &Arc<Store>, tailing: Tailing) -> Tail {
-        let topic = Topic { name: "everything".to_owned(), interest: Box::new(|_| true), delivers: false };
+        let name = "everything".to_owned();
+        let topic = Topic { name, interest: Box::new(|_| true), delivers: false, cost: ENTRY_COST };
         Tail::new(store, topic, tailing)
     }
 

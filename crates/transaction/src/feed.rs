@@ -1,21 +1,24 @@
 //! The newest part of the oplog for those who follow it: read once for all of them, and whom it concerns is woken.
 //!
 //! Used by tailable cursors, `local.oplog.rs` and change streams. A background thread (`feed_step`) takes part in what writers do only by waiting for commits to
-//! become visible; it looks at most once every few milliseconds, the more seldom the more listeners it wakes, reads what is new from the oplog, keeps it in memory for a
-//! while, and gives each listener what concerns it (`listener`). So a hundred listeners cost writers what one does.
+//! become visible; it looks at most once every few milliseconds, the more seldom the more listeners it wakes (`pacing`), reads what is new from the oplog, keeps it in
+//! memory for a while, and gives each listener what concerns it (`listener`).
 //!
 //! Nothing is read while nobody listens. Whoever is further behind than what is kept reads the oplog itself.
 
 mod listener;
+mod pacing;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
-use listener::{Fresh, Listener, Received, deliver};
+use listener::{Batch, Fresh, Listener, Received, deliver};
 pub use listener::{Interest, Topic};
-use oplog::{LocalOplog, Oplog, OplogPosition, OplogReader};
+use oplog::{LocalOplog, Oplog, OplogError, OplogPosition, OplogReader};
+use pacing::Pacing;
 use parking_lot::{Condvar, Mutex, RwLock};
 use storage_engine::{Engine, Timestamp};
 
@@ -24,12 +27,6 @@ use crate::store::Store;
 
 /// Bytes of entries kept.
 const KEPT_BYTES: usize = 8 << 20;
-/// Least time between two looks.
-const PULSE: Duration = Duration::from_millis(2);
-/// And so much more for each listener that was woken, so that waking does not take the processors.
-const PULSE_FOR_EACH: Duration = Duration::from_micros(250);
-/// But no more than this.
-const PULSE_MAX: Duration = Duration::from_millis(30);
 /// Longest wait for a commit, so that stopping is noticed.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -44,7 +41,7 @@ pub struct FeedEntry {
     /// As logged.
     pub payload: Vec<u8>,
     /// What followers make of it and share.
-    pub shared: OnceLock<Option<RawDocumentBuf>>,
+    pub shared: OnceLock<Option<Arc<RawDocumentBuf>>>,
 }
 
 #[derive(Default)]
@@ -54,12 +51,22 @@ struct Recent {
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub(crate) struct Feed {
     recent: RwLock<Recent>,
     listeners: Mutex<Vec<Arc<Listener>>>,
     has_listeners: Condvar,
-    reader: Mutex<Option<Box<dyn OplogReader>>>,
+    progress: Mutex<FeedProgress>,
+    /// While the feed holds itself back: where it is. Who has caught up with it goes no further by itself. Otherwise `NOT_HELD_BACK`.
+    held_back_at: AtomicU64,
+}
+
+const NOT_HELD_BACK: u64 = u64::MAX;
+
+/// The feed's own place.
+#[derive(Default)]
+struct FeedProgress {
+    reader: Option<Box<dyn OplogReader>>,
+    pacing: Pacing,
 }
 
 /// Wakes its owner when something comes that it is interested in.
@@ -98,13 +105,15 @@ impl Store {
         let mut listeners = self.feed.listeners.lock();
         if listeners.is_empty() {
             *self.feed.recent.write() = Recent::default();
-            *self.feed.reader.lock() = None;
+            self.feed.progress.lock().reader = None;
+            self.feed.held_back_at.store(NOT_HELD_BACK, Ordering::Release);
             self.feed.has_listeners.wait_for(&mut listeners, WAIT);
             return Ok(());
         }
         drop(listeners);
-        let mut slot = self.feed.reader.lock();
-        let reader = match &mut *slot {
+        let mut progress = self.feed.progress.lock();
+        let FeedProgress { reader, pacing } = &mut *progress;
+        let reader = match reader {
             Some(reader) => reader,
             none => {
                 let reader = none.insert(self.oplog.read_from(self.commits.visible_end().1)?);
@@ -115,25 +124,30 @@ impl Store {
         };
         self.commits.wait_beyond(reader.position(), WAIT);
         let (timestamp, visible_end) = self.commits.visible_end();
-        let from = reader.position();
-        let mut fresh = Fresh { from, to: from, timestamp, entries: Vec::new() };
-        while reader.position() < visible_end {
-            let Some(entry) = reader.next_entry()? else { break };
-            fresh.timestamp = entry.timestamp;
-            fresh.entries.push(Arc::new(FeedEntry {
-                position: entry.position,
-                end: entry.end,
-                timestamp: entry.timestamp,
-                payload: entry.payload.to_vec(),
-                shared: OnceLock::new(),
-            }));
-        }
-        fresh.to = reader.position();
-        drop(slot);
+        let fresh = match Fresh::read(&mut **reader, timestamp, visible_end) {
+            // The oplog dropped what the feed was too slow for: it goes on at the end, and who misses something finds out by itself.
+            Err(OplogError::PositionTruncated { .. }) => {
+                progress.reader = None;
+                return Ok(());
+            }
+            fresh => fresh?,
+        };
         self.feed.keep(&fresh.entries);
-        let woken = if fresh.entries.is_empty() { 0 } else { deliver(&self.feed.listeners.lock(), &fresh) };
-        self.clock.sleep((PULSE + PULSE_FOR_EACH * woken).min(PULSE_MAX));
+        let delivered = deliver(&self.feed.listeners.lock(), &fresh);
+        let (rest, is_held_back) = pacing.rest(self.clock.monotonic(), &delivered, fresh.to < visible_end);
+        let at = if is_held_back { fresh.to.0 } else { NOT_HELD_BACK };
+        self.feed.held_back_at.store(at, Ordering::Release);
+        drop(progress);
+        self.clock.sleep(rest);
         Ok(())
+    }
+
+    /// Bytes of the oplog that listeners have not been given, because the processors are busy.
+    pub fn listeners_held_back(&self) -> u64 {
+        match self.feed.held_back_at.load(Ordering::Acquire) {
+            NOT_HELD_BACK => 0,
+            at => self.commits.visible_end().1.0.saturating_sub(at),
+        }
     }
 
     /// Follows the oplog from a position: what is visible of it.
@@ -143,7 +157,13 @@ impl Store {
     pub fn follow_oplog(self: &Arc<Self>, from: OplogPosition) -> Result<OplogFollower> {
         // Fails at once when it is gone.
         drop(self.oplog.read_from(from)?);
-        Ok(OplogFollower { store: self.clone(), position: from, reader: None, listener: None })
+        Ok(OplogFollower {
+            store: self.clone(),
+            position: from,
+            reader: None,
+            listener: None,
+            received: Batch::default(),
+        })
     }
 
     /// As `follow_oplog`, for the entries that concern a subscription, others as they come.
@@ -157,6 +177,18 @@ impl Store {
     /// The commit that new readers see, and the position in the oplog behind it.
     pub fn visible_end(&self) -> (Timestamp, OplogPosition) {
         self.commits.visible_end()
+    }
+}
+
+impl Default for Feed {
+    fn default() -> Feed {
+        Feed {
+            recent: RwLock::default(),
+            listeners: Mutex::default(),
+            has_listeners: Condvar::new(),
+            progress: Mutex::default(),
+            held_back_at: AtomicU64::new(NOT_HELD_BACK),
+        }
     }
 }
 
@@ -186,6 +218,8 @@ pub struct OplogFollower {
     position: OplogPosition,
     reader: Option<Box<dyn OplogReader>>,
     listener: Option<Arc<Listener>>,
+    /// Taken from the listener and not looked at yet.
+    received: Batch,
 }
 
 /// What a follower finds at its place.
@@ -219,27 +253,37 @@ impl OplogFollower {
     /// # Errors
     /// As `next`.
     pub fn advance(&mut self) -> Result<Followed> {
-        match self.listener.as_ref().map(|listener| listener.receive(self.position)) {
-            Some(Received::Entry(entry)) => {
-                self.reader = None;
-                self.position = entry.end;
-                return Ok(Followed::Entry(entry));
-            }
-            Some(Received::NothingUntil(position, timestamp)) => {
-                self.position = position;
-                return Ok(Followed::UpTo(timestamp));
-            }
-            Some(Received::Unknown) | None => {}
+        if let Some(entry) = self.received.next_from(self.position) {
+            return Ok(Followed::Entry(self.step(entry)));
         }
-        let (timestamp, end) = self.store.commits.visible_end();
+        let (timestamp, mut end) = self.store.commits.visible_end();
+        if let Some(listener) = &self.listener {
+            match listener.receive(self.position, &mut self.received) {
+                Received::Entries => {
+                    if let Some(entry) = self.received.next_from(self.position) {
+                        return Ok(Followed::Entry(self.step(entry)));
+                    }
+                }
+                Received::NothingUntil(position, timestamp) => {
+                    self.position = position;
+                    return Ok(Followed::UpTo(timestamp));
+                }
+                Received::Unknown => {}
+            }
+            end = end.min(OplogPosition(self.store.feed.held_back_at.load(Ordering::Acquire)));
+        }
         Ok(self.read_next(end)?.map_or(Followed::UpTo(timestamp), Followed::Entry))
+    }
+
+    fn step(&mut self, entry: Arc<FeedEntry>) -> Arc<FeedEntry> {
+        self.reader = None;
+        self.position = entry.end;
+        entry
     }
 
     fn read_next(&mut self, end: OplogPosition) -> Result<Option<Arc<FeedEntry>>> {
         if let Some(entry) = self.store.feed.find(self.position) {
-            self.reader = None;
-            self.position = entry.end;
-            return Ok(Some(entry));
+            return Ok(Some(self.step(entry)));
         }
         if self.position >= end {
             return Ok(None);

@@ -227,33 +227,55 @@ fn namespace_document(namespace: &str) -> RawDocumentBuf {
     rawdoc! { "db": database, "coll": collection }
 }
 
-/// The plain event of an entry about one document; `None` for other entries.
-pub(super) fn plain_event<'a>(
-    server: &ServerContext,
-    options: &ChangeStreamOptions,
-    entry: &'a Arc<FeedEntry>,
-) -> Option<&'a RawDocumentBuf> {
-    let (b'i' | b'u' | b'd', _) = collection::entry_subject(&entry.payload)? else { return None };
-    let token =
-        ResumeToken { events: 1, timestamp: entry.timestamp, position: entry.position, ..ResumeToken::default() };
-    let event = PendingEvent { entry: entry.clone(), what: What::Document, token };
-    entry.shared.get_or_init(|| event.build_own(server, options).ok()).as_ref()
+/// An event as a stream yields it.
+pub(super) enum Event {
+    /// As all plain streams show it.
+    Shared(SharedEvent),
+    Own(RawDocumentBuf),
+}
+
+impl Event {
+    pub(super) fn document(&self) -> &RawDocument {
+        match self {
+            Event::Shared(event) => event.document(),
+            Event::Own(document) => document,
+        }
+    }
+
+    pub(super) fn into_document(self) -> RawDocumentBuf {
+        match self {
+            Event::Shared(event) => event.document().to_owned(),
+            Event::Own(document) => document,
+        }
+    }
+}
+
+/// The plain event of an entry about one document, which is kept with the entry.
+pub(super) struct SharedEvent(Arc<RawDocumentBuf>);
+
+impl SharedEvent {
+    /// Built by the first who asks, with plain options. `None`: it cannot be built, which whoever builds an own one is told.
+    pub(super) fn of(
+        server: &ServerContext,
+        options: &ChangeStreamOptions,
+        entry: &Arc<FeedEntry>,
+    ) -> Option<SharedEvent> {
+        let event = entry.shared.get_or_init(|| {
+            let token = ResumeToken::behind_document(entry);
+            let event = PendingEvent { entry: entry.clone(), what: What::Document, token };
+            event.build_own(server, options).ok().map(Arc::new)
+        });
+        event.clone().map(SharedEvent)
+    }
+
+    pub(super) fn document(&self) -> &RawDocument {
+        &self.0
+    }
 }
 
 impl PendingEvent {
     /// The event as the stream shows it.
-    pub(super) fn build(&self, server: &ServerContext, options: &ChangeStreamOptions) -> Result<RawDocumentBuf> {
-        if !options.are_plain() || !matches!(self.what, What::Document) {
-            return self.build_own(server, options);
-        }
-        let shared = self.entry.shared.get_or_init(|| self.build_own(server, options).ok());
-        match shared {
-            Some(event) => Ok(event.clone()),
-            None => self.build_own(server, options),
-        }
-    }
-
-    fn build_own(&self, server: &ServerContext, options: &ChangeStreamOptions) -> Result<RawDocumentBuf> {
+    pub(super) fn build_own(&self, server: &ServerContext, options: &ChangeStreamOptions) -> Result<RawDocumentBuf> {
         let entry = entry_document(&self.entry.payload)?;
         let mut event = RawDocumentBuf::new();
         event.append(cstr!("_id"), self.token.document());

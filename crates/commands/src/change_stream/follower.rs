@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use storage_engine::Timestamp;
 use transaction::{FeedEntry, Followed, OplogFollower, TransactionError};
 
-use super::concerns;
-use super::events::{EntryEvents, PendingEvent};
+use super::events::{EntryEvents, Event, PendingEvent, SharedEvent};
 use super::options::{Beginning, ChangeStreamOptions};
 use super::token::ResumeToken;
+use super::{Concern, concern};
 use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
 use crate::tail::Tail;
@@ -28,8 +28,8 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Where to go on.
-    pub(super) fn token(&self) -> RawDocumentBuf {
-        self.token.lock().document()
+    pub(super) fn token(&self) -> ResumeToken {
+        *self.token.lock()
     }
 
     /// Whether nothing comes any more, because of an invalidate event.
@@ -75,21 +75,26 @@ impl ChangeSource {
         Ok(ChangeSource { server, options, follower, pending: VecDeque::new(), to_skip: token.events, progress })
     }
 
-    fn next_event(&mut self) -> Result<Option<RawDocumentBuf>> {
+    /// The next event; `None` when there is none yet.
+    pub(super) fn next_event(&mut self) -> Result<Option<Event>> {
         if self.progress.is_over() {
             return Ok(None);
         }
         loop {
             if let Some(event) = self.pending.pop_front() {
-                let document = event.build(&self.server, &self.options)?;
+                let document = event.build_own(&self.server, &self.options)?;
                 if event.token.is_invalidate {
                     *self.progress.is_over.lock() = true;
                 }
                 *self.progress.token.lock() = event.token;
-                return Ok(Some(document));
+                return Ok(Some(Event::Own(document)));
             }
             match self.follower.advance().map_err(history_lost)? {
-                Followed::Entry(entry) => self.take(entry)?,
+                Followed::Entry(entry) => {
+                    if let Some(event) = self.take(entry)? {
+                        return Ok(Some(event));
+                    }
+                }
                 Followed::UpTo(timestamp) => {
                     self.note_place(timestamp);
                     return Ok(None);
@@ -98,15 +103,25 @@ impl ChangeSource {
         }
     }
 
-    fn take(&mut self, entry: Arc<FeedEntry>) -> Result<()> {
+    /// Begins with an entry: its only event, if that is one that all streams share, or else what is to be built is put into `pending`.
+    fn take(&mut self, entry: Arc<FeedEntry>) -> Result<Option<Event>> {
         let to_skip = std::mem::take(&mut self.to_skip);
-        if !concerns(&self.options.scope, &entry) {
+        let concern = concern(&self.options.scope, &entry);
+        if concern == Concern::None {
             self.note_place(entry.timestamp);
-            return Ok(());
+            return Ok(None);
+        }
+        if concern == Concern::Document
+            && to_skip == 0
+            && self.options.are_plain()
+            && let Some(event) = SharedEvent::of(&self.server, &self.options, &entry)
+        {
+            *self.progress.token.lock() = ResumeToken::behind_document(&entry);
+            return Ok(Some(Event::Shared(event)));
         }
         self.pending = EntryEvents::new(&self.server, &self.options, entry).collect()?;
         self.pending.drain(..(to_skip as usize).min(self.pending.len()));
-        Ok(())
+        Ok(None)
     }
 
     /// Everything up to the follower's place has been looked at.
@@ -121,7 +136,10 @@ impl ChangeSource {
 
 impl DocumentSource for ChangeSource {
     fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
-        self.next_event().map_err(|error| AggregationError::Host(Box::new(error)))
+        match self.next_event() {
+            Ok(event) => Ok(event.map(Event::into_document)),
+            Err(error) => Err(AggregationError::Host(Box::new(error))),
+        }
     }
 }
 

@@ -59,6 +59,11 @@ impl ChangeStreamOptions {
             && self.before_change == BeforeChange::Off
             && !self.shows_expanded_events
     }
+
+    /// Whether each update needs the document as it is now.
+    pub(super) fn looks_up(&self) -> bool {
+        self.full_document == FullDocument::UpdateLookup
+    }
 }
 
 impl Scope {

@@ -10,6 +10,7 @@ use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use oplog::OplogPosition;
 use storage_engine::Timestamp;
+use transaction::FeedEntry;
 
 use crate::error::{CommandError, Result};
 
@@ -26,14 +27,19 @@ pub(super) struct ResumeToken {
 }
 
 impl ResumeToken {
+    /// Behind the only event of an entry.
+    pub(super) fn behind_document(entry: &FeedEntry) -> ResumeToken {
+        ResumeToken { timestamp: entry.timestamp, position: entry.position, events: 1, ..ResumeToken::default() }
+    }
+
     pub(super) fn data(&self) -> String {
-        let mut bytes = Vec::with_capacity(TOKEN_BYTES);
-        bytes.extend_from_slice(&self.timestamp.0.to_be_bytes());
-        bytes.extend_from_slice(&self.position.0.to_be_bytes());
-        bytes.extend_from_slice(&self.events.to_be_bytes());
-        bytes.extend_from_slice(&self.fragments.to_be_bytes());
-        bytes.push(u8::from(self.is_invalidate));
-        bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+        let mut bytes = [0; TOKEN_BYTES];
+        bytes[..8].copy_from_slice(&self.timestamp.0.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.position.0.to_be_bytes());
+        bytes[16..20].copy_from_slice(&self.events.to_be_bytes());
+        bytes[20..24].copy_from_slice(&self.fragments.to_be_bytes());
+        bytes[24] = u8::from(self.is_invalidate);
+        hex::encode_upper(bytes)
     }
 
     pub(super) fn document(&self) -> RawDocumentBuf {

@@ -22,6 +22,13 @@ pub(super) fn write(server: &ServerContext, section: &mut DocumentWriter<'_>) ->
     });
     let mut explanations = server.admission.explain();
     explanations.extend(explain_pressure(&engine, store));
+    let listeners_held_back = store.listeners_held_back();
+    if listeners_held_back > 0 {
+        explanations.push(format!(
+            "change streams and tailable cursors are {} KiB of the oplog behind, as all processors are busy with what goes first",
+            listeners_held_back.div_ceil(1024)
+        ));
+    }
     section.document("heldBack", |held_back| write_pressure(&engine.pressure, store, &explanations, held_back));
     section.document("admission", |admission| server.admission.write_figures(admission));
     write_snapshots(&engine, section);
@@ -35,6 +42,7 @@ pub(super) fn write(server: &ServerContext, section: &mut DocumentWriter<'_>) ->
         let (bytes, time) = store.oplog_retention();
         figures.size("promisedBytes", bytes);
         figures.double("promisedHours", time.as_secs_f64() / 3600.0);
+        figures.size("listenersHeldBackBytes", listeners_held_back);
     });
     Ok(())
 }

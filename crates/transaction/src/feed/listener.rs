@@ -5,17 +5,18 @@
 //! then reads the oplog itself until it has caught up.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use oplog::OplogPosition;
+use oplog::{OplogError, OplogPosition, OplogReader};
 use parking_lot::{Condvar, Mutex};
 use storage_engine::Timestamp;
 
 use super::FeedEntry;
+use super::pacing::{Delivered, STEP_BYTES};
 
 /// Bytes of entries in an inbox.
-const INBOX_BYTES: usize = 1 << 20;
+const INBOX_BYTES: u64 = 1 << 20;
 
 /// Whom an entry concerns.
 pub type Interest = dyn Fn(&Arc<FeedEntry>) -> bool + Send + Sync;
@@ -28,6 +29,8 @@ pub struct Topic {
     pub interest: Box<Interest>,
     /// Whether the entries are kept for a follower; otherwise the owner is woken only.
     pub delivers: bool,
+    /// Processor time that its owner takes for an entry, beside its bytes, roughly. While processors are busy, the feed is the slower for it.
+    pub cost: Duration,
 }
 
 /// What the feed has read since it last looked.
@@ -47,22 +50,81 @@ pub(super) struct Listener {
 #[derive(Default)]
 struct Inbox {
     is_woken: bool,
-    entries: VecDeque<Arc<FeedEntry>>,
-    bytes: usize,
-    /// Everything of interest from here on was put into `entries`. `None`: nothing yet.
+    batches: VecDeque<SharedEntries>,
+    bytes: u64,
+    /// Everything of interest from here on was put into `batches`. `None`: nothing yet.
     from: Option<OplogPosition>,
     to: OplogPosition,
     /// Of the last entry before `to`.
     timestamp: Timestamp,
 }
 
+/// What came at once for all listeners of a topic.
+type SharedEntries = Arc<[Arc<FeedEntry>]>;
+
+/// What was taken out of an inbox.
+#[derive(Default)]
+pub(super) struct Batch {
+    entries: VecDeque<SharedEntries>,
+    /// In the first.
+    next: usize,
+}
+
 /// What an inbox says about what is behind a place.
 pub(super) enum Received {
-    Entry(Arc<FeedEntry>),
+    /// There is more now in the batch that was given, and then up to there.
+    Entries,
     /// Nothing up to there.
     NothingUntil(OplogPosition, Timestamp),
     /// It does not go back so far.
     Unknown,
+}
+
+impl Batch {
+    /// The next entry that is not before a place.
+    pub(super) fn next_from(&mut self, from: OplogPosition) -> Option<Arc<FeedEntry>> {
+        loop {
+            let entries = self.entries.front()?;
+            match entries.get(self.next) {
+                Some(entry) => {
+                    self.next += 1;
+                    if entry.position >= from {
+                        return Some(entry.clone());
+                    }
+                }
+                None => {
+                    self.entries.pop_front();
+                    self.next = 0;
+                }
+            }
+        }
+    }
+}
+
+impl Fresh {
+    /// Reads on up to `end`, which is visible at `timestamp`, or less when that is much.
+    pub(super) fn read(
+        reader: &mut dyn OplogReader,
+        timestamp: Timestamp,
+        end: OplogPosition,
+    ) -> Result<Fresh, OplogError> {
+        let (from, mut bytes) = (reader.position(), 0);
+        let mut fresh = Fresh { from, to: from, timestamp, entries: Vec::new() };
+        while reader.position() < end && bytes < STEP_BYTES {
+            let Some(entry) = reader.next_entry()? else { break };
+            bytes += entry.payload.len();
+            fresh.timestamp = entry.timestamp;
+            fresh.entries.push(Arc::new(FeedEntry {
+                position: entry.position,
+                end: entry.end,
+                timestamp: entry.timestamp,
+                payload: entry.payload.to_vec(),
+                shared: OnceLock::new(),
+            }));
+        }
+        fresh.to = reader.position();
+        Ok(fresh)
+    }
 }
 
 impl Listener {
@@ -83,28 +145,28 @@ impl Listener {
         self.bell.notify_one();
     }
 
-    /// The next entry from a place on.
-    pub(super) fn receive(&self, from: OplogPosition) -> Received {
+    /// Moves what there is into `batch`, which is empty.
+    pub(super) fn receive(&self, from: OplogPosition, batch: &mut Batch) -> Received {
         let mut inbox = self.inbox.lock();
         if inbox.from.is_none_or(|known| from < known) {
             return Received::Unknown;
         }
-        while let Some(entry) = inbox.entries.pop_front() {
-            inbox.bytes -= entry.payload.len();
-            if entry.position >= from {
-                return Received::Entry(entry);
-            }
+        if inbox.batches.is_empty() {
+            return Received::NothingUntil(inbox.to.max(from), inbox.timestamp);
         }
-        Received::NothingUntil(inbox.to.max(from), inbox.timestamp)
+        inbox.bytes = 0;
+        std::mem::swap(&mut inbox.batches, &mut batch.entries);
+        batch.next = 0;
+        Received::Entries
     }
 
     /// Takes what concerns the owner; `true`: it was woken.
-    fn deliver(&self, fresh: &Fresh, concerning: &[Arc<FeedEntry>]) -> bool {
+    fn deliver(&self, fresh: &Fresh, concerning: &Concerning) -> bool {
         let mut inbox = self.inbox.lock();
         if self.topic.delivers {
             inbox.take(fresh, concerning);
         }
-        if concerning.is_empty() || inbox.is_woken {
+        if concerning.entries.is_empty() || inbox.is_woken {
             return false;
         }
         inbox.is_woken = true;
@@ -113,37 +175,118 @@ impl Listener {
     }
 }
 
+/// What of the fresh entries concerns a topic.
+struct Concerning {
+    entries: SharedEntries,
+    bytes: u64,
+}
+
 impl Inbox {
-    fn take(&mut self, fresh: &Fresh, concerning: &[Arc<FeedEntry>]) {
+    fn take(&mut self, fresh: &Fresh, concerning: &Concerning) {
         if self.from.is_none() || self.to != fresh.from {
             self.clear(fresh.from);
         }
-        for entry in concerning {
-            self.bytes += entry.payload.len();
-            self.entries.push_back(entry.clone());
+        if !concerning.entries.is_empty() {
+            self.bytes += concerning.bytes;
+            self.batches.push_back(concerning.entries.clone());
         }
-        if self.bytes > INBOX_BYTES {
+        if self.bytes > INBOX_BYTES && self.batches.len() > 1 {
             self.clear(fresh.to);
         }
         (self.to, self.timestamp) = (fresh.to, fresh.timestamp);
     }
 
     fn clear(&mut self, from: OplogPosition) {
-        self.entries.clear();
+        self.batches.clear();
         (self.bytes, self.from) = (0, Some(from));
     }
 }
 
-/// Gives every listener what concerns it. Returns how many were woken.
-pub(super) fn deliver(listeners: &[Arc<Listener>], fresh: &Fresh) -> u32 {
-    let mut by_topic: HashMap<&str, Vec<Arc<FeedEntry>>> = HashMap::new();
-    let mut woken = 0;
+/// Gives every listener what concerns it.
+pub(super) fn deliver(listeners: &[Arc<Listener>], fresh: &Fresh) -> Delivered {
+    let mut by_topic: HashMap<&str, Concerning> = HashMap::new();
+    let mut delivered = Delivered::default();
+    if fresh.to == fresh.from {
+        return delivered;
+    }
     for listener in listeners {
         let topic = &listener.topic;
-        let concerning = by_topic
-            .entry(&topic.name)
-            .or_insert_with(|| fresh.entries.iter().filter(|entry| (topic.interest)(entry)).cloned().collect());
-        woken += u32::from(listener.deliver(fresh, concerning));
+        let concerning = by_topic.entry(&topic.name).or_insert_with(|| {
+            let entries: SharedEntries =
+                fresh.entries.iter().filter(|entry| (topic.interest)(entry)).cloned().collect();
+            Concerning { bytes: entries.iter().map(|entry| entry.payload.len() as u64).sum(), entries }
+        });
+        delivered.woken += u32::from(listener.deliver(fresh, concerning));
+        delivered.work += topic.cost * concerning.entries.len() as u32;
+        delivered.bytes += concerning.bytes;
     }
-    woken
+    delivered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(name: &str) -> Arc<Listener> {
+        let interest = |entry: &Arc<FeedEntry>| entry.position.0 % 20 == 0;
+        let cost = Duration::from_micros(1);
+        Arc::new(Listener::new(Topic { name: name.to_owned(), interest: Box::new(interest), delivers: true, cost }))
+    }
+
+    /// Entries of ten bytes of the oplog each, all of `bytes` in memory.
+    fn fresh(from: u64, to: u64, bytes: usize) -> Fresh {
+        let entry = |position| {
+            let (timestamp, payload) = (Timestamp(position), vec![0; bytes]);
+            let (position, end) = (OplogPosition(position), OplogPosition(position + 10));
+            Arc::new(FeedEntry { position, end, timestamp, payload, shared: OnceLock::new() })
+        };
+        let entries = (from..to).step_by(10).map(entry).collect();
+        Fresh { from: OplogPosition(from), to: OplogPosition(to), timestamp: Timestamp(to - 10), entries }
+    }
+
+    /// The positions that come, and what is said behind them.
+    fn received(listener: &Listener, from: u64) -> (Vec<u64>, Option<u64>) {
+        let (mut batch, mut positions, mut from) = (Batch::default(), Vec::new(), OplogPosition(from));
+        loop {
+            match listener.receive(from, &mut batch) {
+                Received::Entries => {}
+                Received::NothingUntil(position, _) => return (positions, Some(position.0)),
+                Received::Unknown => return (positions, None),
+            }
+            while let Some(entry) = batch.next_from(from) {
+                positions.push(entry.position.0);
+                from = entry.end;
+            }
+        }
+    }
+
+    #[test]
+    fn each_listener_gets_what_concerns_it_from_its_place_on() {
+        let listeners = [listener("same"), listener("same"), listener("other")];
+        assert_eq!(received(&listeners[0], 100), (vec![], None));
+        let delivered = deliver(&listeners, &fresh(100, 160, 8));
+        let work = Duration::from_micros(9);
+        assert_eq!(delivered, Delivered { woken: 3, work, bytes: 9 * 8 });
+        assert_eq!(received(&listeners[0], 100), (vec![100, 120, 140], Some(160)));
+        // It has them no more, and is woken again only once it has waited.
+        assert_eq!(received(&listeners[0], 100), (vec![], Some(160)));
+        assert_eq!(received(&listeners[1], 120), (vec![120, 140], Some(160)));
+        assert!(listeners[0].wait(Duration::ZERO));
+        assert_eq!(deliver(&listeners, &fresh(160, 200, 8)).woken, 1);
+        assert_eq!(received(&listeners[2], 90), (vec![], None));
+        assert_eq!(received(&listeners[2], 145), (vec![160, 180], Some(200)));
+        assert_eq!(deliver(&listeners, &fresh(200, 200, 8)), Delivered::default());
+    }
+
+    #[test]
+    fn an_inbox_that_nobody_empties_is_cleared() {
+        let slow = [listener("slow")];
+        for step in 0..3 {
+            deliver(&slow, &fresh(step * 20, step * 20 + 20, INBOX_BYTES as usize / 2));
+        }
+        assert_eq!(received(&slow[0], 0), (vec![], None));
+        // Who has read the oplog up to there goes on with the inbox.
+        deliver(&slow, &fresh(60, 80, 8));
+        assert_eq!(received(&slow[0], 60), (vec![60], Some(80)));
+    }
 }
