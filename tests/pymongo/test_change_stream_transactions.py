@@ -2,8 +2,11 @@
 
 import pytest
 from bson import Int64
+from pymongo import WriteConcern
 
 from change_events import take
+
+SYNCED = WriteConcern(1, j=True)
 
 
 def commit_something(client, database):
@@ -174,3 +177,80 @@ def test_expanded_events_of_definitions(client):
     assert description == {"to": {"db": database.name, "coll": "b"}, "dropTarget": target["collectionUUID"]}
     assert dropped["collectionUUID"] == created["collectionUUID"] == renamed["collectionUUID"] != target["collectionUUID"]
     assert events[8]["ns"] == {"db": database.name}
+
+
+def test_each_change_of_a_document_is_told(client, filled, kill_and_restart):
+    first = filled["first"]
+    first.insert_many([{"_id": "kept", "n": 0, "text": "x" * 100}, {"_id": "gone"}])
+    with filled.watch(max_await_time_ms=100) as stream:
+        with client.start_session() as session, session.start_transaction(write_concern=SYNCED):
+            first.insert_one({"_id": 1, "n": 1}, session=session)
+            first.update_one({"_id": "kept"}, {"$inc": {"n": 1}}, session=session)
+            first.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=session)
+            first.insert_one({"_id": 2}, session=session)
+            first.replace_one({"_id": "kept"}, {"n": 7}, session=session)
+            first.update_one({"_id": "gone"}, {"$set": {"n": 1}}, session=session)
+            first.delete_one({"_id": 2}, session=session)
+            first.update_one({"_id": "kept"}, {"$set": {"m": 8}}, session=session)
+            first.delete_one({"_id": "gone"}, session=session)
+        events = take(stream, 9)
+    assert [(event["operationType"], event["documentKey"]["_id"]) for event in events] == [
+        ("insert", 1),
+        ("update", "kept"),
+        ("update", 1),
+        ("insert", 2),
+        ("replace", "kept"),
+        ("update", "gone"),
+        ("delete", 2),
+        ("update", "kept"),
+        ("delete", "gone"),
+    ]
+    assert events[0]["fullDocument"] == {"_id": 1, "n": 1}
+    updated = [event["updateDescription"]["updatedFields"] for event in events if event["operationType"] == "update"]
+    assert updated == [{"n": 1}, {"n": 2}, {"n": 1}, {"m": 8}]
+    assert events[4]["fullDocument"] == {"_id": "kept", "n": 7}
+    left = [{"_id": 0, "a": 0}, {"_id": "kept", "n": 7, "m": 8}, {"_id": 1, "n": 2}]
+    assert list(first.find()) == left
+    entry = client.local["oplog.rs"].find_one({"o.applyOps": {"$exists": True}}, sort=[("$natural", -1)])
+    operations = entry["o"]["applyOps"]
+    assert [operation["op"] for operation in operations] == ["i", "u", "u", "i", "u", "u", "d", "u", "d"]
+    assert not any("net" in operation or "step" in operation for operation in operations)
+    kill_and_restart()
+    assert list(first.find()) == left
+    with filled.watch(max_await_time_ms=100, resume_after=events[4]["_id"]) as stream:
+        assert [event["_id"] for event in take(stream, 4)] == [event["_id"] for event in events[5:]]
+
+
+def test_a_document_inserted_and_deleted_is_told(client, filled):
+    with filled["first"].watch(max_await_time_ms=100) as stream:
+        with client.start_session() as session, session.start_transaction():
+            filled["first"].insert_one({"_id": 5}, session=session)
+            filled["first"].delete_one({"_id": 5}, session=session)
+        assert [event["operationType"] for event in take(stream, 2)] == ["insert", "delete"]
+
+
+def test_a_spilled_transaction_is_told_in_order(client, filled, kill_and_restart):
+    """More than is kept in memory (16 MiB): two collections in turn, documents changed again long after."""
+    payload, expected = b"x" * 900_000, []
+    with filled.watch(max_await_time_ms=100) as stream:
+        with client.start_session() as session, session.start_transaction(write_concern=SYNCED):
+            for number in range(40):
+                # Record ids follow the order of inserts, the changes of documents that there were do not.
+                collection = filled["second" if number % 3 == 0 else "first"]
+                collection.insert_one({"_id": 1000 + number, "b": payload}, session=session)
+                expected.append(("insert", collection.name, 1000 + number))
+                if number in (3, 30):
+                    filled["first"].update_one({"_id": 0}, {"$inc": {"a": 1}}, session=session)
+                    expected.append(("update", "first", 0))
+                if number in (20, 35):
+                    filled["second"].update_one({"_id": 1000}, {"$inc": {"c": 1}}, session=session)
+                    expected.append(("update", "second", 1000))
+        events = take(stream, len(expected))
+    assert told(events) == expected
+    updated = [event["updateDescription"]["updatedFields"] for event in events if event["operationType"] == "update"]
+    assert updated == [{"a": 1}, {"c": 1}, {"a": 2}, {"c": 2}]
+    assert "c" not in events[0]["fullDocument"]
+    kill_and_restart()
+    assert filled["first"].find_one({"_id": 0}) == {"_id": 0, "a": 2}
+    assert filled["second"].find_one({"_id": 1000}, {"b": 0}) == {"_id": 1000, "c": 2}
+    assert filled["first"].count_documents({}) == 27 and filled["second"].count_documents({}) == 16

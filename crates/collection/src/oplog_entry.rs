@@ -38,4 +38,6 @@ pub(crate) use delta::apply_delta;
 pub use encode::{EntryEncoder, StatementDetails, StatementOrigin, UpdateStyle};
 pub(crate) use encode::{EntryPrefix, EntryStyle, encode_command};
 pub use served::{append, bson_timestamp, entry_subject, entry_wall, post_image, served_entry};
-pub use transaction_entry::{TransactionCommit, TransactionEncoder, TransactionEntry, TransactionStep};
+pub use transaction_entry::{
+    Telling, TransactionCommit, TransactionEncoder, TransactionEntry, TransactionStep, is_told,
+};

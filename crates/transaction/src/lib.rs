@@ -19,6 +19,7 @@
 mod background;
 mod capped;
 mod change;
+mod change_order;
 mod checkpoint;
 mod commit_order;
 mod definitions;

@@ -2,7 +2,8 @@
 //!
 //! Used by `write_set`. Pages of such a tree are evicted like any others, so a transaction larger than memory pins nothing; they are noted as dropped
 //! from the start, so a crash leaves nothing of them, and `reap` drops them when the transaction has ended. For each tree that the transaction
-//! writes there is one, with the same keys; a value begins with a byte that says whether the key was written (1) or removed (0).
+//! writes there is one, with the same keys; a value begins with a byte that says whether the key was written or removed (1), and whether the note of
+//! a record follows (2). One more lists the order of the changes (`change_order`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use collection::Catalog;
 use storage_engine::{BTreeCursor, Batch, Engine, EngineError, TreeId};
 
+use crate::change_order::{Listed, Place, RecordNote, encode_place};
 use crate::write_set::{Entry, From, Written, WrittenTree};
 
 /// Bytes that are written in one go.
@@ -22,11 +24,16 @@ pub(crate) struct SpilledWrites {
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
     private: HashMap<TreeId, TreeId>,
+    order: Option<TreeId>,
 }
+
+/// The first byte of a value.
+const WRITTEN: u8 = 1;
+const WITH_NOTE: u8 = 2;
 
 impl SpilledWrites {
     pub(crate) fn new(engine: Arc<Engine>, catalog: Arc<Catalog>) -> SpilledWrites {
-        SpilledWrites { engine, catalog, private: HashMap::new() }
+        SpilledWrites { engine, catalog, private: HashMap::new(), order: None }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -42,21 +49,72 @@ impl SpilledWrites {
         self.private.insert(tree, private);
     }
 
-    /// Writes changes; newer ones take the place of older ones.
-    pub(crate) fn put(&self, tree: TreeId, written: &WrittenTree) -> Result<()> {
+    /// Whether there is a tree for the order.
+    pub(crate) fn has_order(&self) -> bool {
+        self.order.is_some()
+    }
+
+    /// Puts the order into `private` from here on.
+    pub(crate) fn add_order(&mut self, private: TreeId) {
+        self.order = Some(private);
+    }
+
+    /// Writes changes; newer ones take the place of older ones. `note` has what is remembered of a record.
+    pub(crate) fn put(
+        &self,
+        tree: TreeId,
+        written: &WrittenTree,
+        note: impl Fn(&[u8]) -> Option<RecordNote>,
+    ) -> Result<()> {
         let Some(private) = self.private.get(&tree) else { return Ok(()) };
-        let (mut batch, mut value) = (Batch::new(), Vec::new());
+        let mut chunks = Chunks { engine: &self.engine, batch: Batch::new() };
+        let mut value = Vec::new();
         for (key, written) in written {
             value.clear();
-            value.push(u8::from(written.is_some()));
-            value.extend_from_slice(written.as_deref().unwrap_or_default());
-            batch.put(*private, key, &value);
-            if batch.memory_bytes() >= CHUNK_BYTES {
-                self.engine.apply_settled(&batch)?;
-                batch.clear();
+            value.push(if written.is_some() { WRITTEN } else { 0 });
+            if let Some(note) = note(key) {
+                value[0] |= WITH_NOTE;
+                value.extend_from_slice(&note.encode());
             }
+            value.extend_from_slice(written.as_deref().unwrap_or_default());
+            chunks.put(*private, key, &value)?;
         }
-        if batch.is_empty() { Ok(()) } else { self.engine.apply_settled(&batch) }
+        chunks.finish()
+    }
+
+    /// Adds to the order.
+    pub(crate) fn put_order(&self, unlisted: &[(Place, Listed)]) -> Result<()> {
+        let Some(private) = self.order else { return Ok(()) };
+        let mut chunks = Chunks { engine: &self.engine, batch: Batch::new() };
+        let mut value = Vec::new();
+        for (place, listed) in unlisted {
+            listed.encode(&mut value);
+            chunks.put(private, &encode_place(*place), &value)?;
+        }
+        chunks.finish()
+    }
+
+    /// What comes behind a place in the order.
+    pub(crate) fn next_in_order(&self, last: Option<Place>) -> Result<Option<(Place, Listed)>> {
+        let Some(private) = self.order else { return Ok(None) };
+        let mut cursor = self.engine.cursor(&self.engine.begin_snapshot(), private);
+        match last {
+            None => cursor.seek_first()?,
+            Some(place) => cursor.seek_after(&encode_place(place))?,
+        }
+        if !cursor.next()? {
+            return Ok(None);
+        }
+        let key = cursor.key().to_vec();
+        Ok(Listed::decode(&key, cursor.value()?))
+    }
+
+    /// What was remembered of a record.
+    pub(crate) fn note(&self, tree: TreeId, key: &[u8]) -> Result<Option<RecordNote>> {
+        let Some(private) = self.private.get(&tree) else { return Ok(None) };
+        let mut value = Vec::new();
+        let found = self.engine.get_latest(*private, key, &mut value)?;
+        Ok(found.and_then(|_| split(&value).0))
     }
 
     pub(crate) fn get(&self, tree: TreeId, key: &[u8]) -> Result<Option<Written>> {
@@ -97,7 +155,7 @@ impl SpilledWrites {
 
 impl Drop for SpilledWrites {
     fn drop(&mut self) {
-        self.private.values().for_each(|tree| self.catalog.drop_private_tree(*tree));
+        self.private.values().chain(&self.order).for_each(|tree| self.catalog.drop_private_tree(*tree));
     }
 }
 
@@ -110,8 +168,36 @@ fn entry(mut cursor: BTreeCursor, moved: bool) -> Result<Option<Entry>> {
 }
 
 fn decode(value: &[u8]) -> Written {
-    match value.split_first() {
-        Some((1, value)) => Some(Box::from(value)),
-        _ => None,
+    split(value).1.map(Box::from)
+}
+
+/// The note, and what was written.
+fn split(value: &[u8]) -> (Option<RecordNote>, Option<&[u8]>) {
+    let Some((flags, value)) = value.split_first() else { return (None, None) };
+    let (note, value) = match value.split_first_chunk() {
+        Some((note, value)) if flags & WITH_NOTE != 0 => (Some(RecordNote::decode(note)), value),
+        _ => (None, value),
+    };
+    (note, (flags & WRITTEN != 0).then_some(value))
+}
+
+/// Changes that are applied a chunk at a time.
+struct Chunks<'a> {
+    engine: &'a Engine,
+    batch: Batch,
+}
+
+impl Chunks<'_> {
+    fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.batch.put(tree, key, value);
+        if self.batch.memory_bytes() >= CHUNK_BYTES {
+            self.engine.apply_settled(&self.batch)?;
+            self.batch.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        if self.batch.is_empty() { Ok(()) } else { self.engine.apply_settled(&self.batch) }
     }
 }

@@ -5,15 +5,16 @@
 //!
 //! Its memory is counted against the budget. What is over its share goes to private trees of the engine (`spilled_writes`); what is in memory is newer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use collection::{Catalog, Collection, RecordId, UpdateStyle, WriteAccess};
+use collection::{Catalog, Collection, RecordId, WriteAccess};
 use parking_lot::Mutex;
 use platform::MemoryReservation;
 use storage_engine::{Batch, ChangeKind, Engine, TreeId};
 
+use crate::change_order::{ChangeOrder, Listed, Place, RecordChange, RecordNote};
 use crate::error::{Result, TransactionError};
 use crate::spilled_writes::SpilledWrites;
 
@@ -40,17 +41,8 @@ pub(crate) struct WriteSet {
     state: Mutex<State>,
 }
 
-/// What is remembered of a record, for the commit's entry; not of transactions that have spilled.
-#[derive(Clone, Copy)]
-pub(crate) struct RecordNote {
-    /// Records are logged in the order of their first writes.
-    pub(crate) sequence: u64,
-    /// Whether the document was replaced as a whole.
-    pub(crate) style: UpdateStyle,
-}
-
 struct State {
-    notes: HashMap<(TreeId, i64), RecordNote>,
+    order: ChangeOrder,
     trees: HashMap<TreeId, WrittenTree>,
     collections: Vec<WrittenCollection>,
     spilled: SpilledWrites,
@@ -84,8 +76,8 @@ impl WriteSet {
     /// An empty one that takes its memory from a reservation.
     pub(crate) fn new(memory: MemoryReservation, engine: &Arc<Engine>, catalog: &Arc<Catalog>) -> WriteSet {
         let spilled = SpilledWrites::new(engine.clone(), catalog.clone());
-        let (notes, trees, collections) = Default::default();
-        let state = State { notes, trees, collections, spilled, memory, bytes: 0, lock_bytes: 0 };
+        let (order, trees, collections) = Default::default();
+        let state = State { order, trees, collections, spilled, memory, bytes: 0, lock_bytes: 0 };
         WriteSet { state: Mutex::new(state) }
     }
 
@@ -93,18 +85,14 @@ impl WriteSet {
     ///
     /// # Errors
     /// `TransactionTooLarge`: nothing was taken.
-    pub(crate) fn absorb(
-        &self,
-        access: &WriteAccess<'_>,
-        (record_id, style): (RecordId, UpdateStyle),
-        batch: &Batch,
-    ) -> Result<()> {
+    pub(crate) fn absorb(&self, access: &WriteAccess<'_>, change: RecordChange<'_>, batch: &Batch) -> Result<()> {
         let mut state = self.state.lock();
         let (collection, indexes_version) = (access.collection, access.indexes.version());
         let bytes: usize = NOTE_BYTES
+            + change.step_bytes()
             + batch.changes().map(|change| change.key.len() + change.value.len() + ENTRY_BYTES).sum::<usize>();
         state.reserve(bytes, 0)?;
-        state.note(collection.record_tree(), record_id, style);
+        state.order.add(collection.record_tree(), change);
         for change in batch.changes() {
             let written = match change.kind {
                 ChangeKind::Put | ChangeKind::BlindInsert => Some(Box::from(change.value)),
@@ -139,19 +127,28 @@ impl WriteSet {
         state.trees.keys().filter(|tree| !state.spilled.has(**tree)).copied().collect()
     }
 
+    /// Whether the private tree for the order is missing.
+    pub(crate) fn needs_order_tree(&self) -> bool {
+        !self.state.lock().spilled.has_order()
+    }
+
     /// Moves what is in memory to the private trees, which there are.
     ///
     /// # Errors
     /// `Engine`.
-    pub(crate) fn spill(&self, prepared: Vec<(TreeId, TreeId)>) -> Result<()> {
+    pub(crate) fn spill(&self, prepared: Vec<(TreeId, TreeId)>, order_tree: Option<TreeId>) -> Result<()> {
         let mut state = self.state.lock();
-        let State { trees, spilled, .. } = &mut *state;
+        let State { trees, spilled, order, .. } = &mut *state;
         prepared.into_iter().for_each(|(tree, private)| spilled.add(tree, private));
+        order_tree.into_iter().for_each(|private| spilled.add_order(private));
         for (tree, written) in trees.iter_mut() {
-            spilled.put(*tree, written)?;
+            spilled.put(*tree, written, |key| {
+                RecordId::from_record_key(key).ok().and_then(|record_id| order.note(*tree, record_id))
+            })?;
             written.clear();
         }
-        state.notes.clear();
+        spilled.put_order(&order.unlisted())?;
+        order.clear();
         state.bytes = 0;
         let left = state.lock_bytes as u64;
         state.memory.shrink(left);
@@ -174,10 +171,23 @@ impl WriteSet {
         state.bytes > bytes_max || !state.spilled.is_empty()
     }
 
-    /// What is remembered of a record.
-    pub(crate) fn note_of(&self, tree: TreeId, record_id: RecordId) -> RecordNote {
-        let unknown = RecordNote { sequence: u64::MAX, style: UpdateStyle::Fields };
-        self.state.lock().notes.get(&(tree, record_id.0)).copied().unwrap_or(unknown)
+    /// What is remembered of a record, if that is in memory.
+    pub(crate) fn note_in_memory(&self, tree: TreeId, record_id: RecordId) -> Option<RecordNote> {
+        self.state.lock().order.note(tree, record_id)
+    }
+
+    /// What is remembered of a record; `None`: it was not written.
+    pub(crate) fn note(&self, tree: TreeId, record_id: RecordId) -> EngineResult<Option<RecordNote>> {
+        let state = self.state.lock();
+        match state.order.note(tree, record_id) {
+            Some(note) => Ok(Some(note)),
+            None => state.spilled.note(tree, &record_id.record_key()),
+        }
+    }
+
+    /// What was written, in the order of the first changes of records, and all of their steps.
+    pub(crate) fn in_order(&self) -> InOrder<'_> {
+        InOrder { writes: self, in_memory: self.state.lock().order.unlisted().into(), last: None }
     }
 
     /// What a key has become; `None`: it was not written.
@@ -225,6 +235,29 @@ impl WriteSet {
     }
 }
 
+/// See `WriteSet::in_order`.
+pub(crate) struct InOrder<'a> {
+    writes: &'a WriteSet,
+    in_memory: VecDeque<(Place, Listed)>,
+    last: Option<Place>,
+}
+
+impl InOrder<'_> {
+    /// The next one.
+    pub(crate) fn next(&mut self) -> EngineResult<Option<Listed>> {
+        let spilled = self.writes.state.lock().spilled.next_in_order(self.last)?;
+        let in_memory = self.in_memory.front();
+        let next = match (in_memory, spilled) {
+            (Some((place, _)), Some(spilled)) if spilled.0 < *place => Some(spilled),
+            (None, spilled) => spilled,
+            (Some(_), _) => self.in_memory.pop_front(),
+        };
+        let Some((place, listed)) = next else { return Ok(None) };
+        self.last = Some(self.last.map_or(place, |last| last.max(place)));
+        Ok(Some(listed))
+    }
+}
+
 /// Of the two next keys the one that comes first; of the same key what is in memory.
 fn first_of(
     in_memory: Option<(&[u8], &Written)>,
@@ -249,17 +282,6 @@ impl<'a> From<'a> {
 }
 
 impl State {
-    fn note(&mut self, tree: TreeId, record_id: RecordId, style: UpdateStyle) {
-        if !self.spilled.is_empty() {
-            return;
-        }
-        let sequence = self.notes.len() as u64;
-        let note = self.notes.entry((tree, record_id.0)).or_insert(RecordNote { sequence, style });
-        if style == UpdateStyle::Whole {
-            note.style = style;
-        }
-    }
-
     fn reserve(&mut self, bytes: usize, lock_bytes: usize) -> Result<()> {
         let wanted = self.bytes + self.lock_bytes + bytes + lock_bytes;
         self.memory.cover(wanted as u64).map_err(|error| {

@@ -167,6 +167,8 @@ impl<'a> Fields<'a> {
             b"up" => self.is_upserted = true,
             b"im" => self.image = Some(embedded(element)?),
             b"wall" | b"v" | b"pre" => {}
+            // See `transaction_entry`: how the operation is told is nothing to who applies it.
+            b"net" => {}
             _ => return None,
         }
         Some(())

@@ -7,10 +7,11 @@ use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 use platform::Timestamp;
 
 use super::delta::apply_delta;
+use super::transaction_entry::{STEP, is_told};
 use crate::error::{CollectionError, Result};
 
 /// Fields of ours, which clients do not see.
-const OURS: &[&[u8]] = &[b"rid", b"sz", b"rh", b"rs", b"rd", b"im", b"up", b"pre"];
+const OURS: &[&[u8]] = &[b"rid", b"sz", b"rh", b"rs", b"rd", b"im", b"up", b"pre", STEP.as_bytes()];
 
 /// The letter of `op` and the namespace of an entry. They come first.
 pub fn entry_subject(payload: &[u8]) -> Option<(u8, &str)> {
@@ -53,11 +54,16 @@ fn served_object(object: &RawDocument) -> RawDocumentBuf {
     let mut served = RawDocumentBuf::new();
     let mut list = bson::RawArrayBuf::new();
     for operation in document::array_elements(operations) {
-        if let RawBsonRef::Document(operation) = operation.value() {
+        if let RawBsonRef::Document(operation) = operation.value()
+            && is_told(operation)
+        {
             list.push(without_ours(operation.as_bytes()));
         }
     }
     served.append(cstr!("applyOps"), list);
+    if let Some(is_part @ RawBsonRef::Boolean(true)) = document::get_field(object, "partialTxn") {
+        served.append(cstr!("partialTxn"), is_part);
+    }
     served
 }
 

@@ -9,6 +9,9 @@
 //! A part means nothing until an entry that is a commit names its position; the parts come before what is in the commit's entry itself. `parts` is ours and
 //! is left out when the entry is served; without parts it is not there.
 //!
+//! The operations are in the order in which the transaction made them. A document that it changed more than once has an operation that says what became of it in the
+//! end, with `net: true`, which is applied and not told; and one for each change, with `step: true`, which is told to followers of the oplog and not applied.
+//!
 //! A decision says that the parts it names will be committed, whatever happens: the commit's entry follows when they have been applied, or recovery writes it.
 //! Followers of the oplog take it for a part without operations.
 
@@ -17,6 +20,27 @@ use bson::{RawDocument, Uuid};
 use oplog::OplogPosition;
 
 use super::encode::{close, finish_entry, open, put_name, put_session, put_string};
+
+/// The mark of an operation that is applied and not told.
+pub(crate) const NET: &str = "net";
+/// The mark of one that is told and not applied.
+pub(crate) const STEP: &str = "step";
+
+/// What an operation in the entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// The only change of its document.
+    Whole,
+    /// What became of its document in the end, by several changes.
+    Net,
+    /// One of several changes of its document.
+    Step,
+}
+
+/// Whether an operation of a transaction is to be told to those who follow the oplog.
+pub fn is_told(operation: &RawDocument) -> bool {
+    document::get_element(operation, NET).is_none()
+}
 
 /// Builds such entries in a reusable buffer.
 #[derive(Debug)]
@@ -58,10 +82,19 @@ impl TransactionEncoder {
     }
 
     /// Adds the entry of a document.
-    pub fn push(&mut self, entry: &[u8]) {
+    pub fn push(&mut self, entry: &[u8], telling: Telling) {
         put_name(&mut self.bytes, ElementType::EmbeddedDocument, &self.count.to_string());
-        self.bytes.extend_from_slice(entry);
         self.count += 1;
+        let mark = match telling {
+            Telling::Whole => return self.bytes.extend_from_slice(entry),
+            Telling::Net => NET,
+            Telling::Step => STEP,
+        };
+        let operation = open(&mut self.bytes);
+        self.bytes.extend_from_slice(entry.get(4..entry.len().saturating_sub(1)).unwrap_or_default());
+        put_name(&mut self.bytes, ElementType::Boolean, mark);
+        self.bytes.push(1);
+        close(&mut self.bytes, operation);
     }
 
     /// Whether there are no operations.
@@ -207,8 +240,13 @@ impl<'a> TransactionEntry<'a> {
         Some(TransactionEntry { step, operations })
     }
 
-    /// The entries of its documents, in the form of payloads.
+    /// The entries of its documents that are to be applied, in the form of payloads.
     pub fn operations(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        document::elements(self.operations).map(|element| element.value_bytes())
+        let is_step = |operation: &[u8]| {
+            let operation = RawDocument::from_bytes(operation).ok();
+            operation.is_some_and(|operation| document::get_element(operation, STEP).is_some())
+        };
+        let operations = document::elements(self.operations).map(|element| element.value_bytes());
+        operations.filter(move |operation| !is_step(operation))
     }
 }

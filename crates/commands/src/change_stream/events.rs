@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Uuid, rawdoc};
-use collection::{IndexSpecification, append, bson_timestamp, entry_wall, post_image};
+use collection::{IndexSpecification, append, bson_timestamp, entry_wall, is_told, post_image};
 use document::{elements, get_field};
 use executor::{Interrupt, Interruption, QueryExecutor, Target};
 use oplog::{Oplog, OplogPosition};
@@ -121,7 +121,7 @@ impl<'a> EntryEvents<'a> {
         for operation in document::array_elements(operations) {
             let RawBsonRef::Document(operation) = operation.value() else { continue };
             let Some(RawBsonRef::String(namespace)) = get_field(operation, "ns") else { continue };
-            if self.options.scope.has(namespace) {
+            if self.options.scope.has(namespace) && is_told(operation) {
                 self.push(What::Part(operation.to_owned()));
             }
         }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{
-    Collection, Index, IndexState, RecordId, UniqueClaim, UpdateStyle, Validation, WriteAccess, duplicate_key_error,
+    ChangeContext, Collection, DocumentChange, Index, IndexState, RecordId, UniqueClaim, UpdateStyle, Validation,
+    WriteAccess, duplicate_key_error,
 };
 use oplog::OplogPosition;
 
 use super::Transaction;
 use crate::change::{ChangeOutcome, Decision, stored_document};
+use crate::change_order::{RecordChange, RecordNote};
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
 use crate::lock_table::Ownership;
@@ -66,12 +68,13 @@ impl Store {
             record_id,
             old,
             stored_document(new)?,
-            self.change_context(validation),
+            ChangeContext { update_style: style, ..self.change_context(validation) },
         )? {
             return Ok(ChangeOutcome::Unchanged);
         }
         self.own_record(transaction, access.collection, record_id)?;
-        self.keep(transaction, context, access, (record_id, style))?;
+        let note = transaction.writes.note(access.collection.record_tree(), record_id)?;
+        self.keep(transaction, context, access, (record_id, style, note))?;
         let commit = in_transaction(transaction);
         Ok(if is_deleted { ChangeOutcome::Deleted(commit) } else { ChangeOutcome::Replaced(commit) })
     }
@@ -90,7 +93,7 @@ impl Store {
         refuse_capped(collection)?;
         let record_id = collection.allocate_record_id(&self.engine)?;
         context.change.prepare_insert(&access, record_id, document, self.change_context(validation))?;
-        self.keep(transaction, context, &access, (record_id, UpdateStyle::Fields))?;
+        self.keep(transaction, context, &access, (record_id, UpdateStyle::Fields, None))?;
         Ok(in_transaction(transaction))
     }
 
@@ -105,7 +108,14 @@ impl Store {
             let _definitions = self.definition_lock.lock();
             prepared.push((tree, self.catalog.create_private_tree()?));
         }
-        transaction.writes.spill(prepared)
+        let order_tree = match transaction.writes.needs_order_tree() {
+            true => {
+                let _definitions = self.definition_lock.lock();
+                Some(self.catalog.create_private_tree()?)
+            }
+            false => None,
+        };
+        transaction.writes.spill(prepared, order_tree)
     }
 
     /// The first who writes a record wins, and nobody may have written it since the snapshot.
@@ -123,7 +133,7 @@ impl Store {
         transaction: &Transaction,
         context: &mut WriteContext,
         access: &WriteAccess<'_>,
-        (record_id, style): (RecordId, UpdateStyle),
+        (record_id, style, note): (RecordId, UpdateStyle, Option<RecordNote>),
     ) -> Result<()> {
         self.check_space()?;
         let change = &context.change;
@@ -135,7 +145,32 @@ impl Store {
             // Early, so that the transaction's own queries know of it.
             self.catalog.add_multikey(access.collection, change.newly_multikey())?;
         }
-        transaction.writes.absorb(access, (record_id, style), change.batch())
+        let first = match note {
+            Some(note) if !note.is_repeated => self.net_operation(transaction, access, record_id, note.style)?,
+            _ => None,
+        };
+        let operation = change.oplog_entry();
+        let taken = RecordChange { record_id, style, note, first, operation };
+        transaction.writes.absorb(access, taken, change.batch())
+    }
+
+    /// The operation that tells what the transaction has done to a record until now.
+    fn net_operation(
+        &self,
+        transaction: &Transaction,
+        access: &WriteAccess<'_>,
+        record_id: RecordId,
+        style: UpdateStyle,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut new = Vec::new();
+        let key = record_id.record_key();
+        let Some(exists) = transaction.writes.read(access.collection.record_tree(), &key, &mut new)? else {
+            return Ok(None);
+        };
+        let (mut change, mut old) = (DocumentChange::default(), Vec::new());
+        let new = exists.then_some(new.as_slice());
+        let is_changed = self.prepare_net(access, record_id, new, style, (&mut change, &mut old))?;
+        Ok(is_changed.then(|| change.oplog_entry().to_vec()))
     }
 
     /// A key that the transaction sees is a duplicate; one that only others see, or that only it still sees, is a conflict.

@@ -6,14 +6,19 @@
 //!
 //! Crashes: without the commit's entry nothing has happened. With it, replay applies all of it, however much was applied.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use collection::{ChangeContext, DocumentChange, IndexState, RecordId, TransactionEncoder, Validation, WriteAccess};
+use collection::{
+    ChangeContext, Collection, DocumentChange, IndexState, RecordId, Telling, TransactionEncoder, UpdateStyle,
+    Validation, WriteAccess,
+};
 use oplog::Oplog;
 use storage_engine::Batch;
 
 use super::Transaction;
 use crate::change::stored_document;
+use crate::change_order::{Listed, RecordNote};
 use crate::commit_order::{CommitInfo, Effect};
 use crate::error::{Result, TransactionError};
 use crate::interleaving::Moment;
@@ -51,19 +56,27 @@ impl Store {
         if is_large {
             return self.commit_large(transaction, &accesses, session, txn_number);
         }
-        let (mut entry, mut entries) = (TransactionEncoder::new(), Vec::new());
-        let (mut batches, mut effects) = (Vec::new(), Vec::new());
+        let (mut nets, mut batches, mut effects) = (HashMap::new(), Vec::new(), Vec::new());
         for access in &accesses {
-            let effect = self.for_each_change(transaction, access, |change, sequence| {
-                entries.push((sequence, change.oplog_entry().to_vec()));
+            let tree = access.collection.record_tree();
+            let effect = self.for_each_change(transaction, access, |change, record_id| {
+                nets.insert((tree, record_id.0), change.oplog_entry().to_vec());
                 put_into_chunks(&mut batches, change.batch());
                 Ok(())
             });
             effects.push(effect?);
         }
-        // Change streams tell them in the order in which they were made.
-        entries.sort_by_key(|(sequence, _)| *sequence);
-        entries.iter().for_each(|(_, operation)| entry.push(operation));
+        let mut entry = TransactionEncoder::new();
+        let mut in_order = transaction.writes.in_order();
+        while let Some(listed) = in_order.next()? {
+            match listed {
+                Listed::Step(operation) => entry.push(&operation, Telling::Step),
+                Listed::Record(tree, record_id) => {
+                    let telling = telling_of(transaction.writes.note_in_memory(tree, record_id));
+                    nets.get(&(tree, record_id.0)).into_iter().for_each(|net| entry.push(net, telling));
+                }
+            }
+        }
         if entry.is_empty() {
             return Ok(None);
         }
@@ -85,40 +98,70 @@ impl Store {
         &self,
         transaction: &Transaction,
         access: &WriteAccess<'_>,
-        mut visit: impl FnMut(&DocumentChange, u64) -> Result<()>,
+        mut visit: impl FnMut(&DocumentChange, RecordId) -> Result<()>,
     ) -> Result<Effect> {
-        let mut effect = Effect { collection: access.collection.clone(), documents: 0, bytes: 0 };
+        let mut effect = Effect::of(access.collection);
         let (tree, writes) = (access.collection.record_tree(), &transaction.writes);
         let (mut change, mut old) = (DocumentChange::default(), Vec::new());
         let mut next = writes.next(tree, From::Edge)?;
         while let Some((key, new)) = next {
             let record_id = RecordId::from_record_key(&key)?;
-            let is_stored = access.collection.read_latest(&self.engine, record_id, &mut old)?;
-            let old = if is_stored { Some(stored_document(&old)?) } else { None };
-            let new = new.as_deref().map(stored_document).transpose()?;
-            let note = writes.note_of(tree, record_id);
-            let context = ChangeContext { update_style: note.style, ..self.change_context(Validation::Bypass) };
-            let is_changed = match (old, new) {
-                (None, None) => false,
-                (None, Some(new)) => change.prepare_insert(access, record_id, new, context).map(|()| true)?,
-                (Some(old), Some(new)) => change.prepare_update(access, record_id, old, new, context)?,
-                (Some(old), None) => {
-                    change.prepare_delete(access, record_id, old, context.wall_millis).map(|()| true)?
-                }
-            };
-            if is_changed {
-                if !change.newly_multikey().is_empty() {
-                    self.catalog.add_multikey(access.collection, change.newly_multikey())?;
-                }
-                let (documents, bytes) = change.count_changes();
-                effect.documents += documents;
-                effect.bytes += bytes;
-                visit(&change, note.sequence)?;
+            let style = writes.note_in_memory(tree, record_id).map_or(UpdateStyle::Fields, |note| note.style);
+            if self.prepare_net(access, record_id, new.as_deref(), style, (&mut change, &mut old))? {
+                self.note_multikey(access, &change)?;
+                effect.count(&change);
+                visit(&change, record_id)?;
             }
             next = writes.next(tree, From::Beyond(&key))?;
         }
         Ok(effect)
     }
+
+    /// Prepares what the transaction has made of a record; `false`: nothing.
+    pub(super) fn prepare_net(
+        &self,
+        access: &WriteAccess<'_>,
+        record_id: RecordId,
+        new: Option<&[u8]>,
+        update_style: UpdateStyle,
+        (change, old): (&mut DocumentChange, &mut Vec<u8>),
+    ) -> Result<bool> {
+        let is_stored = access.collection.read_latest(&self.engine, record_id, old)?;
+        let old = if is_stored { Some(stored_document(old)?) } else { None };
+        let new = new.map(stored_document).transpose()?;
+        let context = ChangeContext { update_style, ..self.change_context(Validation::Bypass) };
+        Ok(match (old, new) {
+            (None, None) => false,
+            (None, Some(new)) => change.prepare_insert(access, record_id, new, context).map(|()| true)?,
+            (Some(old), Some(new)) => change.prepare_update(access, record_id, old, new, context)?,
+            (Some(old), None) => change.prepare_delete(access, record_id, old, context.wall_millis).map(|()| true)?,
+        })
+    }
+
+    /// Before a change is applied that makes an index multikey.
+    pub(super) fn note_multikey(&self, access: &WriteAccess<'_>, change: &DocumentChange) -> Result<()> {
+        if !change.newly_multikey().is_empty() {
+            self.catalog.add_multikey(access.collection, change.newly_multikey())?;
+        }
+        Ok(())
+    }
+}
+
+impl Effect {
+    pub(super) fn of(collection: &Arc<Collection>) -> Effect {
+        Effect { collection: collection.clone(), documents: 0, bytes: 0 }
+    }
+
+    pub(super) fn count(&mut self, change: &DocumentChange) {
+        let (documents, bytes) = change.count_changes();
+        self.documents += documents;
+        self.bytes += bytes;
+    }
+}
+
+/// What is told of what the commit does to a record: nothing, when its single steps are.
+pub(super) fn telling_of(note: Option<RecordNote>) -> Telling {
+    if note.is_some_and(|note| note.is_repeated) { Telling::Net } else { Telling::Whole }
 }
 
 /// The keys of a unique index that the transaction did not know, or that is being built, were not claimed.

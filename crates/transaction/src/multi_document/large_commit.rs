@@ -17,12 +17,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use collection::{Collection, TransactionEncoder, WriteAccess};
+use collection::{Collection, DocumentChange, Telling, TransactionEncoder, UpdateStyle, WriteAccess};
 use oplog::{Appended, Oplog, OplogPosition};
 use parking_lot::{Mutex, MutexGuard};
 use storage_engine::Timestamp;
 
 use super::Transaction;
+use super::commit::telling_of;
+use crate::change_order::Listed;
 use crate::commit_order::{CommitInfo, Decided, Effect};
 use crate::error::Result;
 use crate::foreground::Slice;
@@ -105,10 +107,7 @@ impl Store {
     ) -> Result<Option<CommitInfo>> {
         let hold = self.commits.hold();
         let mut logging = Logging { entry: TransactionEncoder::new(), parts: Vec::new() };
-        let mut effects = Vec::new();
-        for access in accesses {
-            effects.push(self.log_changes(transaction, access, &mut logging, &hold)?);
-        }
+        let effects = self.log_changes(transaction, accesses, &mut logging, &hold)?;
         if !logging.entry.is_empty() {
             self.log_part(&mut logging, &hold)?;
         }
@@ -174,21 +173,45 @@ impl Store {
         Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })
     }
 
-    /// Prepares every change in a collection and logs it.
+    /// Prepares every change and logs it, in the order in which they were made.
     fn log_changes(
         &self,
         transaction: &Transaction,
-        access: &WriteAccess<'_>,
+        accesses: &[WriteAccess<'_>],
         logging: &mut Logging,
         hold: &crate::commit_order::Hold<'_>,
-    ) -> Result<Effect> {
-        let mut slice = Slice::default();
-        self.for_each_change(transaction, access, |change, _| {
+    ) -> Result<Vec<Effect>> {
+        let mut effects: Vec<Effect> = accesses.iter().map(|access| Effect::of(access.collection)).collect();
+        let part_bytes = PART_BYTES_MAX.min(self.options.large_transaction_bytes);
+        let (mut change, mut old, mut new) = (DocumentChange::default(), Vec::new(), Vec::new());
+        let (mut slice, mut in_order) = (Slice::default(), transaction.writes.in_order());
+        while let Some(listed) = in_order.next()? {
             self.give_way(&mut slice);
-            logging.entry.push(change.oplog_entry());
-            let part_bytes = PART_BYTES_MAX.min(self.options.large_transaction_bytes);
-            if logging.entry.len() < part_bytes { Ok(()) } else { self.log_part(logging, hold) }
-        })
+            match listed {
+                Listed::Step(operation) => logging.entry.push(&operation, Telling::Step),
+                Listed::Record(tree, record_id) => {
+                    let number = accesses.iter().position(|access| access.collection.record_tree() == tree);
+                    let Some((access, effect)) =
+                        number.and_then(|number| Some((accesses.get(number)?, effects.get_mut(number)?)))
+                    else {
+                        continue;
+                    };
+                    let note = transaction.writes.note(tree, record_id)?;
+                    let exists = transaction.writes.read(tree, &record_id.record_key(), &mut new)?;
+                    let new = if exists == Some(true) { Some(new.as_slice()) } else { None };
+                    let style = note.map_or(UpdateStyle::Fields, |note| note.style);
+                    if self.prepare_net(access, record_id, new, style, (&mut change, &mut old))? {
+                        self.note_multikey(access, &change)?;
+                        effect.count(&change);
+                        logging.entry.push(change.oplog_entry(), telling_of(note));
+                    }
+                }
+            }
+            if logging.entry.len() >= part_bytes {
+                self.log_part(logging, hold)?;
+            }
+        }
+        Ok(effects)
     }
 
     fn log_part(&self, logging: &mut Logging, hold: &crate::commit_order::Hold<'_>) -> Result<()> {

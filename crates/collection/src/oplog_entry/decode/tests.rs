@@ -4,7 +4,10 @@ use bson::{RawDocumentBuf, Uuid, rawdoc};
 
 use super::*;
 use crate::field_changes::FieldChanges;
-use crate::oplog_entry::{EntryEncoder, EntryPrefix, EntryStyle, UpdateStyle, apply_delta, encode_command};
+use crate::oplog_entry::{
+    EntryEncoder, EntryPrefix, EntryStyle, Telling, TransactionEncoder, UpdateStyle, apply_delta, encode_command,
+    served_entry,
+};
 
 fn prefix() -> EntryPrefix {
     EntryPrefix::new("db.c", Uuid::from_bytes([7; 16]))
@@ -97,4 +100,32 @@ fn commands_round_trip_and_damage_is_found() {
     assert!(Entry::decode(rawdoc! { "op": "x" }.as_bytes()).is_err());
     assert!(Entry::decode(rawdoc! { "op": "i", "ns": "a.b" }.as_bytes()).is_err());
     assert!(Entry::decode(&[]).is_err());
+}
+
+#[test]
+fn steps_of_a_transaction_are_told_and_not_applied() {
+    let operation = |id: i64| {
+        let mut encoder = EntryEncoder::default();
+        encoder.insert(&prefix(), RecordId(id), &rawdoc! { "_id": id }, 1_000);
+        encoder.bytes().to_vec()
+    };
+    let mut encoder = TransactionEncoder::new();
+    encoder.push(&operation(1), Telling::Net);
+    encoder.push(&operation(2), Telling::Step);
+    encoder.push(&operation(3), Telling::Whole);
+    let payload = encoder.finish_commit(&[], Uuid::from_bytes([3; 16]), 5, 1_000).to_vec();
+    let Entry::Transaction(entry) = Entry::decode(&payload).unwrap() else { panic!("no transaction") };
+    let applied = entry.operations().map(|operation| match Entry::decode(operation).unwrap() {
+        Entry::Document(entry) => entry.record_id.0,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(applied.collect::<Vec<_>>(), [1, 3]);
+    let served = served_entry(platform::Timestamp(9), &payload);
+    let told = served.get_document("o").unwrap().get_array("applyOps").unwrap();
+    let told = told.into_iter().map(|operation| {
+        let operation = operation.unwrap().as_document().unwrap();
+        assert!(operation.get("step").unwrap().is_none() && operation.get("rid").unwrap().is_none());
+        operation.get_document("o").unwrap().get_i64("_id").unwrap()
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [2, 3]);
 }
