@@ -20,7 +20,7 @@ use crate::document_keys::{DocumentKeys, EntryChange, for_each_change};
 use crate::error::{CollectionError, Result};
 use crate::field_changes::FieldChanges;
 use crate::index::{Index, IndexState};
-use crate::oplog_entry::{EntryEncoder, EntryStyle, RingMove, StatementOrigin, UpdateStyle};
+use crate::oplog_entry::{EntryEncoder, EntryStyle, LoggedEntry, RingMove, StatementOrigin, UpdateStyle};
 use crate::record_id::RecordId;
 use crate::validator::{self, Validation};
 
@@ -325,8 +325,17 @@ impl DocumentChange {
     }
 
     /// The payload for the oplog.
-    pub fn oplog_entry(&self) -> &[u8] {
-        self.entry.bytes()
+    pub fn oplog_entry(&self) -> LoggedEntry<'_> {
+        // The record comes first.
+        self.entry.entry(self.batch.changes().next().map_or(&[], |record| record.value))
+    }
+
+    /// The same for a change of a capped collection. An inserted `document` is in the ring and not in the batch.
+    pub fn ring_oplog_entry<'a>(&'a self, document: &'a [u8]) -> LoggedEntry<'a> {
+        match self.ring {
+            Some(RingChange::Insert(_)) => self.entry.entry(document),
+            _ => self.oplog_entry(),
+        }
     }
 
     /// The unique keys that the change puts into indexes.

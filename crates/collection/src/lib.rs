@@ -51,9 +51,9 @@ pub use index_fill::RecordEntries;
 pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry};
 pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, check_database_name};
 pub use oplog_entry::{
-    DocumentEntry, DocumentOperation, Entry, EntryEncoder, EntryOrigin, RingMove, StatementDetails, StatementOrigin,
-    Telling, TransactionCommit, TransactionEncoder, TransactionEntry, TransactionStep, UpdateStyle, append,
-    bson_timestamp, entry_subject, entry_wall, is_told, post_image, served_entry,
+    DocumentEntry, DocumentOperation, Entry, EntryEncoder, EntryOrigin, LoggedEntry, RingMove, StatementDetails,
+    StatementOrigin, Telling, TransactionCommit, TransactionEncoder, TransactionEntry, TransactionStep, UpdateStyle,
+    append, bson_timestamp, entry_subject, entry_wall, is_told, post_image, served_entry,
 };
 pub use options::{CappedOptions, CollectionOptions, ValidationAction, ValidationLevel, parse_pre_images};
 pub use predicate::Predicate;

@@ -35,7 +35,7 @@ mod transaction_entry;
 
 pub use decode::{DocumentEntry, DocumentOperation, Entry, EntryOrigin, RingMove};
 pub(crate) use delta::apply_delta;
-pub use encode::{EntryEncoder, StatementDetails, StatementOrigin, UpdateStyle};
+pub use encode::{EntryEncoder, LoggedEntry, StatementDetails, StatementOrigin, UpdateStyle};
 pub(crate) use encode::{EntryPrefix, EntryStyle, encode_command};
 pub use served::{append, bson_timestamp, entry_subject, entry_wall, post_image, served_entry};
 pub use transaction_entry::{

@@ -32,15 +32,15 @@ pub(crate) struct RecordNote {
 }
 
 /// A change of a record, for `WriteSet::absorb`.
-pub(crate) struct RecordChange<'a> {
+pub(crate) struct RecordChange {
     pub(crate) record_id: RecordId,
     pub(crate) style: UpdateStyle,
     /// What was remembered of the record until now.
     pub(crate) note: Option<RecordNote>,
     /// When this is its second change: the operation that tells the first.
     pub(crate) first: Option<Vec<u8>>,
-    /// The operation that tells this one.
-    pub(crate) operation: &'a [u8],
+    /// The operation that tells this one, when it is not the first.
+    pub(crate) operation: Vec<u8>,
 }
 
 /// A place in the order: that of a change, and a record before its step.
@@ -85,7 +85,7 @@ impl RecordNote {
     }
 }
 
-impl RecordChange<'_> {
+impl RecordChange {
     /// Bytes of steps that it adds.
     pub(crate) fn step_bytes(&self) -> usize {
         let first = self.first.as_ref().map_or(0, Vec::len);
@@ -100,14 +100,14 @@ impl ChangeOrder {
     }
 
     /// Takes a change in.
-    pub(crate) fn add(&mut self, tree: TreeId, change: RecordChange<'_>) {
+    pub(crate) fn add(&mut self, tree: TreeId, change: RecordChange) {
         let sequence = self.next;
         self.next += 1;
         let style = change.style;
         let mut note = change.note.unwrap_or(RecordNote { sequence, style, is_repeated: false, is_listed: false });
         if change.note.is_some() {
             self.steps.extend(change.first.map(|first| (note.sequence, first.into_boxed_slice())));
-            self.steps.push((sequence, change.operation.into()));
+            self.steps.push((sequence, change.operation.into_boxed_slice()));
             note.is_repeated = true;
         }
         if style == UpdateStyle::Whole {
@@ -175,8 +175,8 @@ mod tests {
 
     const TREE: TreeId = TreeId(7);
 
-    fn change<'a>(id: i64, note: Option<RecordNote>, first: Option<&[u8]>, operation: &'a [u8]) -> RecordChange<'a> {
-        let first = first.map(<[u8]>::to_vec);
+    fn change(id: i64, note: Option<RecordNote>, first: Option<&[u8]>, operation: &[u8]) -> RecordChange {
+        let (first, operation) = (first.map(<[u8]>::to_vec), operation.to_vec());
         RecordChange { record_id: RecordId(id), style: UpdateStyle::Fields, note, first, operation }
     }
 

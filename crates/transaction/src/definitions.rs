@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use collection::catalog::{CatalogChange, Modification};
-use collection::{Collection, CollectionError, CollectionOptions, IndexSpecification, Namespace};
+use collection::{Collection, CollectionError, CollectionOptions, IndexSpecification, LoggedEntry, Namespace};
 
 use crate::commit_order::CommitInfo;
 use crate::error::Result;
@@ -145,7 +145,7 @@ impl Store {
     /// Logs and applies a change. The definition lock and the gate are held.
     pub(crate) fn change_definition(&self, change: &CatalogChange) -> Result<CommitInfo> {
         let entry = change.encode(self.clock.wall_millis());
-        self.log_and_apply(&entry, None, |_| Ok(self.catalog.apply(change)?))
+        self.log_and_apply(&LoggedEntry::whole(&entry), None, |_| Ok(self.catalog.apply(change)?))
     }
 }
 

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use collection::LoggedEntry;
 use platform::Timestamp;
 
 /// Where an operation is.
@@ -43,6 +44,13 @@ impl Interleaving {
     pub(crate) fn at(&self, moment: Moment<'_>) {
         if let Some(run) = &self.0 {
             run(moment);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn at_logged(&self, timestamp: Timestamp, entry: &LoggedEntry<'_>) {
+        if let Some(run) = &self.0 {
+            run(Moment::Logged { timestamp, entry: &entry.to_vec() });
         }
     }
 }

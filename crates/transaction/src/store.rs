@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use collection::{
-    Catalog, ChangeContext, Collection, DocumentChange, RingChange, StatementDetails, TransactionCommit,
+    Catalog, ChangeContext, Collection, DocumentChange, LoggedEntry, RingChange, StatementDetails, TransactionCommit,
     TransactionEncoder, UpdateStyle, Validation, WriteAccess,
 };
 use oplog::{Appended, LocalOplog, Oplog, OplogError, OplogOptions, OplogPosition};
@@ -332,7 +332,7 @@ impl Store {
         }
         let (documents, bytes) = change.count_changes();
         let effect = Effect { collection: access.collection.clone(), documents, bytes };
-        self.log_and_apply(change.oplog_entry(), Some(effect), |appended| {
+        self.log_and_apply(&change.oplog_entry(), Some(effect), |appended| {
             self.engine.apply(change.batch(), appended.timestamp)?;
             if let Some(statement) = statement {
                 self.statement_executed(statement, documents, appended.position);
@@ -368,7 +368,7 @@ impl Store {
         let (documents, bytes) = change.count_changes();
         let effect = Effect { collection: access.collection.clone(), documents, bytes };
         let (engine, batch) = (&self.engine, change.batch());
-        self.log_and_apply(change.oplog_entry(), Some(effect), |appended| {
+        self.log_and_apply(&change.ring_oplog_entry(document), Some(effect), |appended| {
             let timestamp = appended.timestamp;
             match change.ring_change() {
                 Some(RingChange::Insert(insert)) => {
@@ -391,18 +391,17 @@ impl Store {
     /// written any more until the store is opened again.
     pub(crate) fn log_and_apply(
         &self,
-        entry: &[u8],
+        entry: &LoggedEntry<'_>,
         effect: Option<Effect>,
         apply: impl FnOnce(&Appended) -> Result<()>,
     ) -> Result<CommitInfo> {
         self.engine.check_writable()?;
         let _others_wait = OthersWait::begin();
         let mut in_flight = self.commits.prepare();
-        let appended =
-            self.oplog.append(&mut |_, payload| payload.extend_from_slice(entry), &mut |timestamp, position| {
-                in_flight.register(timestamp, position)
-            })?;
-        self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry });
+        let appended = self.oplog.append(&mut |_, payload| entry.write(payload), &mut |timestamp, position| {
+            in_flight.register(timestamp, position)
+        })?;
+        self.options.interleaving.at_logged(appended.timestamp, entry);
         apply(&appended)?;
         in_flight.complete(appended.end, effect);
         Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })

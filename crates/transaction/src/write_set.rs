@@ -85,7 +85,7 @@ impl WriteSet {
     ///
     /// # Errors
     /// `TransactionTooLarge`: nothing was taken.
-    pub(crate) fn absorb(&self, access: &WriteAccess<'_>, change: RecordChange<'_>, batch: &Batch) -> Result<()> {
+    pub(crate) fn absorb(&self, access: &WriteAccess<'_>, change: RecordChange, batch: &Batch) -> Result<()> {
         let mut state = self.state.lock();
         let (collection, indexes_version) = (access.collection, access.indexes.version());
         let bytes: usize = NOTE_BYTES

@@ -56,21 +56,64 @@ pub enum StatementDetails {
     ImageAfter,
 }
 
-/// Builds the entry of one change in a reusable buffer.
+/// Builds the entry of one change in a reusable buffer. A whole document in it is not copied there, but put in its place when the entry is
+/// written into the oplog's buffer.
 #[derive(Debug, Default)]
 pub struct EntryEncoder {
     bytes: Vec<u8>,
+    /// Where the document belongs that is left out, and its length.
+    left_out: Option<(usize, usize)>,
     origin: Option<StatementOrigin>,
 }
 
+/// A finished entry in pieces.
+#[derive(Clone, Copy, Debug)]
+pub struct LoggedEntry<'a> {
+    head: &'a [u8],
+    document: &'a [u8],
+    tail: &'a [u8],
+}
+
+impl<'a> LoggedEntry<'a> {
+    /// An entry in one piece.
+    pub fn whole(entry: &'a [u8]) -> LoggedEntry<'a> {
+        LoggedEntry { head: entry, document: &[], tail: &[] }
+    }
+
+    /// Its pieces, one behind the other.
+    pub fn pieces(&self) -> [&'a [u8]; 3] {
+        [self.head, self.document, self.tail]
+    }
+
+    /// Appends it to `bytes`.
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        self.pieces().iter().for_each(|piece| bytes.extend_from_slice(piece));
+    }
+
+    /// In one piece.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.pieces().concat()
+    }
+}
+
 impl EntryEncoder {
-    /// The finished entry.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The finished entry; `document` is the one that was inserted, or the new one of an update.
+    pub(crate) fn entry<'a>(&'a self, document: &'a [u8]) -> LoggedEntry<'a> {
+        let Some((place, length)) = self.left_out else { return LoggedEntry::whole(&self.bytes) };
+        debug_assert_eq!(document.len(), length, "the document of the entry");
+        let (head, tail) = self.bytes.split_at(place.min(self.bytes.len()));
+        LoggedEntry { head, document, tail }
+    }
+
+    /// `o`, of which only the place is noted.
+    fn leave_out(&mut self, document: &RawDocument) {
+        put_name(&mut self.bytes, ElementType::EmbeddedDocument, "o");
+        self.left_out = Some((self.bytes.len(), document.as_bytes().len()));
     }
 
     fn begin(&mut self, prefix: &EntryPrefix, operation: u8, record_id: RecordId, size_change: i64) {
         self.bytes.clear();
+        self.left_out = None;
         self.bytes.extend_from_slice(&[0; 4]);
         self.bytes.extend_from_slice(&prefix.bytes);
         if let Some(letter) = self.bytes.get_mut(4 + OPERATION_POSITION) {
@@ -92,6 +135,11 @@ impl EntryEncoder {
             self.put_origin(&origin, before, after);
         }
         finish_entry(&mut self.bytes, wall_millis);
+        let left_out = self.left_out.map_or(0, |(_, length)| length);
+        let length = (self.bytes.len() + left_out) as i32;
+        if let Some(field) = self.bytes.get_mut(..4) {
+            field.copy_from_slice(&length.to_le_bytes());
+        }
     }
 
     fn put_origin(&mut self, origin: &StatementOrigin, before: Option<&RawDocument>, after: Option<&RawDocument>) {
@@ -120,7 +168,7 @@ impl EntryEncoder {
         wall_millis: i64,
     ) {
         self.begin(prefix, b'i', record_id, document.as_bytes().len() as i64);
-        put_document(&mut self.bytes, "o", document.as_bytes());
+        self.leave_out(document);
         self.finish(None, Some(document), wall_millis);
     }
 
@@ -140,7 +188,7 @@ impl EntryEncoder {
             put_name(&mut self.bytes, ElementType::Int32, name);
             self.bytes.extend_from_slice(&(number as i32).to_le_bytes());
         }
-        put_document(&mut self.bytes, "o", document.as_bytes());
+        self.leave_out(document);
         self.finish(None, Some(document), wall_millis);
     }
 
@@ -168,7 +216,7 @@ impl EntryEncoder {
             None if style.update == UpdateStyle::Fields && changes.is_delta() => {
                 put_delta(&mut self.bytes, changes, old, new);
             }
-            None => put_document(&mut self.bytes, "o", new.as_bytes()),
+            None => self.leave_out(new),
         }
         put_id(&mut self.bytes, "o2", old)?;
         self.pre_image(style, old);

@@ -19,7 +19,7 @@ use bson::spec::ElementType;
 use bson::{RawDocument, Uuid};
 use oplog::OplogPosition;
 
-use super::encode::{close, finish_entry, open, put_name, put_session, put_string};
+use super::encode::{LoggedEntry, close, finish_entry, open, put_name, put_session, put_string};
 
 /// The mark of an operation that is applied and not told.
 pub(crate) const NET: &str = "net";
@@ -82,16 +82,18 @@ impl TransactionEncoder {
     }
 
     /// Adds the entry of a document.
-    pub fn push(&mut self, entry: &[u8], telling: Telling) {
+    pub fn push(&mut self, entry: LoggedEntry<'_>, telling: Telling) {
         put_name(&mut self.bytes, ElementType::EmbeddedDocument, &self.count.to_string());
         self.count += 1;
         let mark = match telling {
-            Telling::Whole => return self.bytes.extend_from_slice(entry),
+            Telling::Whole => return entry.write(&mut self.bytes),
             Telling::Net => NET,
             Telling::Step => STEP,
         };
-        let operation = open(&mut self.bytes);
-        self.bytes.extend_from_slice(entry.get(4..entry.len().saturating_sub(1)).unwrap_or_default());
+        let operation = self.bytes.len();
+        entry.write(&mut self.bytes);
+        // Its end comes behind the mark.
+        self.bytes.pop();
         put_name(&mut self.bytes, ElementType::Boolean, mark);
         self.bytes.push(1);
         close(&mut self.bytes, operation);

@@ -149,7 +149,8 @@ impl Store {
             Some(note) if !note.is_repeated => self.net_operation(transaction, access, record_id, note.style)?,
             _ => None,
         };
-        let operation = change.oplog_entry();
+        // Wanted only when the record was changed before.
+        let operation = if note.is_some() { change.oplog_entry().to_vec() } else { Vec::new() };
         let taken = RecordChange { record_id, style, note, first, operation };
         transaction.writes.absorb(access, taken, change.batch())
     }

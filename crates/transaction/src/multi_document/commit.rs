@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use collection::{
-    ChangeContext, Collection, DocumentChange, IndexState, RecordId, Telling, TransactionEncoder, UpdateStyle,
-    Validation, WriteAccess,
+    ChangeContext, Collection, DocumentChange, IndexState, LoggedEntry, RecordId, Telling, TransactionEncoder,
+    UpdateStyle, Validation, WriteAccess,
 };
 use oplog::Oplog;
 use storage_engine::Batch;
@@ -70,10 +70,12 @@ impl Store {
         let mut in_order = transaction.writes.in_order();
         while let Some(listed) = in_order.next()? {
             match listed {
-                Listed::Step(operation) => entry.push(&operation, Telling::Step),
+                Listed::Step(operation) => entry.push(LoggedEntry::whole(&operation), Telling::Step),
                 Listed::Record(tree, record_id) => {
                     let telling = telling_of(transaction.writes.note_in_memory(tree, record_id));
-                    nets.get(&(tree, record_id.0)).into_iter().for_each(|net| entry.push(net, telling));
+                    nets.get(&(tree, record_id.0))
+                        .into_iter()
+                        .for_each(|net: &Vec<u8>| entry.push(LoggedEntry::whole(net), telling));
                 }
             }
         }

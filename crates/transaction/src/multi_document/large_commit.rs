@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use collection::{Collection, DocumentChange, Telling, TransactionEncoder, UpdateStyle, WriteAccess};
+use collection::{Collection, DocumentChange, LoggedEntry, Telling, TransactionEncoder, UpdateStyle, WriteAccess};
 use oplog::{Appended, Oplog, OplogPosition};
 use parking_lot::{Mutex, MutexGuard};
 use storage_engine::Timestamp;
@@ -188,7 +188,7 @@ impl Store {
         while let Some(listed) = in_order.next()? {
             self.give_way(&mut slice);
             match listed {
-                Listed::Step(operation) => logging.entry.push(&operation, Telling::Step),
+                Listed::Step(operation) => logging.entry.push(LoggedEntry::whole(&operation), Telling::Step),
                 Listed::Record(tree, record_id) => {
                     let number = accesses.iter().position(|access| access.collection.record_tree() == tree);
                     let Some((access, effect)) =

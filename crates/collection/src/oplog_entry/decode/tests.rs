@@ -5,18 +5,24 @@ use bson::{RawDocumentBuf, Uuid, rawdoc};
 use super::*;
 use crate::field_changes::FieldChanges;
 use crate::oplog_entry::{
-    EntryEncoder, EntryPrefix, EntryStyle, Telling, TransactionEncoder, UpdateStyle, apply_delta, encode_command,
-    served_entry,
+    EntryEncoder, EntryPrefix, EntryStyle, LoggedEntry, Telling, TransactionEncoder, UpdateStyle, apply_delta,
+    encode_command, served_entry,
 };
 
 fn prefix() -> EntryPrefix {
     EntryPrefix::new("db.c", Uuid::from_bytes([7; 16]))
 }
 
-fn document_entry(encoder: &EntryEncoder) -> DocumentEntry<'_> {
+/// The entry in one piece.
+fn payload(encoder: &EntryEncoder, document: &RawDocument) -> Vec<u8> {
+    let payload = encoder.entry(document.as_bytes()).to_vec();
     // Also well-formed for anybody else who reads BSON.
-    RawDocumentBuf::from_bytes(encoder.bytes().to_vec()).unwrap().iter().for_each(|element| assert!(element.is_ok()));
-    match Entry::decode(encoder.bytes()).unwrap() {
+    RawDocument::from_bytes(&payload).unwrap().iter().for_each(|element| assert!(element.is_ok()));
+    payload
+}
+
+fn document_entry(payload: &[u8]) -> DocumentEntry<'_> {
+    match Entry::decode(payload).unwrap() {
         Entry::Document(entry) => entry,
         other => panic!("{other:?}"),
     }
@@ -27,15 +33,17 @@ fn inserts_and_deletes_round_trip() {
     let document = rawdoc! { "_id": 5, "a": "text" };
     let mut encoder = EntryEncoder::default();
     encoder.insert(&prefix(), RecordId(9), &document, 1_000);
-    let entry = document_entry(&encoder);
+    let inserted = payload(&encoder, &document);
+    let entry = document_entry(&inserted);
     assert_eq!((entry.uuid, entry.record_id), (Uuid::from_bytes([7; 16]), RecordId(9)));
     assert_eq!(entry.size_change, document.as_bytes().len() as i64);
     assert!(matches!(entry.operation, DocumentOperation::Insert(found) if found == &*document));
     let style = EntryStyle { keeps_pre_image: true, ..EntryStyle::default() };
     encoder.delete(&prefix(), RecordId(9), &document, style, 1_000).unwrap();
-    let logged = RawDocument::from_bytes(encoder.bytes()).unwrap();
+    let deleted = payload(&encoder, &document);
+    let logged = RawDocument::from_bytes(&deleted).unwrap();
     assert_eq!(logged.get_document("pre").unwrap(), &*document);
-    let entry = document_entry(&encoder);
+    let entry = document_entry(&deleted);
     assert_eq!(entry.size_change, -(document.as_bytes().len() as i64));
     assert!(matches!(entry.operation, DocumentOperation::Delete));
 }
@@ -50,7 +58,7 @@ fn an_update_logs_what_changed_and_a_replacement_the_document() {
     let mut changes = FieldChanges::default();
     changes.compare(&old, &small_change);
     encoder.update(&prefix(), RecordId(9), (&old, &small_change), &changes, EntryStyle::default(), 0).unwrap();
-    match document_entry(&encoder).operation {
+    match document_entry(&payload(&encoder, &small_change)).operation {
         DocumentOperation::Delta(diff) => {
             let mut applied = Vec::new();
             apply_delta(&old, diff, &mut applied).unwrap();
@@ -60,7 +68,7 @@ fn an_update_logs_what_changed_and_a_replacement_the_document() {
     }
     changes.compare(&old, &other);
     encoder.update(&prefix(), RecordId(9), (&old, &other), &changes, EntryStyle::default(), 0).unwrap();
-    match document_entry(&encoder).operation {
+    match document_entry(&payload(&encoder, &other)).operation {
         DocumentOperation::Delta(diff) => {
             let mut applied = Vec::new();
             apply_delta(&old, diff, &mut applied).unwrap();
@@ -70,7 +78,9 @@ fn an_update_logs_what_changed_and_a_replacement_the_document() {
     }
     let whole = EntryStyle { update: UpdateStyle::Whole, ..EntryStyle::default() };
     encoder.update(&prefix(), RecordId(9), (&old, &other), &changes, whole, 0).unwrap();
-    assert!(matches!(document_entry(&encoder).operation, DocumentOperation::Replace(found) if found == &*other));
+    assert!(
+        matches!(document_entry(&payload(&encoder, &other)).operation, DocumentOperation::Replace(found) if found == &*other)
+    );
 }
 
 #[test]
@@ -80,7 +90,8 @@ fn changes_inside_documents_and_arrays_are_logged_by_path() {
     let (mut encoder, mut changes) = (EntryEncoder::default(), FieldChanges::default());
     changes.compare(&old, &new);
     encoder.update(&prefix(), RecordId(9), (&old, &new), &changes, EntryStyle::default(), 0).unwrap();
-    let DocumentOperation::Delta(diff) = document_entry(&encoder).operation else { panic!("a delta") };
+    let payload = payload(&encoder, &new);
+    let DocumentOperation::Delta(diff) = document_entry(&payload).operation else { panic!("a delta") };
     assert!(diff.get_document("sa").is_ok(), "{diff:?}");
     let mut applied = Vec::new();
     apply_delta(&old, diff, &mut applied).unwrap();
@@ -106,21 +117,22 @@ fn commands_round_trip_and_damage_is_found() {
 fn steps_of_a_transaction_are_told_and_not_applied() {
     let operation = |id: i64| {
         let mut encoder = EntryEncoder::default();
-        encoder.insert(&prefix(), RecordId(id), &rawdoc! { "_id": id }, 1_000);
-        encoder.bytes().to_vec()
+        let document = rawdoc! { "_id": id };
+        encoder.insert(&prefix(), RecordId(id), &document, 1_000);
+        payload(&encoder, &document)
     };
     let mut encoder = TransactionEncoder::new();
-    encoder.push(&operation(1), Telling::Net);
-    encoder.push(&operation(2), Telling::Step);
-    encoder.push(&operation(3), Telling::Whole);
-    let payload = encoder.finish_commit(&[], Uuid::from_bytes([3; 16]), 5, 1_000).to_vec();
-    let Entry::Transaction(entry) = Entry::decode(&payload).unwrap() else { panic!("no transaction") };
+    encoder.push(LoggedEntry::whole(&operation(1)), Telling::Net);
+    encoder.push(LoggedEntry::whole(&operation(2)), Telling::Step);
+    encoder.push(LoggedEntry::whole(&operation(3)), Telling::Whole);
+    let commit = encoder.finish_commit(&[], Uuid::from_bytes([3; 16]), 5, 1_000).to_vec();
+    let Entry::Transaction(entry) = Entry::decode(&commit).unwrap() else { panic!("no transaction") };
     let applied = entry.operations().map(|operation| match Entry::decode(operation).unwrap() {
         Entry::Document(entry) => entry.record_id.0,
         other => panic!("{other:?}"),
     });
     assert_eq!(applied.collect::<Vec<_>>(), [1, 3]);
-    let served = served_entry(platform::Timestamp(9), &payload);
+    let served = served_entry(platform::Timestamp(9), &commit);
     let told = served.get_document("o").unwrap().get_array("applyOps").unwrap();
     let told = told.into_iter().map(|operation| {
         let operation = operation.unwrap().as_document().unwrap();
