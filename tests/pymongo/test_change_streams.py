@@ -181,9 +181,21 @@ def test_expanded_events(database):
     assert [event["operationType"] for event in (created, indexed, dropped, modified)] == ["create", "createIndexes", "dropIndexes", "modify"]
     assert created["collectionUUID"] == modified["collectionUUID"]
     assert indexed["operationDescription"]["indexes"][0]["name"] == "a_1"
+    assert modified["operationDescription"] == {"validator": {"a": {"$gt": 0}}}
+    assert modified["stateBeforeChange"] == {"collectionOptions": {"uuid": modified["collectionUUID"]}}
     with database.watch(max_await_time_ms=100) as stream:
         database.create_collection("quiet")
         assert stream.try_next() is None
+
+
+def test_what_a_modified_index_was_before(database):
+    things = database["things"]
+    things.create_index("at", expireAfterSeconds=60)
+    with things.watch(show_expanded_events=True, max_await_time_ms=100) as stream:
+        database.command("collMod", "things", index={"name": "at_1", "expireAfterSeconds": 600, "hidden": True})
+        (modified,) = take(stream, 1)
+    assert modified["operationDescription"] == {"index": {"name": "at_1", "hidden": True, "expireAfterSeconds": 600}}
+    assert modified["stateBeforeChange"]["indexOptions"] == {"expireAfterSeconds": 60, "hidden": False}
 
 
 def test_a_pipeline_behind_it(collection):

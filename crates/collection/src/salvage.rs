@@ -301,11 +301,11 @@ impl Salvager {
                 self.note_limits(uuid, &mut options);
                 self.catalog.apply(&CatalogChange::Create { namespace, uuid, options })
             }
-            CatalogChange::Modify { namespace, uuid, mut modification } => {
+            CatalogChange::Modify { namespace, uuid, mut modification, before } => {
                 if let Some(options) = &mut modification.options {
                     self.note_limits(uuid, options);
                 }
-                self.catalog.apply(&CatalogChange::Modify { namespace, uuid, modification })
+                self.catalog.apply(&CatalogChange::Modify { namespace, uuid, modification, before })
             }
             change => self.catalog.apply(&change),
         }

@@ -139,7 +139,10 @@ impl Store {
         collection.check_alive()?;
         check_index_modification(collection, &modification)?;
         let (namespace, uuid) = (collection.namespace(), collection.uuid());
-        self.change_definition(&CatalogChange::Modify { namespace, uuid, modification })
+        let indexes = collection.indexes();
+        let indexes: Vec<&IndexSpecification> = indexes.all().iter().map(|index| index.specification()).collect();
+        let before = Some(modification.state_before(uuid, &collection.definition().options, &indexes));
+        self.change_definition(&CatalogChange::Modify { namespace, uuid, modification, before })
     }
 
     /// Logs and applies a change. The definition lock and the gate are held.

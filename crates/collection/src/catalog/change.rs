@@ -11,7 +11,7 @@ use super::stored::{document_field, string_field, uuid_field, uuid_value};
 use crate::error::{CollectionError, Result};
 use crate::index_specification::{IndexSpecification, parse_expiry};
 use crate::namespace::Namespace;
-use crate::oplog_entry::encode_command;
+use crate::oplog_entry::{append, encode_command};
 use crate::options::CollectionOptions;
 
 /// A change of definitions.
@@ -65,6 +65,8 @@ pub enum CatalogChange {
         uuid: Uuid,
         /// What changes.
         modification: Modification,
+        /// What it was before, for those who follow the oplog: `{collectionOptions_old: {uuid, ...}, indexOptions_old: {...}}`. Not read back.
+        before: Option<RawDocumentBuf>,
     },
 }
 
@@ -147,9 +149,10 @@ impl CatalogChange {
                 command.append(cstr!("index"), change.specification.name.as_str());
                 return (command, Some(change.specification.to_document()));
             }
-            CatalogChange::Modify { namespace, modification, .. } => {
+            CatalogChange::Modify { namespace, modification, before, .. } => {
                 command.append(cstr!("collMod"), namespace.collection());
                 modification.append_to(&mut command);
+                return (command, before.clone());
             }
         }
         (command, None)
@@ -195,7 +198,9 @@ impl CatalogChange {
                 let specification = IndexSpecification::parse(second)?;
                 CatalogChange::DropIndex(IndexChange { namespace, uuid, specification })
             }
-            "collMod" => CatalogChange::Modify { namespace, uuid, modification: Modification::read(command)? },
+            "collMod" => {
+                CatalogChange::Modify { namespace, uuid, modification: Modification::read(command)?, before: None }
+            }
             other => return Err(CollectionError::Damaged(format!("unknown oplog command '{other}'"))),
         })
     }
@@ -225,6 +230,34 @@ impl IndexChange {
 }
 
 impl Modification {
+    /// What it changes of a collection as that is now, for `CatalogChange::Modify`.
+    pub fn state_before(
+        &self,
+        uuid: Uuid,
+        options: &CollectionOptions,
+        indexes: &[&IndexSpecification],
+    ) -> RawDocumentBuf {
+        let mut of_collection = RawDocumentBuf::new();
+        of_collection.append(cstr!("uuid"), uuid_value(&uuid.bytes()));
+        let options = options.to_document();
+        document::elements(&options).for_each(|option| append(&mut of_collection, option.name(), option.value()));
+        let mut before = RawDocumentBuf::new();
+        before.append(cstr!("collectionOptions_old"), of_collection);
+        let changed = self.index.as_ref();
+        let index = changed.and_then(|changed| indexes.iter().find(|index| index.name == changed.name));
+        if let (Some(changed), Some(index)) = (changed, index) {
+            let mut of_index = RawDocumentBuf::new();
+            if let (Some(_), Some(seconds)) = (changed.expire_after_seconds, index.expire_after_seconds) {
+                of_index.append(cstr!("expireAfterSeconds"), seconds);
+            }
+            if changed.hidden.is_some() {
+                of_index.append(cstr!("hidden"), index.hidden);
+            }
+            before.append(cstr!("indexOptions_old"), of_index);
+        }
+        before
+    }
+
     fn append_to(&self, command: &mut RawDocumentBuf) {
         if let Some(options) = &self.options {
             command.append(cstr!("options"), options.to_document());

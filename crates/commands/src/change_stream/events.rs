@@ -181,6 +181,9 @@ impl<'a> EntryEvents<'a> {
         }
         let Some((kind, description)) = describe(name, command, second) else { return };
         event.append(cstr!("operationDescription"), description);
+        if let ("modify", Some(RawBsonRef::Document(before))) = (kind, second) {
+            event.append(cstr!("stateBeforeChange"), state_before(before));
+        }
         self.push(What::Definition(kind, event));
     }
 }
@@ -211,15 +214,55 @@ fn describe(
         }
         "commitIndexBuild" => Some(("createIndexes", indexes(get_field(command, "index")))),
         "dropIndexes" => Some(("dropIndexes", indexes(second))),
-        "collMod" => {
-            let mut description = RawDocumentBuf::new();
-            for field in elements(command).skip(1) {
-                append(&mut description, field.name(), field.value());
-            }
-            Some(("modify", description))
-        }
+        "collMod" => Some(("modify", describe_modification(command, second))),
         _ => None,
     }
+}
+
+/// What a `collMod` has changed, by the names that it has there.
+fn describe_modification(command: &RawDocument, before: Option<RawBsonRef<'_>>) -> RawDocumentBuf {
+    let old = match before {
+        Some(RawBsonRef::Document(before)) => {
+            get_field(before, "collectionOptions_old").and_then(|old| old.as_document())
+        }
+        _ => None,
+    };
+    let name_of = |option: &str| match option {
+        "size" => "cappedSize".to_owned(),
+        "max" => "cappedMax".to_owned(),
+        other => other.to_owned(),
+    };
+    let mut description = RawDocumentBuf::new();
+    if let Some(RawBsonRef::Document(options)) = get_field(command, "options") {
+        for option in elements(options) {
+            let was = old.and_then(|old| document::get_element(old, option.name()));
+            if was.is_none_or(|was| was.value_bytes() != option.value_bytes()) {
+                append(&mut description, &name_of(option.name()), option.value());
+            }
+        }
+        let gone = old.into_iter().flat_map(elements).filter(|option| option.name() != "uuid");
+        for option in gone.filter(|option| document::get_element(options, option.name()).is_none()) {
+            match option.value() {
+                RawBsonRef::Document(_) => append(&mut description, option.name(), RawBsonRef::Document(&rawdoc! {})),
+                _ => append(&mut description, &name_of(option.name()), RawBsonRef::Null),
+            }
+        }
+    }
+    if let Some(index) = get_field(command, "index") {
+        description.append(cstr!("index"), index);
+    }
+    description
+}
+
+/// See `collection::Modification::state_before`.
+fn state_before(before: &RawDocument) -> RawDocumentBuf {
+    let mut state = RawDocumentBuf::new();
+    for (logged, told) in [("collectionOptions_old", "collectionOptions"), ("indexOptions_old", "indexOptions")] {
+        if let Some(value) = get_field(before, logged) {
+            append(&mut state, told, value);
+        }
+    }
+    state
 }
 
 fn namespace_document(namespace: &str) -> RawDocumentBuf {

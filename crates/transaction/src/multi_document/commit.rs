@@ -82,6 +82,8 @@ impl Store {
         if entry.is_empty() {
             return Ok(None);
         }
+        // Reading what is stored may have found the disk failed.
+        self.engine.check_writable()?;
         let payload = entry.finish_commit(&[], session.id(), txn_number, self.clock.wall_millis());
         let mut in_flight = self.commits.prepare();
         let appended =

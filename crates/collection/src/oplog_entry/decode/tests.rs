@@ -1,6 +1,6 @@
 //! Oplog entries: what is encoded is decoded, and damaged ones are refused.
 
-use bson::{RawDocumentBuf, Uuid, rawdoc};
+use bson::{Uuid, rawdoc};
 
 use super::*;
 use crate::field_changes::FieldChanges;
