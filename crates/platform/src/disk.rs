@@ -66,6 +66,17 @@ pub trait File: Send + Sync {
     /// Writes all of `bytes` at `offset`, extending the file if needed. On an error some of them may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Begins to write a range to the disk without waiting, so that little is left to be done when `sync_data` is called, or when the
+    /// operating system wants the memory. Promises nothing.
+    fn begin_write_back(&self, offset: u64, length: u64) {
+        let _ = (offset, length);
+    }
+
+    /// Begins to read a range without waiting, because `read_at` will soon ask for it. Promises nothing.
+    fn begin_read(&self, offset: u64, length: u64) {
+        let _ = (offset, length);
+    }
+
     /// Makes everything written so far durable (and the length, as far as it is needed to read it back).
     fn sync_data(&self) -> io::Result<()>;
 

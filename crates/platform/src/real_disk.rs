@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "this is the replacement that the ban names")]
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,6 +132,16 @@ impl File for RealFile {
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    fn begin_write_back(&self, offset: u64, length: u64) {
+        // Linux writes what is dirty in the range, without waiting, before it looks for what can be dropped from its cache; what is
+        // being written stays there. Where that is not so, nothing is lost but time.
+        let _ = fadvise(&self.file, offset, NonZeroU64::new(length), Advice::DontNeed);
+    }
+
+    fn begin_read(&self, offset: u64, length: u64) {
+        let _ = fadvise(&self.file, offset, NonZeroU64::new(length), Advice::WillNeed);
     }
 
     fn sync_data(&self) -> io::Result<()> {

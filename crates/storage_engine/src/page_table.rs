@@ -26,50 +26,30 @@ const CHUNKS: usize = 1 << 14;
 
 const STATE_SHIFT: u32 = 62;
 const VALUE_MASK: u64 = (1 << STATE_SHIFT) - 1;
-const ROOM_SHIFT: u32 = PageAddress::BITS;
-const ROOM_UNITS_MAX: usize = (1 << 9) - 1;
-const BUFFERED_BIT: u64 = 1 << 61;
-/// Room is known to this many bytes.
-const ROOM_UNIT_BYTES: usize = 32;
+const BUFFERED_BIT: u64 = 1 << PageAddress::BITS;
 
 /// A page that is on disk only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DiskPage {
-    /// Where its image is.
+    /// Where its image is, and how much room that has.
     pub(crate) address: PageAddress,
-    /// Room in units; see [`DiskPage::room`].
-    pub(crate) room_units: u16,
     /// Whether changes wait in memory to be merged into it when it is next read.
     pub(crate) is_buffered: bool,
 }
 
 impl DiskPage {
-    /// A page that says nothing of its room and has no buffered changes.
+    /// A page that has no buffered changes.
     pub(crate) fn at(address: PageAddress) -> Self {
-        Self { address, room_units: 0, is_buffered: false }
-    }
-
-    /// A page with at least `bytes` of room for more entries.
-    pub(crate) fn with_room(address: PageAddress, bytes: usize) -> Self {
-        Self { address, room_units: (bytes / ROOM_UNIT_BYTES).min(ROOM_UNITS_MAX) as u16, is_buffered: false }
-    }
-
-    /// Bytes of room that it surely has.
-    pub(crate) fn room(self) -> usize {
-        usize::from(self.room_units) * ROOM_UNIT_BYTES
+        Self { address, is_buffered: false }
     }
 
     fn encode(self) -> u64 {
         let buffered = if self.is_buffered { BUFFERED_BIT } else { 0 };
-        self.address.0 | u64::from(self.room_units) << ROOM_SHIFT | buffered
+        self.address.0 | buffered
     }
 
     fn decode(value: u64) -> Self {
-        Self {
-            address: PageAddress(value & ((1 << ROOM_SHIFT) - 1)),
-            room_units: (value >> ROOM_SHIFT) as u16 & ROOM_UNITS_MAX as u16,
-            is_buffered: value & BUFFERED_BIT != 0,
-        }
+        Self { address: PageAddress(value & (BUFFERED_BIT - 1)), is_buffered: value & BUFFERED_BIT != 0 }
     }
 }
 
@@ -165,19 +145,15 @@ mod tests {
         let page = PageId(70_000);
         assert_eq!(table.get(page), PageState::Empty);
         for state in [
-            PageState::OnDisk(DiskPage::at(PageAddress((1 << 52) - 1))),
-            PageState::OnDisk(DiskPage {
-                is_buffered: true,
-                ..DiskPage::with_room(PageAddress((1 << 52) - 1), 20_000)
-            }),
+            PageState::OnDisk(DiskPage::at(PageAddress((1 << 61) - 1))),
+            PageState::OnDisk(DiskPage { is_buffered: true, address: PageAddress((1 << 61) - 1) }),
             PageState::Resident(FrameId(u32::MAX)),
-            PageState::Loading(DiskPage::with_room(PageAddress(64), 100)),
+            PageState::Loading(DiskPage::at(PageAddress(64))),
             PageState::Empty,
         ] {
             table.set(page, state);
             assert_eq!(table.get(page), state);
         }
-        assert_eq!(DiskPage::with_room(PageAddress(64), 100).room(), 96);
         assert!(!table.transition(page, PageState::Resident(FrameId(0)), PageState::Empty));
         assert!(table.transition(page, PageState::Empty, PageState::Resident(FrameId(0))));
     }

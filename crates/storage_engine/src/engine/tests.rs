@@ -451,6 +451,17 @@ fn blind_changes_of_leaves_on_disk_read_nothing_until_somebody_looks() {
     drop(engine);
     disk.power_loss();
     engine = open(&disk);
+    // How much room each leaf has outlasts the restart.
+    let read = |engine: &Engine| engine.statistics().unwrap().pages_read;
+    engine.get_latest(tree, &key(1), &mut Vec::new()).unwrap();
+    let read_before = read(&engine);
+    for number in (3_000..9_000).step_by(1_000) {
+        batch.clear();
+        batch.blind_insert(tree, &key(number * 2 + 7), b"after the restart");
+        model.insert(key(number * 2 + 7), b"after the restart".to_vec());
+        commit(&engine, &batch, &mut clock);
+    }
+    assert!(engine.statistics().unwrap().buffered_pages > 3 && read(&engine) - read_before < 4);
     assert_eq!(all(&engine, &engine.begin_snapshot(), tree), model.into_iter().collect::<Vec<_>>());
     assert_sound(&engine, &[TreeId::CATALOG, tree]);
 }

@@ -14,7 +14,7 @@ use super::change_buffers::{Lender, Pushed};
 use super::{BufferedChange, CheckpointCopy, PageCache};
 use crate::error::{Attempt, EngineError, Result};
 use crate::frame_arena::{ExclusiveFrame, FrameId, LentFrame, PAGE_BYTES, PageImage};
-use crate::page_store::PageId;
+use crate::page_store::{PageAddress, PageId};
 use crate::page_table::{DiskPage, PageState};
 
 /// Share of the buffers' limit at which merging begins, in percent.
@@ -61,7 +61,7 @@ impl PageCache {
         still_leads_here: impl Fn() -> Attempt<()>,
     ) -> Attempt<BufferedPush> {
         let PageState::OnDisk(seen) = self.table.get(page) else { return Ok(BufferedPush::Refused) };
-        if !seen.is_buffered && seen.room() == 0 {
+        if !seen.is_buffered && seen.address.room_units() == 0 {
             return Ok(BufferedPush::Refused);
         }
         let mut shard = self.buffers.lock(page);
@@ -76,7 +76,7 @@ impl PageCache {
         }
         let led_here = still_leads_here();
         let pushed = match &led_here {
-            Ok(()) => shard.push(page, change, prefix_length, on_disk.room(), self.store.epoch(), self),
+            Ok(()) => shard.push(page, change, prefix_length, on_disk.address.room_bytes(), self.store.epoch(), self),
             Err(_) => Pushed::NoRoom,
         };
         if pushed == Pushed::NoRoom {
@@ -131,7 +131,7 @@ impl PageCache {
     }
 
     fn sort_by_address(&self, pages: &mut [PageId]) {
-        pages.sort_by_cached_key(|page| self.disk_address(*page).map_or(0, |address| address.0));
+        pages.sort_by_cached_key(|page| self.disk_address(*page).map_or(0, PageAddress::place));
     }
 
     /// Bytes of memory in buffered changes.

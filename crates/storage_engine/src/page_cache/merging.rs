@@ -47,6 +47,11 @@ impl PageCache {
         let mut merger = self.page_mergers[usize::from(up_to.is_some())].lock();
         let merger = &mut *merger;
         let mut scope = PageWriteScope::begin(self.invariants());
+        for page in pages {
+            if let PageState::OnDisk(on_disk @ DiskPage { is_buffered: true, .. }) = self.table.get(*page) {
+                self.store.begin_read(on_disk.address);
+            }
+        }
         let prepared = pages.iter().try_for_each(|page| self.prepare_merge(merger, *page, up_to));
         let written = prepared.and_then(|()| Ok(self.store.write(&mut merger.batch)?));
         match &written {
@@ -95,24 +100,25 @@ impl PageCache {
             break (on_disk, copied);
         };
         merger.pages.push(MergingPage { page, on_disk, merged_bytes: 0, room: 0 });
-        self.store.read(page, on_disk.address, &mut merger.image[..])?;
+        self.store.read_scattered(page, on_disk.address, &mut merger.image[..])?;
         self.pages_read.fetch_add(1, Ordering::Relaxed);
         // The part for a checkpoint that is being written goes alone: the page is written once for each.
         let (changes, epoch) = copied.older().unwrap_or(copied.newer());
         self.merger()?.merge_changes(page, &mut merger.image, copied.prefix_length(), changes)?;
         self.pages_merged.fetch_add(1, Ordering::Relaxed);
+        let room = Node(&*merger.image).room_for_changes();
         if let Some(merging) = merger.pages.last_mut() {
             merging.merged_bytes = changes.len();
-            merging.room = Node(&*merger.image).room_for_changes();
+            merging.room = room;
         }
-        merger.batch.push(page, &merger.image[..], epoch);
+        merger.batch.push(page, &merger.image[..], epoch, room);
         Ok(())
     }
 
     fn finish_merge(&self, merging: &MergingPage, written: &Written) {
         let mut shard = self.buffers.lock(merging.page);
         let is_buffered = shard.drop_merged(merging.page, merging.merged_bytes, merging.room, self);
-        let on_disk = DiskPage { is_buffered, ..DiskPage::with_room(written.address, merging.room) };
+        let on_disk = DiskPage { address: written.address, is_buffered };
         self.table.set(merging.page, PageState::OnDisk(on_disk));
     }
 }

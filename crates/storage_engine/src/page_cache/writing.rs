@@ -153,7 +153,7 @@ impl PageCache {
             return false;
         }
         let address = PageAddress(header.address.load(Ordering::Relaxed));
-        let page = DiskPage::with_room(address, Node(&*latched).room_for_changes());
+        let page = DiskPage::at(address);
         self.table.set(PageId(header.page()), PageState::OnDisk(page));
         latched.set_page(None);
         drop(latched);
@@ -175,7 +175,8 @@ impl PageCache {
         }
         #[cfg(feature = "key-rebuild-demonstration")]
         crate::key_rebuild_demonstration::rebuild_keys_from_page_start(&writer.image);
-        writer.batch.push(page, &writer.image[..], epoch);
+        let room = Node(&*writer.image).room_for_changes();
+        writer.batch.push(page, &writer.image[..], epoch, room);
         writer.frames.push(Fixed { page, frame, version });
         Some(())
     }
@@ -213,7 +214,7 @@ impl PageCache {
             latched.release_unchanged();
             return false;
         }
-        let page = DiskPage::with_room(written.address, Node(&*latched).room_for_changes());
+        let page = DiskPage::at(written.address);
         self.table.set(fixed.page, PageState::OnDisk(page));
         latched.set_page(None);
         drop(latched);
@@ -272,7 +273,7 @@ impl PageCache {
             waiting.drain(..count).collect()
         };
         for copy in &copies {
-            writer.batch.push(copy.page, &copy.image[..], copy.epoch);
+            writer.batch.push(copy.page, &copy.image[..], copy.epoch, Node(&*copy.image).room_for_changes());
             scope.count_page();
         }
         copies.len()

@@ -13,8 +13,12 @@ pub const UNIT_BYTES: usize = 64;
 /// Page ids are below this: 16 TiB of page images, which is what the engine's page table can describe.
 pub const PAGE_ID_LIMIT: u64 = 1 << 30;
 
-const LENGTH_BITS: u32 = 12;
+pub(super) const LENGTH_BITS: u32 = 12;
 const OFFSET_BITS: u32 = 40;
+const ROOM_BITS: u32 = 9;
+const ROOM_SHIFT: u32 = OFFSET_BITS + LENGTH_BITS;
+/// Room is known to this many bytes.
+const ROOM_UNIT_BYTES: usize = 32;
 
 /// The dense number of a logical page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -32,9 +36,10 @@ impl fmt::Display for PageId {
     }
 }
 
-/// Where a block is: its offset in 64-byte units in the upper 40 bits, its stored length in units in the lower 12.
-/// Fits in 52 bits. Zero, which is where the superblocks are, means "nowhere".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+/// Where a block is: its stored length in 64-byte units in the lowest 12 bits, its offset in units in 40 above. Above them, in 9
+/// bits, is what the engine wants to know of the image without reading it: how much room the page has for more entries.
+/// Fits in 61 bits. Zero, which is where the superblocks are, means "nowhere".
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PageAddress(pub u64);
 
 impl PageAddress {
@@ -42,7 +47,7 @@ impl PageAddress {
     pub const NONE: PageAddress = PageAddress(0);
 
     /// Bits that an address needs.
-    pub const BITS: u32 = OFFSET_BITS + LENGTH_BITS;
+    pub const BITS: u32 = ROOM_SHIFT + ROOM_BITS;
 
     /// Offsets in units are below this.
     pub const OFFSET_UNITS_LIMIT: u64 = 1 << OFFSET_BITS;
@@ -50,10 +55,43 @@ impl PageAddress {
     /// Lengths in units are below this.
     pub const LENGTH_UNITS_LIMIT: u64 = 1 << LENGTH_BITS;
 
-    /// The address of a block; `None` when it does not fit in its bits or has no length.
+    /// Rooms in units are below this.
+    pub const ROOM_UNITS_LIMIT: u64 = 1 << ROOM_BITS;
+
+    /// The address of a block of whose image no room is known; `None` when it does not fit in its bits or has no length.
     pub fn new(offset_units: u64, length_units: u64) -> Option<PageAddress> {
         let fits = offset_units < Self::OFFSET_UNITS_LIMIT && (1..Self::LENGTH_UNITS_LIMIT).contains(&length_units);
         fits.then_some(PageAddress(offset_units << LENGTH_BITS | length_units))
+    }
+
+    /// The same place, where a page with at least so many units of room lies.
+    pub fn with_room_units(self, room_units: u64) -> PageAddress {
+        PageAddress(self.place() | room_units.min(Self::ROOM_UNITS_LIMIT - 1) << ROOM_SHIFT)
+    }
+
+    /// Units in which `bytes` of room are told.
+    pub fn room_units_of(bytes: usize) -> u64 {
+        ((bytes / ROOM_UNIT_BYTES) as u64).min(Self::ROOM_UNITS_LIMIT - 1)
+    }
+
+    /// Room that the page at this address surely has, in units.
+    pub fn room_units(self) -> u64 {
+        self.0 >> ROOM_SHIFT
+    }
+
+    /// Room that the page at this address surely has, in bytes.
+    pub fn room_bytes(self) -> usize {
+        self.room_units() as usize * ROOM_UNIT_BYTES
+    }
+
+    /// Whether both are the same block, whatever is known of its image.
+    pub fn is_at(self, other: PageAddress) -> bool {
+        self.place() == other.place()
+    }
+
+    /// Offset and length alone; in the order of offsets.
+    pub fn place(self) -> u64 {
+        self.0 & ((1 << ROOM_SHIFT) - 1)
     }
 
     /// Whether it is [`PageAddress::NONE`].
@@ -63,7 +101,7 @@ impl PageAddress {
 
     /// Where the block begins, in units.
     pub fn offset_units(self) -> u64 {
-        self.0 >> LENGTH_BITS
+        self.place() >> LENGTH_BITS
     }
 
     /// How long the block is, in units.
@@ -100,6 +138,10 @@ mod tests {
         let last = PageAddress::new((1 << 40) - 1, 4095).unwrap();
         assert_eq!((last.offset_units(), last.length_units()), ((1 << 40) - 1, 4095));
         assert!(last.0 < 1 << PageAddress::BITS);
+        let roomy = last.with_room_units(PageAddress::room_units_of(20_000));
+        assert_eq!((roomy.offset_units(), roomy.length_units(), roomy.room_bytes()), ((1 << 40) - 1, 4095, 511 * 32));
+        assert!(roomy.0 < 1 << PageAddress::BITS && roomy.is_at(last) && roomy != last);
+        assert_eq!(roomy.with_room_units(PageAddress::room_units_of(100)).room_bytes(), 96);
         assert!(PageAddress::new(1 << 40, 1).is_none());
         assert!(PageAddress::new(1, 4096).is_none());
         assert!(PageAddress::new(1, 0).is_none());

@@ -8,7 +8,6 @@
 //! something that looks like a block header lies at a multiple of 64 bytes, the ledger is asked whether that page's current address is
 //! exactly there. Stale or forged bytes that look like a block are not at a mentioned address, so they are passed over.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::PageStore;
@@ -139,21 +138,28 @@ impl PageStore {
     /// The current blocks of each of these extents, in order of address; `None` when going through the maps would cost more than reading
     /// the extents.
     pub(super) fn blocks_from_maps(&self, chosen: &[usize]) -> Option<Vec<Vec<FoundBlock>>> {
-        let (limit, extent_bytes) = (self.page_id_limit(), self.ledger.lock().extents.extent_bytes());
+        let limit = self.page_id_limit();
+        let (extent_bytes, extents) = {
+            let ledger = self.ledger.lock();
+            (ledger.extents.extent_bytes(), ledger.extents.all().len())
+        };
         let map_bytes = limit * size_of::<PageAddress>() as u64;
         if chosen.is_empty() || map_bytes > chosen.len() as u64 * extent_bytes * MAP_BYTES_FOR_EXTENT_BYTE {
             return None;
         }
-        let positions: HashMap<usize, usize> = chosen.iter().enumerate().map(|(at, index)| (*index, at)).collect();
+        // Of each extent its place among those chosen.
+        let mut places = vec![None; extents];
+        chosen.iter().enumerate().for_each(|(at, index)| places[*index] = Some(at));
         let mut found = vec![Vec::new(); chosen.len()];
         let mut pages = Vec::new();
         for chunk in 0..limit.div_ceil(CHUNK_PAGES as u64) {
             let ledger = self.ledger.lock();
             pages.clear();
-            ledger.append_newest(chunk as usize, &mut pages);
+            let place = |address| places.get(ledger.extents.index_of(address)).copied().flatten();
+            ledger.append_newest(chunk as usize, |address| place(address).is_some(), &mut pages);
             for (page, address) in &pages {
-                if let Some(at) = positions.get(&ledger.extents.index_of(*address)) {
-                    found[*at].push(FoundBlock { page: *page, address: *address });
+                if let Some(at) = place(*address) {
+                    found[at].push(FoundBlock { page: *page, address: *address });
                 }
             }
         }
@@ -217,7 +223,8 @@ impl PageStore {
         for copies in copies.chunks(RELOCATIONS_AT_ONCE) {
             let mut ledger = self.ledger.lock();
             for (FoundBlock { page, address }, new) in copies {
-                match ledger.relocate(*page, *address, *new, || relocated(*page, *address, *new)) {
+                let new = new.with_room_units(address.room_units());
+                match ledger.relocate(*page, *address, new, || relocated(*page, *address, new)) {
                     true => {
                         outcome.blocks += 1;
                         outcome.bytes += address.length_bytes() as u64;
@@ -232,16 +239,18 @@ impl PageStore {
     /// Reads an extent or a part of it; what lies behind the end of the file is zeros.
     pub(super) fn read_extent(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         count(&self.counters.bytes_read, bytes.len() as u64);
-        read_to_end(&*self.file, bytes, offset)
+        read_to_end(&*self.scattered, bytes, offset)
     }
 
     /// The blocks in an extent's bytes that are their page's newest, in order of address.
     pub(super) fn current_blocks(&self, bytes: &[u8], offset: u64) -> Vec<FoundBlock> {
-        let mut found = possible_blocks(bytes, offset);
+        let found = possible_blocks(bytes, offset);
         let ledger = self.ledger.lock();
-        found.retain(|(header, address)| ledger.newest(header.page) == *address);
-        drop(ledger);
-        found.into_iter().map(|(header, address)| FoundBlock { page: header.page, address }).collect()
+        let newest = found.iter().map(|(header, address)| (header.page, ledger.newest(header.page), address));
+        newest
+            .filter(|(_, newest, at)| newest.is_at(**at))
+            .map(|(page, address, _)| FoundBlock { page, address })
+            .collect()
     }
 }
 

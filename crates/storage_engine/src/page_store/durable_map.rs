@@ -50,20 +50,20 @@ impl DurableMap {
 
     /// Appends the pages of one chunk that have an address, in order of id.
     pub(super) fn append_chunk(&self, chunk: usize, pages: &mut Vec<(PageId, PageAddress)>) {
-        let Some(Some(addresses)) = self.chunks.get(chunk) else { return };
+        pages.extend(self.pages_of_chunk(chunk));
+    }
+
+    /// The pages of one chunk that have an address, in order of id.
+    pub(super) fn pages_of_chunk(&self, chunk: usize) -> impl Iterator<Item = (PageId, PageAddress)> + '_ {
+        let addresses = self.chunks.get(chunk).and_then(Option::as_deref).unwrap_or(&[]);
         let first = (chunk * CHUNK_PAGES) as u64;
         let present = addresses.iter().enumerate().filter(|(_, address)| !address.is_none());
-        pages.extend(present.map(|(slot, address)| (PageId(first + slot as u64), *address)));
+        present.map(move |(slot, address)| (PageId(first + slot as u64), *address))
     }
 
     /// The pages that have an address, in order of id.
     pub(super) fn pages(&self) -> impl Iterator<Item = (PageId, PageAddress)> + '_ {
-        self.chunks.iter().enumerate().flat_map(|(chunk, addresses)| {
-            let first = (chunk * CHUNK_PAGES) as u64;
-            let addresses = addresses.as_deref().unwrap_or(&[]);
-            let present = addresses.iter().enumerate().filter(|(_, address)| !address.is_none());
-            present.map(move |(slot, address)| (PageId(first + slot as u64), *address))
-        })
+        (0..self.chunks.len()).flat_map(|chunk| self.pages_of_chunk(chunk))
     }
 }
 

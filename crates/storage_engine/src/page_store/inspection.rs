@@ -180,7 +180,7 @@ impl Inspection {
                 epoch: header.epoch,
                 codec: header.codec,
                 payload_bytes: header.payload_bytes,
-                is_live: self.durable.get(header.page) == address,
+                is_live: self.durable.get(header.page).is_at(address),
                 damage: check_block(&bytes[start..start + address.length_bytes()]).err(),
             });
         }

@@ -79,23 +79,26 @@ impl Ledger {
         }
     }
 
-    /// Appends the current addresses of the pages that a chunk of the durable map describes (`CHUNK_PAGES` ids), in no order.
-    pub(super) fn append_newest(&self, chunk: usize, pages: &mut Vec<(PageId, PageAddress)>) {
+    /// Appends those current addresses of the pages that a chunk of the durable map describes (`CHUNK_PAGES` ids) that are wanted, in
+    /// no order. Few are: whether a page has changed since is looked up for those alone.
+    pub(super) fn append_newest(
+        &self,
+        chunk: usize,
+        is_wanted: impl Fn(PageAddress) -> bool,
+        pages: &mut Vec<(PageId, PageAddress)>,
+    ) {
         let first = (chunk * CHUNK_PAGES) as u64;
         let range = PageId(first)..PageId(first + CHUNK_PAGES as u64);
-        self.durable.append_chunk(chunk, pages);
         let frozen = self.frozen_delta();
         let is_changed =
             |page: &PageId| self.open.contains_key(page) || frozen.is_some_and(|delta| delta.contains_key(page));
-        if self.open.range(range.clone()).next().is_some()
-            || frozen.is_some_and(|delta| delta.range(range.clone()).next().is_some())
-        {
-            pages.retain(|(page, _)| !is_changed(page));
-        }
+        let durable = self.durable.pages_of_chunk(chunk).filter(|(_, address)| is_wanted(*address));
+        pages.extend(durable.filter(|(page, _)| !is_changed(page)));
         let frozen = frozen.into_iter().flat_map(|delta| delta.range(range.clone()));
         let frozen = frozen.filter(|(page, _)| !self.open.contains_key(page));
         let changed = self.open.range(range.clone()).chain(frozen);
-        pages.extend(changed.filter(|(_, address)| !address.is_none()).map(|(page, address)| (*page, *address)));
+        let wanted = changed.filter(|(_, address)| !address.is_none() && is_wanted(**address));
+        pages.extend(wanted.map(|(page, address)| (*page, *address)));
     }
 
     /// Whether any of the maps mentions that block of the page.

@@ -15,6 +15,7 @@ use super::page_table_record::{
     append_record, encode_commit, encode_file_header,
 };
 use super::page_table_scan::ScannedFile;
+use super::superblock::FORMAT_VERSION;
 
 /// Name of the directory of the page-table files in the data directory.
 pub const PAGE_TABLE_DIRECTORY: &str = "page_table";
@@ -74,7 +75,7 @@ impl PageTableFile {
         entries: impl Iterator<Item = (PageId, PageAddress)>,
     ) -> io::Result<PageTableFile> {
         let file = disk.open(&file_path(file_number), OpenMode::CreateNew)?;
-        let header = encode_file_header(uuid, file_number);
+        let header = encode_file_header(uuid, file_number, FORMAT_VERSION);
         file.write_all_at(&header, 0)?;
         let mut created =
             PageTableFile { number: file_number, file, length: header.len() as u64, sequence: 0, base_bytes: 0 };

@@ -3,8 +3,8 @@
 //! Written by `page_table_file`, read by `page_table_scan`. The format is in `docs/file-format.md`. Records begin at
 //! multiples of 64 bytes, so that whole ones can be found again behind a damaged one.
 
-use super::address::{PAGE_ID_LIMIT, PageAddress, PageId};
-use super::superblock::{FORMAT_VERSION, read_u32, read_u64};
+use super::address::{LENGTH_BITS, PAGE_ID_LIMIT, PageAddress, PageId};
+use super::superblock::{FORMAT_VERSIONS_READ, read_u32, read_u64};
 
 /// Bytes of the header of a page-table file.
 pub(super) const FILE_HEADER_BYTES: usize = 64;
@@ -51,10 +51,10 @@ pub(super) struct RecordHeader {
 }
 
 /// The header of a page-table file.
-pub(super) fn encode_file_header(uuid: &[u8; 16], file_number: u32) -> Vec<u8> {
+pub(super) fn encode_file_header(uuid: &[u8; 16], file_number: u32, version: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(FILE_HEADER_BYTES);
     bytes.extend_from_slice(&FILE_MAGIC);
-    bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&file_number.to_le_bytes());
     bytes.extend_from_slice(uuid);
     bytes.resize(FILE_HEADER_BYTES - 4, 0);
@@ -65,7 +65,7 @@ pub(super) fn encode_file_header(uuid: &[u8; 16], file_number: u32) -> Vec<u8> {
 
 /// Whether `bytes` are the header of this store's page-table file of that number.
 pub(super) fn is_file_header(bytes: &[u8], uuid: &[u8; 16], file_number: u32) -> bool {
-    bytes == encode_file_header(uuid, file_number)
+    FORMAT_VERSIONS_READ.into_iter().any(|version| bytes == encode_file_header(uuid, file_number, version))
 }
 
 /// Appends a whole record with its padding.
@@ -150,7 +150,7 @@ impl EntryEncoder {
         self.count += 1;
         push_varint(&mut self.payload, page.0 - self.next_page);
         self.next_page = page.0 + 1;
-        push_varint(&mut self.payload, address.length_units());
+        push_varint(&mut self.payload, address.length_units() | address.room_units() << LENGTH_BITS);
         if !address.is_none() {
             let jump = address.offset_units() as i64 - self.next_offset as i64;
             push_varint(&mut self.payload, ((jump << 1) ^ (jump >> 63)) as u64);
@@ -172,13 +172,16 @@ pub(super) fn decode_entries(mut payload: &[u8], mut visit: impl FnMut(PageId, P
     while !payload.is_empty() {
         let page = next_page.checked_add(take_varint(&mut payload)?).filter(|page| *page < PAGE_ID_LIMIT)?;
         next_page = page + 1;
-        let length = take_varint(&mut payload)?;
+        let length_and_room = take_varint(&mut payload)?;
+        let (length, room) = (length_and_room & ((1 << LENGTH_BITS) - 1), length_and_room >> LENGTH_BITS);
         let mut address = PageAddress::NONE;
         if length != 0 {
             let jump = take_varint(&mut payload)?;
             let jump = (jump >> 1) as i64 ^ -((jump & 1) as i64);
             let offset = next_offset.checked_add_signed(jump)?;
-            address = PageAddress::new(offset, length)?;
+            address = PageAddress::new(offset, length)
+                .filter(|_| room < PageAddress::ROOM_UNITS_LIMIT)?
+                .with_room_units(room);
             next_offset = offset + length;
         }
         visit(PageId(page), address);
@@ -217,14 +220,20 @@ mod tests {
         fn entries_survive_their_encoding(
             entries in proptest::collection::btree_map(
                 0..PAGE_ID_LIMIT,
-                proptest::option::of((0..PageAddress::OFFSET_UNITS_LIMIT, 1..PageAddress::LENGTH_UNITS_LIMIT)),
+                proptest::option::of((
+                    0..PageAddress::OFFSET_UNITS_LIMIT,
+                    1..PageAddress::LENGTH_UNITS_LIMIT,
+                    0..PageAddress::ROOM_UNITS_LIMIT,
+                )),
                 0..200,
             )
         ) {
             let entries: Vec<_> = entries
                 .into_iter()
                 .map(|(page, place)| {
-                    let address = place.map_or(PageAddress::NONE, |(offset, length)| PageAddress::new(offset, length).unwrap());
+                    let address = place.map_or(PageAddress::NONE, |(offset, length, room)| {
+                        PageAddress::new(offset, length).unwrap().with_room_units(room)
+                    });
                     (PageId(page), address)
                 })
                 .collect();

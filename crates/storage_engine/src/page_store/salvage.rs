@@ -90,7 +90,7 @@ fn find_pages(file: &dyn File, problems: &mut Vec<String>) -> Vec<(PageId, PageA
         offset += (WINDOW_BYTES - OVERLAP_BYTES) as u64;
     }
     let mut found: Vec<_> = newest.into_iter().map(|(page, (epoch, address))| (epoch, page, address)).collect();
-    found.sort_unstable();
+    found.sort_unstable_by_key(|(epoch, page, _)| (*epoch, *page));
     found.into_iter().map(|(_, page, address)| (page, address)).collect()
 }
 

@@ -10,7 +10,10 @@ use super::error::{PageStoreError, Result};
 pub const PAGE_FILE_NAME: &str = "pages.plimsoll";
 
 /// Version of the format of the page file and the page-table files.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
+
+/// Versions that are read. In version 1 no address told the room of its page.
+pub(super) const FORMAT_VERSIONS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_VERSION;
 
 /// Bytes of one slot.
 pub(super) const SUPERBLOCK_BYTES: usize = 4096;
@@ -112,8 +115,8 @@ pub(super) fn check_extent_bytes(extent_bytes: u32) -> std::result::Result<(), S
 
 fn check_format(version: u32, page_bytes: u32, extent_bytes: u32) -> Result<()> {
     let refuse = |reason| Err(PageStoreError::Format { file: PAGE_FILE_NAME.to_owned(), reason });
-    if version != FORMAT_VERSION {
-        return refuse(format!("format version {version}; this program reads {FORMAT_VERSION}"));
+    if !FORMAT_VERSIONS_READ.contains(&version) {
+        return refuse(format!("format version {version}; this program reads 1 to {FORMAT_VERSION}"));
     }
     if page_bytes as usize != PAGE_BYTES {
         return refuse(format!("pages of {page_bytes} bytes; this program uses {PAGE_BYTES}"));
@@ -161,10 +164,14 @@ mod tests {
 
     #[test]
     fn another_version_is_a_format_error() {
-        let mut bytes = superblock().encode();
-        bytes[8] = 2;
-        let checksum = crc32c::crc32c(&bytes[..CHECKSUM_OFFSET]);
-        bytes[CHECKSUM_OFFSET..].copy_from_slice(&checksum.to_le_bytes());
-        assert!(matches!(Superblock::decode(&bytes, 0), Err(PageStoreError::Format { .. })));
+        let of_version = |version| {
+            let mut bytes = superblock().encode();
+            bytes[8] = version;
+            let checksum = crc32c::crc32c(&bytes[..CHECKSUM_OFFSET]);
+            bytes[CHECKSUM_OFFSET..].copy_from_slice(&checksum.to_le_bytes());
+            Superblock::decode(&bytes, 0)
+        };
+        assert!([1, 2].into_iter().all(|version| of_version(version).unwrap() == superblock()));
+        assert!([0, 3].into_iter().all(|version| matches!(of_version(version), Err(PageStoreError::Format { .. }))));
     }
 }

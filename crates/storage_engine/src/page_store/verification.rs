@@ -64,7 +64,7 @@ impl PageStore {
         let mut report = Verification::default();
         self.verify_table(&table, &snapshot.durable, &mut report);
         let mut mentions = mentions(&snapshot);
-        mentions.sort_unstable_by_key(|mention| mention.address);
+        mentions.sort_unstable_by_key(|mention| mention.address.place());
         verify_overlap(&mentions, &mut report);
         self.verify_counts(&mentions, &snapshot, &mut report);
         self.verify_ids(&mentions, &mut report);

@@ -13,6 +13,7 @@ pub(super) struct BatchEntry {
     pub(super) page: PageId,
     pub(super) epoch: u64,
     pub(super) length_units: u64,
+    pub(super) room_units: u64,
 }
 
 /// A page version that has been written.
@@ -38,14 +39,15 @@ impl WriteBatch {
         WriteBatch { compressor, blocks: Vec::new(), entries: Vec::new() }
     }
 
-    /// Adds a page's image as it is to be in checkpoint `epoch`: the open one or the frozen one.
+    /// Adds a page's image as it is to be in checkpoint `epoch`: the open one or the frozen one. Its address will say that it has
+    /// `room` bytes of room, or a little less.
     ///
     /// # Panics
     /// In debug builds, when the image is not `PAGE_BYTES` long.
-    pub fn push(&mut self, page: PageId, image: &[u8], epoch: u64) {
+    pub fn push(&mut self, page: PageId, image: &[u8], epoch: u64, room: usize) {
         debug_assert_eq!(image.len(), PAGE_BYTES);
         let length_units = append_block(&mut self.blocks, &mut self.compressor, page, epoch, image);
-        self.entries.push(BatchEntry { page, epoch, length_units });
+        self.entries.push(BatchEntry { page, epoch, length_units, room_units: PageAddress::room_units_of(room) });
     }
 
     /// Pages in the batch.

@@ -100,6 +100,8 @@ impl PageStore {
                 }
                 return Err(error);
             }
+            // Otherwise the system collects gigabytes, and whoever syncs or wants its memory waits for all of them.
+            self.file.begin_write_back(run.offset_units * UNIT_BYTES as u64, bytes.len() as u64);
         }
         Ok(runs)
     }
@@ -109,7 +111,8 @@ impl PageStore {
         let mut late = None;
         let mut ledger = self.ledger.lock();
         for (entry, address) in entries.iter().zip(addresses(runs, entries.iter().map(|entry| entry.length_units))) {
-            let BatchEntry { page, epoch, .. } = *entry;
+            let BatchEntry { page, epoch, room_units, .. } = *entry;
+            let address = address.with_room_units(room_units);
             let address = match ledger.install(page, epoch, address) {
                 Installed::Kept => address,
                 Installed::PageFreed => PageAddress::NONE,

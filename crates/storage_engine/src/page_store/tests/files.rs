@@ -117,7 +117,7 @@ fn bytes_are_where_the_format_document_says() {
     let pages = bytes_of("pages.plimsoll");
     // Created with sequence 0, opened with 1, closed with 2.
     assert_eq!(&pages[..8], b"PLMPAGES");
-    assert_eq!([8, 12, 16, 20].map(|offset| u32_at(&pages, offset)), [1, 16_384, 64 << 10, 1]);
+    assert_eq!([8, 12, 16, 20].map(|offset| u32_at(&pages, offset)), [2, 16_384, 64 << 10, 1]);
     assert_eq!(&pages[24..40], b"sixteen bytes id");
     assert_eq!([40, 48, 56, 64].map(|offset| u64_at(&pages, offset)), [1_000, 2, 1, 1]);
     assert_eq!(u32_at(&pages, 4092), crc32c::crc32c(&pages[..4092]));
@@ -125,7 +125,7 @@ fn bytes_are_where_the_format_document_says() {
 
     // One reserved extent comes first.
     assert_eq!(address.offset_bytes(), 8192 + (64 << 10));
-    assert_eq!(address.0, address.offset_bytes() / 64 * 4096 + address.length_bytes() as u64 / 64);
+    assert_eq!(address.0, 1 << 52 | address.offset_bytes() / 64 * 4096 + address.length_bytes() as u64 / 64);
     let block = &pages[address.offset_bytes() as usize..][..address.length_bytes()];
     assert_eq!(u32_at(block, 0), crc32c::crc32c(&block[4..]));
     assert_eq!(&block[4..8], b"PB\x01\0");
@@ -134,7 +134,7 @@ fn bytes_are_where_the_format_document_says() {
 
     let table = bytes_of("page_table/00000001");
     assert_eq!(&table[..8], b"PLMTABLE");
-    assert_eq!([u32_at(&table, 8), u32_at(&table, 12)], [1, 1]);
+    assert_eq!([u32_at(&table, 8), u32_at(&table, 12)], [2, 1]);
     assert_eq!(&table[16..32], b"sixteen bytes id");
     assert_eq!(u32_at(&table, 60), crc32c::crc32c(&table[..60]));
     // The commit of base 0, then the entries and the commit of delta 1.
@@ -150,7 +150,8 @@ fn bytes_are_where_the_format_document_says() {
     );
     let payload = &table[160..160 + u32_at(&table, 140) as usize];
     assert!((1..128).contains(&address.length_units()));
-    assert_eq!(payload[..2], [0, address.length_units() as u8]);
+    // One unit of room: 4096 beside the length, in two bytes of a varint behind seven bits of that.
+    assert_eq!(payload[..3], [0, 0x80 | address.length_units() as u8, 0x20]);
     assert_eq!((u64_at(&table, 224), &table[232..236]), (1, &b"mark"[..]));
     assert_eq!(table.len(), 256);
 }

@@ -124,7 +124,12 @@ impl Engine {
     fn write(&mut self, pages: &[PageId], changed_meanwhile: Option<u64>) {
         let mut batch = self.store.new_batch().unwrap();
         for page in pages {
-            batch.push(*page, &image_of(*page, self.current[page]), self.dirty[page].epoch);
+            batch.push(
+                *page,
+                &image_of(*page, self.current[page]),
+                self.dirty[page].epoch,
+                room_of(self.current[page]),
+            );
         }
         let before = self.store.epoch();
         let written = self.store.write(&mut batch).unwrap();
