@@ -16,23 +16,29 @@
 //! empties only adds its length to everybody's latency (as in "Controlling Queue Delay", Nichols and Jacobson, ACM Queue 2012).
 //! The limit follows what throughput says: [`probing`].
 //!
+//! Who waits is a thread, or a request whose connection the server has set aside and which is called back ([`Admission::call_back`]): so it is
+//! when many connections are busy ([`crowd`]).
+//!
 //! Error 462 carries the labels that drivers back off on and retry (client-backpressure specification): nothing was done.
 
+mod crowd;
+mod gate;
+mod permission;
 mod probing;
 mod turn;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use platform::Clock;
 
-use self::probing::Probing;
+use self::gate::Gate;
+pub use self::permission::{Need, Permission};
 pub(crate) use self::turn::Turn;
 use crate::DocumentWriter;
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 
 /// How long a command waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -45,6 +51,9 @@ const READS_FOR_EACH_PROCESSOR: usize = 16;
 const WRITES_FOR_EACH_PROCESSOR: usize = 6;
 /// Most commands that wait at one gate.
 const QUEUE_MAX: usize = 4096;
+
+/// Over how long connections are counted, see [`crowd`].
+const CROWD_STRETCH: Duration = Duration::from_millis(500);
 
 /// What a command needs in order to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +87,21 @@ pub(crate) struct Admission {
     long_running: AtomicUsize,
     long_finished: AtomicU64,
     gave_way: AtomicU64,
+    crowd_stretch: Mutex<Stretch>,
+}
+
+/// Of counting connections: when it began, and the processors' time of this process until then.
+#[derive(Default)]
+struct Stretch {
+    began: Duration,
+    processor_time: Duration,
+}
+
+/// In which stretch a connection was counted last, at each gate.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    reads: u32,
+    writes: u32,
 }
 
 /// The right to run; given back when dropped.
@@ -113,7 +137,44 @@ impl Admission {
             long_running: AtomicUsize::new(0),
             long_finished: AtomicU64::new(0),
             gave_way: AtomicU64::new(0),
+            crowd_stretch: Mutex::default(),
         }
+    }
+
+    /// A connection has a command of this class.
+    pub(crate) fn count(&self, class: Class, counted: &mut Counted) {
+        match class {
+            Class::Exempt => {}
+            Class::Read => self.reads.crowd.count(&mut counted.reads),
+            Class::Write => self.writes.crowd.count(&mut counted.writes),
+        }
+    }
+
+    /// Whether those who come with such commands are so many that they should not have a thread each.
+    pub(crate) fn is_crowded(&self, class: Class) -> bool {
+        self.gate(class).is_some_and(|gate| gate.crowd.is_crowded())
+    }
+
+    /// `told` is called once: when a place is taken for it, or when patience is over. At once if nothing need be waited for.
+    pub(crate) fn call_back(&self, class: Class, told: impl FnOnce(Result<()>) + Send + 'static) {
+        match self.gate(class) {
+            Some(gate) => gate.call_back(self.clock.monotonic(), Box::new(told)),
+            None => told(Ok(())),
+        }
+    }
+
+    /// What was called back has waited since then.
+    pub(crate) fn count_wait(&self, class: Class, since: Duration) {
+        if let Some(gate) = self.gate(class) {
+            gate.count_wait(self.clock.monotonic().saturating_sub(since));
+        }
+    }
+
+    /// Calls back those who have waited for too long. For a thread that does so every few milliseconds.
+    pub(crate) fn refuse_overdue(&self) {
+        let now = self.clock.monotonic();
+        self.reads.refuse_overdue(now);
+        self.writes.refuse_overdue(now);
     }
 
     /// Waits for a place; `None` for what needs none. `must_run` is asked when there is none at once: whether the
@@ -140,12 +201,26 @@ impl Admission {
 
     /// Adapts the limits to what was seen since the last call; for a thread that calls it a few times a second.
     pub(crate) fn adapt(&self) {
-        if self.is_fixed.load(Ordering::Relaxed) {
+        let now = self.clock.monotonic();
+        self.count_crowds(now);
+        if !self.is_fixed.load(Ordering::Relaxed) {
+            self.reads.adapt(now);
+            self.writes.adapt(now);
+        }
+    }
+
+    fn count_crowds(&self, now: Duration) {
+        let mut stretch = self.crowd_stretch.lock();
+        let elapsed = now.saturating_sub(stretch.began);
+        if elapsed < CROWD_STRETCH {
             return;
         }
-        let now = self.clock.monotonic();
-        self.reads.adapt(now);
-        self.writes.adapt(now);
+        let processor_time = platform::processor_time();
+        let used = processor_time.saturating_sub(stretch.processor_time).as_secs_f64();
+        *stretch = Stretch { began: now, processor_time };
+        let share = used / elapsed.as_secs_f64() / self.processors as f64;
+        self.reads.crowd.next_stretch(self.processors, share);
+        self.writes.crowd.next_stretch(self.processors, share);
     }
 
     /// How the limits are found.
@@ -169,7 +244,7 @@ impl Admission {
     pub(crate) fn set_limit(&self, class: Class, limit: usize) -> Option<u64> {
         let gate = self.gate(class)?;
         let before = gate.limit.swap(limit, Ordering::Relaxed);
-        gate.let_in(&mut gate.queue.lock());
+        gate.let_in();
         Some(before as u64)
     }
 
@@ -184,7 +259,7 @@ impl Admission {
     /// Writes the section of `serverStatus`.
     pub(crate) fn write_figures(&self, section: &mut DocumentWriter<'_>) {
         for gate in [&self.reads, &self.writes] {
-            section.document(gate.what, |figures| gate.write_figures(figures));
+            section.document(gate.what(), |figures| gate.write_figures(figures));
         }
         section.size("longRunning", self.long_running.load(Ordering::Relaxed) as u64);
         section.size("longGaveWay", self.gave_way.load(Ordering::Relaxed));
@@ -199,214 +274,12 @@ impl Admission {
     }
 }
 
-/// One kind of commands.
-struct Gate {
-    what: &'static str,
-    running: AtomicUsize,
-    limit: AtomicUsize,
-    waiting: AtomicUsize,
-    queue: Mutex<Queue>,
-    /// Commands that gave their ticket back.
-    finished: AtomicU64,
-    queued: AtomicU64,
-    rejected: AtomicU64,
-    wait_micros: AtomicU64,
-    probing: Mutex<Probing>,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiters: VecDeque<Arc<Waiter>>,
-    /// When the queue was empty last.
-    standing_since: Option<Duration>,
-}
-
-#[derive(Default)]
-struct Waiter {
-    is_admitted: Mutex<bool>,
-    admitted: Condvar,
-}
-
-impl Gate {
-    fn new(what: &'static str, limit: usize) -> Gate {
-        Gate {
-            what,
-            running: AtomicUsize::new(0),
-            limit: AtomicUsize::new(limit),
-            waiting: AtomicUsize::new(0),
-            queue: Mutex::default(),
-            finished: AtomicU64::new(0),
-            queued: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
-            wait_micros: AtomicU64::new(0),
-            probing: Mutex::default(),
-        }
-    }
-
-    /// The way in when there is room and nobody waits.
-    fn try_enter(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) == 0 && self.take_place()
-    }
-
-    fn take_place(&self) -> bool {
-        let mut running = self.running.load(Ordering::SeqCst);
-        while running < self.limit.load(Ordering::Relaxed) {
-            match self.running.compare_exchange_weak(running, running + 1, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(_) => return true,
-                Err(now) => running = now,
-            }
-        }
-        false
-    }
-
-    /// Waits in the queue for as long as it takes: for a command that has done part of its work.
-    fn enter_again(&self) {
-        let waiter = Arc::new(Waiter::default());
-        let mut queue = self.queue.lock();
-        queue.waiters.push_back(Arc::clone(&waiter));
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        self.let_in(&mut queue);
-        drop(queue);
-        waiter.wait_for_turn();
-    }
-
-    fn enter_by_queue(&self, clock: &dyn Clock) -> Result<()> {
-        let (waiter, came, patience) = {
-            let mut queue = self.queue.lock();
-            let came = clock.monotonic();
-            if queue.waiters.is_empty() {
-                queue.standing_since = Some(came);
-            }
-            let stands = queue.standing_since.is_some_and(|since| came.saturating_sub(since) > STANDING);
-            let patience = if stands { PATIENCE_OVERLOADED } else { PATIENCE };
-            if queue.waiters.len() >= QUEUE_MAX {
-                drop(queue);
-                return Err(self.reject(Duration::ZERO));
-            }
-            let waiter = Arc::new(Waiter::default());
-            queue.waiters.push_back(Arc::clone(&waiter));
-            self.waiting.fetch_add(1, Ordering::SeqCst);
-            // After `waiting` says so: a place that became free before is found here, a later one is handed over.
-            self.let_in(&mut queue);
-            (waiter, came, patience)
-        };
-        self.queued.fetch_add(1, Ordering::Relaxed);
-        let admitted = waiter.wait(patience) || !self.leave_queue(&waiter);
-        let waited = clock.monotonic().saturating_sub(came);
-        self.wait_micros.fetch_add(waited.as_micros() as u64, Ordering::Relaxed);
-        if admitted { Ok(()) } else { Err(self.reject(waited)) }
-    }
-
-    /// Takes the waiter out of the queue; false if it had been admitted meanwhile.
-    fn leave_queue(&self, waiter: &Arc<Waiter>) -> bool {
-        let mut queue = self.queue.lock();
-        let Some(position) = queue.waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) else {
-            return false;
-        };
-        queue.waiters.remove(position);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-        true
-    }
-
-    /// Admits the first of the queue while there is room.
-    fn let_in(&self, queue: &mut Queue) {
-        while !queue.waiters.is_empty() {
-            if !self.take_place() {
-                return;
-            }
-            if let Some(first) = queue.waiters.pop_front() {
-                self.waiting.fetch_sub(1, Ordering::SeqCst);
-                first.admit();
-            }
-        }
-        queue.standing_since = None;
-    }
-
-    fn release(&self) {
-        self.finished.fetch_add(1, Ordering::Relaxed);
-        self.give_place();
-    }
-
-    fn give_place(&self) {
-        self.running.fetch_sub(1, Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.let_in(&mut self.queue.lock());
-        }
-    }
-
-    fn adapt(&self, now: Duration) {
-        let finished = self.finished.load(Ordering::Relaxed);
-        let (queued, limit) = (self.queued.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));
-        let limit = self.probing.lock().next_limit(now, finished, queued, limit);
-        self.limit.store(limit, Ordering::Relaxed);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            self.let_in(&mut self.queue.lock());
-        }
-    }
-
-    fn reject(&self, waited: Duration) -> CommandError {
-        self.rejected.fetch_add(1, Ordering::Relaxed);
-        let message = format!(
-            "the server is overloaded: {} {} run and {} wait; this one was not begun after {} ms. Try again later",
-            self.running.load(Ordering::Relaxed),
-            self.what,
-            self.waiting.load(Ordering::Relaxed),
-            waited.as_millis()
-        );
-        let mut error = CommandError::named("IngressRequestRateLimitExceeded", message);
-        error.labels = vec!["SystemOverloadedError", "RetryableError", "NoWritesPerformed"];
-        error
-    }
-
-    fn write_figures(&self, section: &mut DocumentWriter<'_>) {
-        section.size("limit", self.limit.load(Ordering::Relaxed) as u64);
-        section.size("running", self.running.load(Ordering::Relaxed) as u64);
-        section.size("waiting", self.waiting.load(Ordering::Relaxed) as u64);
-        section.size("finished", self.finished.load(Ordering::Relaxed));
-        section.size("queued", self.queued.load(Ordering::Relaxed));
-        section.size("queuedMicros", self.wait_micros.load(Ordering::Relaxed));
-        section.size("rejected", self.rejected.load(Ordering::Relaxed));
-    }
-
-    fn explain(&self, now: Duration) -> Option<String> {
-        let since = self.queue.lock().standing_since?;
-        let (running, waiting) = (self.running.load(Ordering::Relaxed), self.waiting.load(Ordering::Relaxed));
-        let standing = now.saturating_sub(since).as_millis();
-        let rejected = self.rejected.load(Ordering::Relaxed);
-        Some(format!(
-            "{waiting} {} wait for one of {running} running ones to end; the queue has stood for {standing} ms; \
-             {rejected} were refused with error 462 since the start",
-            self.what
-        ))
-    }
-}
-
-impl Waiter {
-    /// Whether it was admitted in time.
-    fn wait(&self, patience: Duration) -> bool {
-        let mut is_admitted = self.is_admitted.lock();
-        self.admitted.wait_while_for(&mut is_admitted, |is_admitted| !*is_admitted, patience);
-        *is_admitted
-    }
-
-    fn wait_for_turn(&self) {
-        let mut is_admitted = self.is_admitted.lock();
-        self.admitted.wait_while(&mut is_admitted, |is_admitted| !*is_admitted);
-    }
-
-    fn admit(&self) {
-        *self.is_admitted.lock() = true;
-        self.admitted.notify_one();
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-
     use platform::SystemClock;
 
     use super::*;
+    use crate::error::CommandError;
 
     fn admission(limit: usize) -> Admission {
         let admission = Admission::new(Arc::new(SystemClock::new()));
@@ -497,6 +370,43 @@ mod tests {
         });
         drop(long);
         assert_eq!(admission.writes.running.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn who_is_called_back_waits_without_a_thread_and_is_refused_when_patience_is_over() {
+        let clock = Arc::new(platform::SimulatedClock::new(0));
+        let admission = Admission::new(clock.clone());
+        admission.writes.limit.store(1, Ordering::Relaxed);
+        let outcomes = Arc::new(Mutex::new(Vec::new()));
+        let come = |name: &'static str| {
+            let outcomes = Arc::clone(&outcomes);
+            let told = move |outcome: Result<()>| outcomes.lock().push((name, outcome.map_err(|error| error.code)));
+            admission.call_back(Class::Write, told);
+        };
+        come("first");
+        come("second");
+        clock.advance(PATIENCE / 2);
+        come("third");
+        assert_eq!(*outcomes.lock(), [("first", Ok(()))]);
+        admission.writes.release();
+        assert_eq!(outcomes.lock().last(), Some(&("second", Ok(()))));
+        clock.advance(PATIENCE / 2 + Duration::from_millis(1));
+        admission.refuse_overdue();
+        assert_eq!(outcomes.lock().len(), 2, "its patience is not over");
+        // The queue has stood for longer than a second: patience is short now.
+        come("fourth");
+        clock.advance(PATIENCE_OVERLOADED);
+        admission.refuse_overdue();
+        assert_eq!(outcomes.lock().last(), Some(&("fourth", Err(462))));
+        clock.advance(PATIENCE);
+        admission.refuse_overdue();
+        assert_eq!(outcomes.lock().last(), Some(&("third", Err(462))));
+        assert_eq!(admission.writes.rejected.load(Ordering::SeqCst), 2);
+        admission.writes.release();
+        come("fifth");
+        assert_eq!(outcomes.lock().last(), Some(&("fifth", Ok(()))));
+        let gate = &admission.writes;
+        assert_eq!((gate.running.load(Ordering::SeqCst), gate.waiting.load(Ordering::SeqCst)), (1, 0));
     }
 
     #[test]

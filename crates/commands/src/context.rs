@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use platform::{Clock, Random, WorkingMemory};
 use transaction::{ReadView, Store, Waiting, WriteContext};
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Class, Counted, Need, Permission};
 use crate::client_cursors::ClientCursors;
 use crate::error::CommandError;
 use crate::operations::{Operation, OperationSlot, Operations};
@@ -61,6 +61,8 @@ pub trait ServerHooks: Send + Sync {
     fn connections(&self) -> (u64, u64);
     /// Starts a new diagnostics log file; an error text when there is none to rotate.
     fn rotate_log(&self) -> Result<(), String>;
+    /// The calling thread's command is about to wait, for the disk or for data, and uses nothing meanwhile.
+    fn command_waits(&self) {}
     /// Samples where the program computes, for so long and so often a second; folded stacks, or why it cannot be done.
     fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String>;
 }
@@ -191,10 +193,41 @@ impl ServerContext {
         self.admission.adapt();
     }
 
+    /// `told` is called once: when a place is taken for a request that needs it, or when it has waited for too long; perhaps at once.
+    pub fn call_back(self: &Arc<Self>, need: Need, told: impl FnOnce(Permission) + Send + 'static) {
+        let (server, came) = (Arc::clone(self), self.clock.monotonic());
+        self.admission.call_back(need.0, move |outcome| {
+            server.admission.count_wait(need.0, came);
+            told(Permission::new(server, need.0, outcome));
+        });
+    }
+
+    /// Calls back those who have waited for too long. While anybody waits, called every few milliseconds by the server.
+    pub fn refuse_overdue(&self) {
+        self.admission.refuse_overdue();
+    }
+
+    /// Whether connections such as this one, by what it asked for last, are too many to have a thread each.
+    pub fn is_crowded(&self, client: &ClientContext) -> bool {
+        self.admission.is_crowded(client.class)
+    }
+
+    /// Whether there is any such crowd.
+    pub fn has_crowd(&self) -> bool {
+        self.admission.is_crowded(Class::Read) || self.admission.is_crowded(Class::Write)
+    }
+
     /// State for a new connection.
     pub fn connect(&self, connection: u64, client: String) -> ClientContext {
         let slot = self.operations.connect(connection, client);
-        ClientContext { connection, slot, metadata: None }
+        ClientContext {
+            connection,
+            slot,
+            metadata: None,
+            class: Class::Exempt,
+            counted: Counted::default(),
+            permission: None,
+        }
     }
 
     /// Lends the reusable buffers of a write.
@@ -224,6 +257,18 @@ pub struct ClientContext {
     pub(crate) slot: Arc<OperationSlot>,
     /// What the client said of itself in its first `hello`.
     pub(crate) metadata: Option<RawDocumentBuf>,
+    /// Of its last command that read or wrote documents.
+    pub(crate) class: Class,
+    pub(crate) counted: Counted,
+    /// For its next command, when that has waited already.
+    pub(crate) permission: Option<Permission>,
+}
+
+impl ClientContext {
+    /// The connection's next command need not wait: this is what came of its waiting.
+    pub fn permit(&mut self, permission: Permission) {
+        self.permission = Some(permission);
+    }
 }
 
 /// What a handler is given.
@@ -243,6 +288,7 @@ impl Context<'_> {
     /// Lets another command run in this one's place: before it waits for the disk, or for data that may come.
     pub(crate) fn release_ticket(&mut self) {
         self.operation.turn().end_early();
+        self.server.hooks.command_waits();
     }
 
     /// What the command reads from: what is visible now, or what its transaction sees.

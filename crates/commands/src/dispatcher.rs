@@ -11,14 +11,14 @@ use bson::RawDocument;
 use document::{Limits, validate_document};
 
 use crate::DocumentWriter;
-use crate::admission::Turn;
+use crate::admission::{Class, Need, Permission, Ticket, Turn};
 use crate::arguments::Arguments;
 use crate::cluster_time;
 use crate::context::{ClientContext, Context, ServerContext};
 use crate::error::{CommandError, Result};
 use crate::fail_points::Fault;
 use crate::operation_session::SessionFields;
-use crate::registry::{self, Handler};
+use crate::registry::{self, Command, Handler};
 
 /// Command bodies may be larger than documents: they carry them.
 const BODY_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
@@ -76,17 +76,35 @@ impl Dispatcher {
 
     /// Runs one command and appends one reply document to `reply`.
     pub fn run(&self, request: &CommandRequest<'_>, client: &mut ClientContext, reply: &mut Vec<u8>) -> Outcome {
+        let permission = client.permission.take();
+        if permission.as_ref().is_some_and(|permission| !permission.is_granted()) {
+            return self.run_command(request, client, permission, reply);
+        }
         let name = registry::find(request.name).map_or(request.name, |command| command.name);
         match self.server.fail_points.strike(name, client.metadata.as_deref()) {
-            Some(fault) => self.run_with_fault(&fault, request, client, reply),
-            None => self.run_command(request, client, reply),
+            Some(fault) => self.run_with_fault(&fault, request, client, permission, reply),
+            None => self.run_command(request, client, permission, reply),
         }
     }
 
-    fn run_command(&self, request: &CommandRequest<'_>, client: &mut ClientContext, reply: &mut Vec<u8>) -> Outcome {
+    /// What a request must wait for before it runs; `None`: for nothing, or it must not be held up. Cheap, does not wait.
+    pub fn need(&self, name: &str, body: &RawDocument) -> Option<Need> {
+        let class = registry::find(name)?.class;
+        let has = |name: &str| body.iter_elements().flatten().any(|element| element.key().as_str() == name);
+        let must_run = || has("autocommit") && !has("startTransaction");
+        (class != Class::Exempt && !must_run()).then_some(Need(class))
+    }
+
+    fn run_command(
+        &self,
+        request: &CommandRequest<'_>,
+        client: &mut ClientContext,
+        permission: Option<Permission>,
+        reply: &mut Vec<u8>,
+    ) -> Outcome {
         let start = reply.len();
         let mut writer = DocumentWriter::begin(reply);
-        match self.try_run(request, client, &mut writer) {
+        match self.try_run(request, client, permission, &mut writer) {
             Ok(Outcome::Reply) => {
                 writer.double("ok", 1.0);
                 cluster_time::write(&mut writer, self.server.store.visible_timestamp());
@@ -119,6 +137,7 @@ impl Dispatcher {
         fault: &Fault,
         request: &CommandRequest<'_>,
         client: &mut ClientContext,
+        permission: Option<Permission>,
         reply: &mut Vec<u8>,
     ) -> Outcome {
         if let Some(block) = fault.block {
@@ -137,7 +156,7 @@ impl Dispatcher {
             return Outcome::Reply;
         }
         let start = reply.len();
-        let outcome = self.run_command(request, client, reply);
+        let outcome = self.run_command(request, client, permission, reply);
         if let (Some(error), Outcome::Reply) = (&fault.write_concern_error, outcome) {
             let code = document::get_field(error, "code").and_then(bson::RawBsonRef::as_i32).unwrap_or_default();
             let own = self.labelled(request, CommandError::of_code(code, ""));
@@ -168,6 +187,7 @@ impl Dispatcher {
         &self,
         request: &CommandRequest<'_>,
         client: &mut ClientContext,
+        permission: Option<Permission>,
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
         validate_document(request.body.as_bytes(), &BODY_LIMITS)?;
@@ -185,7 +205,7 @@ impl Dispatcher {
         self.server.counts.command.fetch_add(u64::from(command.counts_as_command), Ordering::Relaxed);
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
-        let ticket = self.server.admission.admit(command.class, || fields.goes_on_with_transaction())?;
+        let ticket = self.admit(command, &fields, client, permission)?;
         let begin_turn =
             |now| Turn::begin(&self.server.admission, ticket, command.class, fields.is_in_transaction(), now);
         let operations = &self.server.operations;
@@ -218,6 +238,28 @@ impl Dispatcher {
         });
         context.session.end(&self.server, result.is_err());
         result.map_err(|error| context.name_interruption(error))
+    }
+}
+
+impl Dispatcher {
+    /// The command's ticket: waits for it, unless that has been done.
+    fn admit(
+        &self,
+        command: &Command,
+        fields: &SessionFields,
+        client: &mut ClientContext,
+        permission: Option<Permission>,
+    ) -> Result<Option<Ticket<'_>>> {
+        let (server, class) = (&self.server, command.class);
+        if class == Class::Exempt {
+            return Ok(None);
+        }
+        client.class = class;
+        server.admission.count(class, &mut client.counted);
+        match permission {
+            Some(permission) => permission.into_ticket(server, class),
+            None => server.admission.admit(class, || fields.goes_on_with_transaction()),
+        }
     }
 }
 

@@ -37,6 +37,7 @@ mod tail;
 mod transactions;
 mod write_concern;
 
+pub use admission::{Need, Permission};
 pub use context::{BuildFacts, ClientContext, DiagnosticLog, ServerContext, ServerFacts, ServerHooks};
 pub use dispatcher::{CommandRequest, Dispatcher, Outcome, SequenceSource};
 pub use document_writer::DocumentWriter;

@@ -32,6 +32,8 @@ mod many_collections;
 mod memory;
 mod overload;
 mod probe;
+mod raw_client;
+mod refusals;
 mod rig;
 mod statistic;
 mod storm;

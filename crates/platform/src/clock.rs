@@ -57,6 +57,12 @@ impl Clock for SystemClock {
     }
 }
 
+/// The time that processors have spent on this process so far.
+pub fn processor_time() -> Duration {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(spent.tv_sec.try_into().unwrap_or_default(), spent.tv_nsec.try_into().unwrap_or_default())
+}
+
 /// A clock that is moved by hand; sleeping on it advances it at once.
 pub struct SimulatedClock {
     times: Mutex<SimulatedTimes>,

@@ -25,7 +25,7 @@ mod thread;
 mod timestamp;
 mod working_memory;
 
-pub use clock::{Clock, SimulatedClock, SystemClock};
+pub use clock::{Clock, SimulatedClock, SystemClock, processor_time};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};
 pub use disk::{Disk, File, OpenMode, is_disk_full};
 pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};

@@ -1,4 +1,4 @@
-//! The life of one connection: idle in the reactor, active on a thread of its own.
+//! The life of one connection: idle in the reactor, active on a thread of its own, or in the crowd.
 //!
 //! ```text
 //!            bytes arrive                       whole frame
@@ -7,6 +7,7 @@
 //!    │   buffers, no thread)   │  │   └──────────── reply sent ──────────┤
 //!    └─ nothing came for a ────┘  │                                      │
 //!       little while              └── topology changed or time over ── Waiting (async task)
+//!   Active ── there is a crowd of busy connections ──▶ in the crowd (`crowd`) ── it is over, or nothing came ──▶ Active, Idle
 //!   any state ── client closes, malformed frame, server stops ──▶ Ended
 //! ```
 //!
@@ -23,16 +24,18 @@ use std::time::Duration;
 use platform::MemoryUse;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 
+use crate::crowd::Crowd;
 use crate::exchange::{Answer, Exchange, ExchangeError};
-use crate::read_buffer::{Incoming, ReadBuffer, ReadError};
+use crate::read_buffer::{Arrived, Incoming, ReadBuffer, ReadError};
 use crate::service::{Attempt, CommandService};
 
 /// How long a thread waits for the next request of a connection that was idle for longer than [`LINGER_WHEN_BUSY`].
 /// Short, so that thousands of connections that send a heartbeat now and then share few threads.
 const LINGER_AT_FIRST: Duration = Duration::from_millis(10);
 /// How long it waits when the connection has proved busy, or was idle for less than this.
-const LINGER_WHEN_BUSY: Duration = Duration::from_millis(500);
+pub(crate) const LINGER_WHEN_BUSY: Duration = Duration::from_millis(500);
 /// Requests in one spell of activity after which a connection counts as busy.
 const BUSY_AFTER_REQUESTS: u32 = 16;
 
@@ -44,16 +47,30 @@ pub(crate) struct Connection<S: CommandService> {
 }
 
 /// Why a thread has let go of a connection.
-enum Pause {
+pub(crate) enum Pause {
     /// Nothing came for a while.
     Idle,
+    /// It shall be one of the crowd.
+    Crowded,
+    /// It is not one of the crowd any more, and has sent a request.
+    Ready,
     /// The request at the front of the input waits for the topology to change from this generation.
     Waiting { generation: u64, longest: Duration },
 }
 
+/// What the crowd's reader finds on a connection.
+pub(crate) enum Polled<N> {
+    /// A whole frame, and what its command needs before it may run.
+    Frame { length: usize, need: Option<N> },
+    /// The beginning of a message that is large enough to be read by a thread of its own.
+    Large,
+    /// Nothing, or not a whole frame.
+    Nothing,
+}
+
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
-enum End {
+pub(crate) enum End {
     #[error("closed by the client")]
     ClosedByClient,
     #[error("the server is stopping")]
@@ -88,6 +105,17 @@ impl<S: CommandService> Connection<S> {
                     connection.linger_at_first = if soon { LINGER_WHEN_BUSY } else { LINGER_AT_FIRST };
                     woken.map(|()| Attempt::First).map_err(End::Reactor)
                 }
+                Pause::Crowded => {
+                    let (leave, left) = oneshot::channel();
+                    let crowd = Arc::clone(connection.crowd());
+                    crowd.enter(connection, leave);
+                    match left.await {
+                        Ok(returned) => (connection, pause) = returned,
+                        Err(_) => return,
+                    }
+                    continue;
+                }
+                Pause::Ready => Ok(Attempt::First),
                 Pause::Waiting { generation, longest } => tokio::select! {
                     () = handle.topology_other_than(generation) => Ok(Attempt::AfterWait),
                     () = tokio::time::sleep(longest) => Ok(Attempt::AfterWait),
@@ -113,14 +141,21 @@ impl<S: CommandService> Connection<S> {
     fn serve(mut self: Box<Self>, first: Attempt) -> Option<(Box<Self>, Pause)> {
         match self.serve_requests(first) {
             Ok(pause) => {
-                self.input.release();
-                self.exchange.release_buffers();
+                self.before_pause(&pause);
                 Some((self, pause))
             }
             Err(end) => {
                 self.log_end(&end);
                 None
             }
+        }
+    }
+
+    /// Gives the buffers back if it may be long until they are needed.
+    pub(crate) fn before_pause(&mut self, pause: &Pause) {
+        if matches!(pause, Pause::Idle | Pause::Waiting { .. }) {
+            self.input.release();
+            self.exchange.release_buffers();
         }
     }
 
@@ -135,13 +170,11 @@ impl<S: CommandService> Connection<S> {
                 Ok(Incoming::Closed) => return Err(End::ClosedByClient),
                 Err(error) => return Err(error.into()),
             };
-            let generation = self.exchange.shared.handle.topology_generation();
-            match self.exchange.answer(self.input.front(length), attempt)? {
-                Answer::Done => self.input.consume(length),
-                Answer::Waits { longest } => return Ok(Pause::Waiting { generation, longest }),
+            if let Some(pause) = self.answer_front(length, attempt)? {
+                return Ok(pause);
             }
-            if self.exchange.shared.handle.is_stopping() {
-                return Err(End::Stopping);
+            if self.exchange.is_crowded() {
+                return Ok(Pause::Crowded);
             }
             attempt = Attempt::First;
             answered = answered.saturating_add(1);
@@ -151,12 +184,72 @@ impl<S: CommandService> Connection<S> {
         }
     }
 
+    /// Answers the frame at the front of the input.
+    fn answer_front(&mut self, length: usize, attempt: Attempt) -> Result<Option<Pause>, End> {
+        let generation = self.exchange.shared.handle.topology_generation();
+        match self.exchange.answer(self.input.front(length), attempt)? {
+            Answer::Done => self.input.consume(length),
+            Answer::Waits { longest } => return Ok(Some(Pause::Waiting { generation, longest })),
+        }
+        if self.exchange.shared.handle.is_stopping() {
+            return Err(End::Stopping);
+        }
+        Ok(None)
+    }
+
+    /// As one of the crowd: answers the frame at the front, whose command has waited for its place already.
+    pub(crate) fn answer_permitted(
+        &mut self,
+        length: usize,
+        permission: Option<S::Permission>,
+    ) -> Result<Option<Pause>, End> {
+        if let Some(permission) = permission {
+            self.exchange.permit(permission);
+        }
+        self.answer_front(length, Attempt::First)
+    }
+
+    /// As one of the crowd: takes what has come, without waiting for anything.
+    pub(crate) fn poll_request(&mut self) -> Result<Polled<S::Need>, End> {
+        match self.input.poll_frame(&self.exchange.socket)? {
+            Arrived::Frame(length) => {
+                let need = self.exchange.need(self.input.front(length));
+                Ok(Polled::Frame { length, need })
+            }
+            Arrived::Large => Ok(Polled::Large),
+            Arrived::Nothing => Ok(Polled::Nothing),
+            Arrived::Closed => Err(End::ClosedByClient),
+        }
+    }
+
+    /// Whether the socket may have something that `epoll` has told of already.
+    pub(crate) fn may_have_more(&self) -> bool {
+        self.input.may_have_more()
+    }
+
+    /// Notes that there is something behind the bytes: the end.
+    pub(crate) fn note_more(&mut self) {
+        self.input.note_more();
+    }
+
+    pub(crate) fn crowd(&self) -> &Arc<Crowd<S>> {
+        &self.exchange.shared.crowd
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.exchange.info.id
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.exchange.socket
+    }
+
     fn linger(&self, duration: Duration) -> Result<(), End> {
         self.exchange.socket.set_read_timeout(Some(duration)).map_err(|error| End::Read(ReadError::Receive(error)))
     }
 
     /// Says why the connection ends. Dropping it then closes it.
-    fn log_end(&self, end: &End) {
+    pub(crate) fn log_end(&self, end: &End) {
         let info = &self.exchange.info;
         let (remote, connection_id) = (info.remote, info.id);
         let malformed = matches!(end, End::Read(ReadError::Malformed(_)) | End::Exchange(ExchangeError::Malformed(_)));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::RawDocument;
-use commands::{ClientContext, CommandRequest, Dispatcher, Outcome, SequenceSource, ServerContext, ServerHooks};
+use commands::{
+    ClientContext, CommandRequest, Dispatcher, Need, Outcome, Permission, SequenceSource, ServerContext, ServerHooks,
+};
 use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
 use server::{
     Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle,
@@ -93,6 +95,8 @@ impl SequenceSource for Sequences<'_> {
 
 impl CommandService for DatabaseService {
     type Client = ClientContext;
+    type Need = Need;
+    type Permission = Permission;
 
     fn connected(&self, connection: &ConnectionInfo) -> ClientContext {
         self.dispatcher.server().connect(connection.id, connection.remote.to_string())
@@ -113,6 +117,34 @@ impl CommandService for DatabaseService {
             Outcome::CloseConnection => Completion::CloseConnection,
             Outcome::WaitForTopologyChange(longest) => Completion::WaitForTopologyChange { longest },
         }
+    }
+
+    fn is_crowded(&self, client: &ClientContext) -> bool {
+        self.dispatcher.server().is_crowded(client)
+    }
+
+    fn has_crowd(&self) -> bool {
+        self.dispatcher.server().has_crowd()
+    }
+
+    fn need(&self, request: &Request<'_>) -> Option<Need> {
+        self.dispatcher.need(request.command, request.body)
+    }
+
+    fn call_back(&self, need: Need, told: Box<dyn FnOnce(Permission) + Send>) {
+        self.dispatcher.server().call_back(need, told);
+    }
+
+    fn is_granted(permission: &Permission) -> bool {
+        permission.is_granted()
+    }
+
+    fn permit(&self, client: &mut ClientContext, permission: Permission) {
+        client.permit(permission);
+    }
+
+    fn refuse_overdue(&self) {
+        self.dispatcher.server().refuse_overdue();
     }
 
     fn disconnected(&self, _client: ClientContext) {}
@@ -142,6 +174,10 @@ impl ServerHooks for Hooks {
     fn connections(&self) -> (u64, u64) {
         let counts = self.0.connections();
         (counts.current as u64, counts.created)
+    }
+
+    fn command_waits(&self) {
+        server::command_waits();
     }
 
     fn rotate_log(&self) -> Result<(), String> {

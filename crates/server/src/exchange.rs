@@ -13,6 +13,7 @@ use std::time::Duration;
 use platform::{MemoryBudget, MemoryReservation, MemoryUse};
 use wire_protocol::{Compressor, ReplyBuilder, ReplyError, ReplyTo, WireError};
 
+use crate::crowd::Crowd;
 use crate::handle::ServerHandle;
 use crate::refusal::{Refusal, command_of_msg, command_of_query};
 use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Protocol, ReplyWanted};
@@ -21,17 +22,21 @@ use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Protoc
 const ACTIVE_BYTES: u64 = 64 * 1024;
 /// Larger buffers are given back after the request that needed them.
 const BUFFER_KEPT_BYTES: usize = 1024 * 1024;
+/// A compressed message's content up to which the crowd's reader looks into it; where a frame says how large it is.
+const SMALL_BYTES: usize = 64 * 1024;
+const DECOMPRESSED_SIZE_AT: usize = 20;
 
 /// Replies to these are never compressed, as they carry what tells about secrets or come before negotiation.
 const NEVER_COMPRESSED: [&str; 8] =
     ["hello", "isMaster", "ismaster", "saslStart", "saslContinue", "authenticate", "createUser", "updateUser"];
 
 /// What all connections share.
-pub(crate) struct Shared<S> {
+pub(crate) struct Shared<S: CommandService> {
     pub(crate) service: Arc<S>,
     pub(crate) handle: ServerHandle,
     pub(crate) compressors: Vec<Compressor>,
     pub(crate) memory: Arc<MemoryBudget>,
+    pub(crate) crowd: Arc<Crowd<S>>,
 }
 
 /// How one request ended.
@@ -51,6 +56,13 @@ pub(crate) enum ExchangeError {
     Send(io::Error),
     #[error("the command closed it")]
     CommandClosed,
+}
+
+/// Whether what a compressed frame says of its content is little enough to decompress it beside other work.
+fn is_small_when_decompressed(frame: &[u8]) -> bool {
+    let size =
+        frame.get(DECOMPRESSED_SIZE_AT..).and_then(|bytes| bytes.first_chunk()).map(|size| i32::from_le_bytes(*size));
+    size.and_then(|size| usize::try_from(size).ok()).is_some_and(|size| size <= SMALL_BYTES)
 }
 
 /// One connection's means of answering: its socket, the service's state for it, and buffers.
@@ -100,6 +112,40 @@ impl<S: CommandService> Exchange<S> {
             self.decompressed = plain;
         }
         answer
+    }
+
+    /// What the command of a whole frame needs before it may run; `None`: nothing, or it finds out itself.
+    pub(crate) fn need(&mut self, frame: &[u8]) -> Option<S::Need> {
+        match wire_protocol::FrameHeader::of_frame(frame).ok()?.op_code {
+            wire_protocol::OpCode::Msg => self.need_of_plain(frame),
+            wire_protocol::OpCode::Compressed if is_small_when_decompressed(frame) => {
+                let mut plain = std::mem::take(&mut self.decompressed);
+                let decompressed = wire_protocol::decompress(frame, &self.shared.compressors, &mut plain);
+                let need = decompressed.ok().and_then(|_| self.need_of_plain(&plain));
+                self.decompressed = plain;
+                need
+            }
+            _ => None,
+        }
+    }
+
+    fn need_of_plain(&self, frame: &[u8]) -> Option<S::Need> {
+        match wire_protocol::Request::parse(frame).ok()? {
+            wire_protocol::Request::Msg(msg) => self.shared.service.need(&command_of_msg(&msg, Attempt::First).ok()?),
+            wire_protocol::Request::Query(_) => None,
+        }
+    }
+
+    /// The next command has waited for its place: this is what came of it.
+    pub(crate) fn permit(&mut self, permission: S::Permission) {
+        if let Some(client) = &mut self.client {
+            self.shared.service.permit(client, permission);
+        }
+    }
+
+    /// Whether connections such as this one are too many for a thread each.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| self.shared.service.is_crowded(client))
     }
 
     /// Gives the buffers' memory back, before the connection is left idle.

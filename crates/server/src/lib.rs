@@ -13,11 +13,13 @@
 //!                                                              ├─ connection idle / active / waiting
 //!                                                              │    ├─ read_buffer   frames
 //!                                                              │    └─ exchange      one request, one reply
+//!                                                              ├─ crowd      many busy connections, few threads
 //!                                                              └─ stop on a signal or ServerHandle::request_stop
 //! ```
 
 pub mod configuration;
 mod connection;
+mod crowd;
 mod exchange;
 mod handle;
 mod listener;
@@ -27,6 +29,7 @@ mod refusal;
 mod serve;
 mod service;
 
+pub use crowd::command_waits;
 pub use handle::{ConnectionCounts, NetworkCounts, ServerHandle};
 pub use listener::{ListenError, Listeners};
 pub use logging::{DiagnosticLog, LogFormat, RecentLog, STARTUP_WARNINGS};

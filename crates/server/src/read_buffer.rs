@@ -9,6 +9,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use platform::{Clock, MemoryReservation, OverBudget, SystemClock};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use wire_protocol::{FrameHeader, WireError};
 
 const INITIAL_BYTES: usize = 8 * 1024;
@@ -25,6 +27,18 @@ pub(crate) enum Incoming {
     /// A whole frame of this length is at the front.
     Frame(usize),
     /// Nothing more arrived within the socket's read timeout.
+    Nothing,
+    /// The client closed its side between two frames.
+    Closed,
+}
+
+/// What had arrived already.
+pub(crate) enum Arrived {
+    /// A whole frame of this length is at the front.
+    Frame(usize),
+    /// A part of a frame so large that memory for it may have to be waited for.
+    Large,
+    /// Not a whole frame.
     Nothing,
     /// The client closed its side between two frames.
     Closed,
@@ -49,12 +63,14 @@ pub(crate) struct ReadBuffer {
     storage: Vec<u8>,
     start: usize,
     end: usize,
+    /// Whether the last reading filled the room that it had, or the end was announced.
+    may_have_more: bool,
 }
 
 impl ReadBuffer {
     /// An empty buffer that counts what it takes in `memory`.
     pub(crate) fn new(memory: MemoryReservation) -> Self {
-        Self { memory, storage: Vec::new(), start: 0, end: 0 }
+        Self { memory, storage: Vec::new(), start: 0, end: 0, may_have_more: false }
     }
 
     /// Reads until a whole frame is there, or nothing comes within the socket's read timeout.
@@ -77,6 +93,47 @@ impl ReadBuffer {
                 },
             }
         }
+    }
+
+    /// As `next_frame`, but takes what has arrived already and waits for nothing, neither bytes nor memory.
+    pub(crate) fn poll_frame(&mut self, socket: &TcpStream) -> Result<Arrived, ReadError> {
+        loop {
+            let needed = self.frame_length()?;
+            if let Some(length) = needed.filter(|&length| length <= self.end - self.start) {
+                return Ok(Arrived::Frame(length));
+            }
+            if needed.is_some_and(|length| length > COUNTED_BYTES) {
+                return Ok(Arrived::Large);
+            }
+            self.make_room(needed.unwrap_or(0))?;
+            let room = self.storage.get_mut(self.end..).unwrap_or_default();
+            let length = room.len();
+            match rustix::net::recv(socket, room, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) if self.is_empty() => return Ok(Arrived::Closed),
+                Ok((_, 0)) => return Err(ReadError::ClosedInsideMessage),
+                Ok((_, received)) => {
+                    self.end += received;
+                    self.may_have_more = received == length;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.may_have_more = false;
+                    return Ok(Arrived::Nothing);
+                }
+                Err(Errno::CONNRESET) if self.is_empty() => return Ok(Arrived::Closed),
+                Err(error) => return Err(ReadError::Receive(error.into())),
+            }
+        }
+    }
+
+    /// Whether there may be bytes, here or at the socket, of which no event will tell.
+    pub(crate) fn may_have_more(&self) -> bool {
+        self.may_have_more || !self.is_empty()
+    }
+
+    /// Notes that the end follows what is there.
+    pub(crate) fn note_more(&mut self) {
+        self.may_have_more = true;
     }
 
     /// The first `length` bytes received.

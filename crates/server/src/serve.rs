@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use wire_protocol::Compressor;
 
+use crate::crowd::Crowd;
 use crate::exchange::Shared;
 use crate::handle::ServerHandle;
 use crate::listener::{ListenError, Listeners, accept};
@@ -64,21 +65,20 @@ pub fn serve<S: CommandService>(
     handle: &ServerHandle,
     options: &ServeOptions,
 ) -> Result<(), ServeError> {
-    let shared = Shared {
-        service: Arc::clone(&service),
-        handle: handle.clone(),
-        compressors: options.compressors.clone(),
-        memory: Arc::clone(&options.memory),
-    };
-    let shared = Arc::new(shared);
-    let outcome = match runtime(handle.connections_max()) {
-        Ok(runtime) => {
-            let outcome = runtime.block_on(listen_until_stopped(listeners, &shared, options.stop_grace));
-            runtime.shutdown_timeout(CUT_OFF_WAIT);
-            outcome
-        }
-        Err(error) => Err(ServeError::Reactor(error)),
-    };
+    let outcome = runtime(handle.connections_max()).map_err(ServeError::Reactor).and_then(|runtime| {
+        let crowd = Crowd::new(Arc::clone(&service), runtime.handle().clone()).map_err(ServeError::Reactor)?;
+        let shared = Arc::new(Shared {
+            service: Arc::clone(&service),
+            handle: handle.clone(),
+            compressors: options.compressors.clone(),
+            memory: Arc::clone(&options.memory),
+            crowd: Arc::clone(&crowd),
+        });
+        let outcome = runtime.block_on(listen_until_stopped(listeners, &shared, options.stop_grace));
+        crowd.stop();
+        runtime.shutdown_timeout(CUT_OFF_WAIT);
+        outcome
+    });
     if outcome.is_err() {
         service.stopping();
     }
@@ -89,8 +89,9 @@ pub fn serve<S: CommandService>(
 fn runtime(connections_max: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(REACTOR_THREADS)
-        // Every connection may be active at once, each with a thread of its own, so that none waits for another's.
-        .max_blocking_threads(connections_max.saturating_add(REACTOR_THREADS))
+        // Every connection may be active at once, each with a thread of its own, so that none waits for another's. As many may sleep for a
+        // while, having worked for the crowd.
+        .max_blocking_threads(connections_max.saturating_mul(2).saturating_add(REACTOR_THREADS))
         .thread_keep_alive(THREAD_KEPT)
         .thread_stack_size(THREAD_STACK_BYTES)
         .thread_name("plimsoll")

@@ -24,6 +24,32 @@ pub trait CommandService: Send + Sync + 'static {
     /// reply). It has a thread to itself, may block, and delays no other connection.
     fn run(&self, request: &Request<'_>, client: &mut Self::Client, reply: &mut ReplyBuilder) -> Completion;
 
+    /// What a request waits for when many connections are busy, and what it is told in the end.
+    type Need;
+    /// A place, or a refusal; given to the connection's state before the request is run. Given back when dropped.
+    type Permission: Send + 'static;
+
+    /// Whether connections such as this one, by what it asked for last, are too many to have a thread each. Asked after each reply.
+    fn is_crowded(&self, client: &Self::Client) -> bool;
+
+    /// Whether there is any such crowd.
+    fn has_crowd(&self) -> bool;
+
+    /// What a request must wait for before it is run; `None`: nothing. Must not block.
+    fn need(&self, request: &Request<'_>) -> Option<Self::Need>;
+
+    /// Calls `told` once, as soon as there is a place for the request, or none is to be waited for any more; perhaps at once. Must not block.
+    fn call_back(&self, need: Self::Need, told: Box<dyn FnOnce(Self::Permission) + Send>);
+
+    /// Whether it is a place. If not, running the request does no more than reply so.
+    fn is_granted(permission: &Self::Permission) -> bool;
+
+    /// What the client's next request was told. The request is run at once, and waits for nothing more.
+    fn permit(&self, client: &mut Self::Client, permission: Self::Permission);
+
+    /// Tells those who have waited for too long, on the calling thread. Called every few milliseconds while there is a crowd. Must not block.
+    fn refuse_overdue(&self);
+
     /// The connection is gone; what it held may be released. May block.
     fn disconnected(&self, client: Self::Client);
 

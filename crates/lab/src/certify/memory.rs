@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use bson::{RawDocumentBuf, doc, rawdoc};
+use bson::doc;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::index_build;
 use super::judgement::{Bound, Judgement};
+use super::raw_client::RawClient;
 use super::rig::Rig;
 use crate::error::LabError;
 
@@ -17,7 +16,6 @@ const SORTED_BYTES: u64 = 1 << 30;
 const DOCUMENT_BYTES: u64 = 1000;
 /// Descriptors of this program beside the connections.
 const DESCRIPTORS_KEPT: u64 = 200;
-const OP_MSG: i32 = 2013;
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
@@ -66,11 +64,10 @@ async fn connections(rig: &Rig, judgement: &mut Judgement) -> Result<(), LabErro
         judgement.leaves_out(format!("{count} connections in place of {CONNECTIONS}"));
     }
     let address = rig.description.addresses.split(',').next().unwrap_or_default().to_owned();
-    let hello = message(&rawdoc! { "hello": 1, "$db": "admin" });
     let mut open = Vec::new();
     for _ in 0..count {
-        match tokio::time::timeout(ANSWER_WITHIN, connect(&address, &hello)).await {
-            Ok(Ok(stream)) => open.push(stream),
+        match tokio::time::timeout(ANSWER_WITHIN, RawClient::connect(&address)).await {
+            Ok(Ok(client)) => open.push(client),
             Ok(Err(error)) => {
                 judgement.breaks(format!("connection {} failed: {error}", open.len() + 1));
                 break;
@@ -83,24 +80,6 @@ async fn connections(rig: &Rig, judgement: &mut Judgement) -> Result<(), LabErro
     }
     judgement.figure("connections at once", open.len() as f64, "", Bound::AtLeast(count as f64));
     rig.admin(doc! { "ping": 1 }).await.map(drop)
-}
-
-async fn connect(address: &str, hello: &[u8]) -> std::io::Result<TcpStream> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(hello).await?;
-    let length = stream.read_i32_le().await?;
-    let rest = usize::try_from(length).unwrap_or(0).saturating_sub(4).min(1 << 20);
-    stream.read_exact(&mut vec![0; rest]).await?;
-    Ok(stream)
-}
-
-/// An OP_MSG of one command.
-fn message(command: &RawDocumentBuf) -> Vec<u8> {
-    let body = command.as_bytes();
-    // Header, flags, the kind of the only section.
-    let length = i32::try_from(16 + 4 + 1 + body.len()).unwrap_or(i32::MAX);
-    let header = [length, 1, 0, OP_MSG, 0];
-    header.iter().flat_map(|number| number.to_le_bytes()).chain([0]).chain(body.iter().copied()).collect()
 }
 
 /// How many descriptors this program may have, after asking for as many as there are.

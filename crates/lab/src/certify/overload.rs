@@ -11,6 +11,7 @@ use bson::{Document, doc};
 
 use super::judgement::{Bound, Judgement};
 use super::probe::{Probe, ProbeRecord};
+use super::refusals::{OVERLOAD_CODE, OVERLOAD_LABELS, RefusalProbe, Refusals};
 use super::rig::{OFFERED_WRITERS, READERS, Rig, WRITERS, only_phase};
 use super::statistic::mean;
 use crate::error::LabError;
@@ -19,11 +20,8 @@ use crate::result::PhaseResult;
 /// Of the sustainable rate.
 const OVERLOAD: f64 = 4.0;
 const CLIENTS: u32 = 256;
-/// Clients of the crowd that must be refused in part when the overload was not.
+/// Clients of the crowd, where some must be refused when the overload was not enough for that.
 const CROWD: u32 = 2000;
-/// The driver specification's error of a server that refuses work, and its labels.
-const OVERLOAD_CODE: &str = "462";
-const OVERLOAD_LABELS: [&str; 2] = ["SystemOverloadedError", "RetryableError"];
 /// Between two health commands of a kind.
 const HEALTH_PAUSE: Duration = Duration::from_millis(100);
 
@@ -38,6 +36,8 @@ struct Seen {
     readers: PhaseResult,
     health: BTreeMap<&'static str, ProbeRecord>,
     crowd: Option<PhaseResult>,
+    /// What clients without a driver were told; or why there were none.
+    refusals: Option<Result<Refusals, String>>,
     client_writes: Option<(&'static str, f64)>,
 }
 
@@ -70,8 +70,11 @@ async fn load(rig: &mut Rig, refuses: bool) -> Result<Seen, LabError> {
     let probes = start_health(rig).await?;
     let (writers, readers) = tokio::join!(writers.run(), readers.run());
     let (writers, readers) = (only_phase(writers?)?, only_phase(readers?)?);
-    let has_refused = writers.errors.keys().any(|name| name.starts_with(OVERLOAD_CODE));
-    let crowd = if has_refused || !refuses { None } else { Some(crowd(rig).await?) };
+    let (mut crowd, mut refusals) = (None, None);
+    if refuses {
+        let (phase, told) = crowd_beside_probe(rig).await?;
+        (crowd, refusals) = (Some(phase), Some(told));
+    }
     let mut health = BTreeMap::new();
     for (name, probe) in probes {
         health.insert(name, probe.finish().await?);
@@ -82,7 +85,19 @@ async fn load(rig: &mut Rig, refuses: bool) -> Result<Seen, LabError> {
         let during = writers.counters.get(path).copied().unwrap_or(0.0);
         client_writes = client_writes.or(is_counted.then_some((path, during)));
     }
-    Ok(Seen { idle_readers, sustainable, writers, readers, health, crowd, client_writes })
+    Ok(Seen { idle_readers, sustainable, writers, readers, health, crowd, refusals, client_writes })
+}
+
+/// The crowd, and what clients are told that try nothing again.
+async fn crowd_beside_probe(rig: &mut Rig) -> Result<(PhaseResult, Result<Refusals, String>), LabError> {
+    match RefusalProbe::start(rig).await {
+        Ok(probe) => {
+            let phase = crowd(rig).await;
+            let told = probe.finish().await;
+            Ok((phase?, Ok(told)))
+        }
+        Err(error) => Ok((crowd(rig).await?, Err(error.to_string()))),
+    }
 }
 
 /// Many clients at once, none of which waits between its updates.
@@ -179,25 +194,27 @@ fn readers(rig: &Rig, seen: &Seen) -> Judgement {
 
 fn refusals(rig: &Rig, seen: &Seen) -> Judgement {
     let mut judgement = rig.judgement("G4");
-    let refused = |phase: &PhaseResult| -> Option<(u64, bool)> {
-        let (name, count) = phase.errors.iter().find(|(name, _)| name.starts_with(OVERLOAD_CODE))?;
-        let labels = phase.error_labels.get(name);
-        let is_labelled = |label: &&str| labels.is_some_and(|labels| labels.contains(*label));
-        Some((*count, OVERLOAD_LABELS.iter().all(is_labelled)))
-    };
-    match refused(&seen.writers).or_else(|| refused(seen.crowd.as_ref()?)) {
-        Some((count, is_labelled)) => {
-            judgement.figure("refused with error 462", count as f64, "updates", Bound::AtLeast(1.0));
-            if !is_labelled {
-                judgement.breaks("error 462 comes without the labels SystemOverloadedError and RetryableError");
+    match &seen.refusals {
+        Some(Ok(told)) => {
+            judgement
+                .figure(
+                    "refused with error 462, of clients that try nothing again",
+                    told.refused as f64,
+                    "updates",
+                    Bound::AtLeast(1.0),
+                )
+                .figure("of these without its labels", told.unlabelled as f64, "updates", Bound::AtMost(0.0))
+                .figure("done for such clients", told.done as f64, "updates", Bound::Shown);
+            if let Some(failure) = &told.last_failure {
+                judgement.breaks(format!("{} of their updates failed in another way: {failure}", told.failed));
             }
         }
-        None => {
+        Some(Err(error)) => {
             judgement.breaks(format!(
-                "nothing was refused with error 462, neither with {CLIENTS} clients and four times too much offered nor with \
-                 {CROWD} clients"
+                "whether it refuses could not be seen: no client without a driver could connect: {error}"
             ));
         }
+        None => {}
     }
     for (name, record) in &seen.health {
         judgement.figure(&format!("{name}, longest"), record.latency.maximum / 1e3, "ms", Bound::Below(50.0));
@@ -208,10 +225,30 @@ fn refusals(rig: &Rig, seen: &Seen) -> Judgement {
         }
     }
     if let Some(crowd) = &seen.crowd {
+        let (refused, labelled) = refused_by_driver(crowd);
+        judgement.figure(
+            &format!("refused to the end of a driver's tries, of {CROWD} clients"),
+            refused,
+            "updates",
+            Bound::Shown,
+        );
+        if !labelled {
+            judgement.breaks("error 462 came to a driver without the labels SystemOverloadedError and RetryableError");
+        }
         judgement.evidence(&format!("{CROWD} clients, each as fast as it is answered"), crowd);
     }
     shares_the_machine(rig, &mut judgement, &seen.writers);
     judgement
+}
+
+/// How often a driver gave up with error 462, and whether that always had its labels.
+fn refused_by_driver(phase: &PhaseResult) -> (f64, bool) {
+    let refused = phase.errors.iter().filter(|(name, _)| name.starts_with(&OVERLOAD_CODE.to_string()));
+    refused.fold((0.0, true), |(count, labelled), (name, more)| {
+        let labels = phase.error_labels.get(name);
+        let has = |label: &&str| labels.is_some_and(|labels| labels.contains(*label));
+        (count + *more as f64, labelled && OVERLOAD_LABELS.iter().all(has))
+    })
 }
 
 /// p99 and longest in milliseconds, from when operations were sent.

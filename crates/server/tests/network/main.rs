@@ -4,6 +4,7 @@
 mod binary;
 mod client;
 mod connections;
+mod crowd;
 mod protocol;
 mod pymongo;
 mod stopping;

@@ -1,8 +1,9 @@
 //! A service of a few commands: just enough for drivers to connect, and for tests to see what the server does.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,52 @@ pub(crate) struct Seen {
     pub(crate) inserted: AtomicUsize,
     pub(crate) stopping: AtomicBool,
     pub(crate) stopped: AtomicBool,
+    pub(crate) gate: Gate,
+}
+
+/// Says that connections are a crowd, and has places for the command `limited`.
+#[derive(Default)]
+pub(crate) struct Gate {
+    pub(crate) is_crowded: AtomicBool,
+    /// Whether those who wait have waited for too long.
+    pub(crate) refuses: AtomicBool,
+    places: Mutex<usize>,
+    waiting: Mutex<VecDeque<Told>>,
+}
+
+type Told = Box<dyn FnOnce(Permission) + Send>;
+
+/// Of the crowd: a place, or a refusal.
+pub(crate) struct Permission(Option<Arc<Seen>>);
+
+impl Drop for Permission {
+    fn drop(&mut self) {
+        if let Some(seen) = &self.0 {
+            seen.let_in(1);
+        }
+    }
+}
+
+impl Seen {
+    /// There are so many more places.
+    pub(crate) fn let_in(self: &Arc<Self>, places: usize) {
+        *self.gate.places.lock().unwrap() += places;
+        while let Some(told) = self.next() {
+            told(Permission(Some(Arc::clone(self))));
+        }
+    }
+
+    fn next(&self) -> Option<Told> {
+        let mut places = self.gate.places.lock().unwrap();
+        let first = if *places == 0 { None } else { self.gate.waiting.lock().unwrap().pop_front() };
+        *places -= usize::from(first.is_some());
+        first
+    }
+
+    /// How many wait for a place.
+    pub(crate) fn waiting(&self) -> usize {
+        self.gate.waiting.lock().unwrap().len()
+    }
 }
 
 pub(crate) struct TestService {
@@ -36,6 +83,7 @@ pub(crate) struct TestService {
 pub(crate) struct TestClient {
     info: ConnectionInfo,
     commands: i32,
+    permission: Option<Permission>,
 }
 
 impl CommandService for TestService {
@@ -43,7 +91,7 @@ impl CommandService for TestService {
 
     fn connected(&self, connection: &ConnectionInfo) -> TestClient {
         self.seen.connected.fetch_add(1, Ordering::SeqCst);
-        TestClient { info: connection.clone(), commands: 0 }
+        TestClient { info: connection.clone(), commands: 0, permission: None }
     }
 
     fn run(&self, request: &Request<'_>, client: &mut TestClient, reply: &mut ReplyBuilder) -> Completion {
@@ -70,6 +118,10 @@ impl CommandService for TestService {
                 std::thread::sleep(Duration::from_millis(request.body.get_i32("sleep").unwrap().try_into().unwrap()));
                 rawdoc! { "ok": 1.0 }
             }
+            "limited" => match client.permission.take() {
+                Some(Permission(None)) => rawdoc! { "ok": 0.0, "code": 462 },
+                permission => rawdoc! { "ok": 1.0, "hasPlace": permission.is_some() },
+            },
             "untilGone" => {
                 let start = Instant::now();
                 while !client.info.client_is_gone() && start.elapsed() < Duration::from_secs(20) {
@@ -87,6 +139,41 @@ impl CommandService for TestService {
         };
         reply.append(&document);
         Completion::Reply
+    }
+
+    type Need = ();
+    type Permission = Permission;
+
+    fn is_crowded(&self, _client: &TestClient) -> bool {
+        self.has_crowd()
+    }
+
+    fn has_crowd(&self) -> bool {
+        self.seen.gate.is_crowded.load(Ordering::SeqCst)
+    }
+
+    fn need(&self, request: &Request<'_>) -> Option<()> {
+        (request.command == "limited").then_some(())
+    }
+
+    fn call_back(&self, (): (), told: Told) {
+        self.seen.gate.waiting.lock().unwrap().push_back(told);
+        self.seen.let_in(0);
+    }
+
+    fn is_granted(permission: &Permission) -> bool {
+        permission.0.is_some()
+    }
+
+    fn permit(&self, client: &mut TestClient, permission: Permission) {
+        client.permission = Some(permission);
+    }
+
+    fn refuse_overdue(&self) {
+        if self.seen.gate.refuses.load(Ordering::SeqCst) {
+            let overdue = std::mem::take(&mut *self.seen.gate.waiting.lock().unwrap());
+            overdue.into_iter().for_each(|told| told(Permission(None)));
+        }
     }
 
     fn disconnected(&self, _client: TestClient) {
@@ -166,6 +253,13 @@ pub(crate) struct TestServer {
 impl TestServer {
     pub(crate) fn start() -> Self {
         Self::with_limits(1000, Duration::from_secs(5))
+    }
+
+    /// A server whose connections are a crowd from their second request on.
+    pub(crate) fn crowded() -> Self {
+        let server = Self::start();
+        server.seen.gate.is_crowded.store(true, Ordering::SeqCst);
+        server
     }
 
     pub(crate) fn with_limits(connections_max: usize, stop_grace: Duration) -> Self {

@@ -1,0 +1,51 @@
+//! What a request that waited without a thread is told, and takes with it to where it runs.
+//!
+//! Made by `ServerContext::call_back`, handed to the connection's state by `ClientContext::permit`, used by `dispatcher` in place of waiting.
+
+use std::sync::Arc;
+
+use super::{Class, Ticket};
+use crate::context::ServerContext;
+use crate::error::{CommandError, Result};
+
+/// What a request needs before it may run; `Dispatcher::need`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need(pub(crate) Class);
+
+/// A place, or why there was none. A place that is not used is given back.
+pub struct Permission(Result<Place>);
+
+/// A place at a gate, taken for a request that has no thread yet.
+struct Place {
+    server: Arc<ServerContext>,
+    class: Class,
+}
+
+impl Permission {
+    pub(crate) fn new(server: Arc<ServerContext>, class: Class, outcome: Result<()>) -> Permission {
+        Permission(outcome.map(|()| Place { server, class }))
+    }
+
+    /// Whether there is a place.
+    pub fn is_granted(&self) -> bool {
+        self.0.is_ok()
+    }
+
+    /// The ticket of a command of this class, for which the place was taken.
+    pub(crate) fn into_ticket(self, server: &ServerContext, class: Class) -> Result<Option<Ticket<'_>>> {
+        let mut place = self.0?;
+        if place.class != class {
+            return Err(CommandError::named("InternalError", "a place at another gate"));
+        }
+        place.class = Class::Exempt;
+        Ok(server.admission.gate(class).map(Ticket))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(gate) = self.server.admission.gate(self.class) {
+            gate.release();
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The threads that run what the crowd's connections ask for: as few as keep the processors busy.
+//!
+//! Used by `crowd`. A job that comes is taken by whoever is awake and done with its own; only when fewer are awake than there are processors is
+//! another woken. So while jobs keep coming, none costs a wake-up. A worker may block, and then the others must not wait for it:
+//!
+//! ```text
+//!   Asleep ── a job, and fewer awake than processors ────────────────────────▶ Awake: a job, the next, ...
+//!          ── a job has waited for a millisecond: those awake may be blocked ─▶     │        │
+//!          ◀── no job ─────────────────────────────────────────────────────────────┘        │
+//!                Waiting, replaced by another ◀── says that it waits (`command_waits`) ──────┘
+//! ```
+//!
+//! Lock: `jobs` is a leaf.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use platform::{Clock, SystemClock};
+use tokio::runtime::Handle;
+
+/// A worker without work ends after this.
+const KEPT: Duration = Duration::from_secs(5);
+/// A job that has waited so long needs another worker.
+pub(super) const LATE: Duration = Duration::from_millis(1);
+
+/// What workers do.
+pub(super) trait Job: Send + 'static {
+    /// Does it; may block.
+    fn run(self);
+}
+
+/// Threads and what they have to do.
+pub(super) struct Workers<J> {
+    runtime: Handle,
+    processors: usize,
+    clock: SystemClock,
+    jobs: Mutex<Jobs<J>>,
+    came: Condvar,
+}
+
+struct Jobs<J> {
+    /// With when each came.
+    queue: VecDeque<(Duration, J)>,
+    /// Threads that have a job or look for one, and do not wait.
+    awake: usize,
+    is_stopping: bool,
+}
+
+thread_local! {
+    /// The workers that this thread is one of.
+    static OWN: RefCell<Option<Arc<dyn Replace>>> = const { RefCell::new(None) };
+    /// Whether it is counted as waiting.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
+}
+
+trait Replace {
+    /// One of those awake waits from now on.
+    fn one_waits(&self);
+}
+
+/// The command that the calling thread runs is about to wait, for the disk or for data: whoever else has something to do need not wait for
+/// it. Nothing happens on a thread that is none of the crowd's workers.
+pub fn command_waits() {
+    if WAITS.get() {
+        return;
+    }
+    // Cannot be borrowed: what is called does not come back here.
+    if let Ok(Some(workers)) = OWN.try_with(|own| own.borrow().clone()) {
+        WAITS.set(true);
+        workers.one_waits();
+    }
+}
+
+impl<J: Job> Workers<J> {
+    pub(super) fn new(runtime: Handle) -> Arc<Self> {
+        let processors = std::thread::available_parallelism().map_or(4, std::num::NonZero::get);
+        let jobs = Jobs { queue: VecDeque::new(), awake: 0, is_stopping: false };
+        Arc::new(Self { runtime, processors, clock: SystemClock::new(), jobs: Mutex::new(jobs), came: Condvar::new() })
+    }
+
+    /// Has somebody do it soon.
+    pub(super) fn push(self: &Arc<Self>, job: J) {
+        let now = self.clock.monotonic();
+        let mut jobs = self.jobs.lock();
+        jobs.queue.push_back((now, job));
+        self.wake_if_few(&mut jobs);
+    }
+
+    /// Has another worker help if the first job has waited for long. False: there is no job.
+    pub(super) fn help_late(self: &Arc<Self>) -> bool {
+        let mut jobs = self.jobs.lock();
+        let Some((came, _)) = jobs.queue.front() else { return false };
+        if self.clock.monotonic().saturating_sub(*came) >= LATE {
+            self.wake(&mut jobs);
+        }
+        true
+    }
+
+    /// Whether somebody must be looked for by the clock.
+    pub(super) fn has_jobs(&self) -> bool {
+        !self.jobs.lock().queue.is_empty()
+    }
+
+    /// Ends those that have nothing to do, now and later.
+    pub(super) fn stop(&self) {
+        let mut jobs = self.jobs.lock();
+        jobs.is_stopping = true;
+        jobs.awake += self.came.notify_all();
+    }
+
+    fn wake_if_few(self: &Arc<Self>, jobs: &mut Jobs<J>) {
+        if jobs.awake < self.processors.min(jobs.queue.len()) {
+            self.wake(jobs);
+        }
+    }
+
+    fn wake(self: &Arc<Self>, jobs: &mut Jobs<J>) {
+        jobs.awake += 1;
+        if !self.came.notify_one() {
+            let workers = Arc::clone(self);
+            self.runtime.spawn_blocking(move || workers.work());
+        }
+    }
+
+    /// A worker, which is counted as awake. A panic of a command ends it; the next job has another started.
+    fn work(self: Arc<Self>) {
+        let _own = Own::begin(&self);
+        let mut jobs = self.jobs.lock();
+        loop {
+            match jobs.queue.pop_front() {
+                Some((came, job)) => {
+                    if !jobs.queue.is_empty() && self.clock.monotonic().saturating_sub(came) >= LATE {
+                        self.wake(&mut jobs);
+                    }
+                    drop(jobs);
+                    job.run();
+                    jobs = self.jobs.lock();
+                    jobs.awake += usize::from(WAITS.take());
+                }
+                None if jobs.is_stopping => return,
+                None => {
+                    jobs.awake -= 1;
+                    // Whoever wakes counts it as awake.
+                    if self.came.wait_for(&mut jobs, KEPT).timed_out() {
+                        jobs.awake += 1;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<J: Job> Replace for Arc<Workers<J>> {
+    fn one_waits(&self) {
+        let mut jobs = self.jobs.lock();
+        jobs.awake -= 1;
+        self.wake_if_few(&mut jobs);
+    }
+}
+
+/// While a thread is a worker; takes it off the count in the end, after a panic, too.
+struct Own<'w, J: Job>(&'w Arc<Workers<J>>);
+
+impl<'w, J: Job> Own<'w, J> {
+    fn begin(workers: &'w Arc<Workers<J>>) -> Self {
+        OWN.set(Some(Arc::new(Arc::clone(workers))));
+        WAITS.set(false);
+        Self(workers)
+    }
+}
+
+impl<J: Job> Drop for Own<'_, J> {
+    fn drop(&mut self) {
+        OWN.set(None);
+        if !WAITS.take() {
+            self.0.jobs.lock().awake -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Task(Box<dyn FnOnce() + Send>);
+
+    impl Job for Task {
+        fn run(self) {
+            (self.0)();
+        }
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap()
+    }
+
+    #[test]
+    fn those_that_wait_are_replaced_and_those_that_block_are_helped() {
+        let runtime = runtime();
+        let workers = Workers::new(runtime.handle().clone());
+        for says_so in [true, false] {
+            let (release, released) = mpsc::channel::<()>();
+            let released = Arc::new(Mutex::new(released));
+            let done = Arc::new(AtomicUsize::new(0));
+            // More than there are processors, all of which block.
+            for _ in 0..20 {
+                let released = Arc::clone(&released);
+                workers.push(Task(Box::new(move || {
+                    if says_so {
+                        command_waits();
+                    }
+                    released.lock().recv().ok();
+                })));
+            }
+            let counted = Arc::clone(&done);
+            workers.push(Task(Box::new(move || counted.store(1, Ordering::SeqCst))));
+            while done.load(Ordering::SeqCst) == 0 {
+                if !says_so {
+                    workers.help_late();
+                }
+                SystemClock::new().sleep(Duration::from_millis(1));
+            }
+            drop(release);
+            while workers.jobs.lock().awake > 0 {
+                SystemClock::new().sleep(Duration::from_millis(1));
+            }
+            assert!(!workers.has_jobs());
+        }
+        workers.stop();
+        runtime.shutdown_timeout(Duration::from_secs(5));
+        assert_eq!(workers.jobs.lock().awake, 0);
+    }
+
+    #[test]
+    fn a_panic_ends_a_worker_and_not_the_others_work() {
+        let runtime = runtime();
+        let workers = Workers::new(runtime.handle().clone());
+        let done = Arc::new(AtomicUsize::new(0));
+        for number in 0..100 {
+            let done = Arc::clone(&done);
+            workers.push(Task(Box::new(move || {
+                done.fetch_add(1, Ordering::SeqCst);
+                assert!(number % 10 != 0, "on purpose");
+            })));
+        }
+        while done.load(Ordering::SeqCst) < 100 || workers.jobs.lock().awake > 0 {
+            workers.help_late();
+            SystemClock::new().sleep(Duration::from_millis(1));
+        }
+        workers.stop();
+    }
+}
