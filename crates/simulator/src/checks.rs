@@ -80,10 +80,10 @@ fn check_documents(store: &Arc<Store>, collection: &Arc<Collection>, state: &Col
             Some(_) => order.push(id),
         }
     }
-    if let Some(ring) = &state.ring {
-        if !ring.slots.values().filter_map(|slot| slot.id).eq(order.iter().copied()) {
-            return Err("natural order is not the order of insertion".to_owned());
-        }
+    if let Some(ring) = &state.ring
+        && !ring.slots.values().filter_map(|slot| slot.id).eq(order.iter().copied())
+    {
+        return Err("natural order is not the order of insertion".to_owned());
     }
     match state.documents.keys().find(|id| !seen.contains(id)) {
         Some(missing) => Err(format!("_id {missing} is missing ({} documents are there)", seen.len())),

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     fn listener(name: &str) -> Arc<Listener> {
-        let interest = |entry: &Arc<FeedEntry>| entry.position.0 % 20 == 0;
+        let interest = |entry: &Arc<FeedEntry>| entry.position.0.is_multiple_of(20);
         let cost = Duration::from_micros(1);
         Arc::new(Listener::new(Topic { name: name.to_owned(), interest: Box::new(interest), delivers: true, cost }))
     }

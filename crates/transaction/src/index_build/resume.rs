@@ -34,7 +34,7 @@ impl Store {
     /// Notes what is to be gone on with. When the store is opened.
     pub(crate) fn note_interrupted_builds(&self) {
         let mut interrupted = self.catalog.all_collections();
-        interrupted.retain(|collection| is_building(collection));
+        interrupted.retain(is_building);
         interrupted.sort_by_key(|collection| collection.ident());
         *self.interrupted_builds.lock() = interrupted;
     }

@@ -125,7 +125,7 @@ fn bytes_are_where_the_format_document_says() {
 
     // One reserved extent comes first.
     assert_eq!(address.offset_bytes(), 8192 + (64 << 10));
-    assert_eq!(address.0, 1 << 52 | address.offset_bytes() / 64 * 4096 + address.length_bytes() as u64 / 64);
+    assert_eq!(address.0, (1 << 52) | (address.offset_bytes() / 64 * 4096 + address.length_bytes() as u64 / 64));
     let block = &pages[address.offset_bytes() as usize..][..address.length_bytes()];
     assert_eq!(u32_at(block, 0), crc32c::crc32c(&block[4..]));
     assert_eq!(&block[4..8], b"PB\x01\0");
