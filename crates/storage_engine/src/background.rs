@@ -28,6 +28,15 @@ const DIRTY_PERCENT_MAX: usize = 80;
 const RATE_WINDOW: Duration = Duration::from_secs(2);
 /// Much is being written when more than one page in this many is, in that time.
 const BUSY_ONE_IN: u64 = 50;
+/// Time from one piece of free space given back to the file system to the next, and the bytes of one, with much being written and
+/// without.
+const GIVING_BACK_PAUSE: Duration = Duration::from_millis(20);
+const GIVEN_BACK_BYTES_BUSY: u64 = 4 << 20;
+const GIVEN_BACK_BYTES: u64 = 64 << 20;
+/// While much is being written, cleaning moves one byte for this many written in that time ...
+const CLEANING_ONE_IN: u64 = 4;
+/// ... and so many more: it would otherwise take turns of doing nothing and of taking what the disk and a processor can do.
+const CLEANING_BYTES_MIN: u64 = 8 << 20;
 /// Databases with fewer pages count as having this many.
 const BUSY_PAGES_MIN: u64 = 10_000;
 /// Leaves looked at, chains and pages freed in one step.
@@ -37,12 +46,22 @@ const STEP_ITEMS: usize = 64;
 pub(crate) struct WriteRate {
     since: Duration,
     pages_written: u64,
+    /// Bytes written and moved when the time began.
+    bytes: (u64, u64),
     effort: CleaningEffort,
+    /// When free space was last given back to the file system.
+    gave_back_at: Duration,
 }
 
 impl Default for WriteRate {
     fn default() -> Self {
-        Self { since: Duration::ZERO, pages_written: 0, effort: CleaningEffort::Thorough }
+        Self {
+            since: Duration::ZERO,
+            pages_written: 0,
+            bytes: (0, 0),
+            effort: CleaningEffort::Thorough,
+            gave_back_at: Duration::ZERO,
+        }
     }
 }
 
@@ -155,6 +174,7 @@ impl Engine {
         did_something |= self.free_dropped_tree()?;
         did_something |= self.shrink_leaves()?;
         did_something |= self.clean_step()?;
+        self.give_space_back()?;
         Ok(did_something)
     }
 
@@ -251,24 +271,43 @@ impl Engine {
         }
     }
 
-    /// Little effort while a large share of the database is being rewritten.
-    fn cleaning_effort(&self) -> CleaningEffort {
+    /// Gives a little of the page file's free space back to the file system, now and then.
+    fn give_space_back(&self) -> Result<()> {
+        let now = self.clock.monotonic();
+        let bytes = {
+            let mut rate = self.write_rate.lock();
+            if now.saturating_sub(rate.gave_back_at) < GIVING_BACK_PAUSE {
+                return Ok(());
+            }
+            rate.gave_back_at = now;
+            if rate.effort == CleaningEffort::Cheap { GIVEN_BACK_BYTES_BUSY } else { GIVEN_BACK_BYTES }
+        };
+        self.poison_on_error(self.store.give_space_back(bytes).map_err(EngineError::from))?;
+        Ok(())
+    }
+
+    /// Little effort while a large share of the database is being rewritten; none when enough has been moved meanwhile.
+    fn cleaning_effort(&self) -> Option<CleaningEffort> {
         let mut rate = self.write_rate.lock();
         let now = self.clock.monotonic();
         let written = self.trees.cache.invariants().pages_written();
+        let (bytes_written, bytes_moved) = self.store.bytes_written_and_moved();
         if now.saturating_sub(rate.since) >= RATE_WINDOW {
             let pages = written - rate.pages_written;
             let is_busy = pages * BUSY_ONE_IN > self.store.page_id_limit().max(BUSY_PAGES_MIN);
             rate.effort = if is_busy { CleaningEffort::Cheap } else { CleaningEffort::Thorough };
             rate.since = now;
             rate.pages_written = written;
+            rate.bytes = (bytes_written, bytes_moved);
         }
-        rate.effort
+        let allowed = (bytes_written - rate.bytes.0) / CLEANING_ONE_IN + CLEANING_BYTES_MIN;
+        let is_enough = rate.effort == CleaningEffort::Cheap && bytes_moved - rate.bytes.1 >= allowed;
+        (!is_enough).then_some(rate.effort)
     }
 
     /// Moves live blocks out of sparse extents; `true` when something was moved.
     pub fn clean_step(&self) -> Result<bool> {
-        let effort = self.cleaning_effort();
+        let Some(effort) = self.cleaning_effort() else { return Ok(false) };
         let cleaned = self.store.clean_step(effort, &|page, old, new| self.trees.cache.relocate(page, old, new));
         Ok(self.poison_on_error(cleaned.map_err(EngineError::from))?.blocks > 0)
     }

@@ -221,7 +221,7 @@ impl Engine {
     /// it holds, or when one is due anyway although nothing was logged.
     pub fn space_wants_checkpoint(&self, is_due: bool) -> bool {
         let space = self.store.space();
-        let is_urgent = space.backed_bytes > space.lasting_bytes * CROWDED_RATIO + CROWDED_SLACK_BYTES;
+        let is_urgent = space.used_bytes > space.lasting_bytes * CROWDED_RATIO + CROWDED_SLACK_BYTES;
         let gains = space.superseded_bytes * GAIN_ONE_IN > space.lasting_bytes + CROWDED_SLACK_BYTES;
         (is_due || is_urgent) && gains
     }

@@ -2,9 +2,7 @@
 //!
 //! Called by `btree`. Relies on `edit` for the placing of entries.
 
-use super::{
-    HEADER_BYTES, KIND_NODE, NO_FENCE, Node, NodeMut, PageBytes, Presence, SLOT_BYTES, Version, common_prefix, field,
-};
+use super::{KIND_NODE, NO_FENCE, Node, NodeMut, PageBytes, Presence, SLOT_BYTES, Version, common_prefix, field};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::page_store::PageId;
 
@@ -31,7 +29,8 @@ impl<'a> NodeBuilder<'a> {
         prefix_length: usize,
     ) -> Self {
         let mut node = NodeMut(image);
-        node.0[..HEADER_BYTES].fill(0);
+        // What lies in the gap is compressed and written with the rest.
+        node.0.fill(0);
         node.put(field::KIND, &[KIND_NODE, level]);
         node.put(field::TREE, &tree.to_le_bytes());
         let lower_at = PAGE_BYTES - lower.len();

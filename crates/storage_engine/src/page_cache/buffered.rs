@@ -110,15 +110,17 @@ impl PageCache {
         Ok(epoch)
     }
 
-    /// The pages whose buffers should be merged now, in the order of their places on disk; none while there is enough
-    /// room for buffers.
+    /// The pages whose buffers should be merged now, in the order of their places on disk: those that are nearly full, and, when there is
+    /// not enough memory for buffers, those with the most changes.
     pub(crate) fn pages_to_merge(&self) -> Vec<PageId> {
         let mut pages = Vec::new();
+        self.buffers.take_due(MERGE_PAGES_MAX, &mut pages);
         if self.buffers.bytes() * 100 > self.buffers.limit() * MERGE_PERCENT {
             let wanted = (self.buffers.len() / MERGE_ONE_IN).clamp(16, MERGE_PAGES_MAX);
             self.buffers.fullest(wanted, &mut pages);
         }
         self.sort_by_address(&mut pages);
+        pages.dedup();
         pages
     }
 

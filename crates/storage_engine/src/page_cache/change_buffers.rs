@@ -27,6 +27,13 @@ const ENTRY_BYTES: usize = 64;
 /// Longest value of a change that is buffered.
 pub(super) const VALUE_BYTES_MAX: usize = 255;
 
+/// A leaf is due for merging when of its room no more than a share is left: one that is different from leaf to leaf, from nothing to
+/// this many parts of 256. Leaves that change alike would otherwise all be full at the same time.
+const DUE_PARTS_MAX: usize = 160;
+
+/// Leaves of a shard that may wait for merging; more are merged when they are read or memory is short.
+const DUE_LEAVES_MAX: usize = 1 << 14;
+
 const REMOVAL_BIT: u16 = 1 << 15;
 const CHANGE_HEADER_BYTES: usize = 11;
 
@@ -87,6 +94,8 @@ pub(super) struct LeafBuffer {
     older_bytes: u16,
     /// Bytes of the page that are still free for more changes.
     room: u16,
+    /// It is due for merging with less room than this.
+    due_room: u16,
     /// Bytes of each key that are the leaf's prefix and left out.
     prefix_length: u16,
     /// Of the newer part; the older part's is one less.
@@ -147,6 +156,8 @@ impl Hasher for PageIdHasher {
 struct ShardContents {
     map: HashMap<PageId, LeafBuffer, BuildHasherDefault<PageIdHasher>>,
     blocks: ChangeBlocks,
+    /// Leaves that have become due for merging; some have been merged since.
+    due: Vec<PageId>,
     /// One encoded change.
     scratch: Vec<u8>,
 }
@@ -233,6 +244,17 @@ impl ChangeBuffers {
         }
     }
 
+    /// Appends pages whose leaves have become nearly full, about `wanted` of them.
+    pub(super) fn take_due(&self, wanted: usize, pages: &mut Vec<PageId>) {
+        for shard in &self.shards {
+            let mut contents = shard.lock();
+            let ShardContents { due, map, .. } = &mut *contents;
+            let count = due.len().min(wanted / SHARDS);
+            let is_due = |page: &PageId| map.get(page).is_some_and(|buffer| buffer.room < buffer.due_room);
+            pages.extend(due.drain(..count).filter(is_due));
+        }
+    }
+
     /// Appends about `wanted` of the pages with the most changes.
     pub(super) fn fullest(&self, wanted: usize, pages: &mut Vec<PageId>) {
         const CLASS_BYTES: usize = 32;
@@ -252,6 +274,13 @@ impl ChangeBuffers {
             pages.extend(contents.map.iter().filter(|(_, buffer)| class_of(buffer) >= least).map(|(page, _)| *page));
         }
     }
+}
+
+/// The room below which a page with so much is due.
+fn due_room(page: PageId, room: usize) -> u16 {
+    let mut hasher = PageIdHasher::default();
+    hasher.write_u64(page.0);
+    (room * (hasher.finish() as usize % DUE_PARTS_MAX) / 256) as u16
 }
 
 /// Blocks that so many bytes of changes take.
@@ -318,6 +347,7 @@ impl Shard<'_> {
         let found = self.contents.map.get(&page).copied();
         let mut buffer = found.unwrap_or(LeafBuffer {
             room: room as u16,
+            due_room: due_room(page, room),
             prefix_length: prefix_length as u16,
             epoch,
             ..LeafBuffer::default()
@@ -339,6 +369,11 @@ impl Shard<'_> {
         buffer.room -= needed as u16;
         if !self.append(&mut buffer, change, prefix_length, lender) {
             return Pushed::NoRoom;
+        }
+        let is_due = buffer.room < buffer.due_room;
+        let was_due = usize::from(buffer.room) + needed < usize::from(buffer.due_room);
+        if is_due && !was_due && self.contents.due.len() < DUE_LEAVES_MAX {
+            self.contents.due.push(page);
         }
         if self.contents.map.insert(page, buffer).is_none() {
             self.buffers.leaves.fetch_add(1, Ordering::Relaxed);
@@ -425,6 +460,7 @@ impl Shard<'_> {
             rest = behind;
         }
         buffer.room = room.saturating_sub(needed) as u16;
+        buffer.due_room = due_room(page, room);
         self.contents.map.insert(page, buffer);
         true
     }
@@ -440,119 +476,4 @@ impl Shard<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::frame_arena::FrameArena;
-
-    struct Frames {
-        arena: Arc<FrameArena>,
-        free: Mutex<Vec<FrameId>>,
-    }
-
-    impl Frames {
-        fn new(count: usize) -> Self {
-            let arena = Arc::new(FrameArena::new(count).unwrap());
-            Self { arena, free: Mutex::new((0..count as u32).map(FrameId).collect()) }
-        }
-    }
-
-    impl Lender for Frames {
-        fn lend(&self) -> Option<LentFrame> {
-            LentFrame::take(&self.arena, self.free.lock().pop()?)
-        }
-
-        fn give_back(&self, frame: FrameId) {
-            self.free.lock().push(frame);
-        }
-    }
-
-    fn change(key: &[u8], since: u64) -> BufferedChange<'_> {
-        let is_removal = since.is_multiple_of(2);
-        BufferedChange { is_removal, since, key, value: if is_removal { b"" } else { b"v" } }
-    }
-
-    #[test]
-    fn changes_come_back_by_key_and_then_by_age() {
-        let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(3));
-        let long = [b"pre-b", &[b'x'; 300][..]].concat();
-        for (key, since) in [(&b"pre-b"[..], 1), (b"pre-a", 3), (&long, 9), (b"pre-b", 4), (b"pre-c", 5), (b"pre-b", 7)]
-        {
-            assert_eq!(buffers.lock(page).push(page, change(key, since), 4, 4000, 1, &frames), Pushed::Done);
-        }
-        let copied = buffers.lock(page).copy(page).unwrap();
-        assert!(copied.older().is_none());
-        let order: Vec<_> =
-            changes_in_order(copied.newer().0).iter().map(|change| (change.key[0], change.since)).collect();
-        assert_eq!(order, [(b'a', 3), (b'b', 1), (b'b', 4), (b'b', 7), (b'b', 9), (b'c', 5)]);
-        buffers.lock(page).forget(page, &frames);
-        assert_eq!((buffers.bytes(), buffers.len(), buffers.lent_frames(), frames.free.lock().len()), (0, 0, 0, 4));
-    }
-
-    #[test]
-    fn a_page_takes_no_more_than_it_has_room_for_and_never_three_epochs() {
-        let (buffers, frames, page, key) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(9), &b"k"[..]);
-        let needed = change_bytes_max(false, 1, 1);
-        let push = |epoch, room| buffers.lock(page).push(page, change(key, 1), 0, room, epoch, &frames);
-        assert_eq!(push(5, needed - 1), Pushed::NoRoom);
-        assert_eq!(push(5, needed * 3), Pushed::Done);
-        assert_eq!(push(6, 0), Pushed::Done);
-        assert_eq!(push(7, 0), Pushed::NoRoom);
-        assert_eq!(push(6, 0), Pushed::Done);
-        assert_eq!(push(6, 0), Pushed::NoRoom);
-        let mut due = Vec::new();
-        buffers.pages_up_to(5, &mut due);
-        assert_eq!(due, [page]);
-        let copied = buffers.lock(page).copy(page).unwrap();
-        assert_eq!((copied.older().unwrap().1, copied.newer().1), (5, 6));
-        assert_eq!(changes_in_order(copied.older().unwrap().0).len() + changes_in_order(copied.newer().0).len(), 3);
-    }
-
-    #[test]
-    fn the_older_part_can_go_alone() {
-        let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(2));
-        let push = |since: u64, epoch| {
-            let key = [b"key", &since.to_be_bytes()[..], &[b'x'; 60]].concat();
-            assert_eq!(buffers.lock(page).push(page, change(&key, since), 3, 16_000, epoch, &frames), Pushed::Done);
-        };
-        (0..10).for_each(|since| push(since, 1));
-        (10..17).for_each(|since| push(since, 2));
-        let merged = buffers.lock(page).copy(page).unwrap().older().unwrap().0.len();
-        assert!(buffers.lock(page).drop_merged(page, merged, 9000, &frames));
-        (17..20).for_each(|since| push(since, 2));
-        let copied = buffers.lock(page).copy(page).unwrap();
-        assert!(copied.older().is_none());
-        let since: Vec<_> = changes_in_order(copied.newer().0).iter().map(|change| change.since).collect();
-        assert_eq!(since, (10..20).collect::<Vec<_>>());
-        assert!(!buffers.lock(page).drop_merged(page, copied.newer().0.len(), 9000, &frames));
-        assert_eq!((buffers.bytes(), buffers.len(), frames.free.lock().len()), (0, 0, 4));
-    }
-
-    #[test]
-    fn without_memory_a_change_is_refused_and_leaves_nothing() {
-        let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(1), PageId(1));
-        let key = [b'k'; 1000];
-        let push = |page: PageId| buffers.lock(page).push(page, change(&key, 1), 0, 16_000, 1, &frames);
-        let done = (0..40).take_while(|_| push(page) == Pushed::Done).count();
-        // 128 blocks of 124 bytes, 1,012 bytes a change.
-        assert_eq!(done, 15);
-        assert_eq!(push(PageId(17)), Pushed::NoRoom);
-        assert_eq!(buffers.len(), 1);
-        let copied = buffers.lock(page).copy(page).unwrap();
-        assert_eq!(changes_in_order(copied.newer().0).len(), done);
-    }
-
-    #[test]
-    fn the_fullest_come_first() {
-        let (buffers, frames) = (ChangeBuffers::new(64 << 20), Frames::new(64));
-        for page in (0..100).map(PageId) {
-            for since in 0..=page.0 {
-                buffers.lock(page).push(page, change(b"some key", since + 1), 0, 16_000, 1, &frames);
-            }
-        }
-        let mut pages = Vec::new();
-        buffers.fullest(10, &mut pages);
-        assert!((10..15).contains(&pages.len()) && pages.iter().all(|page| page.0 >= 85), "{pages:?}");
-    }
-}
+mod tests;

@@ -278,11 +278,12 @@ impl Extents {
         self.extents[index].cleaned_epoch = epoch;
     }
 
-    /// Takes the free extents whose space is to go back to the file system: all spoiled ones, and the last of those
+    /// Takes the free extents whose space is to go back to the file system: all spoiled ones, and the last, at most `most`, of those
     /// that take space beyond the `kept` first.
-    pub(super) fn take_reclaimable(&mut self, kept: usize) -> Vec<usize> {
+    pub(super) fn take_reclaimable(&mut self, kept: usize, most: usize) -> Vec<usize> {
         self.seal_dead_heads();
-        let mut taken: Vec<usize> = self.backed.iter().skip(kept).chain(&self.spoiled).copied().collect();
+        let count = self.backed.len().saturating_sub(kept).min(most);
+        let mut taken: Vec<usize> = self.backed.iter().rev().take(count).chain(&self.spoiled).copied().collect();
         taken.sort_unstable();
         taken.iter().for_each(|index| self.take(*index));
         taken
@@ -326,9 +327,9 @@ impl Extents {
         &self.extents
     }
 
-    /// Extents that take space on the disk.
-    pub(super) fn backed_extents(&self) -> u64 {
-        (self.extents.len() - self.holes.len()) as u64
+    /// Extents that take space on the disk and are not free to be given back or used again.
+    pub(super) fn used_extents(&self) -> u64 {
+        (self.extents.len() - self.holes.len() - self.backed.len()) as u64
     }
 
     pub(super) fn totals(&self) -> ExtentTotals {

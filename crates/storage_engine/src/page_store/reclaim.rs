@@ -1,7 +1,8 @@
 //! Giving space back to the file system, and keeping the reserve filled.
 //!
-//! Called at the end of `publish` and `clean_step`, and when what was opened is recovered; a write that found no space gives back
-//! what it had taken.
+//! Called at the end of `publish` and `clean_step`, when what was opened is recovered, and by the engine's background again and again; a
+//! write that found no space gives back what it had taken. Each call gives back a little: a checkpoint may free gigabytes, and while
+//! the file system takes a part of a file back, nobody reads or writes that file.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -13,22 +14,36 @@ use super::error::Result;
 use super::extents::ExtentState;
 use super::superblock::PAGE_FILE_NAME;
 
+/// Given back by `publish` and `clean_step`; the rest is left to the engine's background.
+const PUNCHED_BYTES_MAX: u64 = 4 << 20;
+
 impl PageStore {
-    /// Punches free extents out of the file except for some that are kept, cuts holes off its end, and allocates
+    /// Punches some free extents out of the file, but not those that are kept, cuts holes off its end, and allocates
     /// extents for the reserve.
     pub(super) fn reclaim(&self) -> Result<()> {
-        if self.recovering.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        self.punch_free_extents(self.options.kept_free_extents)?;
-        self.cut_file()?;
-        self.fill_reserve()
+        self.give_space_back(PUNCHED_BYTES_MAX).map(|_| ())
     }
 
-    /// Punches free extents out of the file: all into which a write failed, and the others but the first `kept`.
-    pub(super) fn punch_free_extents(&self, kept: usize) -> Result<()> {
+    /// Gives back about `bytes` of what is free beyond what is kept; whether it gave anything.
+    ///
+    /// # Errors
+    /// `Io`, `Poisoned`.
+    pub fn give_space_back(&self, bytes: u64) -> Result<bool> {
+        if self.recovering.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let most = bytes / self.ledger.lock().extents.extent_bytes();
+        let punched = self.punch_free_extents(self.options.kept_free_extents, most.max(1) as usize)?;
+        self.cut_file()?;
+        self.fill_reserve()?;
+        Ok(punched > 0)
+    }
+
+    /// Punches free extents out of the file: all into which a write failed, and of the others but the first `kept` the last `most`.
+    /// Returns how many.
+    pub(super) fn punch_free_extents(&self, kept: usize, most: usize) -> Result<usize> {
         let kept = if self.punching_unsupported.load(Ordering::Relaxed) { usize::MAX } else { kept };
-        let taken = self.ledger.lock().extents.take_reclaimable(kept);
+        let taken = self.ledger.lock().extents.take_reclaimable(kept, most);
         let mut result = Ok(());
         for extents in taken.chunk_by(|first, second| first + 1 == *second) {
             let state = match result.is_ok() {
@@ -41,7 +56,7 @@ impl PageStore {
             let mut ledger = self.ledger.lock();
             extents.iter().for_each(|index| ledger.extents.put_back(*index, state));
         }
-        result
+        result.map(|()| taken.len())
     }
 
     /// Gives the space of neighbouring extents back; returns what they are then.

@@ -29,8 +29,8 @@ pub(super) fn count(counter: &AtomicU64, amount: u64) {
 /// The space that the page file takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageStoreSpace {
-    /// Bytes of extents that take space on the disk.
-    pub backed_bytes: u64,
+    /// Bytes of extents that take space on the disk and are not free.
+    pub used_bytes: u64,
     /// Bytes of blocks that are their page's newest.
     pub lasting_bytes: u64,
     /// Bytes of blocks that go with the next checkpoints.
@@ -43,7 +43,7 @@ impl PageStore {
         let ledger = self.ledger.lock();
         let totals = ledger.extents.totals();
         PageStoreSpace {
-            backed_bytes: ledger.extents.backed_extents() * ledger.extents.extent_bytes(),
+            used_bytes: ledger.extents.used_extents() * ledger.extents.extent_bytes(),
             lasting_bytes: (totals.live - totals.superseded) * UNIT_BYTES as u64,
             superseded_bytes: totals.superseded * UNIT_BYTES as u64,
         }
@@ -97,6 +97,12 @@ impl PageStore {
     /// Bytes of memory in the maps and the extents' counts, about.
     pub fn memory_bytes(&self) -> u64 {
         self.ledger.lock().memory_bytes()
+    }
+
+    /// Bytes of blocks written and of blocks moved by cleaning.
+    pub fn bytes_written_and_moved(&self) -> (u64, u64) {
+        let counters = &self.counters;
+        (counters.bytes_written.load(Ordering::Relaxed), counters.bytes_relocated.load(Ordering::Relaxed))
     }
 
     /// The figures now.

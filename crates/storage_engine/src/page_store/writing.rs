@@ -96,7 +96,7 @@ impl PageStore {
                 let error = self.write_failed("writing pages", PAGE_FILE_NAME, cause);
                 if matches!(error, PageStoreError::DiskFull { .. }) {
                     // What was written in part takes space that something else may need.
-                    self.punch_free_extents(usize::MAX)?;
+                    self.punch_free_extents(usize::MAX, 0)?;
                 }
                 return Err(error);
             }

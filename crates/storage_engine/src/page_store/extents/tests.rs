@@ -52,7 +52,7 @@ fn failed_write_spoils_the_extent_until_it_is_punched() {
     extents.cancel(&runs);
     assert_eq!(extents.totals(), ExtentTotals::default());
     assert!(extents.all().iter().all(|extent| extent.state == ExtentState::Spoiled));
-    assert_eq!(extents.take_reclaimable(10), [0, 1]);
+    assert_eq!(extents.take_reclaimable(10, 10), [0, 1]);
     extents.put_back(1, ExtentState::Hole);
     extents.put_back(0, ExtentState::Hole);
     assert_eq!(extents.drop_trailing_holes(), Some(FIRST_EXTENT_OFFSET));

@@ -1,0 +1,144 @@
+//! Buffers on frames of their own.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::frame_arena::FrameArena;
+
+struct Frames {
+    arena: Arc<FrameArena>,
+    free: Mutex<Vec<FrameId>>,
+}
+
+impl Frames {
+    fn new(count: usize) -> Self {
+        let arena = Arc::new(FrameArena::new(count).unwrap());
+        Self { arena, free: Mutex::new((0..count as u32).map(FrameId).collect()) }
+    }
+}
+
+impl Lender for Frames {
+    fn lend(&self) -> Option<LentFrame> {
+        LentFrame::take(&self.arena, self.free.lock().pop()?)
+    }
+
+    fn give_back(&self, frame: FrameId) {
+        self.free.lock().push(frame);
+    }
+}
+
+fn change(key: &[u8], since: u64) -> BufferedChange<'_> {
+    let is_removal = since.is_multiple_of(2);
+    BufferedChange { is_removal, since, key, value: if is_removal { b"" } else { b"v" } }
+}
+
+#[test]
+fn changes_come_back_by_key_and_then_by_age() {
+    let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(3));
+    let long = [b"pre-b", &[b'x'; 300][..]].concat();
+    for (key, since) in [(&b"pre-b"[..], 1), (b"pre-a", 3), (&long, 9), (b"pre-b", 4), (b"pre-c", 5), (b"pre-b", 7)] {
+        assert_eq!(buffers.lock(page).push(page, change(key, since), 4, 4000, 1, &frames), Pushed::Done);
+    }
+    let copied = buffers.lock(page).copy(page).unwrap();
+    assert!(copied.older().is_none());
+    let order: Vec<_> = changes_in_order(copied.newer().0).iter().map(|change| (change.key[0], change.since)).collect();
+    assert_eq!(order, [(b'a', 3), (b'b', 1), (b'b', 4), (b'b', 7), (b'b', 9), (b'c', 5)]);
+    buffers.lock(page).forget(page, &frames);
+    assert_eq!((buffers.bytes(), buffers.len(), buffers.lent_frames(), frames.free.lock().len()), (0, 0, 0, 4));
+}
+
+#[test]
+fn a_page_takes_no_more_than_it_has_room_for_and_never_three_epochs() {
+    let (buffers, frames, page, key) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(9), &b"k"[..]);
+    let needed = change_bytes_max(false, 1, 1);
+    let push = |epoch, room| buffers.lock(page).push(page, change(key, 1), 0, room, epoch, &frames);
+    assert_eq!(push(5, needed - 1), Pushed::NoRoom);
+    assert_eq!(push(5, needed * 3), Pushed::Done);
+    assert_eq!(push(6, 0), Pushed::Done);
+    assert_eq!(push(7, 0), Pushed::NoRoom);
+    assert_eq!(push(6, 0), Pushed::Done);
+    assert_eq!(push(6, 0), Pushed::NoRoom);
+    let mut due = Vec::new();
+    buffers.pages_up_to(5, &mut due);
+    assert_eq!(due, [page]);
+    let copied = buffers.lock(page).copy(page).unwrap();
+    assert_eq!((copied.older().unwrap().1, copied.newer().1), (5, 6));
+    assert_eq!(changes_in_order(copied.older().unwrap().0).len() + changes_in_order(copied.newer().0).len(), 3);
+}
+
+#[test]
+fn the_older_part_can_go_alone() {
+    let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(2));
+    let push = |since: u64, epoch| {
+        let key = [b"key", &since.to_be_bytes()[..], &[b'x'; 60]].concat();
+        assert_eq!(buffers.lock(page).push(page, change(&key, since), 3, 16_000, epoch, &frames), Pushed::Done);
+    };
+    (0..10).for_each(|since| push(since, 1));
+    (10..17).for_each(|since| push(since, 2));
+    let merged = buffers.lock(page).copy(page).unwrap().older().unwrap().0.len();
+    assert!(buffers.lock(page).drop_merged(page, merged, 9000, &frames));
+    (17..20).for_each(|since| push(since, 2));
+    let copied = buffers.lock(page).copy(page).unwrap();
+    assert!(copied.older().is_none());
+    let since: Vec<_> = changes_in_order(copied.newer().0).iter().map(|change| change.since).collect();
+    assert_eq!(since, (10..20).collect::<Vec<_>>());
+    assert!(!buffers.lock(page).drop_merged(page, copied.newer().0.len(), 9000, &frames));
+    assert_eq!((buffers.bytes(), buffers.len(), frames.free.lock().len()), (0, 0, 4));
+}
+
+#[test]
+fn without_memory_a_change_is_refused_and_leaves_nothing() {
+    let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(1), PageId(1));
+    let key = [b'k'; 1000];
+    let push = |page: PageId| buffers.lock(page).push(page, change(&key, 1), 0, 16_000, 1, &frames);
+    let done = (0..40).take_while(|_| push(page) == Pushed::Done).count();
+    // 128 blocks of 124 bytes, 1,012 bytes a change.
+    assert_eq!(done, 15);
+    assert_eq!(push(PageId(17)), Pushed::NoRoom);
+    assert_eq!(buffers.len(), 1);
+    let copied = buffers.lock(page).copy(page).unwrap();
+    assert_eq!(changes_in_order(copied.newer().0).len(), done);
+}
+
+#[test]
+fn leaves_that_change_alike_become_due_one_after_the_other() {
+    let (buffers, frames) = (ChangeBuffers::new(64 << 20), Frames::new(64));
+    let pages = || (0..100).map(PageId);
+    let mut due_after = Vec::new();
+    for round in 0..40 {
+        // 18 bytes of 720 each.
+        for page in pages() {
+            let removal = BufferedChange { is_removal: true, since: round + 1, key: b"some key", value: b"" };
+            assert_eq!(buffers.lock(page).push(page, removal, 0, 720, 1, &frames), Pushed::Done);
+        }
+        let mut due = Vec::new();
+        buffers.take_due(1_600, &mut due);
+        due_after.push(due.len());
+    }
+    assert!(due_after[..14].iter().all(|due| *due == 0), "{due_after:?}");
+    assert!(due_after[15..].iter().all(|due| *due < 15), "{due_after:?}");
+    assert!(due_after.iter().sum::<usize>() > 90, "{due_after:?}");
+    // Those that have been merged meanwhile are not.
+    let page = PageId(1_000);
+    for since in 0..40 {
+        let removal = BufferedChange { is_removal: true, since: since + 1, key: b"some key", value: b"" };
+        buffers.lock(page).push(page, removal, 0, 720, 1, &frames);
+    }
+    buffers.lock(page).forget(page, &frames);
+    let mut due = Vec::new();
+    buffers.take_due(1_600, &mut due);
+    assert!(due.is_empty(), "{due:?}");
+}
+
+#[test]
+fn the_fullest_come_first() {
+    let (buffers, frames) = (ChangeBuffers::new(64 << 20), Frames::new(64));
+    for page in (0..100).map(PageId) {
+        for since in 0..=page.0 {
+            buffers.lock(page).push(page, change(b"some key", since + 1), 0, 16_000, 1, &frames);
+        }
+    }
+    let mut pages = Vec::new();
+    buffers.fullest(10, &mut pages);
+    assert!((10..15).contains(&pages.len()) && pages.iter().all(|page| page.0 >= 85), "{pages:?}");
+}
