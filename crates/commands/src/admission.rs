@@ -228,9 +228,13 @@ impl Admission {
         if self.is_fixed.load(Ordering::Relaxed) { Algorithm::Fixed } else { Algorithm::ThroughputProbing }
     }
 
-    /// Sets it; gives what it was. The limits go on from where they are.
+    /// Sets it; gives what it was. What is fixed from now on stays as it is; a search begins where it begins when the server starts.
     pub(crate) fn set_algorithm(&self, algorithm: Algorithm) -> Algorithm {
         let before = self.algorithm();
+        if (before, algorithm) == (Algorithm::Fixed, Algorithm::ThroughputProbing) {
+            self.reads.begin_search(READS_FOR_EACH_PROCESSOR * self.processors);
+            self.writes.begin_search(WRITES_FOR_EACH_PROCESSOR * self.processors);
+        }
         self.is_fixed.store(algorithm == Algorithm::Fixed, Ordering::Relaxed);
         before
     }
@@ -348,6 +352,12 @@ mod tests {
             assert!(waiting.join().unwrap().unwrap());
         });
         drop(held);
+        admission.set_limit(Class::Write, 256);
+        assert_eq!(admission.set_algorithm(Algorithm::Fixed), Algorithm::Fixed);
+        assert_eq!(admission.limit(Class::Write), Some(256));
+        assert_eq!(admission.set_algorithm(Algorithm::ThroughputProbing), Algorithm::Fixed);
+        let start = (WRITES_FOR_EACH_PROCESSOR * admission.processors) as u64;
+        assert_eq!(admission.limit(Class::Write), Some(start));
         assert_eq!(admission.limit(Class::Exempt), None);
     }
 

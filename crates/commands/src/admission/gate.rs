@@ -229,6 +229,13 @@ impl Gate {
         }
     }
 
+    /// The limit is searched for from here.
+    pub(super) fn begin_search(&self, limit: usize) {
+        *self.probing.lock() = Probing::default();
+        self.limit.store(limit, Ordering::Relaxed);
+        self.let_in();
+    }
+
     pub(super) fn adapt(&self, now: Duration) {
         let finished = self.finished.load(Ordering::Relaxed);
         let (queued, limit) = (self.queued.load(Ordering::Relaxed), self.limit.load(Ordering::Relaxed));

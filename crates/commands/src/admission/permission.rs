@@ -12,8 +12,8 @@ use crate::error::{CommandError, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need(pub(crate) Class);
 
-/// A place, or why there was none. A place that is not used is given back.
-pub struct Permission(Result<Place>);
+/// A place, or why there was none. A place that is not used is given back. Small, as every connection has room for one.
+pub struct Permission(std::result::Result<Place, Box<CommandError>>);
 
 /// A place at a gate, taken for a request that has no thread yet.
 struct Place {
@@ -23,7 +23,7 @@ struct Place {
 
 impl Permission {
     pub(crate) fn new(server: Arc<ServerContext>, class: Class, outcome: Result<()>) -> Permission {
-        Permission(outcome.map(|()| Place { server, class }))
+        Permission(outcome.map(|()| Place { server, class }).map_err(Box::new))
     }
 
     /// Whether there is a place.
@@ -33,7 +33,7 @@ impl Permission {
 
     /// The ticket of a command of this class, for which the place was taken.
     pub(crate) fn into_ticket(self, server: &ServerContext, class: Class) -> Result<Option<Ticket<'_>>> {
-        let mut place = self.0?;
+        let mut place = self.0.map_err(|error| *error)?;
         if place.class != class {
             return Err(CommandError::named("InternalError", "a place at another gate"));
         }
