@@ -13,7 +13,7 @@ use crate::counters::mark_background_thread;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::overflow;
-use crate::page_cache::MERGE_BATCH_PAGES;
+use crate::page_cache::MERGER_THREADS;
 use crate::page_store::{CleaningEffort, PageId};
 
 /// Longest pause of the evictor.
@@ -74,12 +74,14 @@ impl Engine {
             while !engine.is_stopping() && (engine.evict_batch()? > 0 || engine.flush_batch()? > 0) {}
             Ok(())
         })?;
-        self.spawn("change-merger", |engine| {
-            if engine.merge_step()? == 0 {
-                engine.clock.sleep(MERGE_PAUSE);
-            }
-            Ok(())
-        })?;
+        for _ in 0..MERGER_THREADS {
+            self.spawn("change-merger", |engine| {
+                if engine.merge_step()? == 0 {
+                    engine.clock.sleep(MERGE_PAUSE);
+                }
+                Ok(())
+            })?;
+        }
         self.spawn("reclaimer", |engine| {
             if !engine.reclaim_step()? {
                 engine.clock.sleep(RECLAIM_PAUSE);
@@ -88,17 +90,14 @@ impl Engine {
         })
     }
 
-    /// Merges the fullest buffers of changes while their memory is short; returns how many were merged.
+    /// Merges some of the buffers of leaves that are nearly full and, while the memory for buffers is short, of those with the most
+    /// changes; returns how many.
     pub fn merge_step(&self) -> Result<usize> {
-        let pages = self.trees.cache.pages_to_merge();
-        for batch in pages.chunks(MERGE_BATCH_PAGES) {
-            if self.is_stopping() {
-                break;
-            }
-            let merged = self.trees.cache.merge_on_disk(batch, None);
+        let pages = self.trees.cache.next_to_merge();
+        if !pages.is_empty() {
+            let merged = self.trees.cache.merge_on_disk(&pages, None);
             self.poison_on_error(merged)?;
         }
-        self.trees.cache.balance_buffers();
         Ok(pages.len())
     }
 

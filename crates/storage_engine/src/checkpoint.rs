@@ -31,8 +31,9 @@ const STEP_PAGES: usize = 64;
 
 /// Longest sleep between two looks at whether to hurry.
 const STEP_PAUSE: Duration = Duration::from_millis(10);
-/// A file that takes this many times what it holds, and some more, wants a checkpoint.
-const CROWDED_RATIO: u64 = 3;
+/// A file that takes this many times what it holds, and some more, wants a checkpoint. Each merges all buffered changes: made for less
+/// space, under random updates, checkpoints would merge more leaves than the shortage of memory does.
+const CROWDED_RATIO: u64 = 5;
 const CROWDED_SLACK_BYTES: u64 = 128 << 20;
 /// A checkpoint made for space must give back at least one byte in this many.
 const GAIN_ONE_IN: u64 = 8;

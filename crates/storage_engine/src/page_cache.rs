@@ -39,8 +39,8 @@ use change_buffers::ChangeBuffers;
 pub(crate) use change_buffers::{BufferedChange, changes_in_order};
 use free_frames::FreeFrames;
 pub(crate) use free_frames::ReservedFrame;
-pub(crate) use merging::MERGE_BATCH_PAGES;
 use merging::PageMerger;
+pub(crate) use merging::{MERGE_BATCH_PAGES, MERGER_THREADS};
 use writing::Writer;
 
 /// Groups of waiters for pages that are being read.
@@ -85,8 +85,10 @@ pub(crate) struct PageCache {
     poison_reason: Mutex<String>,
     invariants: InvariantCounters,
     buffers: ChangeBuffers,
-    /// One for checkpoints, one for the rest.
-    page_mergers: [Mutex<PageMerger>; 2],
+    /// One for checkpoints, the others for the rest.
+    page_mergers: [Mutex<PageMerger>; MERGER_THREADS + 1],
+    /// Pages chosen to be merged, the next ones last.
+    to_merge: Mutex<Vec<PageId>>,
     /// Merges buffered changes into a page that was read.
     merger: OnceLock<Weak<dyn MergeChanges>>,
 }
@@ -104,7 +106,8 @@ impl PageCache {
             free: FreeFrames::new(arena.len()),
             loading: Default::default(),
             writer: Mutex::new(Writer::new(&store)?),
-            page_mergers: [Mutex::new(PageMerger::new(&store)?), Mutex::new(PageMerger::new(&store)?)],
+            page_mergers: PageMerger::each(&store)?,
+            to_merge: Mutex::default(),
             checkpoint_copies: Mutex::default(),
             dirty_frames: AtomicUsize::new(0),
             pages_read: AtomicU64::new(0),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::change_buffers::{Lender, Pushed};
-use super::{BufferedChange, CheckpointCopy, PageCache};
+use super::{BufferedChange, CheckpointCopy, MERGE_BATCH_PAGES, PageCache};
 use crate::error::{Attempt, EngineError, Result};
 use crate::frame_arena::{ExclusiveFrame, FrameId, LentFrame, PAGE_BYTES, PageImage};
 use crate::page_store::{PageAddress, PageId};
@@ -110,9 +110,23 @@ impl PageCache {
         Ok(epoch)
     }
 
+    /// The next batch of pages whose buffers should be merged; several threads go through one list together.
+    pub(crate) fn next_to_merge(&self) -> Vec<PageId> {
+        let mut waiting = self.to_merge.lock();
+        if waiting.is_empty() {
+            *waiting = self.pages_to_merge();
+            waiting.reverse();
+            self.balance_buffers();
+        }
+        let left = waiting.len().saturating_sub(MERGE_BATCH_PAGES);
+        let mut batch = waiting.split_off(left);
+        batch.reverse();
+        batch
+    }
+
     /// The pages whose buffers should be merged now, in the order of their places on disk: those that are nearly full, and, when there is
     /// not enough memory for buffers, those with the most changes.
-    pub(crate) fn pages_to_merge(&self) -> Vec<PageId> {
+    fn pages_to_merge(&self) -> Vec<PageId> {
         let mut pages = Vec::new();
         self.buffers.take_due(MERGE_PAGES_MAX, &mut pages);
         if self.buffers.bytes() * 100 > self.buffers.limit() * MERGE_PERCENT {
@@ -153,7 +167,7 @@ impl PageCache {
 
     /// Withholds as many frames as the buffers' memory outside of frames is worth, so that all together stays within the
     /// cache's budget.
-    pub(crate) fn balance_buffers(&self) {
+    fn balance_buffers(&self) {
         let wanted = self.buffers.entry_bytes().div_ceil(PAGE_BYTES);
         self.free.set_withheld(wanted, |frame| self.arena.release_memory(frame));
     }

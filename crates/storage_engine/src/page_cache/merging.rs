@@ -6,6 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
+
 use super::PageCache;
 use crate::counters::PageWriteScope;
 use crate::error::Result;
@@ -16,6 +18,9 @@ use crate::page_table::{DiskPage, PageState};
 
 /// Pages merged and written together: few, because whoever needs one of them waits.
 pub(crate) const MERGE_BATCH_PAGES: usize = 16;
+
+/// Threads that merge beside checkpoints: one does not keep up with as many changes as the disk lets clients make.
+pub(crate) const MERGER_THREADS: usize = 2;
 
 /// What merging needs: a batch of pages at a time.
 pub(super) struct PageMerger {
@@ -35,8 +40,13 @@ struct MergingPage {
 }
 
 impl PageMerger {
-    pub(super) fn new(store: &PageStore) -> Result<Self> {
+    fn new(store: &PageStore) -> Result<Self> {
         Ok(Self { batch: store.new_batch()?, image: Box::new([0; PAGE_BYTES]), pages: Vec::new() })
+    }
+
+    /// One for each thread that merges, the last for checkpoints.
+    pub(super) fn each(store: &PageStore) -> Result<[Mutex<Self>; MERGER_THREADS + 1]> {
+        Ok([Mutex::new(Self::new(store)?), Mutex::new(Self::new(store)?), Mutex::new(Self::new(store)?)])
     }
 }
 
@@ -44,7 +54,9 @@ impl PageCache {
     /// Merges those of these pages (a batch at most) that are on disk and have buffered changes; with an epoch, only those
     /// with changes of that epoch or earlier, which it waits for when somebody is reading them.
     pub(crate) fn merge_on_disk(&self, pages: &[PageId], up_to: Option<u64>) -> Result<()> {
-        let mut merger = self.page_mergers[usize::from(up_to.is_some())].lock();
+        let [others @ .., for_checkpoints] = &self.page_mergers;
+        let idle = if up_to.is_none() { others.iter().find_map(Mutex::try_lock) } else { None };
+        let mut merger = idle.unwrap_or_else(|| for_checkpoints.lock());
         let merger = &mut *merger;
         let mut scope = PageWriteScope::begin(self.invariants());
         for page in pages {
