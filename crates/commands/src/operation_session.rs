@@ -269,7 +269,8 @@ impl OperationSession {
         }
         let Self::Transaction { has_failed, .. } = self else { return Ok(()) };
         has_failed.set(true);
-        if error.is_transient_in_transaction(false) { Err(error.clone()) } else { Ok(()) }
+        let ends_command = error.is_transient_in_transaction(false) || error.code_name == "TransactionTooLargeForCache";
+        if ends_command { Err(error.clone()) } else { Ok(()) }
     }
 
     /// The command has ended; a transaction in which anything has failed is aborted.

@@ -20,6 +20,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use collection::Collection;
 use oplog::OplogPosition;
@@ -42,6 +43,8 @@ pub(crate) struct CommitOrder {
     engine: Arc<Engine>,
     queue: Mutex<Queue>,
     moved: Condvar,
+    /// As in the queue, for those who look before each commit.
+    is_stopped: AtomicBool,
 }
 
 struct Queue {
@@ -128,7 +131,7 @@ impl CommitOrder {
             waiting: 0,
             is_stopped: false,
         };
-        CommitOrder { engine, queue: Mutex::new(queue), moved: Condvar::new() }
+        CommitOrder { engine, queue: Mutex::new(queue), moved: Condvar::new(), is_stopped: AtomicBool::new(false) }
     }
 
     /// For a commit in parts.
@@ -189,7 +192,7 @@ impl CommitOrder {
     /// # Errors
     /// `Stopped`.
     pub(crate) fn check_running(&self) -> Result<()> {
-        if self.queue.lock().is_stopped { Err(TransactionError::Stopped) } else { Ok(()) }
+        if self.is_stopped.load(Ordering::Acquire) { Err(TransactionError::Stopped) } else { Ok(()) }
     }
 
     /// From where the oplog would have to be replayed, from where it is needed for that (parts of transactions may be before),
@@ -239,6 +242,7 @@ impl CommitOrder {
     }
 
     fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
         self.queue.lock().is_stopped = true;
         self.moved.notify_all();
     }

@@ -20,6 +20,20 @@ const SHARDS: usize = 128;
 /// What a lock is called: two numbers.
 pub(crate) type LockName = (u64, u64);
 
+/// A name in 64 bits. Names that differ in their second number only differ in this, too; others by chance only, and then one waits for the other in vain.
+type Fingerprint = u64;
+
+/// The names that a transaction owns, so that it can let go of them.
+#[derive(Debug)]
+pub(crate) enum OwnedNames {
+    Listed(Vec<Fingerprint>),
+    /// Too many to be listed: they are looked for in the whole table.
+    Many,
+}
+
+/// Names that are listed, at most.
+const LISTED_MAX: usize = 16 << 10;
+
 /// A transaction owns the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnedByTransaction(pub(crate) LockName);
@@ -52,7 +66,7 @@ struct Held {
     /// By threads.
     names: Vec<LockName>,
     /// By transactions, with their numbers.
-    owned: HashMap<LockName, u64>,
+    owned: HashMap<Fingerprint, u64>,
     waiting: usize,
 }
 
@@ -72,7 +86,7 @@ impl LockTable {
         let shard = self.shard(name);
         let mut held = shard.held.lock();
         shard.wait_for_threads(&mut held, name);
-        if !held.owned.is_empty() && held.owned.contains_key(&name) {
+        if !held.owned.is_empty() && held.owned.contains_key(&fingerprint(name)) {
             return Err(OwnedByTransaction(name));
         }
         held.names.push(name);
@@ -80,34 +94,39 @@ impl LockTable {
         Ok(LockGuard { shard, name })
     }
 
-    /// Makes a transaction the owner of a name, once no thread holds it.
-    pub(crate) fn own(&self, transaction: u64, name: LockName) -> Ownership {
+    /// Makes a transaction the owner of a name, once no thread holds it, and notes that in `names`.
+    pub(crate) fn own(&self, transaction: u64, name: LockName, names: &mut OwnedNames) -> Ownership {
         let shard = self.shard(name);
         let mut held = shard.held.lock();
         shard.wait_for_threads(&mut held, name);
+        let name = fingerprint(name);
         match held.owned.get(&name) {
             Some(owner) if *owner == transaction => Ownership::Had,
             Some(_) => Ownership::OfAnother,
             None => {
                 held.owned.insert(name, transaction);
+                names.push(name);
                 Ownership::Taken
             }
         }
     }
 
     /// Ends a transaction's ownership.
-    pub(crate) fn release(&self, transaction: u64, names: &[LockName]) {
-        for name in names {
-            let shard = self.shard(*name);
-            let mut held = shard.held.lock();
-            if held.owned.get(name) == Some(&transaction) {
-                held.owned.remove(name);
+    pub(crate) fn release(&self, transaction: u64, names: OwnedNames) {
+        match names {
+            OwnedNames::Listed(names) => {
+                for name in names {
+                    self.shard_of(name).release(|held| {
+                        if held.owned.get(&name) == Some(&transaction) {
+                            held.owned.remove(&name);
+                        }
+                    });
+                }
             }
-            if held.owned.is_empty() {
-                held.owned.shrink_to(64);
-            }
-            if held.waiting > 0 {
-                shard.released.notify_all();
+            OwnedNames::Many => {
+                for shard in &self.shards {
+                    shard.release(|held| held.owned.retain(|_, owner| *owner != transaction));
+                }
             }
         }
     }
@@ -116,6 +135,7 @@ impl LockTable {
     pub(crate) fn wait_until_released(&self, name: LockName, longest: Duration) -> bool {
         let shard = self.shard(name);
         let mut held = shard.held.lock();
+        let name = fingerprint(name);
         if held.owned.contains_key(&name) {
             held.waiting += 1;
             shard.released.wait_for(&mut held, longest);
@@ -125,13 +145,52 @@ impl LockTable {
     }
 
     fn shard(&self, name: LockName) -> &Shard {
-        // Fibonacci hashing: the upper bits of the product depend on all bits of the name.
-        let mixed = (name.0.rotate_left(32) ^ name.1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &self.shards[(mixed >> 57) as usize % SHARDS]
+        self.shard_of(fingerprint(name))
+    }
+
+    fn shard_of(&self, name: Fingerprint) -> &Shard {
+        &self.shards[(name >> 57) as usize % SHARDS]
+    }
+}
+
+fn fingerprint(name: LockName) -> Fingerprint {
+    mix(name.0.wrapping_add(mix(name.1)))
+}
+
+/// A bijection of which every bit depends on all (the finaliser of splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+fn mix(number: u64) -> u64 {
+    let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ number >> 31
+}
+
+impl Default for OwnedNames {
+    fn default() -> OwnedNames {
+        OwnedNames::Listed(Vec::new())
+    }
+}
+
+impl OwnedNames {
+    fn push(&mut self, name: Fingerprint) {
+        match self {
+            OwnedNames::Listed(names) if names.len() < LISTED_MAX => names.push(name),
+            listed => *listed = OwnedNames::Many,
+        }
     }
 }
 
 impl Shard {
+    fn release(&self, remove: impl FnOnce(&mut Held)) {
+        let mut held = self.held.lock();
+        remove(&mut held);
+        if held.owned.is_empty() {
+            held.owned.shrink_to(64);
+        }
+        if held.waiting > 0 {
+            self.released.notify_all();
+        }
+    }
+
     fn wait_for_threads(&self, held: &mut parking_lot::MutexGuard<'_, Held>, name: LockName) {
         while held.names.contains(&name) {
             held.waiting += 1;
@@ -183,15 +242,28 @@ mod tests {
 
     #[test]
     fn what_a_transaction_owns_is_nobody_elses_until_it_is_released() {
-        let table = LockTable::new();
-        assert_eq!(table.own(1, (7, 1)), Ownership::Taken);
-        assert_eq!(table.own(1, (7, 1)), Ownership::Had);
-        assert_eq!(table.own(2, (7, 1)), Ownership::OfAnother);
+        let (table, mut first, mut second) = (LockTable::new(), OwnedNames::default(), OwnedNames::default());
+        assert_eq!(table.own(1, (7, 1), &mut first), Ownership::Taken);
+        assert_eq!(table.own(1, (7, 1), &mut first), Ownership::Had);
+        assert_eq!(table.own(2, (7, 1), &mut second), Ownership::OfAnother);
         assert!(table.lock((7, 1)).is_err());
         assert!(!table.wait_until_released((7, 1), Duration::from_millis(1)));
-        table.release(1, &[(7, 1)]);
+        table.release(1, first);
         assert!(table.wait_until_released((7, 1), Duration::ZERO));
         assert!(table.lock((7, 1)).is_ok());
-        assert_eq!(table.own(2, (7, 1)), Ownership::Taken);
+        assert_eq!(table.own(2, (7, 1), &mut second), Ownership::Taken);
+    }
+
+    #[test]
+    fn names_too_many_to_be_listed_are_released_and_those_of_others_are_not() {
+        let (table, mut many, mut other) = (LockTable::new(), OwnedNames::default(), OwnedNames::default());
+        for number in 0..=LISTED_MAX as u64 {
+            assert_eq!(table.own(1, (7, number), &mut many), Ownership::Taken);
+        }
+        assert_eq!(table.own(2, (8, 0), &mut other), Ownership::Taken);
+        assert!(matches!(many, OwnedNames::Many));
+        table.release(1, many);
+        assert!((0..=LISTED_MAX as u64).all(|number| table.lock((7, number)).is_ok()));
+        assert!(table.lock((8, 0)).is_err());
     }
 }

@@ -291,8 +291,13 @@ impl Store {
     /// # Errors
     /// `Stopped`, `Engine`, `Oplog`: why not.
     pub fn check_writable(&self) -> Result<()> {
+        self.check_commits()?;
+        Ok(self.oplog.check_writable()?)
+    }
+
+    /// Asked before each commit is logged: a commit that was logged and could not be applied is the last.
+    pub(crate) fn check_commits(&self) -> Result<()> {
         self.engine.check_writable()?;
-        self.oplog.check_writable()?;
         self.commits.check_running()
     }
 
@@ -395,7 +400,7 @@ impl Store {
         effect: Option<Effect>,
         apply: impl FnOnce(&Appended) -> Result<()>,
     ) -> Result<CommitInfo> {
-        self.engine.check_writable()?;
+        self.check_commits()?;
         let _others_wait = OthersWait::begin();
         let mut in_flight = self.commits.prepare();
         let appended = self.oplog.append(&mut |_, payload| entry.write(payload), &mut |timestamp, position| {

@@ -114,6 +114,12 @@ impl WriteSet {
         self.state.lock().reserve(0, bytes)
     }
 
+    /// Counts such memory no longer.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.lock_bytes = state.lock_bytes.saturating_sub(bytes);
+    }
+
     /// Whether there should be made room before the next change.
     pub(crate) fn wants_spill(&self) -> bool {
         let mut state = self.state.lock();

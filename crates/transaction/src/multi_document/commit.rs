@@ -52,7 +52,7 @@ impl Store {
         for (written, access) in written.iter().zip(&accesses) {
             check_indexes(written, access)?;
         }
-        self.engine.check_writable()?;
+        self.check_commits()?;
         if is_large {
             return self.commit_large(transaction, &accesses, session, txn_number);
         }
@@ -83,7 +83,7 @@ impl Store {
             return Ok(None);
         }
         // Reading what is stored may have found the disk failed.
-        self.engine.check_writable()?;
+        self.check_commits()?;
         let payload = entry.finish_commit(&[], session.id(), txn_number, self.clock.wall_millis());
         let mut in_flight = self.commits.prepare();
         let appended =

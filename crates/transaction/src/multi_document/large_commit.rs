@@ -114,7 +114,7 @@ impl Store {
         let Logging { mut entry, parts, .. } = logging;
         let Some(first) = parts.first().map(|part| part.position) else { return Ok(None) };
         let parts: Vec<OplogPosition> = parts.iter().map(|part| part.position).collect();
-        self.engine.check_writable()?;
+        self.check_commits()?;
         let mut decided = self.commits.decide();
         let decision = entry.finish_decision(&parts, session.id(), txn_number, self.clock.wall_millis());
         let logged =
@@ -146,7 +146,7 @@ impl Store {
         before_visible: impl FnOnce(),
     ) -> Result<CommitInfo> {
         let appended;
-        self.engine.check_writable()?;
+        self.check_commits()?;
         let mut in_flight = self.commits.prepare();
         let give_up = self.clock.monotonic() + FULL_DISK_PATIENCE;
         loop {
@@ -218,7 +218,7 @@ impl Store {
         if let Some(place) = logging.parts.len().checked_sub(PARTS_ON_THE_WAY) {
             self.oplog.wait_durable(logging.parts[place].end)?;
         }
-        self.engine.check_writable()?;
+        self.check_commits()?;
         self.check_space_for_delete()?;
         let payload = logging.entry.finish_part(self.clock.wall_millis());
         let appended = self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |_, position| {

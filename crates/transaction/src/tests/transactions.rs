@@ -509,7 +509,7 @@ fn a_transaction_too_large_for_its_memory_is_refused() {
     let fixture = Fixture::new();
     let collection = fixture.collection("db.c");
     let session = fixture.store.sessions().refresh(session_id(1)).unwrap();
-    let budget = MemoryBudget::new(100_000);
+    let budget = MemoryBudget::new(60_000);
     let transaction = fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets)).unwrap();
     let mut context = in_transaction(&transaction);
     let padding = "x".repeat(10);
