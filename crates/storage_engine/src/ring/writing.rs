@@ -160,7 +160,11 @@ impl Captured {
     pub(super) fn put(&self, chunk: &Chunk) -> Result<()> {
         let file = self.ring.file.or_create().map_err(file_error)?;
         self.ring.is_unsynced.store(true, Ordering::Release);
-        file.write_all_at(&chunk.bytes, file::FILE_HEADER_BYTES + chunk.offset).map_err(file_error)
+        let offset = file::FILE_HEADER_BYTES + chunk.offset;
+        file.write_all_at(&chunk.bytes, offset).map_err(file_error)?;
+        // Otherwise a checkpoint finds all of it to be written, and the oplog's sync waits behind that.
+        file.begin_write_back(offset, chunk.bytes.len() as u64);
+        Ok(())
     }
 
     /// Writes what was captured by `put`, piece by piece.
