@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
-use listener::{Batch, Fresh, Listener, Received, deliver};
+use listener::{Fresh, Listener, Received, TakenEntries, deliver};
 pub use listener::{Interest, Topic};
 use oplog::{LocalOplog, Oplog, OplogError, OplogPosition, OplogReader};
 use pacing::Pacing;
@@ -162,7 +162,7 @@ impl Store {
             position: from,
             reader: None,
             listener: None,
-            received: Batch::default(),
+            received: TakenEntries::default(),
         })
     }
 
@@ -219,7 +219,7 @@ pub struct OplogFollower {
     reader: Option<Box<dyn OplogReader>>,
     listener: Option<Arc<Listener>>,
     /// Taken from the listener and not looked at yet.
-    received: Batch,
+    received: TakenEntries,
 }
 
 /// What a follower finds at its place.

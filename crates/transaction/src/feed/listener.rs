@@ -64,7 +64,7 @@ type SharedEntries = Arc<[Arc<FeedEntry>]>;
 
 /// What was taken out of an inbox.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct TakenEntries {
     entries: VecDeque<SharedEntries>,
     /// In the first.
     next: usize,
@@ -80,7 +80,7 @@ pub(super) enum Received {
     Unknown,
 }
 
-impl Batch {
+impl TakenEntries {
     /// The next entry that is not before a place.
     pub(super) fn next_from(&mut self, from: OplogPosition) -> Option<Arc<FeedEntry>> {
         loop {
@@ -146,7 +146,7 @@ impl Listener {
     }
 
     /// Moves what there is into `batch`, which is empty.
-    pub(super) fn receive(&self, from: OplogPosition, batch: &mut Batch) -> Received {
+    pub(super) fn receive(&self, from: OplogPosition, batch: &mut TakenEntries) -> Received {
         let mut inbox = self.inbox.lock();
         if inbox.from.is_none_or(|known| from < known) {
             return Received::Unknown;
@@ -246,7 +246,7 @@ mod tests {
 
     /// The positions that come, and what is said behind them.
     fn received(listener: &Listener, from: u64) -> (Vec<u64>, Option<u64>) {
-        let (mut batch, mut positions, mut from) = (Batch::default(), Vec::new(), OplogPosition(from));
+        let (mut batch, mut positions, mut from) = (TakenEntries::default(), Vec::new(), OplogPosition(from));
         loop {
             match listener.receive(from, &mut batch) {
                 Received::Entries => {}
