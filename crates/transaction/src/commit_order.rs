@@ -43,7 +43,7 @@ pub(crate) struct CommitOrder {
     engine: Arc<Engine>,
     queue: Mutex<Queue>,
     moved: Condvar,
-    /// As in the queue, for those who look before each commit.
+    /// A commit that is logged could not be applied: nothing becomes visible any more.
     is_stopped: AtomicBool,
 }
 
@@ -61,7 +61,6 @@ struct Queue {
     /// Commits that are decided and not visible, in the order of their decisions.
     concealed: Vec<Concealed>,
     waiting: usize,
-    is_stopped: bool,
 }
 
 struct Commit {
@@ -129,7 +128,6 @@ impl CommitOrder {
             held: Vec::new(),
             concealed: Vec::new(),
             waiting: 0,
-            is_stopped: false,
         };
         CommitOrder { engine, queue: Mutex::new(queue), moved: Condvar::new(), is_stopped: AtomicBool::new(false) }
     }
@@ -161,7 +159,7 @@ impl CommitOrder {
     fn wait_in_queue(&self, timestamp: Timestamp) -> Result<()> {
         let mut queue = self.queue.lock();
         while queue.visible < timestamp {
-            if queue.is_stopped {
+            if self.has_stopped() {
                 return Err(TransactionError::Stopped);
             }
             queue.waiting += 1;
@@ -180,7 +178,7 @@ impl CommitOrder {
     /// Waits until something behind a position is visible, at most so long.
     pub(crate) fn wait_beyond(&self, position: OplogPosition, longest: std::time::Duration) {
         let mut queue = self.queue.lock();
-        if queue.applied_end <= position && !queue.is_stopped {
+        if queue.applied_end <= position && !self.has_stopped() {
             queue.waiting += 1;
             self.moved.wait_for(&mut queue, longest);
             queue.waiting -= 1;
@@ -192,7 +190,7 @@ impl CommitOrder {
     /// # Errors
     /// `Stopped`.
     pub(crate) fn check_running(&self) -> Result<()> {
-        if self.is_stopped.load(Ordering::Acquire) { Err(TransactionError::Stopped) } else { Ok(()) }
+        if self.has_stopped() { Err(TransactionError::Stopped) } else { Ok(()) }
     }
 
     /// From where the oplog would have to be replayed, from where it is needed for that (parts of transactions may be before),
@@ -242,9 +240,14 @@ impl CommitOrder {
     }
 
     fn stop(&self) {
+        // Under the lock, so that nobody who looks before waiting misses it.
+        let _queue = self.queue.lock();
         self.is_stopped.store(true, Ordering::Release);
-        self.queue.lock().is_stopped = true;
         self.moved.notify_all();
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use collection::catalog::{CatalogChange, Modification};
 use collection::{Collection, CollectionError, CollectionOptions, IndexSpecification, LoggedEntry, Namespace};
+use oplog::Appended;
 
 use crate::commit_order::CommitInfo;
 use crate::error::Result;
@@ -147,8 +148,17 @@ impl Store {
 
     /// Logs and applies a change. The definition lock and the gate are held.
     pub(crate) fn change_definition(&self, change: &CatalogChange) -> Result<CommitInfo> {
+        self.log_definition(change, |_| Ok(self.catalog.apply(change)?))
+    }
+
+    /// The same, with another way to apply it.
+    pub(crate) fn log_definition(
+        &self,
+        change: &CatalogChange,
+        apply: impl FnOnce(&Appended) -> Result<()>,
+    ) -> Result<CommitInfo> {
         let entry = change.encode(self.clock.wall_millis());
-        self.log_and_apply(&LoggedEntry::whole(&entry), None, |_| Ok(self.catalog.apply(change)?))
+        self.log_and_apply(&LoggedEntry::whole(&entry), None, apply)
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use bson::RawDocumentBuf;
 use listener::{Fresh, Listener, Received, TakenEntries, deliver};
 pub use listener::{Interest, Topic};
-use oplog::{LocalOplog, Oplog, OplogError, OplogPosition, OplogReader};
+use oplog::{LocalOplog, Oplog, OplogEntry, OplogError, OplogPosition, OplogReader};
 use pacing::Pacing;
 use parking_lot::{Condvar, Mutex, RwLock};
 use storage_engine::{Engine, Timestamp};
@@ -42,6 +42,18 @@ pub struct FeedEntry {
     pub payload: Vec<u8>,
     /// What followers make of it and share.
     pub shared: OnceLock<Option<Arc<RawDocumentBuf>>>,
+}
+
+impl FeedEntry {
+    fn of(entry: &OplogEntry<'_>) -> Arc<FeedEntry> {
+        Arc::new(FeedEntry {
+            position: entry.position,
+            end: entry.end,
+            timestamp: entry.timestamp,
+            payload: entry.payload.to_vec(),
+            shared: OnceLock::new(),
+        })
+    }
 }
 
 #[derive(Default)]
@@ -294,9 +306,7 @@ impl OplogFollower {
         };
         let Some(entry) = reader.next_entry()? else { return Ok(None) };
         self.position = entry.end;
-        let (position, end, timestamp) = (entry.position, entry.end, entry.timestamp);
-        let payload = entry.payload.to_vec();
-        Ok(Some(Arc::new(FeedEntry { position, end, timestamp, payload, shared: OnceLock::new() })))
+        Ok(Some(FeedEntry::of(&entry)))
     }
 }
 

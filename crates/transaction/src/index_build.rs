@@ -22,8 +22,7 @@ use std::sync::Arc;
 use bson::RawDocument;
 use collection::catalog::{CatalogChange, IndexChange};
 use collection::{
-    Collection, CollectionError, Index, IndexSpecification, LoggedEntry, RecordEntries, RecordId, WriteAccess,
-    duplicate_key_error,
+    Collection, CollectionError, Index, IndexSpecification, RecordEntries, RecordId, WriteAccess, duplicate_key_error,
 };
 use storage_engine::{EngineError, TreeId};
 
@@ -66,8 +65,7 @@ impl Store {
         let mut started = StartedBuild { trees: Vec::new(), commit: None };
         for specification in specifications {
             let change = CatalogChange::StartIndexBuild(index_change(collection, &specification));
-            let entry = change.encode(self.clock.wall_millis());
-            let commit = self.log_and_apply(&LoggedEntry::whole(&entry), None, |_| {
+            let commit = self.log_definition(&change, |_| {
                 let index = self.catalog.add_building_index(collection, specification)?;
                 started.trees.push(index.tree());
                 Ok(())
@@ -223,8 +221,7 @@ impl Store {
         let mut last = None;
         for index in &indexes {
             let change = CatalogChange::CommitIndexBuild(index_change(collection, index.specification()));
-            let entry = change.encode(self.clock.wall_millis());
-            let commit = self.log_and_apply(&LoggedEntry::whole(&entry), None, |appended| {
+            let commit = self.log_definition(&change, |appended| {
                 Ok(self.catalog.make_index_ready(collection, index, appended.timestamp)?)
             })?;
             last = Some(commit);
@@ -253,10 +250,7 @@ impl Store {
         }
         for index in find_indexes(collection, trees) {
             let change = CatalogChange::AbortIndexBuild(index_change(collection, index.specification()));
-            let entry = change.encode(self.clock.wall_millis());
-            let logged = self.log_and_apply(&LoggedEntry::whole(&entry), None, |_| {
-                Ok(self.catalog.remove_index(collection, &index)?)
-            });
+            let logged = self.log_definition(&change, |_| Ok(self.catalog.remove_index(collection, &index)?));
             if logged.is_err() {
                 // Replay needs no such entry, and an index that nobody builds must not stay: who asks for it would wait for ever.
                 self.catalog.remove_index(collection, &index)?;

@@ -81,7 +81,7 @@ impl<'a> LoggedEntry<'a> {
     }
 
     /// Its pieces, one behind the other.
-    pub fn pieces(&self) -> [&'a [u8]; 3] {
+    fn pieces(&self) -> [&'a [u8]; 3] {
         [self.head, self.document, self.tail]
     }
 

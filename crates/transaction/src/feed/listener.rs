@@ -5,7 +5,7 @@
 //! then reads the oplog itself until it has caught up.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use oplog::{OplogError, OplogPosition, OplogReader};
@@ -114,13 +114,7 @@ impl Fresh {
             let Some(entry) = reader.next_entry()? else { break };
             bytes += entry.payload.len();
             fresh.timestamp = entry.timestamp;
-            fresh.entries.push(Arc::new(FeedEntry {
-                position: entry.position,
-                end: entry.end,
-                timestamp: entry.timestamp,
-                payload: entry.payload.to_vec(),
-                shared: OnceLock::new(),
-            }));
+            fresh.entries.push(FeedEntry::of(&entry));
         }
         fresh.to = reader.position();
         Ok(fresh)
@@ -225,6 +219,8 @@ pub(super) fn deliver(listeners: &[Arc<Listener>], fresh: &Fresh) -> Delivered {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use super::*;
 
     fn listener(name: &str) -> Arc<Listener> {
