@@ -36,6 +36,10 @@ pub(crate) use shapes::IndexShapes;
 pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, split_key};
 use stored::{COUNTS_KEY, SESSION_TREE_KEY};
 
+/// Entries that are read before their pages are given back: of a catalog of a hundred megabytes nothing is wanted again soon, and page frames that
+/// were never used take no memory.
+const ENTRIES_IN_CACHE: u64 = 1000;
+
 /// All collections of one data directory.
 pub struct Catalog {
     engine: Arc<Engine>,
@@ -95,7 +99,13 @@ impl Catalog {
         let mut shapes = IndexShapes::default();
         let mut cursor = self.engine.cursor(&self.engine.begin_snapshot(), TreeId::CATALOG);
         cursor.seek_first()?;
-        while cursor.next()? {
+        for entry in 1_u64.. {
+            if !cursor.next()? {
+                break;
+            }
+            if entry % ENTRIES_IN_CACHE == 0 {
+                self.engine.evict_all()?;
+            }
             let (kind, number) = stored::split_key(cursor.key())?;
             match kind {
                 COLLECTION_KEY => {

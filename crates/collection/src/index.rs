@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bson::RawDocument;
 use index_key::{KeyGenerator, KeyPattern, Sparse};
@@ -62,12 +62,19 @@ struct IndexRuntime {
     accesses_since_millis: i64,
     /// Snapshots before this do not find every entry; 0 for an index that was there at start.
     ready_since: AtomicU64,
-    /// Keys that two documents had while the index was being built; looked at again before it is made ready.
-    suspected_duplicates: Mutex<Vec<SuspectedDuplicate>>,
-    /// While it is being built: the entries of all records up to this one are there.
-    filled: AtomicI64,
-    /// While it is being built: records of which writers have changed entries.
-    changed: Mutex<RecordSet>,
+    /// Made when it is needed: there are hundreds of thousands of indexes that nobody builds.
+    build: Mutex<Option<Box<BuildRuntime>>>,
+}
+
+/// What is known while an index is being built.
+#[derive(Debug, Default)]
+struct BuildRuntime {
+    /// Keys that two documents had; looked at again before it is made ready.
+    suspected_duplicates: Vec<SuspectedDuplicate>,
+    /// The entries of all records up to this one are there.
+    filled: i64,
+    /// Records of which writers have changed entries.
+    changed: RecordSet,
 }
 
 /// Records, a bit for each.
@@ -133,9 +140,7 @@ impl Index {
             accesses: AtomicU64::new(0),
             accesses_since_millis: now_millis,
             ready_since: AtomicU64::new(0),
-            suspected_duplicates: Mutex::new(Vec::new()),
-            filled: AtomicI64::new(0),
-            changed: Mutex::default(),
+            build: Mutex::default(),
         };
         Index { shape, tree, state, runtime: Arc::new(runtime) }
     }
@@ -262,37 +267,38 @@ impl Index {
     /// Notes a key that two documents had at one time while the index was being built.
     pub fn suspect_duplicate(&self, key: &[u8], type_bits: &[u8]) {
         let suspected = SuspectedDuplicate { key: key.to_vec(), type_bits: type_bits.to_vec() };
-        self.runtime.suspected_duplicates.lock().push(suspected);
+        self.runtime.build.lock().get_or_insert_default().suspected_duplicates.push(suspected);
     }
 
     /// Takes the keys noted by `suspect_duplicate`.
     pub fn take_suspected_duplicates(&self) -> Vec<SuspectedDuplicate> {
-        std::mem::take(&mut self.runtime.suspected_duplicates.lock())
+        let mut build = self.runtime.build.lock();
+        build.as_mut().map(|build| std::mem::take(&mut build.suspected_duplicates)).unwrap_or_default()
     }
 
     /// While it is being built: the entries of all records up to this one are there.
     pub fn filled(&self) -> RecordId {
-        RecordId(self.runtime.filled.load(Ordering::Acquire))
+        RecordId(self.runtime.build.lock().as_ref().map_or(0, |build| build.filled))
     }
 
     /// The entries of all records up to this one are there.
     pub fn set_filled(&self, up_to: RecordId) {
-        self.runtime.filled.store(up_to.0, Ordering::Release);
+        self.runtime.build.lock().get_or_insert_default().filled = up_to.0;
     }
 
     /// While it is being built: a writer changes entries of this record, which is locked.
     pub fn note_changed(&self, record_id: RecordId) {
-        self.runtime.changed.lock().add(record_id);
+        self.runtime.build.lock().get_or_insert_default().changed.add(record_id);
     }
 
     /// Whether writers have changed entries of the record since the build began.
     pub fn has_changed(&self, record_id: RecordId) -> bool {
-        self.runtime.changed.lock().has(record_id)
+        self.runtime.build.lock().as_ref().is_some_and(|build| build.changed.has(record_id))
     }
 
     /// The build is over.
-    pub(crate) fn forget_changed(&self) {
-        *self.runtime.changed.lock() = RecordSet::default();
+    pub(crate) fn forget_build(&self) {
+        *self.runtime.build.lock() = None;
     }
 
     /// Whether the partial filter, if there is one, lets `document` into the index.

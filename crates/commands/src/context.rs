@@ -154,6 +154,7 @@ impl ServerContext {
             log,
             memory,
         });
+        context.store.set_temporary_files(context.memory.temporary().clone());
         let itself = Arc::downgrade(&context);
         context
             .store

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
-use crate::latency::LatencySummary;
+use crate::latency::{Latencies, LatencySummary};
 use crate::target::TargetDescription;
 use crate::throughput::{Gap, Second, ThroughputSource};
 
@@ -173,6 +173,9 @@ pub struct SecondLatencies {
     pub p50: Vec<f64>,
     pub p99: Vec<f64>,
     pub maximum: Vec<f64>,
+    /// What they are taken from; not kept in files.
+    #[serde(skip)]
+    pub(crate) histograms: Vec<Latencies>,
 }
 
 /// What was acknowledged in each 0.1 s.

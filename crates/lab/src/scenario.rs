@@ -36,6 +36,7 @@ mod runner;
 mod shipped;
 mod template;
 
+pub(crate) use runner::give_way;
 pub use runner::{Outcome, RunOptions, run};
 
 use definition::Definition;

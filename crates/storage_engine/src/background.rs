@@ -148,8 +148,8 @@ impl Engine {
         self.poison_on_error(freed)
     }
 
-    /// Writes and frees every page that nobody is using; returns how many. For the simulator, in whose small caches pages would
-    /// seldom be read again.
+    /// Writes and frees every page that nobody is using; returns how many. For whoever has read what is not wanted again while the store is being opened,
+    /// and for the simulator, in whose small caches pages would seldom be read again.
     pub fn evict_all(&self) -> Result<usize> {
         let evicted = self.trees.cache.evict_all();
         self.poison_on_error(evicted)

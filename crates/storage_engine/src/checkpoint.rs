@@ -29,6 +29,8 @@ const CHAINS_MAX: usize = 24_000;
 /// Pages written in one step, about.
 const STEP_PAGES: usize = 64;
 
+/// Copies that wait to be written during a pause, at most: one for so many frames.
+const COPIES_ONE_IN: usize = 64;
 /// Longest sleep between two looks at whether to hurry.
 const STEP_PAUSE: Duration = Duration::from_millis(10);
 /// A file that takes this many times what it holds, and some more, wants a checkpoint. Each merges all buffered changes: made for less
@@ -207,8 +209,10 @@ impl Engine {
     ) -> Result<()> {
         let share = checkpoint.pages_done as f64 / checkpoint.pages_total.max(1) as f64;
         let until = checkpoint.began + duration.mul_f64(share.min(1.0));
+        // So few that writers are not paced for them.
+        let copies_kept = STEP_PAGES.min(self.trees.cache.usable_frames() / COPIES_ONE_IN).max(1);
         while !hurry() && self.clock.monotonic() < until {
-            if self.trees.cache.waiting_copies() < STEP_PAGES {
+            if self.trees.cache.waiting_copies() < copies_kept {
                 self.clock.sleep(STEP_PAUSE.min(until.saturating_sub(self.clock.monotonic())));
                 continue;
             }

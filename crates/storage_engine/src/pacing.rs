@@ -1,26 +1,80 @@
 //! Pacing: how long a writer waits before its next change, so that the background keeps up (invariant I3).
 //!
 //! Called by `transaction` before it takes locks. The delay grows smoothly from nothing, long before memory is exhausted,
-//! as in the kernel's balancing of dirty pages.
+//! as in the kernel's balancing of dirty pages. Long work (a large transaction, an index build, expiry) rests beside others
+//! earlier than changes are delayed, so that the others are not delayed for its sake.
 
 use std::time::Duration;
 
 use crate::engine::Engine;
 
-/// Share of dirty frames from which on writers are slowed.
-const DIRTY_SHARE_START: f64 = 0.90;
-/// Share of dirty frames at which the delay is at its longest.
-const DIRTY_SHARE_END: f64 = 0.99;
-/// Share of the memory for buffered changes from which on writers are slowed.
-const BUFFERED_SHARE_START: f64 = 0.92;
-/// Share of that memory at which the delay is at its longest.
-const BUFFERED_SHARE_END: f64 = 1.0;
-/// Share of the memory for rings from which on writers are slowed.
-const RINGS_SHARE_START: f64 = 0.75;
 /// Longest delay of one write.
 const DELAY_MAX: Duration = Duration::from_millis(20);
-/// Checkpoint copies in memory, as a share of the frames, at which the delay is at its longest.
-const COPIES_SHARE_END: f64 = 0.10;
+/// Longest rest of long work. Short enough that an index build beside an overload that never ends comes to an end itself.
+const LONG_DELAY_MAX: Duration = Duration::from_millis(10);
+
+/// Where the delay begins and where it is at its longest.
+#[derive(Debug, Clone, Copy)]
+struct Ramp {
+    start: f64,
+    end: f64,
+}
+
+/// The ramps of a kind of writer.
+#[derive(Debug, Clone, Copy)]
+struct Ramps {
+    /// Share of the frames that is dirty.
+    dirty: Ramp,
+    /// Share of the low mark of free frames that is missing; below 0: frames beyond it.
+    frames: Ramp,
+    /// Checkpoint copies in memory, as a share of the frames.
+    checkpoint_copies: Ramp,
+    /// Share of the memory for buffered changes.
+    buffered_changes: Ramp,
+    /// Version history in memory, in budgets of it.
+    history: Ramp,
+    /// Share of the leaves that may wait to be merged.
+    sparse_leaves: Ramp,
+    /// Share of the memory for rings.
+    rings: Ramp,
+}
+
+const fn ramp(start: f64, end: f64) -> Ramp {
+    Ramp { start, end }
+}
+
+/// Of each change.
+const USUAL: Ramps = Ramps {
+    dirty: ramp(0.90, 0.99),
+    frames: ramp(0.25, 1.0),
+    checkpoint_copies: ramp(0.0, 0.10),
+    buffered_changes: ramp(0.92, 1.0),
+    history: ramp(1.0, 4.0),
+    sparse_leaves: ramp(0.5, 1.0),
+    rings: ramp(0.75, 1.0),
+};
+
+/// Of long work, beside the former: it is at its slowest where the others begin to be slowed, so that they are not slowed for its sake.
+const LONG: Ramps = Ramps {
+    dirty: ramp(0.80, 0.90),
+    frames: ramp(-0.75, 0.25),
+    checkpoint_copies: ramp(0.0, 0.05),
+    buffered_changes: ramp(0.84, 0.92),
+    history: ramp(0.8, 1.2),
+    sparse_leaves: ramp(0.25, 0.5),
+    rings: ramp(0.5, 0.75),
+};
+
+/// Cubic: a hundredth of the longest delay at about a fifth of the way.
+fn delay(longest: Duration, pressure: f64) -> Duration {
+    if pressure <= 0.0 { Duration::ZERO } else { longest.mul_f64(pressure.powi(3)) }
+}
+
+impl Ramp {
+    fn at(self, value: f64) -> f64 {
+        ((value - self.start) / (self.end - self.start)).clamp(0.0, 1.0)
+    }
+}
 
 /// What holds writers back, each from 0 (nothing) to 1 (as much as can be).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -57,25 +111,55 @@ impl Pressure {
 impl Engine {
     /// What holds writers back just now.
     pub fn pressure(&self) -> Pressure {
+        self.pressure_on(&USUAL)
+    }
+
+    fn pressure_on(&self, ramps: &Ramps) -> Pressure {
         let cache = &self.trees.cache;
         let frames = cache.usable_frames() as f64;
-        let dirty_share = cache.dirty_frames() as f64 / frames;
-        let share = |value: f64, start: f64, end: f64| ((value - start) / (end - start)).clamp(0.0, 1.0);
         Pressure {
-            dirty: share(dirty_share, DIRTY_SHARE_START, DIRTY_SHARE_END),
-            frames: share(1.0 - cache.frame_supply(), 0.25, 1.0),
-            checkpoint_copies: share(cache.waiting_copies() as f64 / frames, 0.0, COPIES_SHARE_END),
-            buffered_changes: share(cache.buffered_share(), BUFFERED_SHARE_START, BUFFERED_SHARE_END),
-            history: share(self.trees.history.memory_share(), 1.0, 4.0),
-            sparse_leaves: share(self.trees.leftovers.sparse_leaves.share(), 0.5, 1.0),
-            rings: share(self.rings.buffered_share(), RINGS_SHARE_START, 1.0),
+            dirty: ramps.dirty.at(cache.dirty_frames() as f64 / frames),
+            frames: ramps.frames.at(1.0 - cache.frame_supply()),
+            checkpoint_copies: ramps.checkpoint_copies.at(cache.waiting_copies() as f64 / frames),
+            buffered_changes: ramps.buffered_changes.at(cache.buffered_share()),
+            history: ramps.history.at(self.trees.history.memory_share()),
+            sparse_leaves: ramps.sparse_leaves.at(self.trees.leftovers.sparse_leaves.share()),
+            rings: ramps.rings.at(self.rings.buffered_share()),
         }
     }
 
     /// How long a writer should wait before its next change; zero when nothing holds it back.
     pub fn pace(&self) -> Duration {
-        let pressure = self.pressure().strongest();
-        // Cubic: a hundredth of the longest delay at about a fifth of the way.
-        if pressure <= 0.0 { Duration::ZERO } else { DELAY_MAX.mul_f64(pressure.powi(3)) }
+        delay(DELAY_MAX, self.pressure().strongest())
+    }
+
+    /// How long work that lasts should wait beside others, after each millisecond of it or less.
+    pub fn pace_long(&self) -> Duration {
+        delay(LONG_DELAY_MAX, self.pressure_on(&LONG).strongest())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_work_is_at_its_slowest_before_others_are_slowed_much() {
+        let each: [fn(&Ramps) -> Ramp; 7] = [
+            |ramps| ramps.dirty,
+            |ramps| ramps.frames,
+            |ramps| ramps.checkpoint_copies,
+            |ramps| ramps.buffered_changes,
+            |ramps| ramps.history,
+            |ramps| ramps.sparse_leaves,
+            |ramps| ramps.rings,
+        ];
+        for ramp in each {
+            let (usual, long) = (ramp(&USUAL), ramp(&LONG));
+            assert!(long.start <= usual.start && long.end < usual.end, "{long:?} {usual:?}");
+            assert_eq!(long.at(long.end), 1.0);
+            // An eighth of the longest delay: the cube of a half.
+            assert!(usual.at(long.end) <= 0.5, "{long:?} {usual:?}");
+        }
     }
 }

@@ -67,6 +67,9 @@ pub enum TransactionError {
     /// A repair could not begin.
     #[error("{0}")]
     Repair(String),
+    /// A temporary file could not be written or read.
+    #[error("a temporary file could not be written or read: {0}")]
+    TemporaryFile(std::io::Error),
     /// A background thread could not be started.
     #[error("a background thread could not be started: {0}")]
     Thread(std::io::Error),

@@ -1,8 +1,8 @@
 //! The TTL pass: deletes documents that have expired, a few at a time.
 //!
 //! Called once a minute by the background thread, and by the simulator. It reads TTL indexes for records whose date has passed and deletes each like
-//! any other writer: paced, under the record's lock, after looking again. It works half of the time at most, so that a day on which
-//! everything expires at once is one on which the others have a processor too.
+//! any other writer: paced, under the record's lock, after looking again. Clients' operations go first (`foreground`), so that a day on which everything expires at
+//! once is one on which the others have a processor too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,17 +13,13 @@ use collection::{Collection, ExpiredRange, Index, RecordId, Validation};
 
 use crate::change::{ChangeOutcome, Decision};
 use crate::error::{Result, TransactionError};
+use crate::foreground::Slice;
 use crate::store::Store;
 use crate::waiting::Waiting;
 use crate::write_context::WriteContext;
 
 /// Records found before they are deleted: how long a snapshot is held.
 const BATCH_RECORDS: usize = 1_000;
-
-/// How long a pass works before it lets others have the processor for as long.
-const WORK: Duration = Duration::from_millis(5);
-/// Deletions between two looks at the clock.
-const DELETIONS_PER_LOOK: usize = 16;
 
 /// What all passes since the start did.
 #[derive(Debug, Default)]
@@ -103,23 +99,17 @@ impl Store {
         pass: &mut TtlPass,
     ) -> Result<()> {
         let mut start = range.start.clone();
-        let mut began = self.clock.monotonic();
+        let mut slice = Slice::default();
         loop {
             let (found, next_start) = self.find_expired(collection, index, &start, range)?;
-            for some in found.chunks(DELETIONS_PER_LOOK) {
+            for record_id in found {
                 if self.is_stopping() {
                     return Ok(());
                 }
-                for record_id in some {
-                    if self.delete_if_expired(context, collection, index, range, *record_id)? {
-                        pass.deleted += 1;
-                        self.expiry.deleted.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-                let worked = self.clock.monotonic().saturating_sub(began);
-                if worked >= WORK {
-                    self.clock.sleep(worked);
-                    began = self.clock.monotonic();
+                self.give_way(&mut slice);
+                if self.delete_if_expired(context, collection, index, range, record_id)? {
+                    pass.deleted += 1;
+                    self.expiry.deleted.fetch_add(1, Ordering::Relaxed);
                 }
             }
             match next_start {

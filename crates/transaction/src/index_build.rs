@@ -16,6 +16,7 @@
 
 mod resume;
 mod sorted_fill;
+mod sorted_runs;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use collection::catalog::{CatalogChange, IndexChange};
 use collection::{
     Collection, CollectionError, Index, IndexSpecification, RecordEntries, RecordId, WriteAccess, duplicate_key_error,
 };
+use platform::{Precedence, PrecedenceScope, TemporaryStore};
 use storage_engine::{EngineError, TreeId};
 
 use crate::commit_order::CommitInfo;
@@ -51,6 +53,12 @@ struct BuildBuffers {
 }
 
 impl Store {
+    /// Says where there is space for files that are gone at the next start. Only the first call counts; without one, builds use memory alone.
+    pub fn set_temporary_files(&self, files: Arc<TemporaryStore>) {
+        // Set once, when the server is put together.
+        let _ = self.temporary.set(files);
+    }
+
     /// Step 1. The definition lock is held.
     pub(crate) fn start_index_build(
         &self,
@@ -107,6 +115,7 @@ impl Store {
         if let Some(commit) = started.commit {
             self.commits.wait_visible(commit.timestamp)?;
         }
+        let _gives_way = PrecedenceScope::begin(Precedence::Long);
         let is_plain = |index: &Arc<Index>| !index.specification().enforces_uniqueness();
         if collection.ring().is_none() && find_indexes(collection, &started.trees).iter().all(is_plain) {
             return self.fill_sorted(collection, &started.trees, is_stopped);

@@ -25,6 +25,7 @@ use storage_engine::{Engine, Snapshot};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
+use crate::foreground::Slice;
 use crate::lock_table::{LockName, LockTable, OwnedNames, Ownership};
 use crate::read_view::ReadView;
 use crate::sessions::{NumberUse, Session};
@@ -45,6 +46,8 @@ pub struct Transaction {
     record_locks: Arc<LockTable>,
     unique_locks: Arc<LockTable>,
     owned: Mutex<Owned>,
+    /// How it gives way once it is large.
+    slice: Mutex<Slice>,
 }
 
 #[derive(Default)]
@@ -161,6 +164,7 @@ impl Store {
             record_locks: self.record_locks.clone(),
             unique_locks: self.unique_locks.clone(),
             owned: Mutex::default(),
+            slice: Mutex::default(),
         });
         let began = self.clock.monotonic();
         *session.transaction().lock() = Some(OpenTransaction { txn_number, transaction: transaction.clone(), began });
@@ -188,7 +192,10 @@ impl Store {
         }
         let open = session.transaction().lock().clone().filter(|open| open.txn_number == txn_number);
         match (number_use, open) {
-            (NumberUse::Open, Some(open)) => Ok(open.transaction),
+            (NumberUse::Open, Some(open)) => {
+                open.transaction.slice.lock().note_own();
+                Ok(open.transaction)
+            }
             (NumberUse::Committed, _) => Err(TransactionError::TransactionCommitted(format!(
                 "Transaction with {{ txnNumber: {txn_number} }} has been committed."
             ))),

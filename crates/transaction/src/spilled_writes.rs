@@ -14,8 +14,8 @@ use storage_engine::{BTreeCursor, Batch, Engine, EngineError, TreeId};
 use crate::change_order::{Listed, Place, RecordNote, encode_place};
 use crate::write_set::{Entry, From, Written, WrittenTree};
 
-/// Bytes that are written in one go.
-const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes that are written in one go: checkpoints wait for it, and it takes page frames that others want.
+const CHUNK_BYTES: usize = 32 << 10;
 
 type Result<T> = std::result::Result<T, EngineError>;
 
@@ -65,9 +65,10 @@ impl SpilledWrites {
         tree: TreeId,
         written: &WrittenTree,
         note: impl Fn(&[u8]) -> Option<RecordNote>,
+        pause: &mut dyn FnMut(),
     ) -> Result<()> {
         let Some(private) = self.private.get(&tree) else { return Ok(()) };
-        let mut chunks = Chunks { engine: &self.engine, batch: Batch::new() };
+        let mut chunks = Chunks { engine: &self.engine, batch: Batch::new(), pause };
         let mut value = Vec::new();
         for (key, written) in written {
             value.clear();
@@ -83,9 +84,9 @@ impl SpilledWrites {
     }
 
     /// Adds to the order.
-    pub(crate) fn put_order(&self, unlisted: &[(Place, Listed)]) -> Result<()> {
+    pub(crate) fn put_order(&self, unlisted: &[(Place, Listed)], pause: &mut dyn FnMut()) -> Result<()> {
         let Some(private) = self.order else { return Ok(()) };
-        let mut chunks = Chunks { engine: &self.engine, batch: Batch::new() };
+        let mut chunks = Chunks { engine: &self.engine, batch: Batch::new(), pause };
         let mut value = Vec::new();
         for (place, listed) in unlisted {
             listed.encode(&mut value);
@@ -185,12 +186,15 @@ fn split(value: &[u8]) -> (Option<RecordNote>, Option<&[u8]>) {
 struct Chunks<'a> {
     engine: &'a Engine,
     batch: Batch,
+    /// Called before each.
+    pause: &'a mut dyn FnMut(),
 }
 
 impl Chunks<'_> {
     fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
         self.batch.put(tree, key, value);
         if self.batch.memory_bytes() >= CHUNK_BYTES {
+            (self.pause)();
             self.engine.apply_settled(&self.batch)?;
             self.batch.clear();
         }
@@ -198,6 +202,10 @@ impl Chunks<'_> {
     }
 
     fn finish(self) -> Result<()> {
-        if self.batch.is_empty() { Ok(()) } else { self.engine.apply_settled(&self.batch) }
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        (self.pause)();
+        self.engine.apply_settled(&self.batch)
     }
 }

@@ -138,22 +138,27 @@ impl WriteSet {
         !self.state.lock().spilled.has_order()
     }
 
-    /// Moves what is in memory to the private trees, which there are.
+    /// Moves what is in memory to the private trees, which there are. `pause` is called before each small piece.
     ///
     /// # Errors
     /// `Engine`.
-    pub(crate) fn spill(&self, prepared: Vec<(TreeId, TreeId)>, order_tree: Option<TreeId>) -> Result<()> {
+    pub(crate) fn spill(
+        &self,
+        prepared: Vec<(TreeId, TreeId)>,
+        order_tree: Option<TreeId>,
+        pause: &mut dyn FnMut(),
+    ) -> Result<()> {
         let mut state = self.state.lock();
         let State { trees, spilled, order, .. } = &mut *state;
         prepared.into_iter().for_each(|(tree, private)| spilled.add(tree, private));
         order_tree.into_iter().for_each(|private| spilled.add_order(private));
         for (tree, written) in trees.iter_mut() {
-            spilled.put(*tree, written, |key| {
-                RecordId::from_record_key(key).ok().and_then(|record_id| order.note(*tree, record_id))
-            })?;
+            let note =
+                |key: &[u8]| RecordId::from_record_key(key).ok().and_then(|record_id| order.note(*tree, record_id));
+            spilled.put(*tree, written, note, pause)?;
             written.clear();
         }
-        spilled.put_order(&order.unlisted())?;
+        spilled.put_order(&order.unlisted(), pause)?;
         order.clear();
         state.bytes = 0;
         let left = state.lock_bytes as u64;

@@ -170,7 +170,7 @@ impl Catalog {
     /// `Engine`.
     pub fn make_index_ready(&self, collection: &Collection, index: &Index, since: Timestamp) -> Result<()> {
         index.set_ready_since(since);
-        index.forget_changed();
+        index.forget_build();
         let ready = index.with(index.specification().clone(), IndexState::Ready);
         collection.replace_indexes(collection.indexes().with(Arc::new(ready)));
         self.persist(collection)

@@ -8,7 +8,7 @@ use mongodb::error::Error as DriverError;
 
 use super::judgement::{Bound, Judgement};
 use super::rig::{DATABASE, Rig, error_name};
-use super::storm::{self, LOAD, foreground, worst_second_p99};
+use super::storm::{self, LOAD, foreground};
 use crate::error::LabError;
 
 /// Of the full test.
@@ -48,11 +48,8 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
             judgement.breaks(format!("the transaction failed: {error}"));
         }
     }
-    let usual = worst_second_p99(&alone, f64::INFINITY);
-    judgement
-        .figure("others' p99, worst second / worst without it", storm.p99() / usual.max(1.0), "x", Bound::AtMost(1.5))
-        .figure("others' p99, worst second without it", usual / 1e3, "ms", Bound::Shown)
-        .figure("size of the transaction", bytes as f64 / 1_048_576.0, "MiB", Bound::Shown);
+    storm::judge_others(&mut judgement, "beside it", &alone, &storm);
+    judgement.figure("size of the transaction", bytes as f64 / 1_048_576.0, "MiB", Bound::Shown);
     if bytes < BYTES {
         judgement.leaves_out(format!("a transaction of {} MiB in place of 10 GiB", bytes >> 20));
     }

@@ -7,7 +7,7 @@ use mongodb::Client;
 
 use super::judgement::{Bound, Judgement};
 use super::rig::{DATABASE, Rig};
-use super::storm::{self, LOAD, Storm, foreground, worst_second_p99};
+use super::storm::{self, LOAD, Storm, foreground};
 use crate::error::LabError;
 use crate::launch::Stop;
 
@@ -24,17 +24,8 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
         judgement.breaks(format!("the build had not ended after {} s", PATIENCE.as_secs()));
         return Ok(vec![judgement]);
     };
-    let usual = worst_second_p99(&alone, f64::INFINITY);
-    judgement
-        .figure(
-            "others' p99, worst second / worst without a build",
-            built.p99() / usual.max(1.0),
-            "x",
-            Bound::AtMost(1.5),
-        )
-        .figure("others' p99, worst second of the build", built.p99() / 1e3, "ms", Bound::Shown)
-        .figure("others' p99, worst second without", usual / 1e3, "ms", Bound::Shown)
-        .figure("time of the build", built.seconds, "s", Bound::Shown);
+    storm::judge_others(&mut judgement, "during the build", &alone, &built);
+    judgement.figure("time of the build", built.seconds, "s", Bound::Shown);
     if let Err(error) = &built.outcome {
         judgement.breaks(format!("the build failed: {error}"));
     }

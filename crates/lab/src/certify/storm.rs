@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
+use super::judgement::{Bound, Judgement};
 use super::rig::{FOREGROUND, Rig, only_phase};
 use crate::error::LabError;
+use crate::latency::Latencies;
 use crate::result::PhaseResult;
+use crate::scenario::give_way;
 
 /// Of the sustainable rate.
 pub(super) const LOAD: f64 = 0.2;
@@ -27,7 +30,8 @@ pub(super) async fn foreground(rig: &mut Rig, rate: f64) -> Result<PhaseResult, 
     only_phase(rig.run(FOREGROUND, &changes).await?)
 }
 
-/// Runs the clients for as long as `work` takes, at most for `patience`; what is not over by then is given up.
+/// Runs the clients for as long as `work` takes, at most for `patience`; what is not over by then is given up. The client whose work it is stands for
+/// another machine, so those who are measured do not wait for its processor.
 pub(super) async fn beside<T: Send + 'static>(
     rig: &mut Rig,
     rate: f64,
@@ -35,45 +39,131 @@ pub(super) async fn beside<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<Option<Storm<T>>, LabError> {
     let started = Instant::now();
-    let working: JoinHandle<(T, f64)> = tokio::spawn(async move {
-        let outcome = work.await;
-        (outcome, started.elapsed().as_secs_f64())
+    let (done, mut working) = oneshot::channel();
+    // Ends the work when it is dropped.
+    let (_abandon, abandoned) = oneshot::channel::<()>();
+    let worker = std::thread::Builder::new().name("storm".to_owned()).spawn(move || {
+        give_way();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let outcome = runtime.map(|runtime| {
+            runtime.block_on(async {
+                tokio::select! {
+                    outcome = work => Some(outcome),
+                    _ = abandoned => None,
+                }
+            })
+        });
+        // The receiver is gone when it was given up.
+        let _ = done.send((outcome, started.elapsed().as_secs_f64()));
     });
+    worker.map_err(|error| LabError::Worker(format!("cannot start a thread: {error}")))?;
     let mut beside = Vec::new();
-    while beside.is_empty() || !working.is_finished() {
-        if started.elapsed() > patience {
-            working.abort();
-            return Ok(None);
-        }
+    loop {
         beside.push(foreground(rig, rate).await?);
+        match working.try_recv() {
+            Ok((outcome, seconds)) => {
+                let outcome = outcome.map_err(|error| LabError::Worker(format!("cannot start a runtime: {error}")))?;
+                return Ok(outcome.map(|outcome| Storm { outcome, seconds, beside }));
+            }
+            Err(oneshot::error::TryRecvError::Closed) => return Err(LabError::Worker("it panicked".to_owned())),
+            Err(oneshot::error::TryRecvError::Empty) if started.elapsed() > patience => return Ok(None),
+            Err(oneshot::error::TryRecvError::Empty) => {}
+        }
     }
-    let (outcome, seconds) = working.await.map_err(|error| LabError::Worker(error.to_string()))?;
-    Ok(Some(Storm { outcome, seconds, beside }))
+}
+
+/// Says what others feel of a storm: their p99 while it lasts, against that of the same clients without it. The worst seconds are shown and not judged: of
+/// two phases without any storm they differ by a factor of two and more, and the longer phase has the worse one.
+pub(super) fn judge_others<T>(judgement: &mut Judgement, during: &str, alone: &PhaseResult, storm: &Storm<T>) {
+    let usual = p99([(alone, f64::INFINITY)]);
+    let (p99, worst) = (p99(storm.seconds_of_phases()), worst_second(storm.seconds_of_phases()));
+    judgement
+        .figure(&format!("others' p99 {during} / without"), p99 / usual.max(1.0), "x", Bound::AtMost(1.5))
+        .figure(&format!("others' p99 {during}"), p99 / 1e3, "ms", Bound::Shown)
+        .figure(&format!("others' p99 in the worst second {during}"), worst / 1e3, "ms", Bound::Shown)
+        .figure("others' p99 without", usual / 1e3, "ms", Bound::Shown)
+        .figure(
+            "others' p99 in the worst second without",
+            worst_second([(alone, f64::INFINITY)]) / 1e3,
+            "ms",
+            Bound::Shown,
+        );
 }
 
 impl<T> Storm<T> {
-    /// The p99 of the clients while it went on, in microseconds: of the worst second, since it may be over long before a
-    /// phase is.
-    pub(super) fn p99(&self) -> f64 {
+    /// The phases of the clients, each with the time from its begin to the end of the storm. Part of a second of a later phase says nothing by itself.
+    fn seconds_of_phases(&self) -> impl Iterator<Item = (&PhaseResult, f64)> {
         let mut left = self.seconds;
-        let mut worst: f64 = 0.0;
-        for phase in &self.beside {
-            // Part of a second of a later phase says nothing by itself.
-            if left > 2.0 || worst == 0.0 {
-                worst = worst.max(worst_second_p99(phase, left));
-            }
+        self.beside.iter().enumerate().filter_map(move |(number, phase)| {
+            let until = left;
             left = (left - phase.duration_seconds).max(0.0);
-        }
-        worst
+            (number == 0 || until > 2.0).then_some((phase, until))
+        })
     }
 }
 
-/// The highest p99 of a second, in microseconds, of the seconds up to `until`. The first, in which the clients begin, is
-/// left out, and at least the second one is looked at.
-pub(super) fn worst_second_p99(phase: &PhaseResult, until: f64) -> f64 {
-    let seconds = phase.second_latencies.p99.iter().enumerate().skip(1);
-    let seconds: Vec<f64> =
-        seconds.filter(|(second, _)| (*second as f64) < until.max(2.0)).map(|(_, p99)| *p99).collect();
+/// Whole seconds of a phase up to `until`. The first, in which the clients begin, is left out, and the second one is there in any case.
+fn seconds<S>(of_phase: &[S], until: f64) -> impl Iterator<Item = &S> {
+    let seconds = of_phase.iter().enumerate().skip(1);
+    seconds.take_while(move |(second, _)| (*second as f64) < until.max(2.0)).map(|(_, second)| second)
+}
+
+/// Of all operations in phases up to a time in each, in microseconds.
+fn p99<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
+    let mut all = Latencies::coarse();
+    for (phase, until) in phases {
+        seconds(&phase.second_latencies.histograms, until).for_each(|second| all.merge(second));
+    }
+    let summary = all.summary();
     // Nothing answered proves nothing.
-    if seconds.is_empty() { f64::INFINITY } else { seconds.into_iter().fold(0.0, f64::max) }
+    if summary.count == 0 { f64::INFINITY } else { summary.p99 }
+}
+
+/// The highest p99 of a second, in microseconds.
+fn worst_second<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
+    let worst = phases.into_iter().flat_map(|(phase, until)| seconds(&phase.second_latencies.p99, until));
+    worst.copied().fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A phase with so many operations of so many microseconds in each second.
+    fn phase(seconds: &[&[(u64, u64)]]) -> PhaseResult {
+        let mut phase = PhaseResult { duration_seconds: seconds.len() as f64, ..PhaseResult::default() };
+        for operations in seconds {
+            let mut latencies = Latencies::coarse();
+            for (count, microseconds) in *operations {
+                (0..*count).for_each(|_| latencies.record(Duration::from_micros(*microseconds)));
+            }
+            phase.second_latencies.p99.push(latencies.summary().p99);
+            phase.second_latencies.histograms.push(latencies);
+        }
+        phase
+    }
+
+    fn ratio(storm: &Storm<()>, alone: &PhaseResult) -> f64 {
+        let mut judgement = Judgement::of("G16");
+        judge_others(&mut judgement, "beside it", alone, storm);
+        judgement.figures[0].value
+    }
+
+    #[test]
+    fn what_clients_feel_is_that_of_the_time_of_the_storm() {
+        let calm: &[(u64, u64)] = &[(1000, 1000)];
+        let stormy: &[(u64, u64)] = &[(900, 1000), (100, 4000)];
+        let alone = phase(&[stormy, calm, calm, calm]);
+        // Over after two seconds: the rest of the phase does not dilute it.
+        let short = Storm { outcome: (), seconds: 2.0, beside: vec![phase(&[calm, stormy, calm, calm, calm, calm])] };
+        assert!((ratio(&short, &alone) - 4.0).abs() < 0.1);
+        let over = Storm { outcome: (), seconds: 2.0, beside: vec![phase(&[calm, calm, stormy, stormy])] };
+        assert!((ratio(&over, &alone) - 1.0).abs() < 0.1);
+        // One that goes on into a second phase.
+        let long =
+            Storm { outcome: (), seconds: 6.5, beside: vec![phase(&[calm; 4]), phase(&[calm, stormy, stormy, calm])] };
+        assert!((ratio(&long, &alone) - 4.0).abs() < 0.1);
+        let silent = Storm { outcome: (), seconds: 2.0, beside: vec![phase(&[])] };
+        assert!(ratio(&silent, &alone).is_infinite());
+    }
 }

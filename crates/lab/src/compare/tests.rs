@@ -49,7 +49,7 @@ fn run(random: &mut Random, slowdown: f64) -> RunResult {
         second_latencies: SecondLatencies {
             p50: rates.iter().map(|rate| 16e6 / rate).collect(),
             p99: rates.iter().map(|rate| 64e6 / rate).collect(),
-            maximum: Vec::new(),
+            ..SecondLatencies::default()
         },
         latency_microseconds: latency,
         longest_gap: crate::throughput::Gap { start: 1.0, seconds: 0.05 + 0.4 * random.fraction() },

@@ -183,6 +183,7 @@ impl Measured<'_> {
             p50: summaries.iter().map(|summary| summary.p50).collect(),
             p99: summaries.iter().map(|summary| summary.p99).collect(),
             maximum: summaries.iter().map(|summary| summary.maximum).collect(),
+            histograms: self.record.seconds.clone(),
         }
     }
 

@@ -282,8 +282,7 @@ impl Run<'_> {
             let gives_way = self.options.gives_way;
             let spawned = thread.spawn(move || {
                 if gives_way {
-                    // Of this thread alone, on Linux; where it is refused the run is as it would be without.
-                    let _ = rustix::process::nice(GIVES_WAY_NICE);
+                    give_way();
                 }
                 // The receiver is gone only when the run is.
                 let _ = done.send(lane.run(|| ready.send(()).unwrap_or_default()));
@@ -293,6 +292,12 @@ impl Run<'_> {
         }
         Ok(StartingLanes { begin, abandon, ready: ready_seen, records })
     }
+}
+
+/// Has the calling thread's clients give way to the server and to other clients, for good.
+pub(crate) fn give_way() {
+    // Of this thread alone, on Linux; where it is refused the run is as it would be without.
+    let _ = rustix::process::nice(GIVES_WAY_NICE);
 }
 
 struct StartingLanes {

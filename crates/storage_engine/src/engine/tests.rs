@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod slow_checkpoint;
+
 fn options() -> EngineOptions {
     EngineOptions { cache_bytes: 4 << 20, history_memory_bytes: 1 << 20, ..EngineOptions::default() }
 }

@@ -1,13 +1,14 @@
 //! Filling indexes in sorted pieces, so that entries go into the tree in its order and not in that of the records.
 //!
-//! Called by `index_build` for indexes that are not unique, of collections that are not capped. A piece is as many records as make 8 MiB of entries (an option):
+//! Called by `index_build` for indexes that are not unique, of collections that are not capped. A piece is as many records as make 8 MiB of entries (an option),
+//! or 32 times as many where there are temporary files for them (`sorted_runs`):
 //!
-//! 1. They are read from a fresh snapshot, with nothing locked, and their entries are sorted.
+//! 1. They are read from a fresh snapshot, a new one for each 8 MiB, with nothing locked, and their entries are sorted.
 //! 2. Each entry is put under its record's lock, blindly: the leaf need not be in memory. If a writer has changed entries of the record since the build
 //!    began (`Index::note_changed`, under that lock), the entry may be out of date and is left out; the record's newest version is dealt with instead.
 //! 3. How far the build has come is kept in the catalog. After a crash it goes on from there: what was applied before that is in any checkpoint that says so.
 //!
-//! A short snapshot for each piece, so a long build holds no version history; a few megabytes, however large the collection is.
+//! Short snapshots, so a long build holds no version history; a few megabytes of memory, however large the collection is.
 
 use std::sync::Arc;
 
@@ -15,12 +16,16 @@ use bson::RawDocument;
 use collection::{Collection, CollectionError, Index, RecordId};
 use storage_engine::{Batch, TreeId};
 
+use super::sorted_runs::{BuiltEntry, SortedRuns};
 use super::{BuildBuffers, aborted};
 use crate::error::Result;
 use crate::foreground::Slice;
 use crate::interleaving::Moment;
 use crate::read_view::RecordCursor;
 use crate::store::Store;
+
+/// Runs of a piece. Each has a buffer of 64 KiB while they are merged.
+const RUNS_MAX: usize = 32;
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = size_of::<Entry>();
@@ -45,13 +50,13 @@ struct Piece {
 }
 
 impl Piece {
-    fn key(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[entry.start..entry.start + entry.key_length as usize]
-    }
-
-    fn value(&self, entry: &Entry) -> &[u8] {
-        let start = entry.start + entry.key_length as usize;
-        &self.bytes[start..start + entry.value_length as usize]
+    fn entries(&self) -> impl Iterator<Item = BuiltEntry<'_>> {
+        self.entries.iter().map(|entry| {
+            let bytes = &self.bytes[entry.start..];
+            let (key, rest) = bytes.split_at(entry.key_length as usize);
+            let value = &rest[..entry.value_length as usize];
+            BuiltEntry { tree: entry.tree, record_id: entry.record_id, key, value }
+        })
     }
 
     fn push(&mut self, tree: usize, record_id: RecordId, key: &[u8], value: &[u8]) {
@@ -86,11 +91,34 @@ impl Store {
         let indexes = building_indexes(collection, trees)?;
         let mut from = indexes.iter().map(|index| index.filled()).min().unwrap_or(RecordId(0));
         loop {
+            let mut fill = Fill { collection, trees, left_out: Vec::new(), batch: Batch::new(), is_stopped };
             let mut piece = self.read_piece(collection, trees, from, &mut buffers, &mut slice, is_stopped)?;
-            let Some(last) = piece.last else { return Ok(()) };
-            piece.sort();
-            let left_out = self.put_piece(collection, trees, &piece, &mut slice, is_stopped)?;
-            for record_id in left_out {
+            let Some(mut last) = piece.last else { return Ok(()) };
+            let is_full = piece.memory_bytes() >= self.options.index_piece_bytes;
+            match self.temporary.get().filter(|_| is_full) {
+                None => {
+                    piece.sort();
+                    piece.entries().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
+                }
+                Some(files) => {
+                    let mut runs = SortedRuns::default();
+                    loop {
+                        piece.sort();
+                        runs.add(files, piece.entries())?;
+                        if runs.len() == RUNS_MAX {
+                            break;
+                        }
+                        piece = self.read_piece(collection, trees, last, &mut buffers, &mut slice, is_stopped)?;
+                        let Some(newer) = piece.last else { break };
+                        last = newer;
+                    }
+                    drop(piece);
+                    while let Some(entry) = runs.next()? {
+                        self.put_entry(&mut fill, entry, &mut slice)?;
+                    }
+                }
+            }
+            for record_id in fill.take_left_out() {
                 self.fill_record_patiently(collection, trees, record_id, &mut buffers, is_stopped)?;
             }
             for index in building_indexes(collection, trees)? {
@@ -155,40 +183,46 @@ impl Store {
         Ok(())
     }
 
-    /// Puts the entries of a piece. Returns the records whose entries may be out of date.
-    fn put_piece(
-        &self,
-        collection: &Arc<Collection>,
-        trees: &[TreeId],
-        piece: &Piece,
-        slice: &mut Slice,
-        is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Vec<RecordId>> {
-        let mut left_out = Vec::new();
-        let mut batch = Batch::new();
-        for entry in &piece.entries {
-            if is_stopped() {
-                return Err(CollectionError::Stopped.into());
-            }
-            self.check_space()?;
-            self.pace();
-            self.give_way(slice);
-            let tree = trees[entry.tree];
-            let access = collection.begin_write()?;
-            let position = access.indexes.position(tree).ok_or_else(|| aborted(collection))?;
-            let index = access.indexes.all().get(position).ok_or_else(|| aborted(collection))?;
-            let lock = self.record_locks.lock((collection.ident(), entry.record_id.0 as u64));
-            if lock.is_err() || index.has_changed(entry.record_id) {
-                left_out.push(entry.record_id);
-                continue;
-            }
-            batch.clear();
-            batch.blind_insert(tree, piece.key(entry), piece.value(entry));
-            self.apply_uncommitted(&batch)?;
+    /// Puts an entry of a piece, or leaves its record out when the entry may be out of date.
+    fn put_entry(&self, fill: &mut Fill<'_>, entry: BuiltEntry<'_>, slice: &mut Slice) -> Result<()> {
+        let collection = fill.collection;
+        if (fill.is_stopped)() {
+            return Err(CollectionError::Stopped.into());
         }
+        self.check_space()?;
+        self.pace();
+        self.give_way(slice);
+        let tree = fill.trees[entry.tree];
+        let access = collection.begin_write()?;
+        let position = access.indexes.position(tree).ok_or_else(|| aborted(collection))?;
+        let index = access.indexes.all().get(position).ok_or_else(|| aborted(collection))?;
+        let lock = self.record_locks.lock((collection.ident(), entry.record_id.0 as u64));
+        if lock.is_err() || index.has_changed(entry.record_id) {
+            fill.left_out.push(entry.record_id);
+            return Ok(());
+        }
+        fill.batch.clear();
+        fill.batch.blind_insert(tree, entry.key, entry.value);
+        self.apply_uncommitted(&fill.batch)
+    }
+}
+
+/// The entries of a piece on their way into the trees.
+struct Fill<'a> {
+    collection: &'a Arc<Collection>,
+    trees: &'a [TreeId],
+    /// Records whose entries may be out of date.
+    left_out: Vec<RecordId>,
+    batch: Batch,
+    is_stopped: &'a dyn Fn() -> bool,
+}
+
+impl Fill<'_> {
+    fn take_left_out(&mut self) -> Vec<RecordId> {
+        let mut left_out = std::mem::take(&mut self.left_out);
         left_out.sort_unstable();
         left_out.dedup();
-        Ok(left_out)
+        left_out
     }
 }
 

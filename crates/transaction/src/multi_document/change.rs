@@ -11,6 +11,7 @@ use collection::{
     WriteAccess, duplicate_key_error,
 };
 use oplog::OplogPosition;
+use platform::{Precedence, PrecedenceScope};
 
 use super::Transaction;
 use crate::change::{ChangeOutcome, Decision, stored_document};
@@ -32,7 +33,7 @@ impl Store {
         validation: Validation,
         decide: &mut impl FnMut(&RawDocument, &mut Vec<u8>) -> std::result::Result<Decision, E>,
     ) -> std::result::Result<ChangeOutcome, E> {
-        self.make_room(transaction)?;
+        let _gives_way = self.make_room(transaction)?;
         let access = collection.begin_write().map_err(TransactionError::from)?;
         refuse_capped(collection)?;
         if !transaction.read_view().get_record(collection, record_id, &mut context.old)? {
@@ -88,7 +89,7 @@ impl Store {
         document: &RawDocument,
         validation: Validation,
     ) -> Result<CommitInfo> {
-        self.make_room(transaction)?;
+        let _gives_way = self.make_room(transaction)?;
         let access = collection.begin_write()?;
         refuse_capped(collection)?;
         let record_id = collection.allocate_record_id(&self.engine)?;
@@ -97,10 +98,18 @@ impl Store {
         Ok(in_transaction(transaction))
     }
 
-    /// Spills changes when there are many in memory. Nothing is locked yet: making trees takes the definition lock.
-    fn make_room(&self, transaction: &Transaction) -> Result<()> {
-        if !transaction.writes.wants_spill() {
-            return Ok(());
+    /// Spills changes when there are many in memory. What a large transaction does then is long work: others go first until the scope ends, as long as
+    /// they do not wait for what it owns. Nothing is locked yet: making trees takes the definition lock.
+    fn make_room(&self, transaction: &Transaction) -> Result<Option<PrecedenceScope>> {
+        let wants_spill = transaction.writes.wants_spill();
+        if !wants_spill && !transaction.writes.is_large(self.options.large_transaction_bytes) {
+            return Ok(None);
+        }
+        let gives_way = PrecedenceScope::begin(Precedence::Long);
+        let mut slice = transaction.slice.lock();
+        self.give_way(&mut slice);
+        if !wants_spill {
+            return Ok(Some(gives_way));
         }
         self.check_space()?;
         let mut prepared = Vec::new();
@@ -115,7 +124,11 @@ impl Store {
             }
             false => None,
         };
-        transaction.writes.spill(prepared, order_tree)
+        transaction.writes.spill(prepared, order_tree, &mut || {
+            self.pace();
+            self.give_way(&mut slice);
+        })?;
+        Ok(Some(gives_way))
     }
 
     /// The first who writes a record wins, and nobody may have written it since the snapshot.

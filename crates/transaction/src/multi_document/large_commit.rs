@@ -20,6 +20,7 @@ use std::time::Duration;
 use collection::{Collection, DocumentChange, LoggedEntry, Telling, TransactionEncoder, UpdateStyle, WriteAccess};
 use oplog::{Appended, Oplog, OplogPosition};
 use parking_lot::{Mutex, MutexGuard};
+use platform::{Precedence, PrecedenceScope};
 use storage_engine::Timestamp;
 
 use super::Transaction;
@@ -105,6 +106,7 @@ impl Store {
         session: &Arc<Session>,
         txn_number: i64,
     ) -> Result<Option<CommitInfo>> {
+        let gives_way = PrecedenceScope::begin(Precedence::Long);
         let hold = self.commits.hold();
         let mut logging = Logging { entry: TransactionEncoder::new(), parts: Vec::new() };
         let effects = self.log_changes(transaction, accesses, &mut logging, &hold)?;
@@ -125,6 +127,8 @@ impl Store {
         for access in accesses {
             self.apply_changes(transaction, access, logged.timestamp)?;
         }
+        // For the commit itself others wait.
+        drop(gives_way);
         entry.clear();
         self.reveal(
             decided,

@@ -1,11 +1,13 @@
 //! Index builds that crashes interrupt: the next life goes on with them, beside writers, and what comes out is complete.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 use bson::rawdoc;
 use collection::{Collection, Validation};
 use parking_lot::Mutex;
+use platform::{SimulatedDisk, TemporaryStore};
 
 use super::fixture::*;
 use crate::*;
@@ -152,4 +154,26 @@ fn a_build_that_an_orderly_end_has_stopped_goes_on() {
     fixture.store.resume_index_builds(&collection, &|| false).unwrap();
     assert!(collection.indexes().find("built").unwrap().is_ready());
     assert_sound(&fixture.store);
+}
+
+/// More entries than a piece has memory for are sorted on temporary files; what writers change meanwhile, on records that were read and on others, is right.
+#[test]
+fn a_build_on_temporary_files_is_complete_beside_writers() {
+    for key in [rawdoc! { "a": 1 }, rawdoc! { "b": -1 }] {
+        let (fixture, at_record) = fixture(2_000);
+        let files = TemporaryStore::open(Arc::new(SimulatedDisk::new(0)), Path::new("temporary")).unwrap();
+        fixture.store.set_temporary_files(files.clone());
+        let collection = fixture.store.catalog().lookup("db.c").unwrap();
+        let (store, written) = (fixture.store.clone(), collection.clone());
+        *at_record.lock() = Box::new(move |number| {
+            if number % 9 == 0 {
+                write_beside(&store, &written, 10_000 + number, number);
+            }
+        });
+        fixture.create_index(&collection, rawdoc! { "key": key, "name": "built" }).unwrap();
+        *at_record.lock() = Box::new(|_| {});
+        assert!(files.totals().0 > 5, "{} runs", files.totals().0);
+        assert!(collection.indexes().find("built").unwrap().is_ready());
+        assert_sound(&fixture.store);
+    }
 }

@@ -1,0 +1,179 @@
+//! Index entries in sorted runs on temporary files: what a piece of a build has beyond its memory.
+//!
+//! Used by `sorted_fill`. Each run is sorted by itself; they are read together, always the smallest entry of all. So an index's entries come in the order
+//! of its tree, and each leaf is written once for all of its entries instead of once for each.
+//!
+//! A record of a run: number of the tree (2 bytes, big endian) ‖ length of the key (4, little endian) ‖ record id (8) ‖ key ‖ value.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::io;
+use std::sync::Arc;
+
+use collection::{CollectionError, RecordId};
+use platform::{RunReader, TemporaryStore};
+
+use crate::error::{Result, TransactionError};
+
+/// Bytes before the key.
+const HEADER_BYTES: usize = 2 + 4 + 8;
+
+/// An entry of an index that is being built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BuiltEntry<'a> {
+    /// Among the trees of the build.
+    pub(super) tree: usize,
+    pub(super) record_id: RecordId,
+    pub(super) key: &'a [u8],
+    pub(super) value: &'a [u8],
+}
+
+/// Runs that are merged.
+#[derive(Default)]
+pub(super) struct SortedRuns {
+    runs: Vec<RunReader>,
+    /// The next record of each run that is not at its end.
+    heads: BinaryHeap<Head>,
+    /// Whether the smallest has been given out.
+    is_used: bool,
+}
+
+struct Head {
+    record: Vec<u8>,
+    run: usize,
+}
+
+impl SortedRuns {
+    pub(super) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Writes a run; the entries are in order.
+    pub(super) fn add<'a>(
+        &mut self,
+        files: &Arc<TemporaryStore>,
+        entries: impl Iterator<Item = BuiltEntry<'a>>,
+    ) -> Result<()> {
+        let mut writer = files.begin_run().map_err(file_error)?;
+        for entry in entries {
+            let tree = (entry.tree as u16).to_be_bytes();
+            let key_length = (entry.key.len() as u32).to_le_bytes();
+            let record_id = entry.record_id.0.to_le_bytes();
+            writer.append(&[&tree, &key_length, &record_id, entry.key, entry.value]).map_err(file_error)?;
+        }
+        let mut reader = writer.finish().map_err(file_error)?;
+        let mut record = Vec::new();
+        if reader.next(&mut record).map_err(file_error)? {
+            self.heads.push(Head { record, run: self.runs.len() });
+        }
+        self.runs.push(reader);
+        Ok(())
+    }
+
+    /// The smallest entry that has not been given out yet.
+    pub(super) fn next(&mut self) -> Result<Option<BuiltEntry<'_>>> {
+        if self.is_used
+            && let Some(mut smallest) = self.heads.peek_mut()
+        {
+            let run = smallest.run;
+            let Some(reader) = self.runs.get_mut(run) else { return Err(damaged()) };
+            if !reader.next(&mut smallest.record).map_err(file_error)? {
+                PeekMut::pop(smallest);
+            }
+        }
+        self.is_used = true;
+        self.heads.peek().map(|head| decode(&head.record).ok_or_else(damaged)).transpose()
+    }
+}
+
+fn decode(record: &[u8]) -> Option<BuiltEntry<'_>> {
+    let (header, rest) = record.split_first_chunk::<HEADER_BYTES>()?;
+    let [tree_high, tree_low, length_0, length_1, length_2, length_3, record_id @ ..] = *header;
+    let key_length = u32::from_le_bytes([length_0, length_1, length_2, length_3]) as usize;
+    let (key, value) = rest.split_at_checked(key_length)?;
+    let tree = usize::from(u16::from_be_bytes([tree_high, tree_low]));
+    Some(BuiltEntry { tree, record_id: RecordId(i64::from_le_bytes(record_id)), key, value })
+}
+
+fn damaged() -> TransactionError {
+    CollectionError::Damaged("a temporary file of an index build is damaged".to_owned()).into()
+}
+
+fn file_error(error: io::Error) -> TransactionError {
+    if platform::is_disk_full(&error) {
+        return TransactionError::OutOfSpace { available_bytes: 0 };
+    }
+    TransactionError::TemporaryFile(error)
+}
+
+// By tree and key, the smallest first in a heap whose greatest comes first.
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> Ordering {
+        fn place(head: &Head) -> Option<(usize, &[u8])> {
+            decode(&head.record).map(|entry| (entry.tree, entry.key))
+        }
+        place(other).cmp(&place(self))
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Head {}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use platform::{Random, SeededRandom, SimulatedDisk};
+
+    use super::*;
+
+    fn files() -> Arc<TemporaryStore> {
+        TemporaryStore::open(Arc::new(SimulatedDisk::new(0)), Path::new("temporary")).unwrap()
+    }
+
+    #[test]
+    fn runs_are_merged_in_the_order_of_trees_and_keys() {
+        let (files, random) = (files(), SeededRandom::new(3));
+        let mut expected = Vec::new();
+        let mut runs = SortedRuns::default();
+        for run in 0..7_u64 {
+            let mut entries: Vec<(usize, Vec<u8>, i64)> = (0..random.below(200))
+                .map(|number| {
+                    let key = format!("{:05}/{run}/{number}", random.below(300)).into_bytes();
+                    (random.below(3) as usize, key, (run * 1000 + number) as i64)
+                })
+                .collect();
+            entries.sort();
+            expected.extend(entries.iter().cloned());
+            let as_entries = entries.iter().map(|(tree, key, id)| BuiltEntry {
+                tree: *tree,
+                record_id: RecordId(*id),
+                key,
+                value: &key[..3],
+            });
+            runs.add(&files, as_entries).unwrap();
+        }
+        runs.add(&files, std::iter::empty()).unwrap();
+        assert_eq!(runs.len(), 8);
+        expected.sort();
+        let mut found = Vec::new();
+        while let Some(entry) = runs.next().unwrap() {
+            assert_eq!(entry.value, &entry.key[..3]);
+            found.push((entry.tree, entry.key.to_vec(), entry.record_id.0));
+        }
+        assert_eq!(found, expected);
+        assert!(runs.next().unwrap().is_none());
+    }
+}
