@@ -56,3 +56,45 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use platform::Clock;
+
+    use super::*;
+    use crate::tests::fixture::Fixture;
+
+    /// What is left of the clock when `work` was done once more.
+    fn rested(fixture: &Fixture, work: impl FnOnce(&Store)) -> Duration {
+        fixture.clock.advance(WORK);
+        let began = fixture.clock.monotonic();
+        work(&fixture.store);
+        fixture.clock.monotonic() - began
+    }
+
+    #[test]
+    fn work_that_lasts_rests_beside_others_and_neither_alone_nor_for_its_own_operations() {
+        let fixture = Fixture::new();
+        let finished = Arc::new(AtomicU64::new(5));
+        let counted = finished.clone();
+        let mut slice = Slice::default();
+        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), Duration::ZERO);
+        fixture.store.set_foreground(Box::new(move || counted.load(Ordering::Relaxed)));
+        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), REST);
+        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), Duration::ZERO);
+        // Its own, as a statement of a transaction is.
+        finished.fetch_add(1, Ordering::Relaxed);
+        slice.note_own();
+        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), Duration::ZERO);
+        finished.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), REST);
+        // Within a slice it goes on.
+        finished.fetch_add(1, Ordering::Relaxed);
+        let began = fixture.clock.monotonic();
+        fixture.store.give_way(&mut slice);
+        assert_eq!(fixture.clock.monotonic(), began);
+    }
+}

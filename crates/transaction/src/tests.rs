@@ -4,7 +4,7 @@ mod concurrency;
 mod crashes;
 mod definitions;
 mod expiry;
-mod fixture;
+pub(crate) mod fixture;
 mod indexes;
 mod large_commits;
 mod resumed_builds;

@@ -12,10 +12,10 @@ use storage_engine::EngineOptions;
 
 use crate::*;
 
-pub(super) struct Fixture {
+pub(crate) struct Fixture {
     pub(super) disk: Arc<SimulatedDisk>,
-    pub(super) clock: Arc<SimulatedClock>,
-    pub(super) store: Arc<Store>,
+    pub(crate) clock: Arc<SimulatedClock>,
+    pub(crate) store: Arc<Store>,
     pub(super) context: WriteContext,
     pub(super) options: StoreOptions,
 }
@@ -46,7 +46,7 @@ pub(super) fn specification(document: RawDocumentBuf) -> IndexSpecification {
 }
 
 impl Fixture {
-    pub(super) fn new() -> Fixture {
+    pub(crate) fn new() -> Fixture {
         Fixture::with(options())
     }
 
