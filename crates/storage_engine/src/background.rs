@@ -23,7 +23,7 @@ const MERGE_PAUSE: Duration = Duration::from_millis(5);
 /// Pause of the reclaimer when there is nothing to do.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
 /// Dirty share of the frames, in percent, above which cold pages are written ahead of eviction.
-const DIRTY_PERCENT_MAX: usize = 80;
+const DIRTY_PERCENT_MAX: usize = 85;
 /// How long page writes are counted to tell whether much is being written.
 const RATE_WINDOW: Duration = Duration::from_secs(2);
 /// Much is being written when more than one page in this many is, in that time.

@@ -14,7 +14,7 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -44,8 +44,12 @@ pub(crate) struct FrameHeader {
     pub(crate) address: AtomicU64,
     /// The checkpoint epoch in which the page was first changed since it was last written; 0 when clean.
     pub(crate) dirty_epoch: AtomicU64,
-    /// Second-chance bit of the eviction clock.
-    pub(crate) referenced: AtomicBool,
+    /// Whether the page was used since the eviction clock's hand passed; see `page_cache::replacement`.
+    pub(crate) used: AtomicBool,
+    /// Rounds of the hand that the page stays without being used.
+    pub(crate) worth: AtomicU8,
+    /// The era of the cache in which the page came.
+    pub(crate) arrived_in: AtomicU32,
 }
 
 impl FrameHeader {

@@ -446,9 +446,14 @@ pub(crate) fn entry_bytes(suffix_length: usize, value_length: usize, version: Ve
     SLOT_BYTES + 2 + suffix_length + value_length + version.cell_bytes()
 }
 
-/// Bytes that a change kept for later may take in its page, whatever versions it leaves there.
+/// Bytes that a blind change kept for later may take in its page, whatever versions it leaves there. What it finds settled
+/// needs no more than the cell of [`Version::Implied`]; what it finds with a version has that cell already, which grows by less. An
+/// insert that finds its key (it is derived again) needs less than one that does not.
 pub(crate) fn change_bytes_max(is_removal: bool, suffix_length: usize, value_length: usize) -> usize {
-    if is_removal { CHAINED_CELL_BYTES } else { SLOT_BYTES + 2 + suffix_length + value_length + CHAINED_CELL_BYTES }
+    const { assert!(CHAINED_CELL_BYTES - IMPLIED_CELL_BYTES <= IMPLIED_CELL_BYTES) };
+    const { assert!(CHAINED_CELL_BYTES <= SLOT_BYTES + 2 + IMPLIED_CELL_BYTES) };
+    let entry = if is_removal { 0 } else { SLOT_BYTES + 2 + suffix_length + value_length };
+    entry + IMPLIED_CELL_BYTES
 }
 
 /// Length of the common beginning of two keys.

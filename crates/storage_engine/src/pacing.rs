@@ -45,7 +45,7 @@ const fn ramp(start: f64, end: f64) -> Ramp {
 
 /// Of each change.
 const USUAL: Ramps = Ramps {
-    dirty: ramp(0.90, 0.99),
+    dirty: ramp(0.92, 0.99),
     frames: ramp(0.25, 1.0),
     checkpoint_copies: ramp(0.0, 0.10),
     buffered_changes: ramp(0.92, 1.0),
@@ -56,7 +56,7 @@ const USUAL: Ramps = Ramps {
 
 /// Of long work, beside the former: it is at its slowest where the others begin to be slowed, so that they are not slowed for its sake.
 const LONG: Ramps = Ramps {
-    dirty: ramp(0.80, 0.90),
+    dirty: ramp(0.85, 0.92),
     frames: ramp(-0.75, 0.25),
     checkpoint_copies: ramp(0.0, 0.05),
     buffered_changes: ramp(0.84, 0.92),

@@ -29,18 +29,21 @@ mod backoff;
 mod buffered;
 mod change_blocks;
 mod change_buffers;
+mod change_encoding;
 mod free_frames;
 mod merging;
+mod replacement;
 mod writing;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use buffered::{BufferedPush, MergeChanges};
 use change_buffers::ChangeBuffers;
-pub(crate) use change_buffers::{BufferedChange, changes_in_order};
+pub(crate) use change_encoding::{BufferedChange, EncodedChanges};
 use free_frames::FreeFrames;
 pub(crate) use free_frames::ReservedFrame;
 use merging::PageMerger;
 pub(crate) use merging::{MERGE_BATCH_PAGES, MERGER_THREADS};
+use replacement::{note_arrival, note_use};
 use writing::Writer;
 
 /// Groups of waiters for pages that are being read.
@@ -202,7 +205,15 @@ impl PageCache {
     }
 
     /// Finds a page in a frame, reading it from disk if need be. `Restart` when the page was freed.
+    #[inline]
     pub(crate) fn fix(&self, page: PageId) -> Attempt<Fixed> {
+        let fixed = self.fix_without_use(page)?;
+        note_use(self.arena.header(fixed.frame), || self.free.era());
+        Ok(fixed)
+    }
+
+    /// As [`PageCache::fix`], by somebody who would not miss the page in its frame: it leaves as if nobody had used it.
+    pub(crate) fn fix_without_use(&self, page: PageId) -> Attempt<Fixed> {
         let mut backoff = Backoff::new();
         loop {
             match self.table.get(page) {
@@ -210,9 +221,6 @@ impl PageCache {
                     if let Some(version) = self.arena.version(frame) {
                         let header = self.arena.header(frame);
                         if header.page() == page.0 {
-                            if !header.referenced.load(Ordering::Relaxed) {
-                                header.referenced.store(true, Ordering::Relaxed);
-                            }
                             return Ok(Fixed { page, frame, version });
                         }
                     }
@@ -286,7 +294,7 @@ impl PageCache {
         self.pages_read.fetch_add(1, Ordering::Relaxed);
         let header = frame.header();
         header.address.store(on_disk.address.0, Ordering::Relaxed);
-        header.referenced.store(true, Ordering::Relaxed);
+        note_arrival(header, self.free.era());
         let dirty_since = if on_disk.is_buffered { self.merge_buffered(page, &mut frame)? } else { 0 };
         header.dirty_epoch.store(dirty_since, Ordering::Release);
         self.dirty_frames.fetch_add(usize::from(dirty_since != 0), Ordering::Relaxed);
@@ -321,7 +329,7 @@ impl PageCache {
         let header = frame.header();
         header.address.store(0, Ordering::Relaxed);
         header.dirty_epoch.store(self.store.epoch(), Ordering::Release);
-        header.referenced.store(true, Ordering::Relaxed);
+        note_arrival(header, self.free.era());
         self.dirty_frames.fetch_add(1, Ordering::Relaxed);
         frame.set_page(Some(page));
         self.table.set(page, PageState::Resident(reserved.keep()));

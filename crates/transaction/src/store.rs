@@ -75,7 +75,7 @@ impl Default for StoreOptions {
             oplog_retention_time: None,
             checkpoint_log_bytes: 256 << 20,
             checkpoint_interval: Duration::from_secs(60),
-            checkpoint_spread: Duration::from_secs(10),
+            checkpoint_spread: Duration::from_secs(8),
             space_reserve_bytes: 64 << 20,
             ttl_interval: Duration::from_secs(60),
             replay_threads: 2,

@@ -9,7 +9,7 @@ use crate::batch::{Change, ChangeKind};
 use crate::error::{Attempt, EngineError, Result, Retry};
 use crate::frame_arena::PageImage;
 use crate::node::{Node, NodeMut, PageBytes, common_prefix};
-use crate::page_cache::{BufferedChange, BufferedPush, Fixed, MergeChanges, changes_in_order};
+use crate::page_cache::{BufferedChange, BufferedPush, EncodedChanges, Fixed, MergeChanges};
 use crate::page_store::PageId;
 
 impl Trees {
@@ -34,9 +34,9 @@ impl Trees {
             }
             let position = node.child_position(change.key);
             let child = node.child(position);
-            if node.level() == 1
+            let prefix_length = if node.level() == 1 { leaf_prefix_length(&node, position) } else { None };
+            if let Some(prefix_length) = prefix_length
                 && self.cache.is_on_disk(child)
-                && let Some(prefix_length) = leaf_prefix_length(&node, position)
             {
                 self.cache.validate(&fixed)?;
                 let buffered = BufferedChange {
@@ -55,7 +55,11 @@ impl Trees {
                 // It may be on disk again, with the changes that came before this one merged.
                 return Err(Retry::Restart);
             }
-            let below = self.cache.fix(child)?;
+            let below = match prefix_length {
+                // Once on disk it would take such changes all the same, so they are no reason to keep it.
+                Some(_) => self.cache.fix_without_use(child)?,
+                None => self.cache.fix(child)?,
+            };
             self.cache.validate(&fixed)?;
             fixed = below;
         }
@@ -77,13 +81,14 @@ fn leaf_prefix_length<B: PageBytes>(parent: &Node<B>, position: usize) -> Option
 }
 
 impl MergeChanges for Trees {
-    fn merge_changes(&self, page: PageId, leaf: &mut PageImage, prefix_length: usize, changes: &[u8]) -> Result<()> {
+    fn merge_changes(&self, page: PageId, leaf: &mut PageImage, changes: EncodedChanges<'_>) -> Result<()> {
         let view = Node(&*leaf);
         let tree = crate::TreeId(view.tree());
+        let prefix_length = changes.prefix_length;
         let mut key = view.lower_fence().get(..prefix_length).unwrap_or(&[]).to_vec();
         let is_leaf = view.is_leaf() && key.len() == prefix_length;
         let oldest = self.snapshots.oldest();
-        for buffered in changes_in_order(changes) {
+        for buffered in changes.by_key() {
             key.truncate(prefix_length);
             key.extend_from_slice(buffered.key);
             let kind = if buffered.is_removal { ChangeKind::BlindRemove } else { ChangeKind::BlindInsert };

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod cache;
 mod slow_checkpoint;
 
 fn options() -> EngineOptions {

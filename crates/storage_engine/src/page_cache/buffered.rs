@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::change_buffers::{Lender, Pushed};
-use super::{BufferedChange, CheckpointCopy, MERGE_BATCH_PAGES, PageCache};
+use super::{BufferedChange, CheckpointCopy, EncodedChanges, MERGE_BATCH_PAGES, PageCache};
 use crate::error::{Attempt, EngineError, Result};
 use crate::frame_arena::{ExclusiveFrame, FrameId, LentFrame, PAGE_BYTES, PageImage};
 use crate::page_store::{PageAddress, PageId};
@@ -26,8 +26,8 @@ const MERGE_PAGES_MAX: usize = 2048;
 
 /// Applies buffered changes to the image of a leaf that nobody else sees yet.
 pub(crate) trait MergeChanges: Send + Sync {
-    /// `changes` are those of one part of a buffer; their keys lack the first `prefix_length` bytes.
-    fn merge_changes(&self, page: PageId, leaf: &mut PageImage, prefix_length: usize, changes: &[u8]) -> Result<()>;
+    /// `changes` are those of one part of a buffer.
+    fn merge_changes(&self, page: PageId, leaf: &mut PageImage, changes: EncodedChanges<'_>) -> Result<()>;
 }
 
 /// What came of trying to buffer a change.
@@ -99,13 +99,13 @@ impl PageCache {
         // the page again after a failure.
         let Some(copied) = self.buffers.lock(page).copy(page) else { return Ok(0) };
         if let Some((older, epoch)) = copied.older() {
-            merger.merge_changes(page, frame, copied.prefix_length(), older)?;
+            merger.merge_changes(page, frame, older)?;
             // The newer part exists, so the checkpoint of this epoch is being written.
             let image = Box::new(**frame);
             self.checkpoint_copies.lock().push(CheckpointCopy { page, epoch, image });
         }
         let (newer, epoch) = copied.newer();
-        merger.merge_changes(page, frame, copied.prefix_length(), newer)?;
+        merger.merge_changes(page, frame, newer)?;
         self.pages_merged.fetch_add(1, Ordering::Relaxed);
         Ok(epoch)
     }

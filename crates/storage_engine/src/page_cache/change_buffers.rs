@@ -12,9 +12,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
+use platform::Timestamp;
 use smallvec::SmallVec;
 
 use super::change_blocks::{BLOCK_BYTES, BLOCK_PAYLOAD_BYTES, BlockId, ChangeBlocks};
+use super::change_encoding::{BufferedChange, EncodedChanges, HEADER_BYTES_MAX};
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
 use crate::node::change_bytes_max;
 use crate::page_store::PageId;
@@ -34,55 +36,6 @@ const DUE_PARTS_MAX: usize = 160;
 /// Leaves of a shard that may wait for merging; more are merged when they are read or memory is short.
 const DUE_LEAVES_MAX: usize = 1 << 14;
 
-const REMOVAL_BIT: u16 = 1 << 15;
-const CHANGE_HEADER_BYTES: usize = 11;
-
-/// A change as it is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BufferedChange<'a> {
-    /// Whether the key is removed; otherwise it is inserted.
-    pub(crate) is_removal: bool,
-    /// Commit timestamp; 0 when visible to all.
-    pub(crate) since: u64,
-    /// The key; without the leaf's prefix once it is in a buffer.
-    pub(crate) key: &'a [u8],
-    /// The value to insert.
-    pub(crate) value: &'a [u8],
-}
-
-impl<'a> BufferedChange<'a> {
-    fn encode(self, prefix_length: usize, out: &mut Vec<u8>) {
-        let suffix = &self.key[prefix_length..];
-        let word = suffix.len() as u16 | if self.is_removal { REMOVAL_BIT } else { 0 };
-        out.extend_from_slice(&word.to_le_bytes());
-        out.push(self.value.len() as u8);
-        out.extend_from_slice(&self.since.to_le_bytes());
-        out.extend_from_slice(suffix);
-        out.extend_from_slice(self.value);
-    }
-
-    /// Splits the first change off.
-    fn decode(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (header, rest) = bytes.split_first_chunk::<CHANGE_HEADER_BYTES>()?;
-        let word = u16::from_le_bytes([header[0], header[1]]);
-        let since = u64::from_le_bytes(*header.last_chunk()?);
-        let (key, rest) = rest.split_at_checked(usize::from(word & !REMOVAL_BIT))?;
-        let (value, rest) = rest.split_at_checked(usize::from(header[2]))?;
-        Some((Self { is_removal: word & REMOVAL_BIT != 0, since, key, value }, rest))
-    }
-}
-
-/// The changes of a part of a buffer, ordered by key; those of one key in the order they came.
-pub(crate) fn changes_in_order(mut bytes: &[u8]) -> Vec<BufferedChange<'_>> {
-    let mut changes = Vec::with_capacity(bytes.len() / (CHANGE_HEADER_BYTES + 8));
-    while let Some((change, rest)) = BufferedChange::decode(bytes) {
-        changes.push(change);
-        bytes = rest;
-    }
-    changes.sort_by(|a, b| a.key.cmp(b.key));
-    changes
-}
-
 /// The changes of one leaf: a chain of blocks.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct LeafBuffer {
@@ -98,6 +51,8 @@ pub(super) struct LeafBuffer {
     due_room: u16,
     /// Bytes of each key that are the leaf's prefix and left out.
     prefix_length: u16,
+    /// Seconds of the commit timestamp of the first change.
+    first_seconds: u32,
     /// Of the newer part; the older part's is one less.
     epoch: u64,
 }
@@ -113,22 +68,24 @@ impl LeafBuffer {
     fn end(&self) -> usize {
         usize::from(self.start) + usize::from(self.bytes)
     }
+
+    fn encoded<'a>(&self, bytes: &'a [u8]) -> EncodedChanges<'a> {
+        let prefix_length = usize::from(self.prefix_length);
+        EncodedChanges { bytes, first_seconds: self.first_seconds, prefix_length }
+    }
 }
 
 impl CopiedBuffer {
-    pub(super) fn prefix_length(&self) -> usize {
-        usize::from(self.buffer.prefix_length)
-    }
-
     /// The part that a checkpoint being written needs, with its epoch.
-    pub(super) fn older(&self) -> Option<(&[u8], u64)> {
+    pub(super) fn older(&self) -> Option<(EncodedChanges<'_>, u64)> {
         let older = self.bytes.get(..usize::from(self.buffer.older_bytes))?;
-        (!older.is_empty()).then_some((older, self.buffer.epoch - 1))
+        (!older.is_empty()).then_some((self.buffer.encoded(older), self.buffer.epoch - 1))
     }
 
     /// The rest, with its epoch.
-    pub(super) fn newer(&self) -> (&[u8], u64) {
-        (self.bytes.get(usize::from(self.buffer.older_bytes)..).unwrap_or(&[]), self.buffer.epoch)
+    pub(super) fn newer(&self) -> (EncodedChanges<'_>, u64) {
+        let newer = self.bytes.get(usize::from(self.buffer.older_bytes)..).unwrap_or(&[]);
+        (self.buffer.encoded(newer), self.buffer.epoch)
     }
 }
 
@@ -349,16 +306,17 @@ impl Shard<'_> {
             room: room as u16,
             due_room: due_room(page, room),
             prefix_length: prefix_length as u16,
+            first_seconds: Timestamp(change.since).seconds(),
             epoch,
             ..LeafBuffer::default()
         });
         let is_third_part = buffer.epoch != epoch && (buffer.older_bytes > 0 || buffer.epoch + 1 != epoch);
-        let length = CHANGE_HEADER_BYTES + change.key.len() - prefix_length + change.value.len();
-        let is_too_long = buffer.end() + length > usize::from(u16::MAX);
+        let length = HEADER_BYTES_MAX + change.key.len() - prefix_length + change.value.len();
+        let may_be_too_long = buffer.end() + length > usize::from(u16::MAX);
         if usize::from(buffer.room) < needed
             || usize::from(buffer.prefix_length) != prefix_length
             || is_third_part
-            || is_too_long
+            || may_be_too_long
         {
             return Pushed::NoRoom;
         }
@@ -392,7 +350,7 @@ impl Shard<'_> {
     ) -> bool {
         let ShardContents { blocks, scratch, .. } = &mut *self.contents;
         scratch.clear();
-        change.encode(prefix_length, scratch);
+        change.encode(prefix_length, buffer.first_seconds, scratch);
         let before = buffer.end();
         let missing = blocks_of(before + scratch.len()) - blocks_of(before);
         let Some(mut taken) = self.buffers.allocate(blocks, missing, lender) else { return false };
@@ -439,7 +397,7 @@ impl Shard<'_> {
     /// Drops the first `merged_bytes` of a page's changes; `room` is what the page has now. `false`: none are left.
     pub(super) fn drop_merged(&mut self, page: PageId, merged_bytes: usize, room: usize, lender: &impl Lender) -> bool {
         let Some(copied) = self.copy(page) else { return false };
-        let mut rest = copied.bytes.get(merged_bytes..).unwrap_or(&[]);
+        let rest = copied.bytes.get(merged_bytes..).unwrap_or(&[]);
         if rest.is_empty() {
             self.forget(page, lender);
             return false;
@@ -454,11 +412,9 @@ impl Shard<'_> {
         buffer.start = (skipped % BLOCK_PAYLOAD_BYTES) as u16;
         buffer.bytes = rest.len() as u16;
         buffer.older_bytes = 0;
-        let mut needed = 0;
-        while let Some((change, behind)) = BufferedChange::decode(rest) {
-            needed += change_bytes_max(change.is_removal, change.key.len(), change.value.len());
-            rest = behind;
-        }
+        let needed_by =
+            |change: BufferedChange<'_>| change_bytes_max(change.is_removal, change.key.len(), change.value.len());
+        let needed: usize = buffer.encoded(rest).iter().map(needed_by).sum();
         buffer.room = room.saturating_sub(needed) as u16;
         buffer.due_room = due_room(page, room);
         self.contents.map.insert(page, buffer);

@@ -9,13 +9,14 @@
 //!   first only │ writes, too; evictor wanted │ evictor works until here
 //! ```
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use platform::Precedence;
 
 use super::PageCache;
+use super::replacement::era_pages;
 use crate::error::Result;
 use crate::frame_arena::FrameId;
 
@@ -38,11 +39,16 @@ pub(crate) struct FreeFrames {
     reserve: usize,
     low: usize,
     high: usize,
+    /// Counts up by one whenever as many frames were taken as an era has.
+    era: AtomicU32,
+    era_pages: u64,
 }
 
 #[derive(Default)]
 struct List {
     frames: Vec<FrameId>,
+    /// Frames taken for pages so far.
+    taken: u64,
     /// Who waits for a frame.
     first_waiting: usize,
     writes_waiting: usize,
@@ -64,11 +70,18 @@ impl FreeFrames {
             reserve: low / RESERVE_ONE_IN,
             low,
             high: low * 2,
+            era: AtomicU32::new(0),
+            era_pages: era_pages(frames),
         }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// The era of the cache, which tells old pages from those that have just come.
+    pub(crate) fn era(&self) -> u32 {
+        self.era.load(Ordering::Relaxed)
     }
 
     /// How many frames the evictor should free now.
@@ -92,6 +105,10 @@ impl FreeFrames {
             {
                 let left = list.frames.len();
                 self.count.store(left, Ordering::Relaxed);
+                list.taken += 1;
+                if list.taken % self.era_pages == 0 {
+                    self.era.fetch_add(1, Ordering::Relaxed);
+                }
                 drop(list);
                 if left < self.low {
                     self.request_eviction();

@@ -116,11 +116,11 @@ impl PageCache {
         self.pages_read.fetch_add(1, Ordering::Relaxed);
         // The part for a checkpoint that is being written goes alone: the page is written once for each.
         let (changes, epoch) = copied.older().unwrap_or(copied.newer());
-        self.merger()?.merge_changes(page, &mut merger.image, copied.prefix_length(), changes)?;
+        self.merger()?.merge_changes(page, &mut merger.image, changes)?;
         self.pages_merged.fetch_add(1, Ordering::Relaxed);
         let room = Node(&*merger.image).room_for_changes();
         if let Some(merging) = merger.pages.last_mut() {
-            merging.merged_bytes = changes.len();
+            merging.merged_bytes = changes.bytes.len();
             merging.room = room;
         }
         merger.batch.push(page, &merger.image[..], epoch, room);

@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::replacement::{Cold, Spared, WORTH_MAX, leaves_now};
 use super::{CheckpointCopy, Fixed, PageCache};
 use crate::counters::PageWriteScope;
 use crate::error::Result;
@@ -25,14 +26,36 @@ pub(super) struct Writer {
     frames: Vec<Fixed>,
     /// The eviction clock's hand.
     hand: usize,
-    /// Where writing ahead of eviction goes on.
-    flush_hand: usize,
+    spared: Spared,
+    ahead: AheadHand,
+}
+
+/// Writing ahead of eviction: where it goes on, and for which pages.
+struct AheadHand {
+    hand: usize,
+    cold: Cold,
+    /// Pages written in this round over all frames.
+    written: usize,
+}
+
+impl AheadHand {
+    /// The next frame; each round begins with those of the pages that leave first, unless the last one found none of them.
+    fn next(&mut self, frames: usize) -> FrameId {
+        let frame = FrameId(self.hand as u32);
+        self.hand += 1;
+        if self.hand >= frames {
+            self.cold = if self.written < BATCH_PAGES { self.cold.wider() } else { Cold::Leaving };
+            (self.hand, self.written) = (0, 0);
+        }
+        frame
+    }
 }
 
 impl Writer {
     pub(super) fn new(store: &PageStore) -> Result<Self> {
         let batch = store.new_batch()?;
-        Ok(Self { batch, image: Box::new([0; PAGE_BYTES]), frames: Vec::new(), hand: 0, flush_hand: 0 })
+        let ahead = AheadHand { hand: 0, cold: Cold::Leaving, written: 0 };
+        Ok(Self { batch, image: Box::new([0; PAGE_BYTES]), frames: Vec::new(), hand: 0, spared: Spared::new(), ahead })
     }
 }
 
@@ -56,11 +79,11 @@ impl PageCache {
         let writer = &mut *writer;
         let mut scope = PageWriteScope::begin(self.invariants());
         let mut freed = 0;
-        for _ in 0..self.arena.len() * 2 {
+        for _ in 0..self.arena.len() * (2 + usize::from(WORTH_MAX)) {
             let frame = FrameId(writer.hand as u32);
             writer.hand = (writer.hand + 1) % self.arena.len();
             let header = self.arena.header(frame);
-            if header.page() == NO_PAGE || header.referenced.swap(false, Ordering::Relaxed) {
+            if header.page() == NO_PAGE || !leaves_now(header, &mut writer.spared) {
                 continue;
             }
             if !header.is_dirty() {
@@ -106,7 +129,7 @@ impl PageCache {
         let mut freed = 0;
         for frame in (0..self.arena.len() as u32).map(FrameId) {
             let header = self.arena.header(frame);
-            header.referenced.store(false, Ordering::Relaxed);
+            header.used.store(false, Ordering::Relaxed);
             if header.page() == NO_PAGE {
                 continue;
             }
@@ -120,20 +143,17 @@ impl PageCache {
         Ok(freed)
     }
 
-    /// Writes a batch of dirty pages that nobody used since the hand's last round and keeps them, so that most frames can be evicted without a
+    /// Writes a batch of dirty pages, the coldest first, and keeps them, so that most frames can be evicted without a
     /// write; returns how many. Called when too many frames are dirty.
     pub(crate) fn flush_batch(&self) -> Result<usize> {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
         let mut scope = PageWriteScope::begin(self.invariants());
-        for _ in 0..self.arena.len() * 2 {
-            let frame = FrameId(writer.flush_hand as u32);
-            writer.flush_hand = (writer.flush_hand + 1) % self.arena.len();
+        for _ in 0..self.arena.len() * 3 {
+            let frame = writer.ahead.next(self.arena.len());
             let header = self.arena.header(frame);
-            if header.is_dirty()
-                && !header.referenced.swap(false, Ordering::Relaxed)
-                && self.push_frame(writer, frame).is_some()
-            {
+            if header.is_dirty() && writer.ahead.cold.includes(header) && self.push_frame(writer, frame).is_some() {
+                writer.ahead.written += 1;
                 scope.count_page();
             }
             if writer.frames.len() >= BATCH_PAGES {
@@ -210,7 +230,7 @@ impl PageCache {
         header.address.store(written.address.0, Ordering::Relaxed);
         let was_dirty = header.dirty_epoch.swap(0, Ordering::AcqRel) != 0;
         self.dirty_frames.fetch_sub(usize::from(was_dirty), Ordering::Relaxed);
-        if after == After::Keep || header.referenced.load(Ordering::Relaxed) {
+        if after == After::Keep || header.used.load(Ordering::Relaxed) {
             latched.release_unchanged();
             return false;
         }

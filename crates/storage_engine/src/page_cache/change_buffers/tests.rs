@@ -41,7 +41,7 @@ fn changes_come_back_by_key_and_then_by_age() {
     }
     let copied = buffers.lock(page).copy(page).unwrap();
     assert!(copied.older().is_none());
-    let order: Vec<_> = changes_in_order(copied.newer().0).iter().map(|change| (change.key[0], change.since)).collect();
+    let order: Vec<_> = copied.newer().0.by_key().iter().map(|change| (change.key[0], change.since)).collect();
     assert_eq!(order, [(b'a', 3), (b'b', 1), (b'b', 4), (b'b', 7), (b'b', 9), (b'c', 5)]);
     buffers.lock(page).forget(page, &frames);
     assert_eq!((buffers.bytes(), buffers.len(), buffers.lent_frames(), frames.free.lock().len()), (0, 0, 0, 4));
@@ -63,7 +63,7 @@ fn a_page_takes_no_more_than_it_has_room_for_and_never_three_epochs() {
     assert_eq!(due, [page]);
     let copied = buffers.lock(page).copy(page).unwrap();
     assert_eq!((copied.older().unwrap().1, copied.newer().1), (5, 6));
-    assert_eq!(changes_in_order(copied.older().unwrap().0).len() + changes_in_order(copied.newer().0).len(), 3);
+    assert_eq!(copied.older().unwrap().0.by_key().len() + copied.newer().0.by_key().len(), 3);
 }
 
 #[test]
@@ -75,14 +75,14 @@ fn the_older_part_can_go_alone() {
     };
     (0..10).for_each(|since| push(since, 1));
     (10..17).for_each(|since| push(since, 2));
-    let merged = buffers.lock(page).copy(page).unwrap().older().unwrap().0.len();
+    let merged = buffers.lock(page).copy(page).unwrap().older().unwrap().0.bytes.len();
     assert!(buffers.lock(page).drop_merged(page, merged, 9000, &frames));
     (17..20).for_each(|since| push(since, 2));
     let copied = buffers.lock(page).copy(page).unwrap();
     assert!(copied.older().is_none());
-    let since: Vec<_> = changes_in_order(copied.newer().0).iter().map(|change| change.since).collect();
+    let since: Vec<_> = copied.newer().0.by_key().iter().map(|change| change.since).collect();
     assert_eq!(since, (10..20).collect::<Vec<_>>());
-    assert!(!buffers.lock(page).drop_merged(page, copied.newer().0.len(), 9000, &frames));
+    assert!(!buffers.lock(page).drop_merged(page, copied.newer().0.bytes.len(), 9000, &frames));
     assert_eq!((buffers.bytes(), buffers.len(), frames.free.lock().len()), (0, 0, 4));
 }
 
@@ -97,7 +97,7 @@ fn without_memory_a_change_is_refused_and_leaves_nothing() {
     assert_eq!(push(PageId(17)), Pushed::NoRoom);
     assert_eq!(buffers.len(), 1);
     let copied = buffers.lock(page).copy(page).unwrap();
-    assert_eq!(changes_in_order(copied.newer().0).len(), done);
+    assert_eq!(copied.newer().0.by_key().len(), done);
 }
 
 #[test]
@@ -106,10 +106,10 @@ fn leaves_that_change_alike_become_due_one_after_the_other() {
     let pages = || (0..100).map(PageId);
     let mut due_after = Vec::new();
     for round in 0..40 {
-        // 18 bytes of 720 each.
+        // 10 bytes of 400 each.
         for page in pages() {
             let removal = BufferedChange { is_removal: true, since: round + 1, key: b"some key", value: b"" };
-            assert_eq!(buffers.lock(page).push(page, removal, 0, 720, 1, &frames), Pushed::Done);
+            assert_eq!(buffers.lock(page).push(page, removal, 0, 400, 1, &frames), Pushed::Done);
         }
         let mut due = Vec::new();
         buffers.take_due(1_600, &mut due);
@@ -122,7 +122,7 @@ fn leaves_that_change_alike_become_due_one_after_the_other() {
     let page = PageId(1_000);
     for since in 0..40 {
         let removal = BufferedChange { is_removal: true, since: since + 1, key: b"some key", value: b"" };
-        buffers.lock(page).push(page, removal, 0, 720, 1, &frames);
+        buffers.lock(page).push(page, removal, 0, 400, 1, &frames);
     }
     buffers.lock(page).forget(page, &frames);
     let mut due = Vec::new();
