@@ -221,6 +221,8 @@ pub struct Overhead {
     pub others_share_of_machine: f64,
     /// Open loop: how much later than intended operations were sent though a client was free.
     pub start_delay_microseconds: LatencySummary,
+    /// Latencies with what the load generator's own threads waited for a processor, where the phase's latencies leave that out.
+    pub latency_with_own_waits_microseconds: LatencySummary,
     /// Highest resident size of the load generator.
     pub client_resident_bytes: u64,
 }

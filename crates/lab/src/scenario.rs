@@ -28,6 +28,7 @@ mod measured;
 mod node;
 mod observer;
 mod operation;
+mod own_waits;
 mod pacing;
 mod parameters;
 mod plan;

@@ -43,6 +43,9 @@ pub(super) const OFFERED_WRITERS: &str = include_str!("../../scenarios/certify/o
 pub(super) const READERS: &str = include_str!("../../scenarios/certify/readers.yaml");
 pub(super) const FOREGROUND: &str = include_str!("../../scenarios/certify/foreground.yaml");
 
+/// Clients of [`READERS`].
+const READER_CLIENTS: usize = 4;
+
 /// The server under test and the sizes of the tests.
 pub(super) struct Rig {
     uri: String,
@@ -172,9 +175,11 @@ impl Rig {
         let options = RunOptions {
             pid: self.process.map(|process| process.pid),
             output: Some(output),
-            lanes: lanes.or(self.lanes),
+            lanes: if text == READERS { Some(READER_CLIENTS) } else { lanes.or(self.lanes) },
             keep: true,
             // Many at once stand for other machines: those who are measured beside them do not wait for their processors.
+            // A thread for each of them, so that it is known what it waits for.
+            leaves_out_own_waits: text == READERS,
             gives_way: [WRITERS, OFFERED_WRITERS].contains(&text),
             ..RunOptions::new(&self.uri)
         };

@@ -227,6 +227,13 @@ fn write_overhead(page: &mut Page, phase: &PhaseResult) {
             delay.p50, delay.p99
         );
     }
+    let with_own_waits = &overhead.latency_with_own_waits_microseconds;
+    if with_own_waits.count > 0 {
+        text += &format!(
+            "; its threads' waits for a processor are left out of these latencies: with them p99 is {:.0} us",
+            with_own_waits.p99
+        );
+    }
     if overhead.others_share_of_machine > 0.1 {
         text += &format!(
             ". Other work took {:.0} % of the machine meanwhile: figures in seconds are uncertain",

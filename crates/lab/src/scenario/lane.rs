@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::operation::Sender;
+use super::own_waits::OwnWaits;
 use super::pacing::{Arrivals, PreciseTimer};
 use super::plan::{Group, OnError, Pace, Work};
 use super::recorder::{Ended, Live, Record};
@@ -79,6 +80,7 @@ pub(crate) struct Lane {
     pub(crate) begin: watch::Receiver<bool>,
     /// Becomes true when the lane must end, whatever is unanswered.
     pub(crate) abandon: watch::Receiver<bool>,
+    pub(crate) leaves_out_own_waits: bool,
 }
 
 /// What the clients of a lane share.
@@ -92,6 +94,7 @@ struct LaneState {
     database: Database,
     options: ClientOptions,
     shared: Arc<PhaseShared>,
+    own_waits: OwnWaits,
 }
 
 impl Lane {
@@ -122,6 +125,8 @@ impl Lane {
             client,
             options: self.options.clone(),
             shared: Arc::clone(&self.shared),
+            // Its runtime has no other thread.
+            own_waits: if self.leaves_out_own_waits { OwnWaits::of_this_thread() } else { OwnWaits::none() },
         });
         let mut clients = JoinSet::new();
         for (place, seat) in self.seats.iter().enumerate() {
@@ -228,7 +233,8 @@ async fn run_client(seat: ClientSeat, place: usize, random: Random, state: Arc<L
     let shared = Arc::clone(&state.shared);
     let is_bounded = seat.group.is_bounded();
     let start = times.begin + Duration::from_secs_f64(seat.group.start_after_seconds);
-    let mut client = RunningClient { seat, place, random, state, times, timer: PreciseTimer::new() };
+    let mut client =
+        RunningClient { seat, place, random, state, times, timer: PreciseTimer::new(), own_lateness: Duration::ZERO };
     if client.wait_until(start).await {
         let outcome = match &client.seat.group.clone().work {
             Work::Load { targets, batch } => client.load(targets, *batch).await,
@@ -250,6 +256,8 @@ struct RunningClient {
     state: Arc<LaneState>,
     times: PhaseTimes,
     timer: PreciseTimer,
+    /// Of the operation that is next, as far as it is not the server's; zero unless own waits are left out.
+    own_lateness: Duration,
 }
 
 impl RunningClient {
@@ -313,9 +321,12 @@ impl RunningClient {
             }
             _ => now,
         };
+        let waited = self.state.own_waits.so_far();
         if !self.wait_until(intended).await {
             return None;
         }
+        // Its timer went off, and then it may have had to wait for a processor.
+        self.own_lateness = self.state.own_waits.so_far().saturating_sub(waited).min(intended.elapsed());
         if intended > now && matches!(group.pace, Pace::Open { .. }) {
             self.state.record().start_delays.record(intended.elapsed());
         }
@@ -342,10 +353,19 @@ impl RunningClient {
         let sender = Sender { client: &state.client, database: &state.database, options: &state.options };
         let mut moment = Moment { random: &mut self.random, number, thread: self.seat.thread, copy, round };
         state.set_in_flight(self.place, Some(intended));
+        let waited = state.own_waits.so_far();
         let sent = Instant::now();
         let outcome = chosen.operation.execute(&sender, &mut moment).await;
+        let took = sent.elapsed();
+        let waited = state.own_waits.so_far().saturating_sub(waited).min(took);
         state.set_in_flight(self.place, None);
-        let ended = Ended { step: self.seat.first_step + step, intended, sent, ended: Instant::now() };
+        let ended = Ended {
+            step: self.seat.first_step + step,
+            intended: intended + self.own_lateness,
+            sent,
+            ended: sent + (took - waited),
+            left_out: state.own_waits.are_counted().then_some(self.own_lateness + waited),
+        };
         self.note(ended, outcome.map(|done| done.documents)).await
     }
 

@@ -217,6 +217,7 @@ impl Measured<'_> {
             client_share_of_machine: microseconds / 1e6 / self.length.as_secs_f64().max(1e-9) / processors as f64,
             others_share_of_machine: self.others(microseconds),
             start_delay_microseconds: self.record.start_delays.summary(),
+            latency_with_own_waits_microseconds: self.record.with_own_waits.summary(),
             client_resident_bytes: after.resident_peak_bytes,
         }
     }

@@ -64,6 +64,8 @@ pub(crate) struct Record {
     /// Whether `spans` has all commands.
     pub(crate) spans_complete: bool,
     pub(crate) start_delays: Latencies,
+    /// From the intended start with what is left out elsewhere, if anything is.
+    pub(crate) with_own_waits: Latencies,
     pub(crate) good: u64,
     /// Answered within the same bound of being sent.
     pub(crate) answered_in_time: u64,
@@ -80,6 +82,8 @@ pub(crate) struct Ended {
     pub(crate) intended: Instant,
     pub(crate) sent: Instant,
     pub(crate) ended: Instant,
+    /// What the other times leave out of the load generator's own waits for a processor; none when nothing is to be left out.
+    pub(crate) left_out: Option<Duration>,
 }
 
 impl Live {
@@ -119,6 +123,7 @@ impl Record {
             spans: Vec::new(),
             spans_complete: true,
             start_delays: Latencies::new(),
+            with_own_waits: Latencies::new(),
             good: 0,
             answered_in_time: 0,
             unstarted: 0,
@@ -138,6 +143,9 @@ impl Record {
             self.longest_gap = Gap { start: gap_start.as_secs_f64(), seconds: gap.as_secs_f64() };
         }
         self.good += u64::from(latency <= GOODPUT_BOUND);
+        if let Some(left_out) = operation.left_out {
+            self.with_own_waits.record(latency + left_out);
+        }
         let service = operation.ended.saturating_duration_since(operation.sent);
         self.answered_in_time += u64::from(service <= GOODPUT_BOUND);
         let tenth = self.tenth(at);
@@ -214,6 +222,7 @@ impl Record {
         self.spans.extend(other.spans);
         self.spans_complete &= other.spans_complete;
         self.start_delays.merge(&other.start_delays);
+        self.with_own_waits.merge(&other.with_own_waits);
         self.good += other.good;
         self.answered_in_time += other.answered_in_time;
         self.unstarted += other.unstarted;
@@ -261,6 +270,7 @@ mod tests {
             intended: start,
             sent: start,
             ended: start + Duration::from_secs_f64(seconds),
+            left_out: None,
         };
         for (end, answers, expected) in
             [(Some(2), [0.1, 3.0], 1.9), (None, [0.1, 3.0], 2.9), (Some(2), [1.5, 3.0], 1.5)]

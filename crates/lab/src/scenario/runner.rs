@@ -58,6 +58,8 @@ pub struct RunOptions {
     /// Threads of the load generator give way to everything else on the machine, as far as the system lets them: for clients that
     /// stand for other machines, so that others do not wait for a processor behind them.
     pub gives_way: bool,
+    /// What the threads of the load generator waited for a processor is no part of latencies, and is told beside them. Wants a lane for each client.
+    pub leaves_out_own_waits: bool,
     /// Of all random numbers.
     pub seed: u64,
     /// Whether progress is shown on standard error.
@@ -80,6 +82,7 @@ impl RunOptions {
             output: None,
             lanes: None,
             gives_way: false,
+            leaves_out_own_waits: false,
             seed: 1,
             progress: false,
             profile: false,
@@ -255,7 +258,8 @@ impl Run<'_> {
 
     fn start_lanes(&self, phase: &PlannedPhase, shared: &Arc<PhaseShared>) -> Result<StartingLanes, LabError> {
         let seats = seats_of(phase);
-        let lanes = self.result.lanes.clamp(1, seats.len().max(1));
+        let seat_count = seats.len().max(1);
+        let lanes = self.result.lanes.clamp(1, seat_count);
         let (begin, begin_seen) = watch::channel(false);
         let (abandon, abandon_seen) = watch::channel(false);
         let (ready, ready_seen) = mpsc::unbounded_channel();
@@ -275,6 +279,7 @@ impl Run<'_> {
                 shared: Arc::clone(shared),
                 begin: begin_seen.clone(),
                 abandon: abandon_seen.clone(),
+                leaves_out_own_waits: self.options.leaves_out_own_waits && lanes == seat_count,
             };
             let (done, record) = oneshot::channel();
             let ready = ready.clone();

@@ -35,7 +35,7 @@ impl RunningClient {
         self.state.set_in_flight(self.place, Some(sent));
         let outcome = collection.insert_many(&documents).await;
         self.state.set_in_flight(self.place, None);
-        let ended = Ended { step: self.seat.first_step, intended: sent, sent, ended: Instant::now() };
+        let ended = Ended { step: self.seat.first_step, intended: sent, sent, ended: Instant::now(), left_out: None };
         let outcome = outcome.map_err(LabError::command(format!("insertMany into {name}"))).and_then(|inserted| {
             match inserted.inserted_ids.len() {
                 count if count == documents.len() => Ok(count as u64),
