@@ -208,6 +208,18 @@ impl MemoryReservation {
         self.bytes += additional;
     }
 
+    /// Reserves `bytes`, no less and no more.
+    ///
+    /// # Errors
+    /// `OverBudget`: nothing has changed.
+    pub fn resize(&mut self, bytes: u64) -> Result<(), OverBudget> {
+        if let Some(additional) = bytes.checked_sub(self.bytes) {
+            return self.grow(additional);
+        }
+        self.shrink(bytes);
+        Ok(())
+    }
+
     /// Gives back what is beyond `bytes`.
     pub fn shrink(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);
@@ -240,6 +252,8 @@ mod tests {
         // Less than a whole step is left, and it can be had.
         sort.cover((512 << 10) - 5).unwrap();
         assert_eq!(budget.free(), 0);
+        sort.resize(2000).unwrap();
+        assert_eq!((sort.bytes(), sort.resize(1 << 20).is_err()), (2000, true));
         sort.shrink(1000);
         assert_eq!((budget.used_for(MemoryUse::Operations), budget.used_for(MemoryUse::Frames)), (1000, 512 << 10));
         drop((sort, fixed));

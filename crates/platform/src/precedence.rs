@@ -4,14 +4,15 @@
 //! work that lasts, and by `storage_engine`, which leaves the last free frames to what goes first.
 //!
 //! ```text
-//!   First ─── a read, health, background that others wait for ──▶ normal slice
-//!   Write ─── a command that writes ─────────────────────────────▶ normal slice; may not take the last free frames
+//!   First ─── a read, health, background that others wait for ──▶ the thread's own slice: short if it is interactive
+//!   Write ─── a command that writes ─────────────────────────────▶ the same; may not take the last free frames
 //!   Long ──── has worked for long, or will ──────────────────────▶ long slice: whoever wakes up goes first; as Write
 //! ```
 //!
 //! A long slice is not a lower priority: the thread keeps its share of the processors, but under EEVDF a thread that wakes up
 //! with an earlier deadline runs at once, and not after the slices of those that compute. So a thread that holds a latch is not starved,
-//! which a nice value would do, and every user may go back, which a nice value does not allow.
+//! which a nice value would do, and every user may go back, which a nice value does not allow. A short slice is the same in the other direction: an
+//! interactive thread interrupts those that compute, whose slices are the kernel's, as soon as somebody asks it something.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -33,6 +34,19 @@ pub enum Precedence {
 thread_local! {
     static PRECEDENCE: Cell<Precedence> = const { Cell::new(Precedence::First) };
     static OTHERS_WAIT: Cell<bool> = const { Cell::new(false) };
+    static INTERACTIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says of the calling thread whether it mostly sleeps until somebody asks it something, who then waits for it: then it has a short
+/// slice. Costs a thread-local word if that was known already.
+pub fn set_interactive(is_interactive: bool) {
+    if INTERACTIVE.replace(is_interactive) != is_interactive && PRECEDENCE.get() != Precedence::Long {
+        set_slice(own_slice());
+    }
+}
+
+fn own_slice() -> Slice {
+    if INTERACTIVE.get() { Slice::Short } else { Slice::Usual }
 }
 
 /// The precedence of what the calling thread does.
@@ -90,7 +104,7 @@ fn change(from: Precedence, to: Precedence) {
     PRECEDENCE.set(to);
     match (from == Precedence::Long, to == Precedence::Long) {
         (false, true) => set_slice(Slice::Long),
-        (true, false) => set_slice(Slice::Usual),
+        (true, false) => set_slice(own_slice()),
         _ => {}
     }
 }

@@ -9,12 +9,17 @@
 /// How long the thread wants to compute at a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slice {
+    /// So short that the thread, when it wakes up, interrupts those that have another.
+    Short,
     /// As the kernel has it.
     Usual,
     /// As long as the kernel allows.
     Long,
 }
 
+/// Well below the usual ones (0.7 ms and more), and above what a short request takes.
+#[cfg(target_os = "linux")]
+const SHORT_NANOSECONDS: u64 = 300_000;
 /// The longest that the kernel allows.
 #[cfg(target_os = "linux")]
 const LONG_NANOSECONDS: u64 = 100_000_000;
@@ -44,6 +49,7 @@ pub(crate) fn set_slice(slice: Slice) {
         policy: libc::SCHED_OTHER as u32,
         nice,
         runtime: match slice {
+            Slice::Short => SHORT_NANOSECONDS,
             Slice::Usual => 0,
             Slice::Long => LONG_NANOSECONDS,
         },

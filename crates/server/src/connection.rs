@@ -7,7 +7,7 @@
 //!    │   buffers, no thread)   │  │   └──────────── reply sent ──────────┤
 //!    └─ nothing came for a ────┘  │                                      │
 //!       little while              └── topology changed or time over ── Waiting (async task)
-//!   Active ── there is a crowd of busy connections ──▶ in the crowd (`crowd`) ── it is over, or nothing came ──▶ Active, Idle
+//!   Active ── there is a crowd of busy connections, or no memory for another thread ──▶ in the crowd (`crowd`) ── it is over, or nothing came ──▶ Active, Idle
 //!   any state ── client closes, malformed frame, server stops ──▶ Ended
 //! ```
 //!
@@ -26,6 +26,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
+use crate::connection_memory::Holding;
 use crate::crowd::Crowd;
 use crate::exchange::{Answer, Exchange, ExchangeError};
 use crate::read_buffer::{Arrived, Incoming, ReadBuffer, ReadError};
@@ -52,8 +53,10 @@ pub(crate) enum Pause {
     Idle,
     /// It shall be one of the crowd.
     Crowded,
-    /// It is not one of the crowd any more, and has sent a request.
+    /// It need not be one of the crowd any more, and has sent a request.
     Ready,
+    /// It has sent a request that only a thread of its own can read.
+    Large,
     /// The request at the front of the input waits for the topology to change from this generation.
     Waiting { generation: u64, longest: Duration },
 }
@@ -115,13 +118,18 @@ impl<S: CommandService> Connection<S> {
                     }
                     continue;
                 }
-                Pause::Ready => Ok(Attempt::First),
+                Pause::Ready | Pause::Large => Ok(Attempt::First),
                 Pause::Waiting { generation, longest } => tokio::select! {
                     () = handle.topology_other_than(generation) => Ok(Attempt::AfterWait),
                     () = tokio::time::sleep(longest) => Ok(Attempt::AfterWait),
                     end = closed_by_client(&socket) => Err(end),
                 },
             };
+            let may_share = wake.is_ok() && matches!(pause, Pause::Idle | Pause::Ready);
+            if may_share && !connection.exchange.memory.try_hold(Holding::Thread) {
+                pause = Pause::Crowded;
+                continue;
+            }
             // A panic has been logged by the panic hook and has dropped the connection.
             let served = tokio::task::spawn_blocking(move || match wake {
                 Ok(attempt) => connection.serve(attempt),
@@ -139,6 +147,8 @@ impl<S: CommandService> Connection<S> {
 
     /// Serves on this thread while requests keep coming; `None` when the connection has ended.
     fn serve(mut self: Box<Self>, first: Attempt) -> Option<(Box<Self>, Pause)> {
+        platform::set_interactive(true);
+        self.exchange.memory.hold(Holding::Thread);
         match self.serve_requests(first) {
             Ok(pause) => {
                 self.before_pause(&pause);
@@ -154,9 +164,24 @@ impl<S: CommandService> Connection<S> {
     /// Gives the buffers back if it may be long until they are needed.
     pub(crate) fn before_pause(&mut self, pause: &Pause) {
         if matches!(pause, Pause::Idle | Pause::Waiting { .. }) {
-            self.input.release();
-            self.exchange.release_buffers();
+            self.release_buffers();
+            self.exchange.memory.hold(Holding::Idle);
         }
+    }
+
+    fn release_buffers(&mut self) {
+        self.input.release();
+        self.exchange.release_buffers();
+    }
+
+    /// As one of the crowd from now on.
+    pub(crate) fn enter_crowd(&mut self) {
+        self.exchange.memory.hold(Holding::Member);
+    }
+
+    /// Whether a thread of its own would find room.
+    pub(crate) fn may_have_thread(&self) -> bool {
+        !self.exchange.memory.is_short()
     }
 
     fn serve_requests(&mut self, first: Attempt) -> Result<Pause, End> {
@@ -206,13 +231,21 @@ impl<S: CommandService> Connection<S> {
         if let Some(permission) = permission {
             self.exchange.permit(permission);
         }
-        self.answer_front(length, Attempt::First)
+        let pause = self.answer_front(length, Attempt::First)?;
+        if self.exchange.memory.is_short() {
+            self.release_buffers();
+        }
+        Ok(pause)
     }
 
     /// As one of the crowd: takes what has come, without waiting for anything.
     pub(crate) fn poll_request(&mut self) -> Result<Polled<S::Need>, End> {
         match self.input.poll_frame(&self.exchange.socket)? {
             Arrived::Frame(length) => {
+                if self.exchange.memory.is_short() {
+                    // It may have to wait for its place.
+                    self.input.release();
+                }
                 let need = self.exchange.need(self.input.front(length));
                 Ok(Polled::Frame { length, need })
             }

@@ -111,9 +111,10 @@ impl<S: CommandService> Crowd<S> {
     /// Takes a connection in; it comes back by `leave`, which is dropped when the connection ends.
     pub(crate) fn enter(
         self: &Arc<Self>,
-        connection: Box<Connection<S>>,
+        mut connection: Box<Connection<S>>,
         leave: oneshot::Sender<(Box<Connection<S>>, Pause)>,
     ) {
+        connection.enter_crowd();
         if !self.has_reader.swap(true, Ordering::SeqCst) {
             let crowd = Arc::clone(self);
             self.runtime.spawn_blocking(move || Reader::new(crowd).run());

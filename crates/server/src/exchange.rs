@@ -10,18 +10,15 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::{MemoryBudget, MemoryReservation, MemoryUse};
+use platform::MemoryBudget;
 use wire_protocol::{Compressor, ReplyBuilder, ReplyError, ReplyTo, WireError};
 
+use crate::connection_memory::{BUFFER_KEPT_BYTES, ConnectionMemory};
 use crate::crowd::Crowd;
 use crate::handle::ServerHandle;
 use crate::refusal::{Refusal, command_of_msg, command_of_query};
 use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Protocol, ReplyWanted};
 
-/// What a connection's thread takes while it serves: its stack as far as it is touched, and small buffers.
-const ACTIVE_BYTES: u64 = 64 * 1024;
-/// Larger buffers are given back after the request that needed them.
-const BUFFER_KEPT_BYTES: usize = 1024 * 1024;
 /// A compressed message's content up to which the crowd's reader looks into it; where a frame says how large it is.
 const SMALL_BYTES: usize = 64 * 1024;
 const DECOMPRESSED_SIZE_AT: usize = 20;
@@ -75,15 +72,19 @@ pub(crate) struct Exchange<S: CommandService> {
     reply: ReplyBuilder,
     decompressed: Vec<u8>,
     compressed: Vec<u8>,
-    /// What the thread takes while there is one, and the three buffers above beyond a little.
-    memory: MemoryReservation,
+    /// What it takes of the budget, the three buffers above included as far as they are large.
+    pub(crate) memory: ConnectionMemory,
     replies_sent: i32,
 }
 
 impl<S: CommandService> Exchange<S> {
-    pub(crate) fn new(shared: Arc<Shared<S>>, socket: Arc<TcpStream>, info: ConnectionInfo) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared<S>>,
+        socket: Arc<TcpStream>,
+        info: ConnectionInfo,
+        memory: ConnectionMemory,
+    ) -> Self {
         let client = Some(shared.service.connected(&info));
-        let memory = shared.memory.reservation(MemoryUse::Connections);
         Self {
             shared,
             socket,
@@ -148,23 +149,17 @@ impl<S: CommandService> Exchange<S> {
         self.client.as_ref().is_some_and(|client| self.shared.service.is_crowded(client))
     }
 
-    /// Gives the buffers' memory back, before the connection is left idle.
+    /// Gives the buffers' memory back, before the connection is left idle, or because memory is short.
     pub(crate) fn release_buffers(&mut self) {
         self.reply = ReplyBuilder::default();
         self.decompressed = Vec::new();
         self.compressed = Vec::new();
-        self.memory.shrink(0);
     }
 
-    /// Brings what is counted in step with what the buffers take. The bytes are there already, so nothing is refused; whoever
-    /// asks next sees them.
+    /// Brings what is counted in step with what the buffers take.
     fn count_buffers(&mut self, beside: usize) {
         let bytes = self.reply.buffer().capacity() + self.decompressed.capacity() + self.compressed.capacity() + beside;
-        let bytes = ACTIVE_BYTES + if bytes > BUFFER_KEPT_BYTES { bytes as u64 } else { 0 };
-        match bytes.checked_sub(self.memory.bytes()) {
-            Some(additional) => self.memory.grow_unchecked(additional),
-            None => self.memory.shrink(bytes),
-        }
+        self.memory.count_buffers(bytes);
     }
 
     fn answer_plain(

@@ -42,7 +42,7 @@ pub struct ConnectionCounts {
     pub available: usize,
     /// Accepted since the start.
     pub created: u64,
-    /// Closed at once because too many were open.
+    /// Closed at once because too many were open, or memory has no room for another.
     pub refused: u64,
     /// With a command running now.
     pub active: usize,
@@ -129,12 +129,17 @@ impl ServerHandle {
     pub(crate) fn register(&self, socket: &Arc<TcpStream>) -> Option<u64> {
         let mut connections = self.state.connections.lock();
         if connections.len() >= self.state.connections_max {
-            self.state.connections_refused.fetch_add(1, Ordering::Relaxed);
+            self.connection_refused();
             return None;
         }
         let id = self.state.connections_created.fetch_add(1, Ordering::Relaxed) + 1;
         connections.insert(id, Arc::clone(socket));
         Some(id)
+    }
+
+    /// Counts one that is closed at once.
+    pub(crate) fn connection_refused(&self) {
+        self.state.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn unregister(&self, id: u64) {

@@ -19,6 +19,7 @@
 
 pub mod configuration;
 mod connection;
+mod connection_memory;
 mod crowd;
 mod exchange;
 mod handle;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 
 use crate::connection::Connection;
+use crate::connection_memory::ConnectionMemory;
 use crate::exchange::{Exchange, Shared};
 use crate::service::{CommandService, ConnectionInfo};
 
@@ -129,6 +130,12 @@ fn welcome<S: CommandService>(
     stream.set_nonblocking(false)?;
     let local = stream.local_addr()?;
     let socket = Arc::new(stream);
+    let Some(memory) = ConnectionMemory::accept(&shared.memory) else {
+        shared.handle.connection_refused();
+        let memory_limit = shared.memory.limit();
+        tracing::warn!(target: "network", %remote, memory_limit, "connection refused because the memory budget has no room for another");
+        return Ok(());
+    };
     let Some(connection_id) = shared.handle.register(&socket) else {
         let connections_max = shared.handle.connections_max();
         tracing::warn!(target: "network", %remote, connections_max, "connection refused because there are too many open connections");
@@ -137,7 +144,7 @@ fn welcome<S: CommandService>(
     let connection_count = shared.handle.connections().current;
     tracing::info!(target: "network", %remote, connection_id, connection_count, "connection accepted");
     let info = ConnectionInfo::new(connection_id, remote, local, &socket);
-    let connection = Connection::new(Exchange::new(Arc::clone(shared), socket, info));
+    let connection = Connection::new(Exchange::new(Arc::clone(shared), socket, info, memory));
     tokio::spawn(connection.drive());
     Ok(())
 }

@@ -149,6 +149,7 @@ fn serve_logged(configuration: &mut Configuration, listeners: Listeners, log: &D
     }
     let handle = ServerHandle::new(configuration.connections_max, log.clone());
     let plan = MemoryPlan::new(configuration);
+    allocator::keep_within(configuration.memory_bytes);
     let options = ServeOptions {
         compressors: configuration.compressors.clone(),
         memory: plan.budget.clone(),

@@ -50,6 +50,7 @@ impl<S: CommandService> Reader<S> {
 
     /// Until the server stops.
     pub(super) fn run(mut self) {
+        platform::set_interactive(true);
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         while !self.crowd.is_stopping() {
             events.clear();
@@ -120,8 +121,10 @@ impl<S: CommandService> Reader<S> {
     fn read(&mut self, mut member: Member<S>) {
         match member.connection.poll_request() {
             Ok(Polled::Nothing) => self.keep(member),
-            Ok(Polled::Large) => self.crowd.leave(member, Pause::Ready),
-            Ok(Polled::Frame { .. }) if !self.crowd.service.has_crowd() => self.crowd.leave(member, Pause::Ready),
+            Ok(Polled::Large) => self.crowd.leave(member, Pause::Large),
+            Ok(Polled::Frame { .. }) if !self.crowd.service.has_crowd() && member.connection.may_have_thread() => {
+                self.crowd.leave(member, Pause::Ready);
+            }
             Ok(Polled::Frame { length, need }) => {
                 self.crowd.handover.lock().away.insert(member.connection.id(), Look::Later);
                 match need {

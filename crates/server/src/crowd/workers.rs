@@ -128,6 +128,8 @@ impl<J: Job> Workers<J> {
     /// A worker, which is counted as awake. A panic of a command ends it; the next job has another started.
     fn work(self: Arc<Self>) {
         let _own = Own::begin(&self);
+        // There is always something to do: what matters is the sum, and those with a connection of their own go first.
+        platform::set_interactive(false);
         let mut jobs = self.jobs.lock();
         loop {
             match jobs.queue.pop_front() {

@@ -1,9 +1,11 @@
 //! Connections: idle ones are cheap, busy and blocked ones do not disturb each other, the limit holds.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bson::rawdoc;
+use platform::MemoryBudget;
 
 use crate::client::{Client, msg};
 use crate::test_service::{TestServer, eventually};
@@ -50,6 +52,28 @@ fn long_commands_delay_nobody_else() {
     for sleeper in &mut sleepers {
         sleeper.receive().unwrap();
     }
+}
+
+#[test]
+fn those_for_whom_there_is_no_memory_for_a_thread_share_threads() {
+    let memory = MemoryBudget::new(5 << 20);
+    let server = TestServer::with_memory(1000, Duration::from_secs(5), Arc::clone(&memory));
+    let mut clients: Vec<Client> = (0..120).map(|_| Client::connect(server.address)).collect();
+    for _ in 0..3 {
+        clients.iter_mut().for_each(|client| client.send(&msg(0, &rawdoc! { "sleep": 200, "$db": "admin" })));
+        eventually("all run", || server.handle.connections().active == 120);
+        assert!(memory.used() > 3 << 20 && memory.used() <= memory.limit(), "{}", memory.used());
+        clients.iter_mut().for_each(|client| drop(client.receive().unwrap()));
+    }
+    // Large messages and waiting ones need a thread, and have one.
+    let text = "x".repeat(200_000);
+    for client in &mut clients {
+        let reply = client.run(&rawdoc! { "echo": text.as_str(), "$db": "d" });
+        assert_eq!(reply.get_str("echo").unwrap().len(), text.len());
+    }
+    eventually("idle ones take little", || memory.used() <= 120 * 4096);
+    drop(clients);
+    eventually("and those that are gone nothing", || memory.used() == 0);
 }
 
 #[test]

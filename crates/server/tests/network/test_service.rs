@@ -263,12 +263,16 @@ impl TestServer {
     }
 
     pub(crate) fn with_limits(connections_max: usize, stop_grace: Duration) -> Self {
+        Self::with_memory(connections_max, stop_grace, MemoryBudget::unlimited())
+    }
+
+    pub(crate) fn with_memory(connections_max: usize, stop_grace: Duration, memory: Arc<MemoryBudget>) -> Self {
         let listeners = Listeners::bind(&["127.0.0.1:0".to_owned()]).unwrap();
         let address = listeners.addresses()[0];
         let handle = ServerHandle::new(connections_max, DiagnosticLog::new(LogFormat::Text).unwrap());
         let seen = Arc::new(Seen::default());
         let service = Arc::new(TestService { seen: Arc::clone(&seen), process: ObjectId::new() });
-        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory: MemoryBudget::unlimited(), stop_grace };
+        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace };
         let of_thread = handle.clone();
         let thread = std::thread::spawn(move || serve(listeners, service, &of_thread, &options).unwrap());
         Self { address, handle, seen, thread: Some(thread) }
