@@ -44,7 +44,7 @@ async fn storms(rig: &mut Rig, rate: f64) -> Result<Judgement, LabError> {
     let documents = (rig.documents / SHARE).max(1000);
     only_phase(rig.run(VICTIMS, &[("documents", documents.to_string())]).await?)?;
     only_phase(rig.run(EXPIRED, &[("documents", documents.to_string())]).await?)?;
-    let alone = foreground(rig, rate).await?;
+    let alone = storm::alone(rig, rate).await?;
     judgement.evidence("Others alone", &alone);
     let client = rig.new_client(1).await?;
     let deletion = async move {

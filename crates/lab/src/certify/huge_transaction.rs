@@ -8,7 +8,7 @@ use mongodb::error::Error as DriverError;
 
 use super::judgement::{Bound, Judgement};
 use super::rig::{DATABASE, Rig, error_name};
-use super::storm::{self, LOAD, foreground};
+use super::storm::{self, LOAD};
 use crate::error::LabError;
 
 /// Of the full test.
@@ -30,7 +30,9 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
         judgement.breaks(format!("not supported by this server: a transaction of one document fails: {error}"));
         return Ok(vec![judgement]);
     }
-    let alone = foreground(rig, rate).await?;
+    // A server without this parameter has no such limit.
+    let _ = rig.admin(doc! { "setParameter": 1, "transactionLifetimeLimitSeconds": 3600 }).await;
+    let alone = storm::alone(rig, rate).await?;
     let client = rig.new_client(2).await?;
     let storm = storm::beside(rig, rate, PATIENCE, async move { insert_all(&client, bytes).await }).await?;
     let Some(storm) = storm else {

@@ -7,7 +7,7 @@ use mongodb::Client;
 
 use super::judgement::{Bound, Judgement};
 use super::rig::{DATABASE, Rig};
-use super::storm::{self, LOAD, Storm, foreground};
+use super::storm::{self, LOAD, Storm};
 use crate::error::LabError;
 use crate::launch::Stop;
 
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     let rate = rig.sustainable().await? * LOAD;
     let mut judgement = rig.judgement("G15");
-    let alone = foreground(rig, rate).await?;
+    let alone = storm::alone(rig, rate).await?;
     let client = rig.new_client(1).await?;
     let Some(built) = storm::beside(rig, rate, PATIENCE, async move { build(&client).await }).await? else {
         judgement.breaks(format!("the build had not ended after {} s", PATIENCE.as_secs()));

@@ -30,6 +30,13 @@ pub(super) async fn foreground(rig: &mut Rig, rate: f64) -> Result<PhaseResult, 
     only_phase(rig.run(FOREGROUND, &changes).await?)
 }
 
+/// The same with nothing beside them. What comes before is an overload: how long the server has to do with what that left is not looked at, or the storm
+/// would be compared with the calm after another.
+pub(super) async fn alone(rig: &mut Rig, rate: f64) -> Result<PhaseResult, LabError> {
+    foreground(rig, rate).await?;
+    foreground(rig, rate).await
+}
+
 /// Runs the clients for as long as `work` takes, at most for `patience`; what is not over by then is given up. The client whose work it is stands for
 /// another machine, so those who are measured do not wait for its processor.
 pub(super) async fn beside<T: Send + 'static>(
