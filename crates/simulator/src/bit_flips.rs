@@ -120,6 +120,8 @@ impl Simulation {
 
     /// Opens the damaged directory itself: nothing wrong is ever given out.
     fn check_damaged(&self, expected: &State, flipped: &[PathBuf]) {
+        // Opening may complete a transaction, which ends the model's history there.
+        let last_logged = self.model.lock().last_logged();
         let store = match self.try_open() {
             Ok(store) => store,
             Err(error) if kind(&error) == Kind::Corrupt => {
@@ -128,7 +130,7 @@ impl Simulation {
             Err(error) => self.fail(format_args!("opening failed without saying what is damaged: {error}")),
         };
         let recovered = store.visible_timestamp();
-        if recovered < self.model.lock().last_logged() {
+        if recovered < last_logged {
             // The last flush of the oplog: nothing tells it from a write that was torn before it was acknowledged.
             let is_oplog = flipped.iter().any(|path| path.starts_with("oplog"));
             if !is_oplog {
