@@ -186,7 +186,7 @@ impl Simulation {
         self.say(format_args!("create index {index} of {}", target.state.namespace));
         let specification = IndexSpecification::parse(&documents::index(index));
         let specification = specification.unwrap_or_else(|error| self.fail(format_args!("{error}")));
-        let intent = Intent::IndexBuild { number: target.number, index };
+        let intent = Intent::IndexBuild { number: target.number, indexes: vec![index] };
         let result = self.perform(intent, |store| store.create_indexes(&target.handle, vec![specification]));
         match result {
             Ok(created) => self.unacknowledged.lock().extend(created.commit),
@@ -202,21 +202,24 @@ impl Simulation {
         }
     }
 
-    /// Goes on with the index builds that the last life has left; one at a time has been under way in a collection.
+    /// Goes on with the index builds that earlier lives have left: more than one of a collection when going on with one failed before.
     pub(crate) fn resume_index_builds(&self) {
         for handle in self.store().interrupted_builds() {
             let indexes = handle.indexes();
-            let building = indexes.all().iter().find(|index| !index.is_ready()).map(|index| index.name().to_owned());
+            let building: Vec<_> =
+                indexes.all().iter().filter(|index| !index.is_ready()).map(|index| index.name().to_owned()).collect();
             let number = self.model.lock().newest().find(handle.namespace().as_str());
-            let index = (0..INDEXES).find(|index| Some(documents::index_name(*index)) == building);
-            let (Some(number), Some(index)) = (number, index) else {
+            let known = (0..INDEXES).filter(|index| building.contains(&documents::index_name(*index)));
+            let known: Vec<u8> = known.collect();
+            let Some(number) = number.filter(|_| known.len() == building.len()) else {
                 self.fail(format_args!("an index is being built that nobody asked for: {building:?}"))
             };
-            self.say(format_args!("go on with index {index} of {}", handle.namespace()));
-            let intent = Intent::IndexBuild { number, index };
+            self.say(format_args!("go on with {building:?} of {}", handle.namespace()));
+            let has_unique = known.contains(&UNIQUE_INDEX);
+            let intent = Intent::IndexBuild { number, indexes: known };
             match self.perform(intent, |store| store.resume_index_builds(&handle, &|| false)) {
                 Ok(commit) => self.unacknowledged.lock().extend(commit),
-                Err(error) if kind(&error) == Kind::DuplicateKey && index != UNIQUE_INDEX => {
+                Err(error) if kind(&error) == Kind::DuplicateKey && !has_unique => {
                     self.fail(format_args!("the build found a duplicate: {error}"))
                 }
                 Err(_) => {}

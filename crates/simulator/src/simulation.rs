@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use platform::{Random, SeededRandom, SimulatedClock, SimulatedDisk, Timestamp};
 use transaction::{CommitInfo, Interleaving, Moment, Result, Store, TransactionError};
 
+use crate::documents;
 use crate::errors::{Kind, kind};
 use crate::model::{CollectionNumber, Effect, Model};
 use crate::plan::{Plan, Trouble};
@@ -46,8 +47,8 @@ pub(crate) enum Intent {
     Document { number: CollectionNumber, effect: Effect },
     /// Change definitions.
     Definition { effect: Effect },
-    /// Build an index.
-    IndexBuild { number: CollectionNumber, index: u8 },
+    /// Build indexes, each of which is committed by itself.
+    IndexBuild { number: CollectionNumber, indexes: Vec<u8> },
     /// Commit a transaction.
     Transaction { numbers: Vec<CollectionNumber>, effects: Arc<Vec<Effect>> },
 }
@@ -338,8 +339,10 @@ impl Intent {
                 Effect::PutInRing { number: *number, id: *id, document: document.clone(), place, head }
             }
             Intent::Document { effect, .. } | Intent::Definition { effect } => effect.clone(),
-            Intent::IndexBuild { number, index } if has_word(entry, b"commitIndexBuild") => {
-                Effect::AddIndex { number: *number, index: *index }
+            Intent::IndexBuild { number, indexes } if has_word(entry, b"commitIndexBuild") => {
+                let is_named = |index: &&u8| has_word(entry, &bson_string(&documents::index_name(**index)));
+                let named = indexes.iter().find(is_named).copied();
+                named.map_or(Effect::Nothing, |index| Effect::AddIndex { number: *number, index })
             }
             Intent::IndexBuild { .. } => Effect::Nothing,
             Intent::Transaction { effects, .. } if has_word(entry, b"decides") => Effect::Decide(effects.clone()),
@@ -347,6 +350,11 @@ impl Intent {
             Intent::Transaction { effects, .. } => Effect::All(effects.clone()),
         }
     }
+}
+
+/// A string as it lies in a BSON document: its length, itself, a zero.
+fn bson_string(text: &str) -> Vec<u8> {
+    [&(text.len() as u32 + 1).to_le_bytes()[..], text.as_bytes(), &[0]].concat()
 }
 
 fn has_word(bytes: &[u8], word: &[u8]) -> bool {
