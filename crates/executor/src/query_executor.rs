@@ -315,6 +315,11 @@ impl QueryExecutor {
         }
     }
 
+    /// Whether its plan scans an index, in which a record whose keys change is met again.
+    pub fn reads_indexes(&self) -> bool {
+        reads_indexes(&self.plan.root)
+    }
+
     /// The plan in a few words, as slow-query lines and `$currentOp` show it: `IXSCAN { a: 1 }`.
     pub fn plan_summary(&self) -> String {
         let mut parts = Vec::new();
@@ -322,6 +327,10 @@ impl QueryExecutor {
         parts.dedup();
         parts.join(", ")
     }
+}
+
+fn reads_indexes(node: &PlanNode) -> bool {
+    matches!(node, PlanNode::IndexScan(_)) || node.inputs().iter().any(|input| reads_indexes(input))
 }
 
 fn summarize(node: &PlanNode, parts: &mut Vec<String>) {

@@ -11,7 +11,7 @@ use transaction::{CommitInfo, Decision};
 
 use super::insert::check_count;
 use super::query_arguments::{check_collation, hint, query, services, variables};
-use super::records_to_change::RecordsToChange;
+use super::records_to_change::{Changed, RecordsToChange};
 use super::update::validated;
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
@@ -144,9 +144,10 @@ fn delete_matching(
     let target = Target::of(&collection);
     let Deletion { query, is_single, statement } = deletion;
     let mut found = QueryExecutor::new(&services(server), view, target, query.clone(), &context.operation)?;
-    let mut records = RecordsToChange::of(context, !is_single, &mut found)?;
+    let changed = if *is_single { Changed::One } else { Changed::Deleted };
+    let mut records = RecordsToChange::of(context, changed, &mut found)?;
     context.write(*statement, StatementDetails::None, |write| {
-        while let Some(record_id) = records.next(&mut found, &context.operation)? {
+        while let Some(record_id) = records.next(&mut found, context)? {
             let changed =
                 server.store.change_document(write, &collection, record_id, Validation::Bypass, |newest, _| {
                     let is_match = query.filter.matches(newest)?;

@@ -18,7 +18,7 @@ use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::insert::check_count;
 use super::query_arguments::{CommandClock, check_collation, hint, query, services, variables};
-use super::records_to_change::RecordsToChange;
+use super::records_to_change::{Changed, RecordsToChange};
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
@@ -286,9 +286,13 @@ fn update_matching(
     let query = statement.query.clone();
     let mut found = QueryExecutor::new(&services(server), view, Target::of(collection), query, &context.operation)?;
     let clock = CommandClock::of(server);
-    let mut records = RecordsToChange::of(context, statement.multiplicity == Multiplicity::Many, &mut found)?;
+    let changed = match statement.multiplicity {
+        Multiplicity::One => Changed::One,
+        Multiplicity::Many => Changed::Updated,
+    };
+    let mut records = RecordsToChange::of(context, changed, &mut found)?;
     context.write(statement.id, statement.details, |write| {
-        while let Some(record_id) = records.next(&mut found, &context.operation)? {
+        while let Some(record_id) = records.next(&mut found, context)? {
             let mut is_match = false;
             let changed =
                 server.store.change_document(write, collection, record_id, statement.validation, |newest, out| {
