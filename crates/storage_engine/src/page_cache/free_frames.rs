@@ -106,7 +106,7 @@ impl FreeFrames {
                 let left = list.frames.len();
                 self.count.store(left, Ordering::Relaxed);
                 list.taken += 1;
-                if list.taken % self.era_pages == 0 {
+                if list.taken.is_multiple_of(self.era_pages) {
                     self.era.fetch_add(1, Ordering::Relaxed);
                 }
                 drop(list);
