@@ -23,7 +23,6 @@ mod namespace_usage;
 mod parameters;
 pub(crate) mod ping;
 pub(crate) mod plimsoll_profile;
-mod process_memory;
 pub(crate) mod repl_set_resize_oplog;
 pub(crate) mod server_status;
 pub(crate) mod set_parameter;

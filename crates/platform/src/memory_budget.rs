@@ -220,6 +220,14 @@ impl MemoryReservation {
         Ok(())
     }
 
+    /// Counts `bytes`, no less and no more, which are there already, even when the limit is exceeded.
+    pub fn resize_unchecked(&mut self, bytes: u64) {
+        match bytes.checked_sub(self.bytes) {
+            Some(additional) => self.grow_unchecked(additional),
+            None => self.shrink(bytes),
+        }
+    }
+
     /// Gives back what is beyond `bytes`.
     pub fn shrink(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);

@@ -55,12 +55,8 @@ pub(crate) fn keep_within(limit_bytes: u64) {
     }
 }
 
-/// See proc(5): the second number is resident pages.
-#[allow(clippy::disallowed_methods, reason = "the kernel's figures, not a file of the database")]
 fn resident_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
+    platform::process_memory().map(|memory| memory.resident_bytes)
 }
 
 fn trim() {

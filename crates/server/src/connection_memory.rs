@@ -81,19 +81,13 @@ impl ConnectionMemory {
     /// Counts this, whether there is room or not: the connection has it already, or cannot go on without.
     pub(crate) fn hold(&mut self, holding: Holding) {
         self.holding = holding;
-        self.set(holding.bytes());
+        self.reservation.resize_unchecked(holding.bytes());
     }
 
     /// Counts large buffers, which are there already, so nothing is refused; whoever asks next sees them.
     pub(crate) fn count_buffers(&mut self, bytes: usize) {
-        self.set(self.holding.bytes() + if bytes > BUFFER_KEPT_BYTES { bytes as u64 } else { 0 });
-    }
-
-    fn set(&mut self, bytes: u64) {
-        match bytes.checked_sub(self.reservation.bytes()) {
-            Some(additional) => self.reservation.grow_unchecked(additional),
-            None => self.reservation.shrink(bytes),
-        }
+        self.reservation
+            .resize_unchecked(self.holding.bytes() + if bytes > BUFFER_KEPT_BYTES { bytes as u64 } else { 0 });
     }
 
     /// Whether buffers that are not needed just now should be given back.

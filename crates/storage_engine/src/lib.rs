@@ -42,6 +42,7 @@ mod salvage;
 mod slowdown_demonstration;
 mod snapshot;
 mod statistics;
+mod varint;
 mod verify;
 
 pub use batch::{Batch, Change, ChangeKind};

@@ -105,11 +105,7 @@ impl Engine {
     /// background now and then is soon enough.
     pub(crate) fn account_tables(&self) {
         let bytes = self.table_bytes();
-        let mut reserved = self.table_memory.lock();
-        match bytes.checked_sub(reserved.bytes()) {
-            Some(more) => reserved.grow_unchecked(more),
-            None => reserved.shrink(bytes),
-        }
+        self.table_memory.lock().resize_unchecked(bytes);
     }
 
     /// A tree's figures, by walking it: reads every page of it.

@@ -8,7 +8,7 @@ use bson::DateTime;
 use platform::MemoryUse;
 
 use super::versions::VERSION;
-use super::{engine_figures, process_memory, short_host};
+use super::{engine_figures, short_host};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::{Context, ServerContext};
@@ -159,7 +159,7 @@ fn write_transactions(server: &ServerContext, section: &mut DocumentWriter<'_>) 
 }
 
 fn write_memory(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let memory = process_memory::process_memory();
+    let memory = platform::process_memory();
     section.int32("bits", usize::BITS as i32);
     if let Some(memory) = memory {
         section.count("resident", memory.resident_bytes >> 20);

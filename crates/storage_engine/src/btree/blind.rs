@@ -34,9 +34,10 @@ impl Trees {
             }
             let position = node.child_position(change.key);
             let child = node.child(position);
-            let prefix_length = if node.level() == 1 { leaf_prefix_length(&node, position) } else { None };
-            if let Some(prefix_length) = prefix_length
+            let takes_changes = node.level() == 1 && !leads_to_last(&node, position);
+            if takes_changes
                 && self.cache.is_on_disk(child)
+                && let Some(prefix_length) = leaf_prefix_length(&node, position)
             {
                 self.cache.validate(&fixed)?;
                 let buffered = BufferedChange {
@@ -55,15 +56,17 @@ impl Trees {
                 // It may be on disk again, with the changes that came before this one merged.
                 return Err(Retry::Restart);
             }
-            let below = match prefix_length {
-                // Once on disk it would take such changes all the same, so they are no reason to keep it.
-                Some(_) => self.cache.fix_without_use(child)?,
-                None => self.cache.fix(child)?,
-            };
+            // A leaf that takes them on disk all the same is not kept for such changes.
+            let below = if takes_changes { self.cache.fix_without_use(child)? } else { self.cache.fix(child)? };
             self.cache.validate(&fixed)?;
             fixed = below;
         }
     }
+}
+
+/// Whether the child at a position has no upper fence.
+fn leads_to_last<B: PageBytes>(parent: &Node<B>, position: usize) -> bool {
+    position >= parent.count() && parent.is_last()
 }
 
 /// Length of the prefix of a leaf, from its parent; `None` for the last leaf, which has no upper fence.

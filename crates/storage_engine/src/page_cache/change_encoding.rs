@@ -13,6 +13,8 @@
 
 use platform::Timestamp;
 
+use crate::varint::{push_varint, take_varint};
+
 /// A change as it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BufferedChange<'a> {
@@ -53,16 +55,16 @@ impl<'a> BufferedChange<'a> {
         let value_code = self.value.len().min(usize::from(LONG_VALUE)) as u8;
         out.push(if self.is_removal { REMOVAL_BIT } else { 0 } | value_code << VALUE_SHIFT | key_code);
         if key_code == LONG_KEY {
-            put_varint(suffix.len() as u32, out);
+            push_varint(out, suffix.len() as u64);
         }
         if value_code == LONG_VALUE {
-            put_varint(self.value.len() as u32, out);
+            push_varint(out, self.value.len() as u64);
         }
         let since = Timestamp(self.since);
         // Modulo 2^32, so that any two seconds have a difference.
         let later = since.seconds().wrapping_sub(first_seconds) as i32;
-        put_varint((later << 1 ^ later >> 31) as u32, out);
-        put_varint(since.increment(), out);
+        push_varint(out, u64::from((later << 1 ^ later >> 31) as u32));
+        push_varint(out, u64::from(since.increment()));
         out.extend_from_slice(suffix);
         out.extend_from_slice(self.value);
     }
@@ -76,9 +78,9 @@ impl<'a> BufferedChange<'a> {
         };
         let key_length = length_of(head & LONG_KEY, LONG_KEY)?;
         let value_length = length_of(head >> VALUE_SHIFT & LONG_VALUE, LONG_VALUE)?;
-        let zigzag = take_varint(&mut rest)?;
+        let zigzag = take_varint(&mut rest)? as u32;
         let later = (zigzag >> 1) as i32 ^ -((zigzag & 1) as i32);
-        let increment = take_varint(&mut rest)?;
+        let increment = take_varint(&mut rest)? as u32;
         let since = Timestamp::new(first_seconds.wrapping_add(later as u32), increment).0;
         let (key, rest) = rest.split_at_checked(key_length)?;
         let (value, rest) = rest.split_at_checked(value_length)?;
@@ -104,27 +106,6 @@ impl<'a> EncodedChanges<'a> {
         changes.sort_by(|a, b| a.key.cmp(b.key));
         changes
     }
-}
-
-fn put_varint(mut number: u32, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn take_varint(bytes: &mut &[u8]) -> Option<u32> {
-    let mut number = 0;
-    for shift in (0..u32::BITS).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u32::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

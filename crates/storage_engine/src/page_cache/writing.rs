@@ -127,12 +127,18 @@ impl PageCache {
     pub(crate) fn evict_all(&self) -> Result<usize> {
         let mut writer = self.writer.lock();
         let mut freed = 0;
+        // Frames are first taken in their order: behind the last that holds a page the headers were perhaps never touched.
+        let mut left = self.usable_frames().saturating_sub(self.free_frames());
         for frame in (0..self.arena.len() as u32).map(FrameId) {
+            if left == 0 {
+                break;
+            }
             let header = self.arena.header(frame);
-            header.used.store(false, Ordering::Relaxed);
             if header.page() == NO_PAGE {
                 continue;
             }
+            left -= 1;
+            header.used.store(false, Ordering::Relaxed);
             if header.is_dirty() {
                 self.push_frame(&mut writer, frame);
                 freed += self.write_batch(&mut writer, After::Evict)?;

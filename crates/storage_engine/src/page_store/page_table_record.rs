@@ -5,6 +5,7 @@
 
 use super::address::{LENGTH_BITS, PAGE_ID_LIMIT, PageAddress, PageId};
 use super::superblock::{FORMAT_VERSIONS_READ, read_u32, read_u64};
+use crate::varint::{push_varint, take_varint};
 
 /// Bytes of the header of a page-table file.
 pub(super) const FILE_HEADER_BYTES: usize = 64;
@@ -187,27 +188,6 @@ pub(super) fn decode_entries(mut payload: &[u8], mut visit: impl FnMut(PageId, P
         visit(PageId(page), address);
     }
     Some(())
-}
-
-fn push_varint(buffer: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        buffer.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    buffer.push(value as u8);
-}
-
-fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! The memory of this process as the kernel counts it: for `serverStatus`.
+//! The memory of this process as the kernel counts it: for `serverStatus`, and for giving back what the allocator holds.
 
 use rustix::fs::{Mode, OFlags, open};
 
 /// Bytes of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProcessMemory {
+pub struct ProcessMemory {
     /// Address space.
-    pub(crate) virtual_bytes: u64,
+    pub virtual_bytes: u64,
     /// In memory.
-    pub(crate) resident_bytes: u64,
+    pub resident_bytes: u64,
 }
 
-/// Asks the kernel. This file is a question to the kernel, not storage: it does not go through `platform::Disk`, which
+/// Asks the kernel. This file is a question to the kernel, not storage: it does not go through `Disk`, which
 /// the simulator replaces.
-pub(crate) fn process_memory() -> Option<ProcessMemory> {
+pub fn process_memory() -> Option<ProcessMemory> {
     let file = open("/proc/self/statm", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut text = [0; 128];
     let length = rustix::io::read(&file, &mut text).ok()?;
