@@ -211,6 +211,11 @@ impl Collection {
     pub fn settle_record_ids(&self, engine: &Arc<Engine>) -> Result<()> {
         if self.ring.is_some() { Ok(()) } else { self.record_ids.settle(engine, self.record_tree) }
     }
+
+    /// The last record id handed out, if record ids are settled: whatever was committed before has no greater one. Says nothing of rings.
+    pub fn last_record_id(&self) -> Option<RecordId> {
+        Some(self.record_ids.last.load(Ordering::Acquire)).filter(|last| *last != 0).map(RecordId)
+    }
 }
 
 impl CollectionDefinition {

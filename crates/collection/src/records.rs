@@ -23,7 +23,13 @@ impl StoredRecords {
     pub fn new(engine: &Arc<Engine>, snapshot: &Snapshot, collection: &Collection) -> StoredRecords {
         match collection.ring() {
             Some(ring) => StoredRecords::Ring(engine.ring_cursor(snapshot, ring)),
-            None => StoredRecords::Tree(engine.cursor(snapshot, collection.record_tree())),
+            None => {
+                let mut cursor = engine.cursor(snapshot, collection.record_tree());
+                if let Some(last) = collection.last_record_id() {
+                    cursor.set_end(&RecordId(last.0 + 1).record_key());
+                }
+                StoredRecords::Tree(cursor)
+            }
         }
     }
 

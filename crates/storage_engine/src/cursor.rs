@@ -41,6 +41,8 @@ pub struct BTreeCursor {
     trees: Arc<Trees>,
     snapshot: Snapshot,
     tree: TreeId,
+    /// See `set_end`.
+    end: Option<Vec<u8>>,
     leaf: Box<PageImage>,
     place: Place,
     key: Vec<u8>,
@@ -54,12 +56,24 @@ impl BTreeCursor {
             trees,
             snapshot,
             tree,
+            end: None,
             leaf: Box::new([0; PAGE_BYTES]),
             place: Place::Unpositioned,
             key: Vec::new(),
             value: Vec::new(),
             value_place: ValuePlace::Buffer,
         }
+    }
+
+    /// Says that nobody asks for entries at or above `end`, because the snapshot does not see them, say. Leaves beyond are not looked at then: there may be
+    /// very many, and more by the time. Of the leaf that `end` is in entries above it may be yielded if the snapshot sees them.
+    pub fn set_end(&mut self, end: &[u8]) {
+        self.end = Some(end.to_vec());
+    }
+
+    /// What `set_end` was told.
+    pub fn end(&self) -> Option<&[u8]> {
+        self.end.as_deref()
     }
 
     /// The snapshot that the cursor reads.
@@ -107,9 +121,18 @@ impl BTreeCursor {
 
     /// `previous` then yields the last entry.
     pub fn seek_last(&mut self) -> Result<()> {
-        self.load(Target::Last)?;
-        self.place = Place::At(self.node().count());
-        Ok(())
+        match self.end.take() {
+            Some(end) => {
+                let sought = self.seek_before(&end);
+                self.end = Some(end);
+                sought
+            }
+            None => {
+                self.load(Target::Last)?;
+                self.place = Place::At(self.node().count());
+                Ok(())
+            }
+        }
     }
 
     /// Moves to the next entry; `false` at the end, where it stays.
@@ -128,6 +151,9 @@ impl BTreeCursor {
                 continue;
             }
             let Some(fence) = self.node().upper_fence().map(<[u8]>::to_vec) else { return Ok(false) };
+            if self.end.as_ref().is_some_and(|end| *end <= fence) {
+                return Ok(false);
+            }
             self.load(Target::Containing(&fence))?;
             self.place = Place::At(self.node().lower_bound(&fence));
         }

@@ -242,7 +242,8 @@ impl RecordCursor {
         RawDocument::from_bytes(bytes).map_err(|error| CollectionError::Damaged(format!("record: {error}")).into())
     }
 
-    /// Goes on in another view, going forward after the record that the last step yielded.
+    /// Goes on in another view, going forward after the record that the last step yielded. It ends where it would have ended before, however fast
+    /// records come meanwhile.
     ///
     /// # Errors
     /// `Engine`.
@@ -252,7 +253,9 @@ impl RecordCursor {
             cursor.set_snapshot(&view.snapshot);
             return Ok(());
         }
-        self.cursor = view.record_source(&self.collection);
+        let mut newer = view.record_source(&self.collection);
+        newer.end_like(&self.cursor);
+        self.cursor = newer;
         match self.current {
             Some(record_id) => self.seek_after(record_id),
             None => Ok(()),

@@ -15,6 +15,16 @@ pub(crate) enum RecordSource {
 }
 
 impl RecordSource {
+    /// Ends, going forward, where another of the same collection does.
+    pub(crate) fn end_like(&mut self, other: &RecordSource) {
+        if let (RecordSource::Stored(StoredRecords::Tree(cursor)), RecordSource::Stored(StoredRecords::Tree(other))) =
+            (self, other)
+            && let Some(end) = other.end()
+        {
+            cursor.set_end(end);
+        }
+    }
+
     pub(crate) fn seek(&mut self, record_id: RecordId) -> Result<()> {
         match self {
             RecordSource::Stored(records) => records.seek(record_id),

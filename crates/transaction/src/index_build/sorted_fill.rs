@@ -8,6 +8,7 @@
 //!    began (`Index::note_changed`, under that lock), the entry may be out of date and is left out; the record's newest version is dealt with instead.
 //! 3. How far the build has come is kept in the catalog. After a crash it goes on from there: what was applied before that is in any checkpoint that says so.
 //!
+//! A build ends with the last record that was there when it began, however fast others come: their writers put the entries.
 //! Short snapshots, so a long build holds no version history; a few megabytes of memory, however large the collection is.
 
 use std::sync::Arc;
@@ -88,11 +89,15 @@ impl Store {
     ) -> Result<()> {
         let mut buffers = BuildBuffers::default();
         let mut slice = Slice::default();
+        collection.settle_record_ids(&self.engine)?;
+        // Whoever inserts from here on puts the entries, too.
+        let end = collection.last_record_id();
         let indexes = building_indexes(collection, trees)?;
         let mut from = indexes.iter().map(|index| index.filled()).min().unwrap_or(RecordId(0));
         loop {
             let mut fill = Fill { collection, trees, left_out: Vec::new(), batch: Batch::new(), is_stopped };
-            let mut piece = self.read_piece(collection, trees, from, &mut buffers, &mut slice, is_stopped)?;
+            let reading = Reading { collection, trees, end, is_stopped };
+            let mut piece = self.read_piece(&reading, from, &mut buffers, &mut slice)?;
             let Some(mut last) = piece.last else { return Ok(()) };
             let is_full = piece.memory_bytes() >= self.options.index_piece_bytes;
             match self.temporary.get().filter(|_| is_full) {
@@ -108,7 +113,7 @@ impl Store {
                         if runs.len() == RUNS_MAX {
                             break;
                         }
-                        piece = self.read_piece(collection, trees, last, &mut buffers, &mut slice, is_stopped)?;
+                        piece = self.read_piece(&reading, last, &mut buffers, &mut slice)?;
                         let Some(newer) = piece.last else { break };
                         last = newer;
                     }
@@ -130,25 +135,26 @@ impl Store {
 
     fn read_piece(
         &self,
-        collection: &Arc<Collection>,
-        trees: &[TreeId],
+        reading: &Reading<'_>,
         from: RecordId,
         buffers: &mut BuildBuffers,
         slice: &mut Slice,
-        is_stopped: &dyn Fn() -> bool,
     ) -> Result<Piece> {
         let mut piece = Piece::default();
-        let mut cursor = self.read_view().record_cursor(collection);
+        let mut cursor = self.read_view().record_cursor(reading.collection);
         cursor.seek_after(from)?;
         while piece.memory_bytes() < self.options.index_piece_bytes {
-            if is_stopped() {
+            if (reading.is_stopped)() {
                 return Err(CollectionError::Stopped.into());
             }
             self.pace();
             self.give_way(slice);
             self.options.interleaving.at(Moment::IndexBuild);
             let Some(record_id) = cursor.next()? else { break };
-            self.read_entries(collection, trees, record_id, &mut cursor, buffers, &mut piece)?;
+            if reading.end.is_some_and(|end| end < record_id) {
+                break;
+            }
+            self.read_entries(reading, record_id, &mut cursor, buffers, &mut piece)?;
             piece.last = Some(record_id);
         }
         Ok(piece)
@@ -156,13 +162,13 @@ impl Store {
 
     fn read_entries(
         &self,
-        collection: &Arc<Collection>,
-        trees: &[TreeId],
+        reading: &Reading<'_>,
         record_id: RecordId,
         cursor: &mut RecordCursor,
         buffers: &mut BuildBuffers,
         piece: &mut Piece,
     ) -> Result<()> {
+        let Reading { collection, trees, .. } = *reading;
         let indexes = collection.indexes();
         let document: &RawDocument = cursor.document()?;
         for (number, tree) in trees.iter().enumerate() {
@@ -205,6 +211,15 @@ impl Store {
         fill.batch.blind_insert(tree, entry.key, entry.value);
         self.apply_uncommitted(&fill.batch)
     }
+}
+
+/// What pieces are read from.
+struct Reading<'a> {
+    collection: &'a Arc<Collection>,
+    trees: &'a [TreeId],
+    /// The last record that was there when the build began.
+    end: Option<RecordId>,
+    is_stopped: &'a dyn Fn() -> bool,
 }
 
 /// The entries of a piece on their way into the trees.

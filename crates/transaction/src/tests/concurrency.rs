@@ -74,6 +74,9 @@ fn one_of_many_inserts_of_a_key_wins() {
     fixture.store.shutdown().unwrap();
 }
 
+/// Most documents that there are: a slow machine must not have more to build than a fast one.
+const CHURNED_MAX: u64 = 10_000;
+
 /// Documents come, change and go until `stop` is set.
 fn churn(store: &Store, collection: &std::sync::Arc<collection::Collection>, thread: i32, stop: &AtomicBool) {
     let mut context = WriteContext::new();
@@ -91,10 +94,16 @@ fn churn(store: &Store, collection: &std::sync::Arc<collection::Collection>, thr
             own.push_back(record_id);
             store.change_document(&mut context, collection, record_id, Validation::Enforce, increment).unwrap();
         }
+        let delete = |_: &RawDocument, _: &mut Vec<u8>| -> Result<Decision> { Ok(Decision::Delete) };
         if own.len() > 50 {
-            let delete = |_: &RawDocument, _: &mut Vec<u8>| -> Result<Decision> { Ok(Decision::Delete) };
             let record_id = own.pop_front().unwrap();
             store.change_document(&mut context, collection, record_id, Validation::Enforce, delete).unwrap();
+        }
+        if collection.counts().documents() > CHURNED_MAX {
+            cursor.seek_first().unwrap();
+            if let Some(oldest) = cursor.next().unwrap() {
+                store.change_document(&mut context, collection, oldest, Validation::Enforce, delete).unwrap();
+            }
         }
     }
 }

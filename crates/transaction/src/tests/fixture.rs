@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, IndexSpecification, Namespace, RecordId, Validation};
 use oplog::OplogOptions;
-use platform::{SeededRandom, SimulatedClock, SimulatedDisk};
+use platform::{Clock, SeededRandom, SimulatedClock, SimulatedDisk, SystemClock};
 use storage_engine::EngineOptions;
 
 use crate::*;
@@ -34,7 +34,9 @@ pub(super) fn open(disk: &Arc<SimulatedDisk>, clock: &Arc<SimulatedClock>, optio
     // Another seed for every life, or collections of two lives would get the same UUID.
     static LIVES: AtomicU64 = AtomicU64::new(1);
     let random = SeededRandom::new(LIVES.fetch_add(1, Ordering::Relaxed));
-    Store::open(disk.clone(), clock.clone(), Arc::new(random), options.clone()).unwrap()
+    // Threads that rest on the simulated clock would take the processors from those that are tested.
+    let clock: Arc<dyn Clock> = if options.engine_threads { Arc::new(SystemClock::new()) } else { clock.clone() };
+    Store::open(disk.clone(), clock, Arc::new(random), options.clone()).unwrap()
 }
 
 pub(super) fn namespace(full: &str) -> Namespace {

@@ -177,3 +177,25 @@ fn a_build_on_temporary_files_is_complete_beside_writers() {
         assert_sound(&fixture.store);
     }
 }
+
+#[test]
+fn inserts_that_go_on_and_on_do_not_keep_a_build_from_its_end() {
+    for index in [
+        rawdoc! { "key": { "a": 1 }, "name": "a_1" },
+        rawdoc! { "key": { "_id": 1, "a": 1 }, "name": "id_a", "unique": true },
+    ] {
+        let (fixture, at_record) = fixture(1000);
+        let collection = fixture.store.catalog().lookup("db.c").unwrap();
+        let (store, written) = (fixture.store.clone(), collection.clone());
+        *at_record.lock() = Box::new(move |number| {
+            assert!(number < 2 * DOCUMENTS, "it is after those that came meanwhile");
+            let mut context = WriteContext::new();
+            for id in [-2 * number, -2 * number - 1] {
+                let document = rawdoc! { "_id": id, "a": number };
+                store.insert_document(&mut context, &written, &document, Validation::Enforce).unwrap();
+            }
+        });
+        fixture.create_index(&collection, index).unwrap();
+        assert_sound(&fixture.store);
+    }
+}

@@ -132,8 +132,10 @@ struct Open {
     snapshot: BTreeMap<i32, i32>,
     /// What it has made of documents; `None`: deleted.
     written: BTreeMap<i32, Option<i32>>,
-    /// Documents that it has inserted or changed, and keys that it has claimed.
+    /// Documents that it has inserted or changed.
     owned: Vec<i32>,
+    /// Keys that it has inserted, though it may have deleted them again.
+    claimed: Vec<i32>,
 }
 
 impl Open {
@@ -225,9 +227,8 @@ impl Run {
                     None => self.committed.contains_key(&id),
                 };
                 // Of two that insert the same the first owns the key; who has only deleted it does not.
-                let is_claimed = self.open.iter().any(|(owner, other)| {
-                    *owner != session && other.owned.contains(&id) && !other.snapshot.contains_key(&id)
-                });
+                let is_claimed =
+                    self.open.iter().any(|(owner, other)| *owner != session && other.claimed.contains(&id));
                 match (is_claimed, is_seen, is_latest) {
                     (true, _, _) => Expected::Conflict,
                     (_, true, true) => Expected::Duplicate,
@@ -253,6 +254,9 @@ impl Run {
                 let open = self.open.get_mut(&session).unwrap();
                 open.written.insert(id, if matches!(write, Write::Delete) { None } else { Some(a) });
                 open.owned.push(id);
+                if matches!(write, Write::Insert) {
+                    open.claimed.push(id);
+                }
             }
             Expected::Nothing => {}
             Expected::Duplicate | Expected::Conflict => self.abort(session),
@@ -268,7 +272,7 @@ impl Run {
         let view = self.fixture.store.read_view();
         let done = outcome(self.perform(&mut context, &view, id, a, write));
         let is_there = self.committed.contains_key(&id);
-        let claimed = self.open.values().any(|open| open.owned.contains(&id) && !open.snapshot.contains_key(&id));
+        let claimed = self.open.values().any(|open| open.claimed.contains(&id));
         let expected = match write {
             Write::Insert if claimed => Expected::Conflict,
             Write::Insert if is_there => Expected::Duplicate,
@@ -323,10 +327,10 @@ impl Run {
                 self.txn_numbers += 1;
                 let transaction = begin(&self.fixture.store, session, self.txn_numbers);
                 let (snapshot, began) = (self.committed.clone(), self.time);
-                let (written, owned) = Default::default();
+                let (written, owned, claimed) = Default::default();
                 self.open.insert(
                     session,
-                    Open { transaction, txn_number: self.txn_numbers, began, snapshot, written, owned },
+                    Open { transaction, txn_number: self.txn_numbers, began, snapshot, written, owned, claimed },
                 );
             }
             Step::Write { session, id, a, write } => self.write(session, id, a, write),
