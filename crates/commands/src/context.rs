@@ -154,7 +154,7 @@ impl ServerContext {
             log,
             memory,
         });
-        context.store.set_temporary_files(context.memory.temporary().clone());
+        context.store.set_working_memory(context.memory.clone());
         let itself = Arc::downgrade(&context);
         context
             .store

@@ -65,9 +65,12 @@ pub(crate) struct Leftovers {
 pub(crate) struct SparseLeaves {
     waiting: Mutex<VecDeque<SparseLeaf>>,
     count: AtomicUsize,
+    /// Of them, those whose deleted entries nobody needed any more when some were last taken, about.
+    ready: AtomicUsize,
 }
 
-/// Most leaves that wait. Writers are paced before (see `pacing`); what is beyond is only found when it becomes sparser.
+/// Most leaves that wait. Writers are paced before when the background is behind (see `pacing`), and not for a snapshot that keeps what was deleted:
+/// what is beyond is only found when it becomes sparser.
 const SPARSE_LEAVES_MAX: usize = 100_000;
 
 impl SparseLeaves {
@@ -82,15 +85,18 @@ impl SparseLeaves {
     /// Takes some whose deleted entries nobody needs any more.
     pub(crate) fn take(&self, oldest: u64, count_max: usize) -> Vec<SparseLeaf> {
         let mut waiting = self.waiting.lock();
-        let ready = waiting.iter().take(count_max).take_while(|leaf| leaf.settled_at <= oldest).count();
-        let taken = waiting.drain(..ready).collect();
+        let is_ready = |leaf: &SparseLeaf| leaf.settled_at <= oldest;
+        let taking = waiting.iter().take(count_max).take_while(|leaf| is_ready(leaf)).count();
+        let taken = waiting.drain(..taking).collect();
         self.count.store(waiting.len(), Ordering::Relaxed);
+        self.ready.store(waiting.partition_point(is_ready), Ordering::Relaxed);
         taken
     }
 
     pub(crate) fn forget_tree(&self, tree: TreeId) {
         let mut waiting = self.waiting.lock();
         waiting.retain(|leaf| leaf.tree != tree);
+        self.ready.fetch_min(waiting.len(), Ordering::Relaxed);
         self.count.store(waiting.len(), Ordering::Relaxed);
     }
 
@@ -98,9 +104,9 @@ impl SparseLeaves {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How full the list is, from 0 to 1.
-    pub(crate) fn share(&self) -> f64 {
-        self.len() as f64 / SPARSE_LEAVES_MAX as f64
+    /// How far the background is behind, from 0 to 1.
+    pub(crate) fn backlog_share(&self) -> f64 {
+        self.ready.load(Ordering::Relaxed) as f64 / SPARSE_LEAVES_MAX as f64
     }
 }
 
@@ -323,4 +329,23 @@ pub(crate) fn copy_entry<B: PageBytes>(node: &Node<B>, position: usize, value: &
     value.clear();
     value.extend_from_slice(bytes);
     EntryState { presence: node.presence(position), version: node.version(position), overflow }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_that_a_snapshot_keeps_are_no_backlog() {
+        let sparse = SparseLeaves::default();
+        for settled_at in 0..10_000 {
+            sparse.push(SparseLeaf { tree: TreeId(7), key: vec![1], settled_at });
+        }
+        assert_eq!(sparse.take(99, 64).len(), 64);
+        assert_eq!((sparse.len(), sparse.backlog_share()), (9_936, 36.0 / SPARSE_LEAVES_MAX as f64));
+        assert_eq!(sparse.take(9_999, 64).len(), 64);
+        assert_eq!(sparse.backlog_share(), 9_872.0 / SPARSE_LEAVES_MAX as f64);
+        sparse.forget_tree(TreeId(7));
+        assert_eq!((sparse.len(), sparse.backlog_share()), (0, 0.0));
+    }
 }

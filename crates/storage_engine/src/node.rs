@@ -299,7 +299,10 @@ impl<B: PageBytes> Node<B> {
     /// Bytes that changes buffered for this page while it is on disk may take; 0 for pages that take none.
     pub(crate) fn room_for_changes(&self) -> usize {
         let takes_changes = self.kind() == KIND_NODE && self.is_leaf() && !self.is_last();
-        if takes_changes { self.total_free().saturating_sub(ROOM_KEPT_BYTES) } else { 0 }
+        let room = if takes_changes { self.total_free().saturating_sub(ROOM_KEPT_BYTES) } else { 0 };
+        // Merging for a checkpoint under way, or again after a failed write, must not let go of overflow pages.
+        let has_overflow = || (0..self.count()).any(|position| self.value(position).1);
+        if room > 0 && has_overflow() { 0 } else { room }
     }
 
     #[inline]

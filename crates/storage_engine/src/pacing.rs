@@ -124,7 +124,7 @@ impl Engine {
             checkpoint_copies: ramps.checkpoint_copies.at(cache.waiting_copies() as f64 / frames),
             buffered_changes: ramps.buffered_changes.at(cache.buffered_share()),
             history: ramps.history.at(self.trees.history.memory_share()),
-            sparse_leaves: ramps.sparse_leaves.at(self.trees.leftovers.sparse_leaves.share()),
+            sparse_leaves: ramps.sparse_leaves.at(self.trees.leftovers.sparse_leaves.backlog_share()),
             rings: ramps.rings.at(self.rings.buffered_share()),
         }
     }

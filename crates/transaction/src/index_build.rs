@@ -25,7 +25,7 @@ use collection::catalog::{CatalogChange, IndexChange};
 use collection::{
     Collection, CollectionError, Index, IndexSpecification, RecordEntries, RecordId, WriteAccess, duplicate_key_error,
 };
-use platform::{Precedence, PrecedenceScope, TemporaryStore};
+use platform::{Precedence, PrecedenceScope, WorkingMemory};
 use storage_engine::{EngineError, TreeId};
 
 use crate::commit_order::CommitInfo;
@@ -53,10 +53,11 @@ struct BuildBuffers {
 }
 
 impl Store {
-    /// Says where there is space for files that are gone at the next start. Only the first call counts; without one, builds use memory alone.
-    pub fn set_temporary_files(&self, files: Arc<TemporaryStore>) {
+    /// Says how much memory index builds may use, and where there is space for temporary files. Only the first call counts; without one, builds
+    /// use no files, and nobody counts their memory.
+    pub fn set_working_memory(&self, memory: WorkingMemory) {
         // Set once, when the server is put together.
-        let _ = self.temporary.set(files);
+        let _ = self.working_memory.set(memory);
     }
 
     /// Step 1. The definition lock is held.

@@ -13,7 +13,7 @@ use collection::{
 };
 use oplog::{Appended, LocalOplog, Oplog, OplogError, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
-use platform::{Clock, Disk, OthersWait, Random, TemporaryStore};
+use platform::{Clock, Disk, OthersWait, Random, WorkingMemory};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
@@ -124,7 +124,7 @@ pub struct Store {
     /// Index builds that are stopped from here on are to go on at the next start.
     pub(crate) keeps_builds: AtomicBool,
     pub(crate) foreground: OnceLock<Box<Foreground>>,
-    pub(crate) temporary: OnceLock<Arc<TemporaryStore>>,
+    pub(crate) working_memory: OnceLock<WorkingMemory>,
     /// Collections with indexes whose builds a restart has interrupted.
     pub(crate) interrupted_builds: Mutex<Vec<Arc<Collection>>>,
     recovery: collection::ReplaySummary,
@@ -197,7 +197,7 @@ impl Store {
             stopping: Arc::new(AtomicBool::new(false)),
             keeps_builds: AtomicBool::new(false),
             foreground: OnceLock::new(),
-            temporary: OnceLock::new(),
+            working_memory: OnceLock::new(),
             interrupted_builds: Mutex::default(),
             sessions,
             open_transactions: OpenTransactions::default(),

@@ -9,12 +9,14 @@
 //! 3. How far the build has come is kept in the catalog. After a crash it goes on from there: what was applied before that is in any checkpoint that says so.
 //!
 //! A build ends with the last record that was there when it began, however fast others come: their writers put the entries.
-//! Short snapshots, so a long build holds no version history; a few megabytes of memory, however large the collection is.
+//! Short snapshots, so a long build holds no version history; a few megabytes of memory, however large the collection is, which are counted in the memory
+//! budget: where they do not fit, pieces are smaller.
 
 use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{Collection, CollectionError, Index, RecordId};
+use platform::{OperationMemory, WorkingMemory};
 use storage_engine::{Batch, TreeId};
 
 use super::sorted_runs::{BuiltEntry, SortedRuns};
@@ -25,8 +27,12 @@ use crate::interleaving::Moment;
 use crate::read_view::RecordCursor;
 use crate::store::Store;
 
-/// Runs of a piece. Each has a buffer of 64 KiB while they are merged.
+/// Runs of a piece.
 const RUNS_MAX: usize = 32;
+/// The buffer of a run, from when it is written until all are merged.
+const RUN_BYTES: usize = 64 << 10;
+/// Room is made for so much more at a time as is one in this many of what is there, so that it is never much more than what is counted.
+const GROWTH_ONE_IN: usize = 8;
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = size_of::<Entry>();
@@ -48,9 +54,48 @@ struct Piece {
     entries: Vec<Entry>,
     /// The last record; `None`: there are no more.
     last: Option<RecordId>,
+    /// Whether there may be more records.
+    is_full: bool,
+}
+
+/// What a build holds in memory: a piece, and the buffers of its runs.
+struct BuildMemory {
+    /// `None`: nobody counts.
+    reservation: Option<OperationMemory>,
+    piece_bytes_max: usize,
+    runs: usize,
+}
+
+impl BuildMemory {
+    /// Whether the piece may have so many bytes.
+    fn holds(&mut self, piece_bytes: usize) -> bool {
+        let with_growth = piece_bytes + piece_bytes / GROWTH_ONE_IN;
+        let bytes = (with_growth + self.runs * RUN_BYTES) as u64;
+        piece_bytes < self.piece_bytes_max
+            && self.reservation.as_mut().is_none_or(|reservation| reservation.holds(bytes))
+    }
+
+    /// Whether there may be another run beside as large a piece.
+    fn takes_run(&mut self, piece_bytes: usize) -> bool {
+        self.runs += 1;
+        self.runs < RUNS_MAX && self.holds(piece_bytes.min(self.piece_bytes_max - 1))
+    }
+}
+
+/// Makes room for so many more.
+fn grow<T>(vector: &mut Vec<T>, additional: usize) {
+    if vector.capacity() - vector.len() < additional {
+        vector.reserve_exact(additional.max(vector.len() / GROWTH_ONE_IN));
+    }
 }
 
 impl Piece {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+        (self.last, self.is_full) = (None, false);
+    }
+
     fn entries(&self) -> impl Iterator<Item = BuiltEntry<'_>> {
         self.entries.iter().map(|entry| {
             let bytes = &self.bytes[entry.start..];
@@ -62,8 +107,10 @@ impl Piece {
 
     fn push(&mut self, tree: usize, record_id: RecordId, key: &[u8], value: &[u8]) {
         let (start, key_length, value_length) = (self.bytes.len(), key.len() as u32, value.len() as u32);
+        grow(&mut self.bytes, key.len() + value.len());
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
+        grow(&mut self.entries, 1);
         self.entries.push(Entry { tree, record_id, start, key_length, value_length });
     }
 
@@ -90,39 +137,39 @@ impl Store {
         let mut buffers = BuildBuffers::default();
         let mut slice = Slice::default();
         collection.settle_record_ids(&self.engine)?;
-        // Whoever inserts from here on puts the entries, too.
         let end = collection.last_record_id();
         let indexes = building_indexes(collection, trees)?;
         let mut from = indexes.iter().map(|index| index.filled()).min().unwrap_or(RecordId(0));
+        let mut memory = self.build_memory();
+        let mut piece = Piece::default();
         loop {
-            let mut fill = Fill { collection, trees, left_out: Vec::new(), batch: Batch::new(), is_stopped };
-            let reading = Reading { collection, trees, end, is_stopped };
-            let mut piece = self.read_piece(&reading, from, &mut buffers, &mut slice)?;
+            let mut fill = Fill { collection, trees, end, left_out: Vec::new(), batch: Batch::new(), is_stopped };
+            let mut read = |piece: &mut Piece, from, memory: &mut BuildMemory| {
+                self.read_piece(&fill, from, &mut buffers, &mut slice, piece, memory)
+            };
+            read(&mut piece, from, &mut memory)?;
             let Some(mut last) = piece.last else { return Ok(()) };
-            let is_full = piece.memory_bytes() >= self.options.index_piece_bytes;
-            match self.temporary.get().filter(|_| is_full) {
-                None => {
+            let mut runs = SortedRuns::default();
+            if let Some(working) = self.working_memory.get().filter(|_| piece.is_full) {
+                loop {
+                    let piece_bytes = piece.memory_bytes();
                     piece.sort();
-                    piece.entries().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
-                }
-                Some(files) => {
-                    let mut runs = SortedRuns::default();
-                    loop {
-                        piece.sort();
-                        runs.add(files, piece.entries())?;
-                        if runs.len() == RUNS_MAX {
-                            break;
-                        }
-                        piece = self.read_piece(&reading, last, &mut buffers, &mut slice)?;
-                        let Some(newer) = piece.last else { break };
-                        last = newer;
+                    runs.add(working.temporary(), piece.entries())?;
+                    piece.clear();
+                    if !memory.takes_run(piece_bytes) {
+                        break;
                     }
-                    drop(piece);
-                    while let Some(entry) = runs.next()? {
-                        self.put_entry(&mut fill, entry, &mut slice)?;
-                    }
+                    read(&mut piece, last, &mut memory)?;
+                    let Some(newer) = piece.last else { break };
+                    last = newer;
                 }
             }
+            piece.sort();
+            piece.entries().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
+            while let Some(entry) = runs.next()? {
+                self.put_entry(&mut fill, entry, &mut slice)?;
+            }
+            memory.runs = 0;
             for record_id in fill.take_left_out() {
                 self.fill_record_patiently(collection, trees, record_id, &mut buffers, is_stopped)?;
             }
@@ -133,42 +180,51 @@ impl Store {
         }
     }
 
+    fn build_memory(&self) -> BuildMemory {
+        let reservation = self.working_memory.get().map(WorkingMemory::begin);
+        BuildMemory { reservation, piece_bytes_max: self.options.index_piece_bytes, runs: 0 }
+    }
+
+    /// Reads the next records into the piece, which is replaced.
     fn read_piece(
         &self,
-        reading: &Reading<'_>,
+        fill: &Fill<'_>,
         from: RecordId,
         buffers: &mut BuildBuffers,
         slice: &mut Slice,
-    ) -> Result<Piece> {
-        let mut piece = Piece::default();
-        let mut cursor = self.read_view().record_cursor(reading.collection);
+        piece: &mut Piece,
+        memory: &mut BuildMemory,
+    ) -> Result<()> {
+        piece.clear();
+        let mut cursor = self.read_view().record_cursor(fill.collection);
         cursor.seek_after(from)?;
-        while piece.memory_bytes() < self.options.index_piece_bytes {
-            if (reading.is_stopped)() {
+        loop {
+            if (fill.is_stopped)() {
                 return Err(CollectionError::Stopped.into());
             }
             self.pace();
             self.give_way(slice);
             self.options.interleaving.at(Moment::IndexBuild);
-            let Some(record_id) = cursor.next()? else { break };
-            if reading.end.is_some_and(|end| end < record_id) {
-                break;
-            }
-            self.read_entries(reading, record_id, &mut cursor, buffers, &mut piece)?;
+            let next = cursor.next()?.filter(|next| fill.end.is_none_or(|end| *next <= end));
+            let Some(record_id) = next else { return Ok(()) };
+            self.read_entries(fill.collection, fill.trees, record_id, &mut cursor, buffers, piece)?;
             piece.last = Some(record_id);
+            if !memory.holds(piece.memory_bytes()) {
+                piece.is_full = true;
+                return Ok(());
+            }
         }
-        Ok(piece)
     }
 
     fn read_entries(
         &self,
-        reading: &Reading<'_>,
+        collection: &Arc<Collection>,
+        trees: &[TreeId],
         record_id: RecordId,
         cursor: &mut RecordCursor,
         buffers: &mut BuildBuffers,
         piece: &mut Piece,
     ) -> Result<()> {
-        let Reading { collection, trees, .. } = *reading;
         let indexes = collection.indexes();
         let document: &RawDocument = cursor.document()?;
         for (number, tree) in trees.iter().enumerate() {
@@ -213,19 +269,12 @@ impl Store {
     }
 }
 
-/// What pieces are read from.
-struct Reading<'a> {
-    collection: &'a Arc<Collection>,
-    trees: &'a [TreeId],
-    /// The last record that was there when the build began.
-    end: Option<RecordId>,
-    is_stopped: &'a dyn Fn() -> bool,
-}
-
 /// The entries of a piece on their way into the trees.
 struct Fill<'a> {
     collection: &'a Arc<Collection>,
     trees: &'a [TreeId],
+    /// The last record that was there when the build began: whoever has inserted others puts their entries, too.
+    end: Option<RecordId>,
     /// Records whose entries may be out of date.
     left_out: Vec<RecordId>,
     batch: Batch,

@@ -1,13 +1,12 @@
 //! Index builds that crashes interrupt: the next life goes on with them, beside writers, and what comes out is complete.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 
 use bson::rawdoc;
 use collection::{Collection, Validation};
 use parking_lot::Mutex;
-use platform::{SimulatedDisk, TemporaryStore};
+use platform::WorkingMemory;
 
 use super::fixture::*;
 use crate::*;
@@ -156,13 +155,18 @@ fn a_build_that_an_orderly_end_has_stopped_goes_on() {
     assert_sound(&fixture.store);
 }
 
-/// More entries than a piece has memory for are sorted on temporary files; what writers change meanwhile, on records that were read and on others, is right.
+/// More entries than there is memory for are sorted on temporary files; what writers change meanwhile, on records that were read and on others, is right.
 #[test]
 fn a_build_on_temporary_files_is_complete_beside_writers() {
-    for key in [rawdoc! { "a": 1 }, rawdoc! { "b": -1 }] {
-        let (fixture, at_record) = fixture(2_000);
-        let files = TemporaryStore::open(Arc::new(SimulatedDisk::new(0)), Path::new("temporary")).unwrap();
-        fixture.store.set_temporary_files(files.clone());
+    // By the size of a piece, and by the share of the memory that an operation has, of which a run's buffer takes 64 KiB.
+    for (piece_bytes, share, key) in [
+        (2_000, 8 << 20, rawdoc! { "a": 1 }),
+        (2_000, 8 << 20, rawdoc! { "b": -1 }),
+        (8 << 20, 2_000, rawdoc! { "a": 1 }),
+    ] {
+        let (fixture, at_record) = fixture(piece_bytes);
+        let memory = WorkingMemory::simulated(share).unwrap();
+        fixture.store.set_working_memory(memory.clone());
         let collection = fixture.store.catalog().lookup("db.c").unwrap();
         let (store, written) = (fixture.store.clone(), collection.clone());
         *at_record.lock() = Box::new(move |number| {
@@ -172,7 +176,9 @@ fn a_build_on_temporary_files_is_complete_beside_writers() {
         });
         fixture.create_index(&collection, rawdoc! { "key": key, "name": "built" }).unwrap();
         *at_record.lock() = Box::new(|_| {});
-        assert!(files.totals().0 > 5, "{} runs", files.totals().0);
+        let runs = memory.temporary().totals().0;
+        assert!(runs > 5, "{runs} runs");
+        assert_eq!(memory.budget().used(), 0);
         assert!(collection.indexes().find("built").unwrap().is_ready());
         assert_sound(&fixture.store);
     }
