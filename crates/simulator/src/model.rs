@@ -193,6 +193,8 @@ pub(crate) struct Model {
     /// As the store was recovered.
     base: State,
     base_timestamp: Timestamp,
+    /// Where the oplog ended when the store was last opened.
+    recovered: Timestamp,
     /// Every commit that was logged since.
     history: Vec<(Timestamp, Effect)>,
     /// With all of the history.
@@ -249,9 +251,14 @@ impl Model {
         Ok(())
     }
 
-    /// Recovery has logged the commit of a transaction that was decided. What was logged at this time or later before is lost.
+    /// Recovery has replayed the oplog, which ends here.
+    pub(crate) fn note_recovered(&mut self, timestamp: Timestamp) {
+        self.recovered = timestamp;
+    }
+
+    /// Recovery has logged the commit of a transaction that was decided. What was logged behind what it has replayed is lost.
     pub(crate) fn log_completed(&mut self, timestamp: Timestamp) -> Result<(), String> {
-        self.history.truncate(self.history.partition_point(|(logged, _)| *logged < timestamp));
+        self.history.truncate(self.history.partition_point(|(logged, _)| *logged <= self.recovered));
         let Some(decided) = self.history.iter().rposition(|(_, effect)| matches!(effect, Effect::Decide(_))) else {
             return Err("a transaction was completed that nobody decided".to_owned());
         };

@@ -180,7 +180,9 @@ impl Simulation {
     fn create_index(&self, locked: &[CollectionNumber]) {
         let Some(target) = self.choose(locked) else { return };
         let index = self.random.below(u64::from(INDEXES)) as u8;
-        if self.building().contains(&target.number) {
+        // A build that is interrupted is gone on with by this thread, and not while this waits for it.
+        let is_interrupted = target.handle.indexes().all().iter().any(|index| !index.is_ready());
+        if is_interrupted || self.building().contains(&target.number) {
             return;
         }
         self.say(format_args!("create index {index} of {}", target.state.namespace));

@@ -257,6 +257,9 @@ impl Simulation {
 
     /// Called in the midst of operations.
     fn at_moment(&self, moment: Moment<'_>) {
+        if let Moment::Recovered { timestamp } = moment {
+            return self.model.lock().note_recovered(timestamp);
+        }
         let mut locked = self.in_transaction.lock().clone();
         let mut inside_definition = false;
         {

@@ -95,7 +95,7 @@ impl Engine {
     pub fn merge_step(&self) -> Result<usize> {
         let pages = self.trees.cache.next_to_merge();
         if !pages.is_empty() {
-            let merged = self.trees.cache.merge_on_disk(&pages, None);
+            let merged = self.trees.cache.merge_on_disk(&pages);
             self.poison_on_error(merged)?;
         }
         Ok(pages.len())

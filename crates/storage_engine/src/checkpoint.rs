@@ -19,8 +19,9 @@ use platform::Timestamp;
 use crate::TreeId;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
-use crate::page_cache::MERGE_BATCH_PAGES;
+use crate::frame_arena::PAGE_BYTES;
 use crate::page_store::PageId;
+use crate::saved_changes::SavedChanges;
 
 /// Chains kept with a checkpoint. After a crash with more of them, the space of the rest is lost until the collection
 /// is dropped; the page store bounds the size of a mark.
@@ -33,8 +34,11 @@ const STEP_PAGES: usize = 64;
 const COPIES_ONE_IN: usize = 64;
 /// Longest sleep between two looks at whether to hurry.
 const STEP_PAUSE: Duration = Duration::from_millis(10);
-/// A file that takes this many times what it holds, and some more, wants a checkpoint. Each merges all buffered changes: made for less
-/// space, under random updates, checkpoints would merge more leaves than the shortage of memory does.
+/// Leaves whose buffered changes are saved in one step.
+const STEP_LEAVES: usize = 1024;
+/// In a mark, beside the number of chains: behind them is the first page of saved changes.
+const HAS_SAVED_CHANGES: u64 = 1 << 63;
+/// A file that takes this many times what it holds, and some more, wants a checkpoint.
 const CROWDED_RATIO: u64 = 5;
 const CROWDED_SLACK_BYTES: u64 = 128 << 20;
 /// A checkpoint made for space must give back at least one byte in this many.
@@ -59,13 +63,16 @@ pub(crate) struct MarkContents {
     pub(crate) chains: Vec<PageId>,
     /// Trees that were dropped and not yet freed.
     pub(crate) dropped_trees: Vec<TreeId>,
+    /// Where buffered changes were saved, if there were any.
+    pub(crate) saved_changes: Option<PageId>,
 }
 
 impl MarkContents {
     fn encode(&self) -> Vec<u8> {
         let mark = self.mark;
-        let mut numbers = vec![mark.oplog_position, mark.timestamp.0, mark.oplog_end, self.chains.len() as u64];
-        numbers.extend(self.chains.iter().map(|page| page.0));
+        let flag = self.saved_changes.map_or(0, |_| HAS_SAVED_CHANGES);
+        let mut numbers = vec![mark.oplog_position, mark.timestamp.0, mark.oplog_end, self.chains.len() as u64 | flag];
+        numbers.extend(self.chains.iter().chain(&self.saved_changes).map(|page| page.0));
         numbers.extend(self.dropped_trees.iter().map(|tree| tree.0));
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
@@ -73,13 +80,19 @@ impl MarkContents {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let numbers: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect();
         let decoded = (|| {
-            let [oplog_position, timestamp, oplog_end, chains] = *numbers.first_chunk::<4>()?;
-            let chains = numbers.get(4..4_usize.checked_add(chains as usize)?)?;
-            let dropped_trees = numbers.get(4 + chains.len()..)?;
+            let ([oplog_position, timestamp, oplog_end, count], rest) = numbers.split_first_chunk::<4>()?;
+            let (chains, rest) = rest.split_at_checked((count & !HAS_SAVED_CHANGES) as usize)?;
+            let has_saved = count & HAS_SAVED_CHANGES != 0;
+            let (saved_changes, dropped_trees) = rest.split_at_checked(usize::from(has_saved))?;
             Some(Self {
-                mark: CheckpointMark { oplog_position, timestamp: Timestamp(timestamp), oplog_end },
+                mark: CheckpointMark {
+                    oplog_position: *oplog_position,
+                    timestamp: Timestamp(*timestamp),
+                    oplog_end: *oplog_end,
+                },
                 chains: chains.iter().map(|page| PageId(*page)).collect(),
                 dropped_trees: dropped_trees.iter().map(|tree| TreeId(*tree)).collect(),
+                saved_changes: saved_changes.first().map(|page| PageId(*page)),
             })
         })();
         decoded.ok_or_else(|| EngineError::Setup("the checkpoint's mark is damaged".to_owned()))
@@ -90,16 +103,27 @@ impl MarkContents {
 pub struct CheckpointInProgress {
     epoch: u64,
     contents: MarkContents,
-    /// Leaves whose buffered changes belong to the checkpoint; merged before the first page is written.
-    to_merge: Option<Vec<PageId>>,
+    /// Leaves with buffered changes that belong to the checkpoint, as far as they are not saved yet; all are before the first page is written.
+    to_save: ToSave,
+    saved: SavedChanges,
     began: Duration,
-    /// Pages to be merged and written, as it seemed when it began.
+    /// Pages to be written, as it seemed when it began.
     pages_total: usize,
     pages_done: usize,
     hand: usize,
     skipped: Vec<crate::frame_arena::FrameId>,
     /// Rings whose files go when it is published.
     dropped_rings: Vec<u64>,
+}
+
+/// What is to be saved of buffered changes.
+enum ToSave {
+    /// Not looked yet.
+    Unknown,
+    /// Those of these leaves, and what was merged meanwhile.
+    Leaves(Vec<PageId>),
+    /// Nothing any more.
+    Nothing,
 }
 
 impl CheckpointInProgress {
@@ -140,12 +164,14 @@ impl Engine {
         let mut chains = self.trees.history.overflow_heads();
         chains.extend_from_slice(&self.trees.leftovers.chains.lock());
         chains.truncate(CHAINS_MAX);
-        let contents = MarkContents { mark: mark(), chains, dropped_trees: self.dropped_trees.lock().clone() };
+        let dropped_trees = self.dropped_trees.lock().clone();
+        let contents = MarkContents { mark: mark(), chains, dropped_trees, saved_changes: None };
         let epoch = self.store.freeze_epoch()?;
         Ok(CheckpointInProgress {
             epoch,
             contents,
-            to_merge: None,
+            to_save: ToSave::Unknown,
+            saved: SavedChanges::default(),
             began: self.clock.monotonic(),
             pages_total: 0,
             pages_done: 0,
@@ -157,9 +183,10 @@ impl Engine {
 
     /// Writes one batch of the checkpoint's pages; `false` when all are written.
     pub fn checkpoint_step(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
-        if self.merge_for_checkpoint(checkpoint)? {
+        if self.save_buffered_changes(checkpoint)? {
             return Ok(true);
         }
+        checkpoint.pages_done += STEP_PAGES;
         let written =
             self.trees.cache.write_checkpoint_batch(checkpoint.epoch, &mut checkpoint.hand, &mut checkpoint.skipped);
         if !checkpoint.skipped.is_empty() {
@@ -169,28 +196,32 @@ impl Engine {
         self.poison_on_error(written)
     }
 
-    /// Merges some of the buffered changes that belong to the checkpoint; `false` when none are left.
-    fn merge_for_checkpoint(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
-        let epoch = checkpoint.epoch;
+    /// Saves some of the buffered changes that belong to the checkpoint; `false` when none are left.
+    fn save_buffered_changes(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
+        let CheckpointInProgress { to_save, saved, epoch, .. } = checkpoint;
         let cache = &self.trees.cache;
-        let pages = match &mut checkpoint.to_merge {
-            Some(pages) => pages,
-            none => {
-                let mut pages = cache.pages_to_merge_for(epoch);
-                pages.reverse();
-                checkpoint.pages_total = pages.len() + cache.dirty_frames();
-                none.insert(pages)
+        let leaves = match to_save {
+            ToSave::Nothing => return Ok(false),
+            ToSave::Leaves(leaves) => leaves,
+            unknown @ ToSave::Unknown => {
+                checkpoint.pages_total = cache.dirty_frames() + cache.buffered_bytes() / PAGE_BYTES;
+                *unknown = ToSave::Leaves(cache.unsaved_pages());
+                return Ok(true);
             }
         };
-        if pages.is_empty() {
-            checkpoint.pages_done += STEP_PAGES;
-            return Ok(false);
+        for page in leaves.drain(leaves.len().saturating_sub(STEP_LEAVES)..) {
+            let unsaved = cache.take_unsaved_changes(page);
+            unsaved.iter().for_each(|changes| saved.push(page, changes.encoded()));
         }
-        let left = pages.len().saturating_sub(MERGE_BATCH_PAGES);
-        let merged = cache.merge_on_disk(&pages[left..], Some(epoch));
-        self.poison_on_error(merged)?;
-        checkpoint.pages_done += pages.len() - left;
-        pages.truncate(left);
+        // Nobody adds to these any more once the leaves have all been looked at.
+        let are_last = leaves.is_empty();
+        cache.take_changes_to_save().iter().for_each(|(page, changes)| saved.push(*page, changes.encoded()));
+        let written = saved.write(&self.store, *epoch, are_last);
+        checkpoint.pages_done += self.poison_on_error(written)?;
+        if are_last {
+            checkpoint.contents.saved_changes = saved.head();
+            *to_save = ToSave::Nothing;
+        }
         let written = self.trees.cache.write_checkpoint_copies();
         self.poison_on_error(written)?;
         Ok(true)
@@ -236,6 +267,8 @@ impl Engine {
         self.sync_rings()?;
         let published = self.store.publish(&checkpoint.contents.encode()).map_err(EngineError::from);
         self.poison_on_error(published)?;
+        // Only who opens this checkpoint needs them.
+        checkpoint.saved.pages().iter().for_each(|page| self.store.free_page(*page));
         self.remove_ring_files(&checkpoint.dropped_rings);
         self.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(checkpoint.contents.mark)
@@ -258,12 +291,16 @@ mod tests {
 
     #[test]
     fn marks_survive_their_encoding() {
-        let contents = MarkContents {
-            mark: CheckpointMark { oplog_position: 77, timestamp: Timestamp(9), oplog_end: 80 },
-            chains: vec![PageId(5), PageId(6)],
-            dropped_trees: vec![TreeId(8)],
-        };
-        assert_eq!(MarkContents::decode(&contents.encode()).unwrap(), contents);
-        assert!(MarkContents::decode(&contents.encode()[..20]).is_err());
+        for saved_changes in [None, Some(PageId(0)), Some(PageId(4))] {
+            let contents = MarkContents {
+                mark: CheckpointMark { oplog_position: 77, timestamp: Timestamp(9), oplog_end: 80 },
+                chains: vec![PageId(5), PageId(6)],
+                dropped_trees: vec![TreeId(8)],
+                saved_changes,
+            };
+            assert_eq!(MarkContents::decode(&contents.encode()).unwrap(), contents);
+            assert!(MarkContents::decode(&contents.encode()[..20]).is_err());
+            assert!(MarkContents::decode(&contents.encode()[..40]).is_err());
+        }
     }
 }

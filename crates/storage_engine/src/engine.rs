@@ -100,17 +100,21 @@ impl Engine {
             recovered: contents.as_ref().map(|contents| contents.mark),
         };
         match contents {
-            Some(contents) => engine.resume(contents),
+            Some(contents) => engine.resume(contents)?,
             None => engine.create_catalog_tree()?,
         }
         engine.account_tables();
         Ok(Arc::new(engine))
     }
 
-    fn resume(&self, contents: MarkContents) {
+    fn resume(&self, contents: MarkContents) -> Result<()> {
         self.trees.snapshots.set_visible(contents.mark.timestamp);
+        if let Some(head) = contents.saved_changes {
+            crate::saved_changes::restore(&self.trees.cache, &self.store, head)?;
+        }
         *self.trees.leftovers.chains.lock() = contents.chains;
         *self.dropped_trees.lock() = contents.dropped_trees;
+        Ok(())
     }
 
     fn create_catalog_tree(&self) -> Result<()> {

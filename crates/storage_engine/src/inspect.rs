@@ -12,7 +12,7 @@ use crate::TreeId;
 use crate::checkpoint::{CheckpointMark, MarkContents};
 use crate::error::{EngineError, Result};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
-use crate::node::{HEADER_BYTES, KIND_NODE, KIND_OVERFLOW, Node, PageBytes, Presence, field};
+use crate::node::{HEADER_BYTES, KIND_CHANGES, KIND_NODE, KIND_OVERFLOW, Node, PageBytes, Presence, field};
 use crate::overflow::{LAST, LENGTH_AT, NEXT_AT, OverflowReference, PAYLOAD_BYTES};
 use crate::page_store::{Inspection, PageAddress, PageId};
 
@@ -77,6 +77,13 @@ pub enum PageContent {
         next: Option<PageId>,
         /// The bytes.
         payload: Vec<u8>,
+    },
+    /// Changes of leaves that the checkpoint has saved beside them.
+    SavedChanges {
+        /// The next page of them, if there is one.
+        next: Option<PageId>,
+        /// Bytes of them in this page.
+        bytes: usize,
     },
     /// A kind that this build does not know.
     Unknown(u8),
@@ -149,6 +156,10 @@ impl EngineInspection {
                 let next = Some(image.u64_at(NEXT_AT)).filter(|next| *next != LAST).map(PageId);
                 PageContent::Overflow { next, payload: image.bytes(HEADER_BYTES, length).to_vec() }
             }
+            KIND_CHANGES => match crate::saved_changes::parse_page(image) {
+                Some((next, payload)) => PageContent::SavedChanges { next, bytes: payload.len() },
+                None => PageContent::Unknown(KIND_CHANGES),
+            },
             kind => PageContent::Unknown(kind),
         };
         Ok(PageDescription { page, address, tree, content })

@@ -38,6 +38,7 @@ pub mod page_store;
 mod page_table;
 mod ring;
 mod salvage;
+mod saved_changes;
 #[cfg(feature = "slowdown-demonstration")]
 mod slowdown_demonstration;
 mod snapshot;

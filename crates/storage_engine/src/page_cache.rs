@@ -38,11 +38,12 @@ mod writing;
 pub(crate) use backoff::Backoff;
 pub(crate) use buffered::{BufferedPush, MergeChanges};
 use change_buffers::ChangeBuffers;
+pub(crate) use change_buffers::CopiedChanges;
 pub(crate) use change_encoding::{BufferedChange, EncodedChanges};
 use free_frames::FreeFrames;
 pub(crate) use free_frames::ReservedFrame;
+pub(crate) use merging::MERGER_THREADS;
 use merging::PageMerger;
-pub(crate) use merging::{MERGE_BATCH_PAGES, MERGER_THREADS};
 use replacement::{note_arrival, note_use};
 use writing::Writer;
 
@@ -88,8 +89,9 @@ pub(crate) struct PageCache {
     poison_reason: Mutex<String>,
     invariants: InvariantCounters,
     buffers: ChangeBuffers,
-    /// One for checkpoints, the others for the rest.
-    page_mergers: [Mutex<PageMerger>; MERGER_THREADS + 1],
+    /// What a checkpoint being written has to save of pages that were merged before it came to them.
+    changes_to_save: Mutex<Vec<(PageId, CopiedChanges)>>,
+    page_mergers: [Mutex<PageMerger>; MERGER_THREADS],
     /// Pages chosen to be merged, the next ones last.
     to_merge: Mutex<Vec<PageId>>,
     /// Merges buffered changes into a page that was read.
@@ -109,6 +111,7 @@ impl PageCache {
             free: FreeFrames::new(arena.len()),
             loading: Default::default(),
             writer: Mutex::new(Writer::new(&store)?),
+            changes_to_save: Mutex::default(),
             page_mergers: PageMerger::each(&store)?,
             to_merge: Mutex::default(),
             checkpoint_copies: Mutex::default(),
@@ -388,6 +391,7 @@ impl PageCache {
         let mut shard = self.buffers.lock(page);
         let is_free = self.table.transition(page, PageState::OnDisk(on_disk), PageState::Empty);
         if is_free {
+            self.save_before_merging(page, &mut shard);
             shard.forget(page, self);
         }
         is_free
@@ -418,13 +422,8 @@ impl PageCache {
         match self.table.get(page) {
             PageState::OnDisk(_) => {
                 // While the shard is locked, nobody buffers a change, which would change the word.
-                let shard = self.buffers.lock(page);
+                let _shard = self.buffers.lock(page);
                 let PageState::OnDisk(current) = self.table.get(page) else { return false };
-                // A move is recorded in the open epoch. A page with changes for the frozen one is still to be written for
-                // that, after which the moved image must not count as newer.
-                if current.is_buffered && shard.has_changes_before(page, self.store.epoch()) {
-                    return false;
-                }
                 let moved = DiskPage { address: new, ..current };
                 current.address == old
                     && self.table.transition(page, PageState::OnDisk(current), PageState::OnDisk(moved))

@@ -20,6 +20,11 @@ pub enum Moment<'a> {
         /// The payload of its oplog entry.
         entry: &'a [u8],
     },
+    /// While the store is being opened: the oplog is replayed, and ends here. Nothing is locked, nothing is to run.
+    Recovered {
+        /// Of the last commit in it.
+        timestamp: Timestamp,
+    },
     /// An index build is between two records and holds nothing.
     IndexBuild,
     /// A large transaction is applied, and waits for space on the disk to say so. The same is locked as for the next.

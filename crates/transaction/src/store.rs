@@ -170,6 +170,7 @@ impl Store {
         let sessions = SessionTable::new(clock.clone());
         sessions.load(&engine, &catalog)?;
         let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads, &mut &sessions)?;
+        options.interleaving.at(Moment::Recovered { timestamp: oplog.last_timestamp() });
         log_decided(&oplog, &recovery.decided, clock.wall_millis(), &options.interleaving)?;
         engine.set_visible(oplog.last_timestamp());
         engine.remove_unknown_rings()?;

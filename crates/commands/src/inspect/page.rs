@@ -27,6 +27,11 @@ pub(super) fn describe(page: &PageDescription, names: &TreeNames) -> Document {
     }
     match &page.content {
         PageContent::Unknown(kind) => drop(described.insert("unknownKind", i32::from(*kind))),
+        PageContent::SavedChanges { next, bytes } => {
+            described.insert("kind", "savedChanges");
+            described.insert("next", next.map_or(Bson::Null, |next| number(next.0)));
+            described.insert("bytes", number(*bytes as u64));
+        }
         PageContent::Overflow { next, payload } => {
             described.insert("kind", "overflow");
             described.insert("next", next.map_or(Bson::Null, |next| number(next.0)));

@@ -10,8 +10,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::change_buffers::{Lender, Pushed};
-use super::{BufferedChange, CheckpointCopy, EncodedChanges, MERGE_BATCH_PAGES, PageCache};
+use super::change_buffers::{CopiedChanges, Lender, Pushed, Shard};
+use super::merging::MERGE_BATCH_PAGES;
+use super::{BufferedChange, EncodedChanges, PageCache};
 use crate::error::{Attempt, EngineError, Result};
 use crate::frame_arena::{ExclusiveFrame, FrameId, LentFrame, PAGE_BYTES, PageImage};
 use crate::page_store::{PageAddress, PageId};
@@ -97,17 +98,58 @@ impl PageCache {
         let merger = self.merger()?;
         // The buffer stays until the page is published: a checkpoint must find one or the other, and so must whoever reads
         // the page again after a failure.
-        let Some(copied) = self.buffers.lock(page).copy(page) else { return Ok(0) };
-        if let Some((older, epoch)) = copied.older() {
-            merger.merge_changes(page, frame, older)?;
-            // The newer part exists, so the checkpoint of this epoch is being written.
-            let image = Box::new(**frame);
-            self.checkpoint_copies.lock().push(CheckpointCopy { page, epoch, image });
-        }
-        let (newer, epoch) = copied.newer();
-        merger.merge_changes(page, frame, newer)?;
+        let (copied, epoch) = {
+            let mut shard = self.buffers.lock(page);
+            let epoch = self.save_before_merging(page, &mut shard);
+            (shard.copy(page), epoch)
+        };
+        let Some(copied) = copied else { return Ok(0) };
+        merger.merge_changes(page, frame, copied.encoded())?;
         self.pages_merged.fetch_add(1, Ordering::Relaxed);
         Ok(epoch)
+    }
+
+    /// A page is about to be merged: what the checkpoint being written has not saved of its changes is kept for that, because to it the page stays as it
+    /// is on disk. Returns the epoch of the merged page.
+    pub(super) fn save_before_merging(&self, page: PageId, shard: &mut Shard<'_>) -> u64 {
+        let epoch = self.store.epoch();
+        if let Some(unsaved) = shard.take_unsaved(page, epoch) {
+            self.changes_to_save.lock().push((page, unsaved));
+        }
+        epoch
+    }
+
+    /// Copies the changes of a page that the checkpoint being written has yet to save, waiting for whoever reads or merges the page just now.
+    pub(crate) fn take_unsaved_changes(&self, page: PageId) -> Option<CopiedChanges> {
+        loop {
+            self.wait_while_loading(page);
+            let mut shard = self.buffers.lock(page);
+            if !matches!(self.table.get(page), PageState::Loading(_)) {
+                return shard.take_unsaved(page, self.store.epoch());
+            }
+        }
+    }
+
+    /// The changes of pages that were merged or freed before the checkpoint being written had saved them.
+    pub(crate) fn take_changes_to_save(&self) -> Vec<(PageId, CopiedChanges)> {
+        std::mem::take(&mut *self.changes_to_save.lock())
+    }
+
+    /// Buffers the changes of a page that a checkpoint has saved, or, where there is no memory for them, merges them. While the store is being opened.
+    ///
+    /// # Errors
+    /// `Corrupt` when there is no such page; when it must be merged, as for that.
+    pub(crate) fn restore_changes(&self, page: PageId, changes: EncodedChanges<'_>) -> Result<()> {
+        let PageState::OnDisk(on_disk @ DiskPage { is_buffered: false, .. }) = self.table.get(page) else {
+            let reason = "changes were saved for it twice, or it is not allocated".to_owned();
+            return Err(EngineError::Corrupt { tree: 0, page, reason });
+        };
+        let room = on_disk.address.room_bytes();
+        if self.buffers.lock(page).restore(page, changes, room, self.store.epoch(), self) {
+            self.table.set(page, PageState::OnDisk(DiskPage { is_buffered: true, ..on_disk }));
+            return Ok(());
+        }
+        self.merge_restored(page, on_disk, changes)
     }
 
     /// The next batch of pages whose buffers should be merged; several threads go through one list together.
@@ -138,11 +180,18 @@ impl PageCache {
         pages
     }
 
-    /// The pages with buffered changes of a frozen epoch, in the order of their places on disk.
-    pub(crate) fn pages_to_merge_for(&self, epoch: u64) -> Vec<PageId> {
+    /// The pages with changes that the checkpoint being written has yet to save.
+    pub(crate) fn unsaved_pages(&self) -> Vec<PageId> {
         let mut pages = Vec::new();
-        self.buffers.pages_up_to(epoch, &mut pages);
-        self.sort_by_address(&mut pages);
+        self.buffers.unsaved_pages(self.store.epoch(), &mut pages);
+        pages
+    }
+
+    /// The pages with buffered changes.
+    #[cfg(test)]
+    pub(crate) fn buffered_page_ids(&self) -> Vec<PageId> {
+        let mut pages = Vec::new();
+        self.buffers.fullest(usize::MAX, &mut pages);
         pages
     }
 

@@ -3,9 +3,9 @@
 //! Called by `buffered`, which ties them to the page table. Knows bytes and page ids only; the design is that of
 //! Bf-Tree's mini-pages (VLDB 2024), for changes that need not read what they change.
 //!
-//! A buffer holds changes in the order they came. Those that belong to a checkpoint that is being written are its older
-//! part; there are never more than two parts, because the next checkpoint begins only after this one is published, and
-//! it is published only after the older parts have been merged.
+//! A buffer holds changes in the order they came. Those that a checkpoint being written has yet to save are its unsaved
+//! part; there is never more than one, because the next checkpoint begins only after this one is published, and it is
+//! published only after it has saved all of them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -41,10 +41,9 @@ const DUE_LEAVES_MAX: usize = 1 << 14;
 pub(super) struct LeafBuffer {
     first: BlockId,
     last: BlockId,
-    /// Where the changes begin in the first block.
-    start: u16,
     bytes: u16,
-    older_bytes: u16,
+    /// How many of them come before the epoch and are yet to be saved.
+    unsaved_bytes: u16,
     /// Bytes of the page that are still free for more changes.
     room: u16,
     /// It is due for merging with less room than this.
@@ -53,39 +52,29 @@ pub(super) struct LeafBuffer {
     prefix_length: u16,
     /// Seconds of the commit timestamp of the first change.
     first_seconds: u32,
-    /// Of the newer part; the older part's is one less.
+    /// Of the newest change.
     epoch: u64,
 }
 
-/// A buffer's contents, copied out to be merged.
-pub(super) struct CopiedBuffer {
-    buffer: LeafBuffer,
+/// The changes of a leaf, copied out to be merged or saved.
+pub(crate) struct CopiedChanges {
+    first_seconds: u32,
+    prefix_length: u16,
     bytes: Vec<u8>,
 }
 
-impl LeafBuffer {
-    /// Bytes of its blocks up to where the changes end.
-    fn end(&self) -> usize {
-        usize::from(self.start) + usize::from(self.bytes)
-    }
-
-    fn encoded<'a>(&self, bytes: &'a [u8]) -> EncodedChanges<'a> {
+impl CopiedChanges {
+    /// The changes.
+    pub(crate) fn encoded(&self) -> EncodedChanges<'_> {
         let prefix_length = usize::from(self.prefix_length);
-        EncodedChanges { bytes, first_seconds: self.first_seconds, prefix_length }
+        EncodedChanges { bytes: &self.bytes, first_seconds: self.first_seconds, prefix_length }
     }
 }
 
-impl CopiedBuffer {
-    /// The part that a checkpoint being written needs, with its epoch.
-    pub(super) fn older(&self) -> Option<(EncodedChanges<'_>, u64)> {
-        let older = self.bytes.get(..usize::from(self.buffer.older_bytes))?;
-        (!older.is_empty()).then_some((self.buffer.encoded(older), self.buffer.epoch - 1))
-    }
-
-    /// The rest, with its epoch.
-    pub(super) fn newer(&self) -> (EncodedChanges<'_>, u64) {
-        let newer = self.bytes.get(usize::from(self.buffer.older_bytes)..).unwrap_or(&[]);
-        (self.buffer.encoded(newer), self.buffer.epoch)
+impl LeafBuffer {
+    /// Bytes of changes that belong to an epoch before the open one and are not saved.
+    fn unsaved(&self, open_epoch: u64) -> usize {
+        usize::from(if self.epoch < open_epoch { self.bytes } else { self.unsaved_bytes })
     }
 }
 
@@ -192,12 +181,12 @@ impl ChangeBuffers {
         Shard { contents: self.shards[page.0 as usize % SHARDS].lock(), buffers: self }
     }
 
-    /// Appends the pages that have changes of this epoch or earlier ones.
-    pub(super) fn pages_up_to(&self, epoch: u64, pages: &mut Vec<PageId>) {
+    /// Appends the pages that have unsaved changes of epochs before the open one.
+    pub(super) fn unsaved_pages(&self, open_epoch: u64, pages: &mut Vec<PageId>) {
         for shard in &self.shards {
             let contents = shard.lock();
-            let due = contents.map.iter().filter(|(_, buffer)| buffer.epoch <= epoch || buffer.older_bytes > 0);
-            pages.extend(due.map(|(page, _)| *page));
+            let unsaved = contents.map.iter().filter(|(_, buffer)| buffer.unsaved(open_epoch) > 0);
+            pages.extend(unsaved.map(|(page, _)| *page));
         }
     }
 
@@ -281,7 +270,7 @@ impl ChangeBuffers {
 
     fn free_chain(&self, blocks: &mut ChangeBlocks, buffer: &LeafBuffer, lender: &impl Lender) {
         let mut block = buffer.first;
-        for _ in 0..blocks_of(buffer.end()) {
+        for _ in 0..blocks_of(usize::from(buffer.bytes)) {
             let next = blocks.next(block);
             self.free(blocks, block, lender);
             block = next;
@@ -310,9 +299,9 @@ impl Shard<'_> {
             epoch,
             ..LeafBuffer::default()
         });
-        let is_third_part = buffer.epoch != epoch && (buffer.older_bytes > 0 || buffer.epoch + 1 != epoch);
+        let is_third_part = buffer.epoch != epoch && (buffer.unsaved_bytes > 0 || buffer.epoch + 1 != epoch);
         let length = HEADER_BYTES_MAX + change.key.len() - prefix_length + change.value.len();
-        let may_be_too_long = buffer.end() + length > usize::from(u16::MAX);
+        let may_be_too_long = usize::from(buffer.bytes) + length > usize::from(u16::MAX);
         if usize::from(buffer.room) < needed
             || usize::from(buffer.prefix_length) != prefix_length
             || is_third_part
@@ -321,7 +310,7 @@ impl Shard<'_> {
             return Pushed::NoRoom;
         }
         if buffer.epoch != epoch {
-            buffer.older_bytes = buffer.bytes;
+            buffer.unsaved_bytes = buffer.bytes;
             buffer.epoch = epoch;
         }
         buffer.room -= needed as u16;
@@ -333,10 +322,7 @@ impl Shard<'_> {
         if is_due && !was_due && self.contents.due.len() < DUE_LEAVES_MAX {
             self.contents.due.push(page);
         }
-        if self.contents.map.insert(page, buffer).is_none() {
-            self.buffers.leaves.fetch_add(1, Ordering::Relaxed);
-            self.buffers.bytes.fetch_add(ENTRY_BYTES, Ordering::Relaxed);
-        }
+        self.insert(page, buffer);
         Pushed::Done
     }
 
@@ -348,18 +334,25 @@ impl Shard<'_> {
         prefix_length: usize,
         lender: &impl Lender,
     ) -> bool {
-        let ShardContents { blocks, scratch, .. } = &mut *self.contents;
-        scratch.clear();
-        change.encode(prefix_length, buffer.first_seconds, scratch);
-        let before = buffer.end();
-        let missing = blocks_of(before + scratch.len()) - blocks_of(before);
+        let mut encoded = std::mem::take(&mut self.contents.scratch);
+        encoded.clear();
+        change.encode(prefix_length, buffer.first_seconds, &mut encoded);
+        let is_done = self.append_encoded(buffer, &encoded, lender);
+        self.contents.scratch = encoded;
+        is_done
+    }
+
+    fn append_encoded(&mut self, buffer: &mut LeafBuffer, encoded: &[u8], lender: &impl Lender) -> bool {
+        let blocks = &mut self.contents.blocks;
+        let before = usize::from(buffer.bytes);
+        let missing = blocks_of(before + encoded.len()) - blocks_of(before);
         let Some(mut taken) = self.buffers.allocate(blocks, missing, lender) else { return false };
-        let mut rest = &scratch[..];
+        let mut rest = encoded;
         while !rest.is_empty() {
-            let at = buffer.end() % BLOCK_PAYLOAD_BYTES;
+            let at = usize::from(buffer.bytes) % BLOCK_PAYLOAD_BYTES;
             if at == 0 {
                 let block = taken.pop().unwrap_or_default();
-                if buffer.end() == 0 {
+                if buffer.bytes == 0 {
                     buffer.first = block;
                 } else {
                     blocks.set_next(buffer.last, block);
@@ -374,51 +367,69 @@ impl Shard<'_> {
         true
     }
 
-    /// Whether the page has changes of an epoch before this one.
-    pub(super) fn has_changes_before(&self, page: PageId, epoch: u64) -> bool {
-        self.contents.map.get(&page).is_some_and(|buffer| buffer.epoch < epoch || buffer.older_bytes > 0)
-    }
-
-    /// Copies a page's changes out. The buffer stays until it is forgotten, so that a checkpoint waits for it.
-    pub(super) fn copy(&self, page: PageId) -> Option<CopiedBuffer> {
-        let buffer = *self.contents.map.get(&page)?;
-        let mut bytes = Vec::with_capacity(usize::from(buffer.bytes));
-        let (mut block, mut at) = (buffer.first, usize::from(buffer.start));
-        while bytes.len() < usize::from(buffer.bytes) {
-            let payload = self.contents.blocks.payload(block);
-            let wanted = (usize::from(buffer.bytes) - bytes.len()).min(BLOCK_PAYLOAD_BYTES - at);
-            bytes.extend_from_slice(payload.get(at..at + wanted)?);
-            block = self.contents.blocks.next(block);
-            at = 0;
-        }
-        Some(CopiedBuffer { buffer, bytes })
-    }
-
-    /// Drops the first `merged_bytes` of a page's changes; `room` is what the page has now. `false`: none are left.
-    pub(super) fn drop_merged(&mut self, page: PageId, merged_bytes: usize, room: usize, lender: &impl Lender) -> bool {
-        let Some(copied) = self.copy(page) else { return false };
-        let rest = copied.bytes.get(merged_bytes..).unwrap_or(&[]);
-        if rest.is_empty() {
-            self.forget(page, lender);
-            return false;
-        }
-        let mut buffer = copied.buffer;
-        let skipped = usize::from(buffer.start) + merged_bytes;
-        for _ in 0..skipped / BLOCK_PAYLOAD_BYTES {
-            let next = self.contents.blocks.next(buffer.first);
-            self.buffers.free(&mut self.contents.blocks, buffer.first, lender);
-            buffer.first = next;
-        }
-        buffer.start = (skipped % BLOCK_PAYLOAD_BYTES) as u16;
-        buffer.bytes = rest.len() as u16;
-        buffer.older_bytes = 0;
+    /// Makes a page's buffer again from what was saved of it; `room` is what its image on disk has. `false` and nothing done when there is
+    /// no memory, or when a page with such changes cannot have had so little room.
+    pub(super) fn restore(
+        &mut self,
+        page: PageId,
+        changes: EncodedChanges<'_>,
+        room: usize,
+        epoch: u64,
+        lender: &impl Lender,
+    ) -> bool {
         let needed_by =
             |change: BufferedChange<'_>| change_bytes_max(change.is_removal, change.key.len(), change.value.len());
-        let needed: usize = buffer.encoded(rest).iter().map(needed_by).sum();
-        buffer.room = room.saturating_sub(needed) as u16;
-        buffer.due_room = due_room(page, room);
-        self.contents.map.insert(page, buffer);
+        let needed: usize = changes.iter().map(needed_by).sum();
+        let mut buffer = LeafBuffer {
+            room: room.saturating_sub(needed) as u16,
+            due_room: due_room(page, room),
+            prefix_length: changes.prefix_length as u16,
+            first_seconds: changes.first_seconds,
+            epoch,
+            ..LeafBuffer::default()
+        };
+        let fits = needed <= room && changes.bytes.len() <= usize::from(u16::MAX);
+        if !fits || !self.append_encoded(&mut buffer, changes.bytes, lender) {
+            return false;
+        }
+        self.insert(page, buffer);
         true
+    }
+
+    fn insert(&mut self, page: PageId, buffer: LeafBuffer) {
+        if self.contents.map.insert(page, buffer).is_none() {
+            self.buffers.leaves.fetch_add(1, Ordering::Relaxed);
+            self.buffers.bytes.fetch_add(ENTRY_BYTES, Ordering::Relaxed);
+        }
+    }
+
+    /// Copies a page's changes out. The buffer stays until it is forgotten, so that a checkpoint finds it.
+    pub(super) fn copy(&self, page: PageId) -> Option<CopiedChanges> {
+        let buffer = self.contents.map.get(&page)?;
+        self.copy_first(buffer, usize::from(buffer.bytes))
+    }
+
+    /// Copies those of a page's changes that the checkpoint being written has yet to save. They count as saved from now on.
+    pub(super) fn take_unsaved(&mut self, page: PageId, open_epoch: u64) -> Option<CopiedChanges> {
+        let buffer = *self.contents.map.get(&page)?;
+        let unsaved = buffer.unsaved(open_epoch);
+        if unsaved == 0 {
+            return None;
+        }
+        let copied = self.copy_first(&buffer, unsaved)?;
+        self.contents.map.insert(page, LeafBuffer { unsaved_bytes: 0, epoch: open_epoch, ..buffer });
+        Some(copied)
+    }
+
+    fn copy_first(&self, buffer: &LeafBuffer, length: usize) -> Option<CopiedChanges> {
+        let mut bytes = Vec::with_capacity(length);
+        let mut block = buffer.first;
+        while bytes.len() < length {
+            let payload = self.contents.blocks.payload(block);
+            bytes.extend_from_slice(payload.get(..(length - bytes.len()).min(BLOCK_PAYLOAD_BYTES))?);
+            block = self.contents.blocks.next(block);
+        }
+        Some(CopiedChanges { first_seconds: buffer.first_seconds, prefix_length: buffer.prefix_length, bytes })
     }
 
     /// Forgets a page's buffer.

@@ -31,9 +31,9 @@ pub(crate) struct BufferedChange<'a> {
 /// Changes as they lie in a buffer, with what is needed to read them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EncodedChanges<'a> {
-    pub(super) bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// Seconds of the commit timestamp of the buffer's first change.
-    pub(super) first_seconds: u32,
+    pub(crate) first_seconds: u32,
     /// Bytes of each key that are the leaf's prefix and left out.
     pub(crate) prefix_length: usize,
 }

@@ -40,8 +40,7 @@ fn changes_come_back_by_key_and_then_by_age() {
         assert_eq!(buffers.lock(page).push(page, change(key, since), 4, 4000, 1, &frames), Pushed::Done);
     }
     let copied = buffers.lock(page).copy(page).unwrap();
-    assert!(copied.older().is_none());
-    let order: Vec<_> = copied.newer().0.by_key().iter().map(|change| (change.key[0], change.since)).collect();
+    let order: Vec<_> = copied.encoded().by_key().iter().map(|change| (change.key[0], change.since)).collect();
     assert_eq!(order, [(b'a', 3), (b'b', 1), (b'b', 4), (b'b', 7), (b'b', 9), (b'c', 5)]);
     buffers.lock(page).forget(page, &frames);
     assert_eq!((buffers.bytes(), buffers.len(), buffers.lent_frames(), frames.free.lock().len()), (0, 0, 0, 4));
@@ -58,31 +57,35 @@ fn a_page_takes_no_more_than_it_has_room_for_and_never_three_epochs() {
     assert_eq!(push(7, 0), Pushed::NoRoom);
     assert_eq!(push(6, 0), Pushed::Done);
     assert_eq!(push(6, 0), Pushed::NoRoom);
-    let mut due = Vec::new();
-    buffers.pages_up_to(5, &mut due);
-    assert_eq!(due, [page]);
-    let copied = buffers.lock(page).copy(page).unwrap();
-    assert_eq!((copied.older().unwrap().1, copied.newer().1), (5, 6));
-    assert_eq!(copied.older().unwrap().0.by_key().len() + copied.newer().0.by_key().len(), 3);
+    let mut unsaved = Vec::new();
+    buffers.unsaved_pages(6, &mut unsaved);
+    assert_eq!(unsaved, [page]);
+    assert_eq!(buffers.lock(page).take_unsaved(page, 6).unwrap().encoded().by_key().len(), 1);
+    assert!(buffers.lock(page).take_unsaved(page, 6).is_none());
+    assert_eq!(buffers.lock(page).copy(page).unwrap().encoded().by_key().len(), 3);
 }
 
 #[test]
-fn the_older_part_can_go_alone() {
+fn what_was_saved_is_restored_and_takes_what_the_leaf_still_has_room_for() {
     let (buffers, frames, page) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(2));
-    let push = |since: u64, epoch| {
-        let key = [b"key", &since.to_be_bytes()[..], &[b'x'; 60]].concat();
-        assert_eq!(buffers.lock(page).push(page, change(&key, since), 3, 16_000, epoch, &frames), Pushed::Done);
-    };
-    (0..10).for_each(|since| push(since, 1));
-    (10..17).for_each(|since| push(since, 2));
-    let merged = buffers.lock(page).copy(page).unwrap().older().unwrap().0.bytes.len();
-    assert!(buffers.lock(page).drop_merged(page, merged, 9000, &frames));
-    (17..20).for_each(|since| push(since, 2));
-    let copied = buffers.lock(page).copy(page).unwrap();
-    assert!(copied.older().is_none());
-    let since: Vec<_> = copied.newer().0.by_key().iter().map(|change| change.since).collect();
-    assert_eq!(since, (10..20).collect::<Vec<_>>());
-    assert!(!buffers.lock(page).drop_merged(page, copied.newer().0.bytes.len(), 9000, &frames));
+    let key = |since: u64| [b"key", &since.to_be_bytes()[..], &[b'x'; 60]].concat();
+    let push = |since: u64, epoch| buffers.lock(page).push(page, change(&key(since), since), 3, 2_000, epoch, &frames);
+    (0..10).for_each(|since| assert_eq!(push(since, 1), Pushed::Done));
+    // Whoever changes it in the next epoch leaves the earlier changes to be saved.
+    (10..17).for_each(|since| assert_eq!(push(since, 2), Pushed::Done));
+    let saved = buffers.lock(page).take_unsaved(page, 2).unwrap();
+    let since: Vec<_> = saved.encoded().iter().map(|change| change.since).collect();
+    assert_eq!(since, (0..10).collect::<Vec<_>>());
+    let more = (17..).take_while(|since| push(*since, 2) == Pushed::Done).count();
+    buffers.lock(page).forget(page, &frames);
+    assert!(!buffers.lock(page).restore(page, saved.encoded(), 300, 5, &frames), "it never had so little room");
+    assert!(buffers.lock(page).restore(page, saved.encoded(), 2_000, 5, &frames));
+    assert!(buffers.lock(page).take_unsaved(page, 5).is_none());
+    let again = (10..).take_while(|since| push(*since, 5) == Pushed::Done).count();
+    assert_eq!(again, 7 + more);
+    let since: Vec<_> = buffers.lock(page).copy(page).unwrap().encoded().iter().map(|change| change.since).collect();
+    assert_eq!(since, (0..10 + again as u64).collect::<Vec<_>>());
+    buffers.lock(page).forget(page, &frames);
     assert_eq!((buffers.bytes(), buffers.len(), frames.free.lock().len()), (0, 0, 4));
 }
 
@@ -97,7 +100,7 @@ fn without_memory_a_change_is_refused_and_leaves_nothing() {
     assert_eq!(push(PageId(17)), Pushed::NoRoom);
     assert_eq!(buffers.len(), 1);
     let copied = buffers.lock(page).copy(page).unwrap();
-    assert_eq!(copied.newer().0.by_key().len(), done);
+    assert_eq!(copied.encoded().by_key().len(), done);
 }
 
 #[test]

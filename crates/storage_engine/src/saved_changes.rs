@@ -1,0 +1,160 @@
+//! Buffered changes as a checkpoint keeps them: a chain of pages beside the trees.
+//!
+//! Written by `checkpoint`, read when the engine is opened. To a checkpoint a leaf with buffered changes is its image on disk and these; merging
+//! all of them for each checkpoint would read and write every such leaf. The running engine never reads the chain, so its pages are given back
+//! as soon as the checkpoint is published: in the next epoch, and so for good with the next checkpoint.
+//!
+//! ```text
+//! page: kind u8 | 7 bytes 0 | next page id u64 (u64::MAX: last) | length u32 | 4 bytes 0 | u64::MAX (no tree) | 16 bytes 0 | payload
+//! payloads, one after the other: page id varint | length of the prefix varint | seconds u32 | length varint | changes
+//! ```
+
+use crate::error::{EngineError, Result};
+use crate::frame_arena::{PAGE_BYTES, PageImage};
+use crate::node::{HEADER_BYTES, KIND_CHANGES, PageBytes, field};
+use crate::overflow::{LAST, LENGTH_AT, NEXT_AT, PAYLOAD_BYTES};
+use crate::page_cache::{EncodedChanges, PageCache};
+use crate::page_store::{PageId, PageStore, WriteBatch};
+use crate::varint::{push_varint, take_varint};
+
+/// Pages of the chain written together.
+const BATCH_PAGES: usize = 16;
+
+/// No tree: what belongs to none must not be taken for part of one.
+const NO_TREE: u64 = u64::MAX;
+
+/// The chain that a checkpoint is writing.
+#[derive(Default)]
+pub(crate) struct SavedChanges {
+    /// What is not written yet.
+    waiting: Vec<u8>,
+    /// The chain's pages; those behind `written` have ids only.
+    pages: Vec<PageId>,
+    written: usize,
+    batch: Option<WriteBatch>,
+}
+
+impl SavedChanges {
+    /// Adds the changes of a page, which come once.
+    pub(crate) fn push(&mut self, page: PageId, changes: EncodedChanges<'_>) {
+        push_varint(&mut self.waiting, page.0);
+        push_varint(&mut self.waiting, changes.prefix_length as u64);
+        self.waiting.extend_from_slice(&changes.first_seconds.to_le_bytes());
+        push_varint(&mut self.waiting, changes.bytes.len() as u64);
+        self.waiting.extend_from_slice(changes.bytes);
+    }
+
+    /// The first page of the chain; `None`: nothing was saved.
+    pub(crate) fn head(&self) -> Option<PageId> {
+        self.pages.first().copied()
+    }
+
+    /// The pages of the chain.
+    pub(crate) fn pages(&self) -> &[PageId] {
+        &self.pages
+    }
+
+    /// Writes whole batches of pages; with `all`, the rest, too. Returns how many pages were written.
+    ///
+    /// # Errors
+    /// When they cannot be written: they still wait then.
+    pub(crate) fn write(&mut self, store: &PageStore, epoch: u64, all: bool) -> Result<usize> {
+        let before = self.written;
+        while self.waiting.len() >= BATCH_PAGES * PAYLOAD_BYTES {
+            self.write_batch(store, epoch, BATCH_PAGES, false)?;
+        }
+        // The last page that was written may name one that follows.
+        while all && (!self.waiting.is_empty() || self.written < self.pages.len()) {
+            let count = self.waiting.len().div_ceil(PAYLOAD_BYTES).max(1);
+            self.write_batch(store, epoch, count.min(BATCH_PAGES), count <= BATCH_PAGES)?;
+        }
+        Ok(self.written - before)
+    }
+
+    fn write_batch(&mut self, store: &PageStore, epoch: u64, count: usize, is_last: bool) -> Result<()> {
+        while self.pages.len() < self.written + count + usize::from(!is_last) {
+            self.pages.push(store.allocate_page_id()?);
+        }
+        let mut batch = match self.batch.take() {
+            Some(batch) => batch,
+            None => store.new_batch()?,
+        };
+        let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
+        for number in 0..count {
+            let start = (number * PAYLOAD_BYTES).min(self.waiting.len());
+            let payload = &self.waiting[start..(start + PAYLOAD_BYTES).min(self.waiting.len())];
+            let next = self.pages.get(self.written + number + 1).map_or(LAST, |next| next.0);
+            fill_page(&mut image, next, payload);
+            batch.push(self.pages[self.written + number], &image[..], epoch, 0);
+        }
+        let written = store.write(&mut batch);
+        batch.clear();
+        self.batch = Some(batch);
+        written?;
+        self.written += count;
+        self.waiting.drain(..(count * PAYLOAD_BYTES).min(self.waiting.len()));
+        Ok(())
+    }
+}
+
+fn fill_page(image: &mut PageImage, next: u64, payload: &[u8]) {
+    image.fill(0);
+    image[field::KIND] = KIND_CHANGES;
+    image[NEXT_AT..NEXT_AT + 8].copy_from_slice(&next.to_le_bytes());
+    image[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    image[field::TREE..field::TREE + 8].copy_from_slice(&NO_TREE.to_le_bytes());
+    image[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+}
+
+/// Takes a page of the chain apart: the next one, and the payload. `None`: it is no such page.
+pub(crate) fn parse_page(image: &PageImage) -> Option<(Option<PageId>, &[u8])> {
+    let length = image.u32_at(LENGTH_AT) as usize;
+    if image[field::KIND] != KIND_CHANGES || length > PAYLOAD_BYTES {
+        return None;
+    }
+    let next = Some(image.u64_at(NEXT_AT)).filter(|next| *next != LAST).map(PageId);
+    Some((next, &image[HEADER_BYTES..HEADER_BYTES + length]))
+}
+
+/// Gives the changes of a chain back to the leaves that they belong to, and frees its pages. While the engine is being opened.
+///
+/// # Errors
+/// `Corrupt`, or a failed read, when a page of the chain is damaged.
+pub(crate) fn restore(cache: &PageCache, store: &PageStore, head: PageId) -> Result<()> {
+    let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
+    let (mut pages, mut waiting, mut following) = (Vec::new(), Vec::new(), Some(head));
+    while let Some(page) = following {
+        let damaged = |reason: &str| EngineError::Corrupt { tree: 0, page, reason: reason.to_owned() };
+        let address = store.current_address(page);
+        store.read(page, address, &mut image[..])?;
+        let (next, payload) = parse_page(&image).ok_or_else(|| damaged("it has no saved changes"))?;
+        waiting.extend_from_slice(payload);
+        let taken = restore_whole(cache, &waiting)?;
+        waiting.drain(..taken);
+        pages.push(page);
+        if next.is_none() && !waiting.is_empty() || pages.len() as u64 > store.page_id_limit() {
+            return Err(damaged("the saved changes do not end where they should"));
+        }
+        following = next;
+    }
+    pages.into_iter().try_for_each(|page| cache.free_page(page))
+}
+
+/// Restores what is there in whole; returns the bytes of it.
+fn restore_whole(cache: &PageCache, bytes: &[u8]) -> Result<usize> {
+    let mut rest = bytes;
+    while let Some((page, changes, behind)) = take_record(rest) {
+        cache.restore_changes(page, changes)?;
+        rest = behind;
+    }
+    Ok(bytes.len() - rest.len())
+}
+
+fn take_record(mut rest: &[u8]) -> Option<(PageId, EncodedChanges<'_>, &[u8])> {
+    let page = PageId(take_varint(&mut rest)?);
+    let prefix_length = take_varint(&mut rest)? as usize;
+    let (seconds, mut rest) = rest.split_first_chunk::<4>()?;
+    let length = take_varint(&mut rest)? as usize;
+    let (bytes, rest) = rest.split_at_checked(length)?;
+    Some((page, EncodedChanges { bytes, first_seconds: u32::from_le_bytes(*seconds), prefix_length }, rest))
+}
