@@ -38,6 +38,17 @@ pub struct TreeSize {
     pub disk_bytes: u64,
 }
 
+/// What all pages come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageSums {
+    /// By tree.
+    pub trees: BTreeMap<TreeId, TreeSize>,
+    /// Pages of changes that the checkpoint has saved beside the trees. Such changes are in none of the other figures.
+    pub saved_change_pages: u64,
+    /// Bytes of those pages, compressed, on disk.
+    pub saved_change_bytes: u64,
+}
+
 /// A page taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageDescription {
@@ -169,13 +180,18 @@ impl EngineInspection {
     ///
     /// # Errors
     /// `Store` for the first page that cannot be read.
-    pub fn tree_sizes(&self) -> Result<BTreeMap<TreeId, TreeSize>> {
-        let mut sizes: BTreeMap<TreeId, TreeSize> = BTreeMap::new();
+    pub fn page_sums(&self) -> Result<PageSums> {
+        let mut sums = PageSums::default();
         let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
         for (page, _) in self.store.pages() {
             let address = self.store.read_page(page, &mut image[..])?;
             let image: &PageImage = &image;
-            let size = sizes.entry(TreeId(image.u64_at(field::TREE))).or_default();
+            if image[field::KIND] == KIND_CHANGES {
+                sums.saved_change_pages += 1;
+                sums.saved_change_bytes += address.length_bytes() as u64;
+                continue;
+            }
+            let size = sums.trees.entry(TreeId(image.u64_at(field::TREE))).or_default();
             size.disk_bytes += address.length_bytes() as u64;
             let node = Node(image);
             match image[field::KIND] {
@@ -190,7 +206,7 @@ impl EngineInspection {
                 _ => size.overflow += 1,
             }
         }
-        Ok(sizes)
+        Ok(sums)
     }
 
     /// The present entries of a tree in order: for trees that fit into memory, such as the catalog.

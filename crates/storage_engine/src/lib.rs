@@ -55,7 +55,7 @@ pub use engine::{Engine, TreeId};
 pub use error::{EngineError, Result};
 pub use frame_arena::PAGE_BYTES;
 pub use history::HistoryStatistics;
-pub use inspect::{EngineInspection, EntryDescription, EntryValue, PageContent, PageDescription, TreeSize};
+pub use inspect::{EngineInspection, EntryDescription, EntryValue, PageContent, PageDescription, PageSums, TreeSize};
 pub use options::EngineOptions;
 pub use pacing::Pressure;
 pub use page_store::Compression;

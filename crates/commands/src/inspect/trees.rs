@@ -85,11 +85,16 @@ fn tree(document: &RawDocument) -> Option<TreeId> {
 /// Shows every tree, those that the catalog does not know too: they are being dropped.
 pub(super) fn show(engine: &EngineInspection, show: &mut dyn FnMut(Document)) -> Outcome<()> {
     let names = TreeNames::read(engine)?;
-    let mut sizes = engine.tree_sizes().map_err(|error| error.to_string())?;
+    let mut sums = engine.page_sums().map_err(|error| error.to_string())?;
     for (tree, name) in &names.0 {
-        show(describe(*tree, Some(name), &sizes.remove(tree).unwrap_or_default()));
+        show(describe(*tree, Some(name), &sums.trees.remove(tree).unwrap_or_default()));
     }
-    sizes.iter().for_each(|(tree, size)| show(describe(*tree, None, size)));
+    sums.trees.iter().for_each(|(tree, size)| show(describe(*tree, None, size)));
+    if sums.saved_change_pages > 0 {
+        // Of index entries, made while their leaves were on disk; in no leaf yet.
+        let (pages, bytes) = (number(sums.saved_change_pages), number(sums.saved_change_bytes));
+        show(doc! { "savedChanges": true, "pages": pages, "diskBytes": bytes });
+    }
     Ok(())
 }
 

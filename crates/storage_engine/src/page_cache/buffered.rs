@@ -171,10 +171,7 @@ impl PageCache {
     fn pages_to_merge(&self) -> Vec<PageId> {
         let mut pages = Vec::new();
         self.buffers.take_due(MERGE_PAGES_MAX, &mut pages);
-        if self.buffers.bytes() * 100 > self.buffers.limit() * MERGE_PERCENT {
-            let wanted = (self.buffers.len() / MERGE_ONE_IN).clamp(16, MERGE_PAGES_MAX);
-            self.buffers.fullest(wanted, &mut pages);
-        }
+        self.buffers.fullest(MERGE_PERCENT, MERGE_ONE_IN, &mut pages);
         self.sort_by_address(&mut pages);
         pages.dedup();
         pages
@@ -191,7 +188,7 @@ impl PageCache {
     #[cfg(test)]
     pub(crate) fn buffered_page_ids(&self) -> Vec<PageId> {
         let mut pages = Vec::new();
-        self.buffers.fullest(usize::MAX, &mut pages);
+        self.buffers.append_all(&mut pages);
         pages
     }
 

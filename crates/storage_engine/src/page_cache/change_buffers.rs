@@ -33,6 +33,9 @@ pub(super) const VALUE_BYTES_MAX: usize = 255;
 /// this many parts of 256. Leaves that change alike would otherwise all be full at the same time.
 const DUE_PARTS_MAX: usize = 160;
 
+/// Most pages of a shard that are chosen at a time because they are the fullest.
+const FULLEST_MAX: usize = 128;
+
 /// Leaves of a shard that may wait for merging; more are merged when they are read or memory is short.
 const DUE_LEAVES_MAX: usize = 1 << 14;
 
@@ -102,13 +105,25 @@ impl Hasher for PageIdHasher {
 struct ShardContents {
     map: HashMap<PageId, LeafBuffer, BuildHasherDefault<PageIdHasher>>,
     blocks: ChangeBlocks,
+    /// Blocks in use.
+    used_blocks: usize,
+    /// Frames that the blocks are in.
+    lent_frames: usize,
     /// Leaves that have become due for merging; some have been merged since.
     due: Vec<PageId>,
     /// One encoded change.
     scratch: Vec<u8>,
 }
 
-/// All buffers.
+impl ShardContents {
+    /// Bytes of changes and of the entries of their leaves.
+    fn bytes(&self) -> usize {
+        self.used_blocks * BLOCK_BYTES + self.map.len() * ENTRY_BYTES
+    }
+}
+
+/// All buffers. Each shard has an equal share of the memory: a frame goes back only when all of its blocks are free, so that what one shard
+/// had taken beyond its share would be missing elsewhere for long.
 pub(super) struct ChangeBuffers {
     shards: [Mutex<ShardContents>; SHARDS],
     /// Bytes of changes and of the entries of their leaves.
@@ -201,25 +216,45 @@ impl ChangeBuffers {
         }
     }
 
-    /// Appends about `wanted` of the pages with the most changes.
-    pub(super) fn fullest(&self, wanted: usize, pages: &mut Vec<PageId>) {
-        const CLASS_BYTES: usize = 32;
-        let class_of = |buffer: &LeafBuffer| (usize::from(buffer.bytes) / CLASS_BYTES).min(511);
-        let mut counts = [0usize; 512];
-        for shard in &self.shards {
-            shard.lock().map.values().for_each(|buffer| counts[class_of(buffer)] += 1);
-        }
-        let mut found = 0;
-        let enough = (0..counts.len()).rev().find(|class| {
-            found += counts[*class];
-            found >= wanted
-        });
-        let least = enough.unwrap_or(0);
+    /// Where more than `percent` of a shard's memory is in use, appends about one in `one_in` of its pages, those with the most changes.
+    pub(super) fn fullest(&self, percent: usize, one_in: usize, pages: &mut Vec<PageId>) {
         for shard in &self.shards {
             let contents = shard.lock();
-            pages.extend(contents.map.iter().filter(|(_, buffer)| class_of(buffer) >= least).map(|(page, _)| *page));
+            if contents.bytes() * 100 > self.shard_limit() * percent {
+                let wanted = (contents.map.len() / one_in).clamp(1, FULLEST_MAX);
+                append_fullest(&contents.map, wanted, pages);
+            }
         }
     }
+
+    /// Appends all pages.
+    #[cfg(test)]
+    pub(super) fn append_all(&self, pages: &mut Vec<PageId>) {
+        self.shards.iter().for_each(|shard| pages.extend(shard.lock().map.keys()));
+    }
+
+    fn shard_limit(&self) -> usize {
+        self.limit / SHARDS
+    }
+}
+
+/// Appends about `wanted` of the pages with the most changes.
+fn append_fullest(
+    map: &HashMap<PageId, LeafBuffer, BuildHasherDefault<PageIdHasher>>,
+    wanted: usize,
+    pages: &mut Vec<PageId>,
+) {
+    const CLASS_BYTES: usize = 32;
+    let class_of = |buffer: &LeafBuffer| (usize::from(buffer.bytes) / CLASS_BYTES).min(511);
+    let mut counts = [0usize; 512];
+    map.values().for_each(|buffer| counts[class_of(buffer)] += 1);
+    let mut found = 0;
+    let enough = (0..counts.len()).rev().find(|class| {
+        found += counts[*class];
+        found >= wanted
+    });
+    let least = enough.unwrap_or(0);
+    pages.extend(map.iter().filter(|(_, buffer)| class_of(buffer) >= least).map(|(page, _)| *page));
 }
 
 /// The room below which a page with so much is due.
@@ -238,41 +273,47 @@ impl ChangeBuffers {
     /// Takes blocks; `None` and nothing taken when there is no memory for all of them.
     fn allocate(
         &self,
-        blocks: &mut ChangeBlocks,
+        contents: &mut ShardContents,
         count: usize,
         lender: &impl Lender,
     ) -> Option<SmallVec<[BlockId; 2]>> {
         let mut taken = SmallVec::new();
         for _ in 0..count {
-            let block = blocks.allocate(|| {
-                let is_within = self.lent_frames() * PAGE_BYTES + self.entry_bytes() < self.limit;
-                let frame = if is_within { lender.lend() } else { None };
-                self.lent_frames.fetch_add(usize::from(frame.is_some()), Ordering::Relaxed);
+            let bytes_beside = contents.lent_frames * PAGE_BYTES + contents.map.len() * ENTRY_BYTES;
+            let mut lent = 0;
+            let block = contents.blocks.allocate(|| {
+                let frame = if bytes_beside < self.shard_limit() { lender.lend() } else { None };
+                lent += usize::from(frame.is_some());
                 frame
             });
+            contents.lent_frames += lent;
+            self.lent_frames.fetch_add(lent, Ordering::Relaxed);
             let Some(block) = block else {
-                taken.into_iter().for_each(|block| self.free(blocks, block, lender));
+                taken.into_iter().for_each(|block| self.free(contents, block, lender));
                 return None;
             };
+            contents.used_blocks += 1;
             self.bytes.fetch_add(BLOCK_BYTES, Ordering::Relaxed);
             taken.push(block);
         }
         Some(taken)
     }
 
-    fn free(&self, blocks: &mut ChangeBlocks, block: BlockId, lender: &impl Lender) {
+    fn free(&self, contents: &mut ShardContents, block: BlockId, lender: &impl Lender) {
+        contents.used_blocks -= 1;
         self.bytes.fetch_sub(BLOCK_BYTES, Ordering::Relaxed);
-        if let Some(frame) = blocks.free(block) {
+        if let Some(frame) = contents.blocks.free(block) {
+            contents.lent_frames -= 1;
             self.lent_frames.fetch_sub(1, Ordering::Relaxed);
             lender.give_back(frame);
         }
     }
 
-    fn free_chain(&self, blocks: &mut ChangeBlocks, buffer: &LeafBuffer, lender: &impl Lender) {
+    fn free_chain(&self, contents: &mut ShardContents, buffer: &LeafBuffer, lender: &impl Lender) {
         let mut block = buffer.first;
         for _ in 0..blocks_of(usize::from(buffer.bytes)) {
-            let next = blocks.next(block);
-            self.free(blocks, block, lender);
+            let next = contents.blocks.next(block);
+            self.free(contents, block, lender);
             block = next;
         }
     }
@@ -343,10 +384,10 @@ impl Shard<'_> {
     }
 
     fn append_encoded(&mut self, buffer: &mut LeafBuffer, encoded: &[u8], lender: &impl Lender) -> bool {
-        let blocks = &mut self.contents.blocks;
         let before = usize::from(buffer.bytes);
         let missing = blocks_of(before + encoded.len()) - blocks_of(before);
-        let Some(mut taken) = self.buffers.allocate(blocks, missing, lender) else { return false };
+        let Some(mut taken) = self.buffers.allocate(&mut self.contents, missing, lender) else { return false };
+        let blocks = &mut self.contents.blocks;
         let mut rest = encoded;
         while !rest.is_empty() {
             let at = usize::from(buffer.bytes) % BLOCK_PAYLOAD_BYTES;
@@ -437,7 +478,7 @@ impl Shard<'_> {
         if let Some(buffer) = self.contents.map.remove(&page) {
             self.buffers.leaves.fetch_sub(1, Ordering::Relaxed);
             self.buffers.bytes.fetch_sub(ENTRY_BYTES, Ordering::Relaxed);
-            self.buffers.free_chain(&mut self.contents.blocks, &buffer, lender);
+            self.buffers.free_chain(&mut self.contents, &buffer, lender);
         }
     }
 }

@@ -155,3 +155,90 @@ fn damaged_saved_changes_are_found_when_the_engine_is_opened() {
     buffered.reopen(options());
     buffered.check();
 }
+
+const WORKERS: usize = 3;
+const STEPS: usize = 60_000;
+
+/// The key that a worker's step inserts if it is absent, and removes if it is there.
+fn toggled(worker: usize, step: usize) -> Vec<u8> {
+    let mixed = ((worker * STEPS + step) as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+    [&((mixed % 20_011) as u32).to_be_bytes()[..], &[worker as u8], &[b'k'; 150]].concat()
+}
+
+/// A worker's keys after so many of its steps.
+fn keys_after(worker: usize, steps: usize) -> std::collections::BTreeSet<Vec<u8>> {
+    let mut keys = std::collections::BTreeSet::new();
+    for key in (0..steps).map(|step| toggled(worker, step)) {
+        if !keys.remove(&key) {
+            keys.insert(key);
+        }
+    }
+    keys
+}
+
+fn work(engine: &Engine, tree: TreeId, worker: usize, clock: &Mutex<u64>, done: &AtomicU64) {
+    let (mut batch, mut there) = (Batch::new(), std::collections::BTreeSet::new());
+    for step in 0..STEPS {
+        let key = toggled(worker, step);
+        batch.clear();
+        if there.remove(&key) {
+            batch.blind_remove(tree, &key);
+        } else {
+            batch.blind_insert(tree, &key, b"v");
+            there.insert(key);
+        }
+        let timestamp = {
+            let mut clock = clock.lock();
+            *clock += 1;
+            Timestamp(*clock)
+        };
+        engine.apply(&batch, timestamp).unwrap();
+        engine.set_visible(timestamp);
+        done.store(step as u64 + 1, Ordering::Release);
+    }
+}
+
+/// Checkpoints beside several writers, readers and all the background: the last one has what was done when it began, whatever was merged,
+/// evicted and buffered while it was written.
+#[test]
+fn a_checkpoint_has_what_was_done_when_it_began() {
+    let disk = Arc::new(SimulatedDisk::new(7));
+    let engine = Engine::open(disk.clone(), Arc::new(platform::SystemClock::new()), options()).unwrap();
+    engine.start_background().unwrap();
+    let tree = engine.create_tree().unwrap();
+    let (clock, done) = (Mutex::new(0), <[AtomicU64; WORKERS]>::default());
+    let begun_with = Mutex::new([0; WORKERS]);
+    std::thread::scope(|scope| {
+        let (engine, clock, done) = (&*engine, &clock, &done);
+        let workers: Vec<_> =
+            (0..WORKERS).map(|worker| scope.spawn(move || work(engine, tree, worker, clock, &done[worker]))).collect();
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            let mark = || {
+                *begun_with.lock() = std::array::from_fn(|worker| done[worker].load(Ordering::Acquire));
+                CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 }
+            };
+            engine.checkpoint(mark, || Ok(())).unwrap();
+            let mut cursor = engine.cursor(&engine.begin_snapshot(), tree);
+            cursor.seek(&toggled(0, 77)).unwrap();
+            for _ in 0..50 {
+                cursor.next().unwrap();
+            }
+        }
+    });
+    let statistics = engine.statistics().unwrap();
+    assert!(statistics.checkpoints > 2 && statistics.pages_merged > 100, "{statistics:?}");
+    engine.stop_background();
+    drop(engine);
+    disk.power_loss();
+    let engine = open(&disk);
+    engine.set_visible(Timestamp(*clock.lock() + 1));
+    let found = all(&engine, &engine.begin_snapshot(), tree);
+    for (worker, steps) in begun_with.into_inner().into_iter().enumerate() {
+        let found: std::collections::BTreeSet<_> =
+            found.iter().map(|(key, _)| key.clone()).filter(|key| usize::from(key[4]) == worker).collect();
+        // The last step may not have been counted yet when the checkpoint began.
+        let is_right = [steps, steps + 1].into_iter().any(|steps| found == keys_after(worker, steps as usize));
+        assert!(is_right, "worker {worker} after {steps} steps");
+    }
+    assert_sound(&engine, &[TreeId::CATALOG, tree]);
+}

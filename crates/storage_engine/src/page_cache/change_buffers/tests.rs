@@ -142,6 +142,25 @@ fn the_fullest_come_first() {
         }
     }
     let mut pages = Vec::new();
-    buffers.fullest(10, &mut pages);
-    assert!((10..15).contains(&pages.len()) && pages.iter().all(|page| page.0 >= 85), "{pages:?}");
+    buffers.fullest(99, 2, &mut pages);
+    assert!(pages.is_empty(), "there is memory enough");
+    buffers.fullest(0, 2, &mut pages);
+    // Of six or seven a shard three.
+    assert!((40..60).contains(&pages.len()) && pages.iter().all(|page| page.0 >= 45), "{pages:?}");
+}
+
+/// A shard that came first does not take the memory of the others.
+#[test]
+fn every_shard_has_its_share_of_the_memory() {
+    let (buffers, frames) = (ChangeBuffers::new(16 << 20), Frames::new(1_024));
+    let key = [b'k'; 200];
+    let push = |page: u64| buffers.lock(PageId(page)).push(PageId(page), change(&key, 1), 0, 16_000, 1, &frames);
+    let of_shard = |shard: u64| (0..10_000).map(move |number| number * SHARDS as u64 + shard);
+    for shard in 0..SHARDS as u64 {
+        let taken = of_shard(shard).take_while(|page| push(*page) == Pushed::Done).count();
+        assert!((1_900..2_200).contains(&taken), "shard {shard}: {taken}");
+    }
+    // The last frame of each may be beyond.
+    let used = buffers.bytes();
+    assert!(used <= buffers.limit() + SHARDS * PAGE_BYTES && used * 100 > buffers.limit() * 95, "{used}");
 }
