@@ -136,7 +136,7 @@ impl Repair<'_> {
     fn restore_definitions(&mut self, salvager: &mut Salvager) -> Result<Trees> {
         let mut trees = Trees { ignored: self.salvage.dropped_trees(), ..Trees::default() };
         trees.names.insert(TreeId::CATALOG, "the catalog".to_owned());
-        let mut found: HashMap<Uuid, SalvagedCollection> = HashMap::new();
+        let mut found: BTreeMap<Uuid, SalvagedCollection> = BTreeMap::new();
         let mut problems = Vec::new();
         let lost = self.salvage.for_each_entry::<TransactionError>(
             |tree| tree == TreeId::CATALOG,
@@ -165,7 +165,7 @@ impl Repair<'_> {
     }
 
     fn restore_records(&mut self, salvager: &mut Salvager, trees: &mut Trees) -> Result<()> {
-        let mut damaged: HashMap<TreeId, u64> = HashMap::new();
+        let mut damaged: BTreeMap<TreeId, u64> = BTreeMap::new();
         let mut nameless = Vec::new();
         let index_trees: HashSet<TreeId> =
             trees.names.keys().filter(|tree| !trees.records.contains_key(tree)).copied().collect();

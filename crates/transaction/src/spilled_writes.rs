@@ -5,7 +5,7 @@
 //! writes there is one, with the same keys; a value begins with a byte that says whether the key was written or removed (1), and whether the note of
 //! a record follows (2). One more lists the order of the changes (`change_order`).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use collection::Catalog;
@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, EngineError>;
 pub(crate) struct SpilledWrites {
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
-    private: HashMap<TreeId, TreeId>,
+    private: BTreeMap<TreeId, TreeId>,
     order: Option<TreeId>,
 }
 
@@ -33,7 +33,7 @@ const WITH_NOTE: u8 = 2;
 
 impl SpilledWrites {
     pub(crate) fn new(engine: Arc<Engine>, catalog: Arc<Catalog>) -> SpilledWrites {
-        SpilledWrites { engine, catalog, private: HashMap::new(), order: None }
+        SpilledWrites { engine, catalog, private: BTreeMap::new(), order: None }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -5,7 +5,7 @@
 //!
 //! Its memory is counted against the budget. What is over its share goes to private trees of the engine (`spilled_writes`); what is in memory is newer.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) struct WriteSet {
 
 struct State {
     order: ChangeOrder,
-    trees: HashMap<TreeId, WrittenTree>,
+    trees: BTreeMap<TreeId, WrittenTree>,
     collections: Vec<WrittenCollection>,
     spilled: SpilledWrites,
     memory: MemoryReservation,

@@ -5,7 +5,7 @@
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -14,18 +14,21 @@ use crate::collection::Collection;
 
 const SHARDS: usize = 64;
 
+/// One order in every run: the simulator's runs can be repeated.
+type Shard<K> = HashMap<K, Arc<Collection>, BuildHasherDefault<DefaultHasher>>;
+
 /// A map from `K` to collections.
 #[derive(Debug)]
 pub(crate) struct CollectionMap<K> {
-    shards: Vec<ArcSwap<HashMap<K, Arc<Collection>>>>,
+    shards: Vec<ArcSwap<Shard<K>>>,
 }
 
 impl<K: Hash + Eq + Clone> CollectionMap<K> {
     pub(crate) fn new() -> CollectionMap<K> {
-        CollectionMap { shards: (0..SHARDS).map(|_| ArcSwap::from_pointee(HashMap::new())).collect() }
+        CollectionMap { shards: (0..SHARDS).map(|_| ArcSwap::from_pointee(Shard::default())).collect() }
     }
 
-    fn shard<Q: Hash + ?Sized>(&self, key: &Q) -> Option<&ArcSwap<HashMap<K, Arc<Collection>>>> {
+    fn shard<Q: Hash + ?Sized>(&self, key: &Q) -> Option<&ArcSwap<Shard<K>>> {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         self.shards.get(hasher.finish() as usize % SHARDS)
@@ -40,7 +43,7 @@ impl<K: Hash + Eq + Clone> CollectionMap<K> {
 
     pub(crate) fn insert(&self, key: K, collection: Arc<Collection>) {
         if let Some(shard) = self.shard(&key) {
-            let mut copy = HashMap::clone(&shard.load());
+            let mut copy = Shard::clone(&shard.load());
             copy.insert(key, collection);
             shard.store(Arc::new(copy));
         }
@@ -51,7 +54,7 @@ impl<K: Hash + Eq + Clone> CollectionMap<K> {
         K: Borrow<Q>,
     {
         let shard = self.shard(key)?;
-        let mut copy = HashMap::clone(&shard.load());
+        let mut copy = Shard::clone(&shard.load());
         let removed = copy.remove(key)?;
         shard.store(Arc::new(copy));
         Some(removed)
@@ -59,7 +62,7 @@ impl<K: Hash + Eq + Clone> CollectionMap<K> {
 
     /// Fills an empty map at once.
     pub(crate) fn fill(&self, entries: impl IntoIterator<Item = (K, Arc<Collection>)>) {
-        let mut maps: Vec<HashMap<K, Arc<Collection>>> = (0..SHARDS).map(|_| HashMap::new()).collect();
+        let mut maps: Vec<Shard<K>> = (0..SHARDS).map(|_| Shard::default()).collect();
         for (key, collection) in entries {
             let mut hasher = DefaultHasher::new();
             key.hash(&mut hasher);

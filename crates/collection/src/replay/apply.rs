@@ -1,6 +1,6 @@
 //! Applying the logged change of one document to what is stored.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
@@ -31,7 +31,7 @@ pub(crate) struct EntryApplier {
     field_changes: FieldChanges,
     pub(super) batch: Batch,
     /// Capped collections of which overtaken documents were lost before their index entries could be removed.
-    pub(super) to_sweep: HashSet<Uuid>,
+    pub(super) to_sweep: BTreeSet<Uuid>,
 }
 
 impl EntryApplier {
@@ -47,7 +47,7 @@ impl EntryApplier {
             entry_key: Vec::new(),
             field_changes: FieldChanges::default(),
             batch: Batch::new(),
-            to_sweep: HashSet::new(),
+            to_sweep: BTreeSet::new(),
         }
     }
 

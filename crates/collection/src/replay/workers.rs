@@ -1,6 +1,6 @@
 //! Threads that apply replayed entries: one queue each, entries of one record always in the same.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -35,7 +35,7 @@ enum Order {
 struct Worker {
     orders: SyncSender<Order>,
     pending: Group,
-    thread: JoinHandle<Result<HashSet<Uuid>>>,
+    thread: JoinHandle<Result<BTreeSet<Uuid>>>,
 }
 
 /// The workers of one replay. With no threads, entries are applied at once by the caller, for the simulator.
@@ -99,7 +99,7 @@ impl Workers {
     ///
     /// # Errors
     /// The first worker's error.
-    pub(super) fn stop(&mut self) -> Result<HashSet<Uuid>> {
+    pub(super) fn stop(&mut self) -> Result<BTreeSet<Uuid>> {
         for worker in &mut self.workers {
             let group = std::mem::take(&mut worker.pending);
             // Fails only when the worker has failed, which joining tells.
@@ -122,7 +122,7 @@ impl Workers {
     }
 }
 
-fn work(orders: &Receiver<Order>, mut applier: EntryApplier) -> Result<HashSet<Uuid>> {
+fn work(orders: &Receiver<Order>, mut applier: EntryApplier) -> Result<BTreeSet<Uuid>> {
     for order in orders {
         match order {
             Order::Apply(group) => {

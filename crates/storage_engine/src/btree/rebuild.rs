@@ -18,7 +18,10 @@ impl Trees {
             let old = Node(&**scratch);
             let lower = old.lower_fence().to_vec();
             let upper = old.upper_fence().map(<[u8]>::to_vec);
-            self.build(&old, 0..old.count(), &lower, upper.as_deref(), frame);
+            if !self.build(&old, 0..old.count(), &lower, upper.as_deref(), frame) {
+                debug_assert!(false, "a compacted page has grown");
+                frame.copy_from_slice(&scratch[..]);
+            }
         });
     }
 
@@ -37,7 +40,7 @@ impl Trees {
         })
     }
 
-    /// Builds a node from a range of another one's entries. The caller knows that they fit.
+    /// Builds a node from a range of another one's entries; `false` when they do not fit: then the image is of no use.
     pub(super) fn build(
         &self,
         old: &Node<&PageImage>,
@@ -45,17 +48,17 @@ impl Trees {
         lower: &[u8],
         upper: Option<&[u8]>,
         image: &mut PageImage,
-    ) {
+    ) -> bool {
         let prefix_length = match upper {
             Some(upper) => common_prefix(lower, upper),
             None if old.is_leaf() && !range.is_empty() => old.shared_with(range.end - 1, lower),
             None => 0,
         };
         let mut builder = NodeBuilder::with_prefix(image, old.tree(), old.level(), (lower, upper), prefix_length);
-        self.push_range(&mut builder, old, range);
         if !old.is_leaf() {
             builder.set_rightmost(old.rightmost());
         }
+        self.push_range(&mut builder, old, range)
     }
 
     /// Adds a range of another node's entries; `false` when they do not fit.

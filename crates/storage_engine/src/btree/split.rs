@@ -8,9 +8,9 @@
 
 use super::{SCRATCH, Trees};
 use crate::TreeId;
-use crate::error::{Attempt, Result, Retry};
-use crate::frame_arena::PageImage;
-use crate::node::{Node, NodeBuilder, NodeMut, Version, common_prefix, entry_bytes};
+use crate::error::{Attempt, EngineError, Result, Retry};
+use crate::frame_arena::{PAGE_BYTES, PageImage};
+use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, SLOT_BYTES, Version, common_prefix, entry_bytes};
 use crate::page_cache::Fixed;
 use crate::page_store::PageId;
 
@@ -29,13 +29,14 @@ struct Cut {
 }
 
 impl Trees {
-    /// Makes at least `needed` bytes of room in the leaf that holds `key`, unless somebody else just did.
+    /// Splits the leaf that holds `key`, unless there are `needed` bytes of room by now. One split need not be enough: what is missing
+    /// then depends on what the leaf has become.
     pub(super) fn make_room(&self, tree: TreeId, key: &[u8], needed: usize) -> Result<()> {
         while !self.retry(|| self.try_make_room(tree, key, needed))? {}
         Ok(())
     }
 
-    /// One step: splits the topmost node on the way that is too full. `true` when the leaf has room.
+    /// One step: splits the topmost node on the way that is too full. `true`: that was the leaf, or it has room.
     fn try_make_room(&self, tree: TreeId, key: &[u8], needed: usize) -> Attempt<bool> {
         let mut parent: Option<Fixed> = None;
         let mut fixed = self.fix_root(tree)?;
@@ -48,7 +49,7 @@ impl Trees {
             self.cache.validate(&fixed)?;
             if is_full {
                 self.split(tree, parent, fixed, key)?;
-                return Ok(false);
+                return Ok(is_leaf);
             }
             if is_leaf {
                 return Ok(true);
@@ -75,15 +76,20 @@ impl Trees {
         if Node(&*parent_frame).contiguous_free() < SEPARATOR_ROOM {
             self.compact(&mut parent_frame);
         }
-        SCRATCH.with_borrow_mut(|[_, image]| {
+        SCRATCH.with_borrow_mut(|[left_image, image]| {
             image.copy_from_slice(&left_frame[..]);
             let old = Node(&**image);
             let Some(cut) = choose_cut(&old, key) else { return Ok(()) };
             let (right_page, mut right_frame) = self.cache.create(reserved)?;
             let lower = old.lower_fence();
             let right_from = cut.position + usize::from(!old.is_leaf());
-            self.build(&old, right_from..old.count(), &cut.separator, old.upper_fence(), &mut right_frame);
-            self.build(&old, 0..cut.position, lower, Some(&cut.separator), &mut left_frame);
+            let fits = self.build(&old, right_from..old.count(), &cut.separator, old.upper_fence(), &mut right_frame)
+                && self.build(&old, 0..cut.position, lower, Some(&cut.separator), left_image);
+            if !fits {
+                let reason = format!("cut before entry {} of {}, it does not fit into two", cut.position, old.count());
+                return Err(Retry::Failed(EngineError::Corrupt { tree: tree.0, page: fixed.page, reason }));
+            }
+            left_frame.copy_from_slice(&left_image[..]);
             if !old.is_leaf() {
                 NodeMut(&mut left_frame).set_child(cut.position, old.child(cut.position));
             }
@@ -129,14 +135,18 @@ fn choose_cut(node: &Node<&PageImage>, key: &[u8]) -> Option<Cut> {
         return (position > 0).then(|| Cut { position, separator: full_key(position) });
     }
     let insert_at = node.lower_bound(key);
-    let position = if insert_at == count && count > 0 {
-        // Keys are being appended: the left page stays nearly full.
-        position_at_share(node, APPEND_FILL).max(1)
-    } else {
-        position_at_share(node, (1, 2)).max(1)
-    };
-    if position < count {
-        return Some(Cut { position, separator: shortest_between(&full_key(position - 1), &full_key(position)) });
+    let cut_before =
+        |position| Cut { position, separator: shortest_between(&full_key(position - 1), &full_key(position)) };
+    let is_appended = insert_at == count && count > 0;
+    // When keys are being appended, the left page stays nearly full.
+    let mut position = position_at_share(node, if is_appended { APPEND_FILL } else { (1, 2) }).max(1);
+    while position < count {
+        let cut = cut_before(position);
+        if position == 1 || left_bytes(node, &cut) <= PAGE_BYTES {
+            return Some(cut);
+        }
+        // The last page of a level gets an upper fence, which can be longer than the entries that leave.
+        position -= 1;
     }
     // One entry, or one large entry at the end: the new key goes beside it.
     if insert_at >= count {
@@ -145,6 +155,12 @@ fn choose_cut(node: &Node<&PageImage>, key: &[u8]) -> Option<Cut> {
     }
     let first = full_key(insert_at);
     Some(Cut { position: insert_at, separator: shortest_between(key, &first) })
+}
+
+/// What a leaf's left part takes at most, when it is cut: its prefix is as long as the leaf's or longer.
+fn left_bytes(node: &Node<&PageImage>, cut: &Cut) -> usize {
+    let entries: usize = (0..cut.position).map(|position| SLOT_BYTES + node.heap_bytes(position)).sum();
+    HEADER_BYTES + node.lower_fence().len() + cut.separator.len() + entries
 }
 
 /// The position before which about `share` of the entries' bytes are.
