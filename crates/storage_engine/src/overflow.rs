@@ -51,12 +51,7 @@ pub(crate) fn write(cache: &PageCache, tree: TreeId, value: &[u8]) -> Result<Ove
     let mut next = LAST;
     for payload in value.rchunks(PAYLOAD_BYTES) {
         let (page, mut frame) = cache.create(cache.reserve()?)?;
-        frame[..HEADER_BYTES].fill(0);
-        frame[field::KIND] = KIND_OVERFLOW;
-        frame[NEXT_AT..NEXT_AT + 8].copy_from_slice(&next.to_le_bytes());
-        frame[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-        frame[field::TREE..field::TREE + 8].copy_from_slice(&tree.0.to_le_bytes());
-        frame[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+        fill_chain_page(&mut frame, KIND_OVERFLOW, tree.0, next, payload);
         next = page.0;
     }
     Ok(OverflowReference { length: value.len() as u32, head: PageId(next) })
@@ -139,12 +134,27 @@ fn read_page<'a>(cache: &PageCache, page: PageId, image: &'a mut PageImage) -> R
 
 /// The page after an overflow page, if there is one, and the length of its payload; `None` when it is no such page.
 pub(crate) fn parse_page(image: &PageImage) -> Option<(Option<PageId>, usize)> {
-    let length = (&image).u32_at(LENGTH_AT) as usize;
-    if image[field::KIND] != KIND_OVERFLOW || length > PAYLOAD_BYTES {
+    parse_chain_page(image, KIND_OVERFLOW).map(|(next, payload)| (next, payload.len()))
+}
+
+/// Writes head and payload of a page of a chain; `next` is `LAST` in its last one. What is behind the payload stays as it is.
+pub(crate) fn fill_chain_page(image: &mut PageImage, kind: u8, tree: u64, next: u64, payload: &[u8]) {
+    image[..HEADER_BYTES].fill(0);
+    image[field::KIND] = kind;
+    image[NEXT_AT..NEXT_AT + 8].copy_from_slice(&next.to_le_bytes());
+    image[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    image[field::TREE..field::TREE + 8].copy_from_slice(&tree.to_le_bytes());
+    image[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+}
+
+/// The page after a page of a chain of this kind, if there is one, and its payload; `None` when it is no such page.
+pub(crate) fn parse_chain_page(image: &PageImage, kind: u8) -> Option<(Option<PageId>, &[u8])> {
+    let length = image.u32_at(LENGTH_AT) as usize;
+    if image[field::KIND] != kind || length > PAYLOAD_BYTES {
         return None;
     }
-    let next = (&image).u64_at(NEXT_AT);
-    Some(((next != LAST).then_some(PageId(next)), length))
+    let next = Some(image.u64_at(NEXT_AT)).filter(|next| *next != LAST).map(PageId);
+    Some((next, &image[HEADER_BYTES..HEADER_BYTES + length]))
 }
 
 fn damaged(page: PageId, reason: &str) -> EngineError {

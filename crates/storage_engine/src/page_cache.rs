@@ -391,7 +391,7 @@ impl PageCache {
         let mut shard = self.buffers.lock(page);
         let is_free = self.table.transition(page, PageState::OnDisk(on_disk), PageState::Empty);
         if is_free {
-            self.save_before_merging(page, &mut shard);
+            self.keep_unsaved(page, &mut shard);
             shard.forget(page, self);
         }
         is_free

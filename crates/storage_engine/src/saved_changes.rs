@@ -11,8 +11,8 @@
 
 use crate::error::{EngineError, Result};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
-use crate::node::{HEADER_BYTES, KIND_CHANGES, PageBytes, field};
-use crate::overflow::{LAST, LENGTH_AT, NEXT_AT, PAYLOAD_BYTES};
+use crate::node::KIND_CHANGES;
+use crate::overflow::{LAST, PAYLOAD_BYTES, fill_chain_page, parse_chain_page};
 use crate::page_cache::{EncodedChanges, PageCache};
 use crate::page_store::{PageId, PageStore, WriteBatch};
 use crate::varint::{push_varint, take_varint};
@@ -84,7 +84,8 @@ impl SavedChanges {
             let start = (number * PAYLOAD_BYTES).min(self.waiting.len());
             let payload = &self.waiting[start..(start + PAYLOAD_BYTES).min(self.waiting.len())];
             let next = self.pages.get(self.written + number + 1).map_or(LAST, |next| next.0);
-            fill_page(&mut image, next, payload);
+            image.fill(0);
+            fill_chain_page(&mut image, KIND_CHANGES, NO_TREE, next, payload);
             batch.push(self.pages[self.written + number], &image[..], epoch, 0);
         }
         let written = store.write(&mut batch);
@@ -97,23 +98,9 @@ impl SavedChanges {
     }
 }
 
-fn fill_page(image: &mut PageImage, next: u64, payload: &[u8]) {
-    image.fill(0);
-    image[field::KIND] = KIND_CHANGES;
-    image[NEXT_AT..NEXT_AT + 8].copy_from_slice(&next.to_le_bytes());
-    image[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-    image[field::TREE..field::TREE + 8].copy_from_slice(&NO_TREE.to_le_bytes());
-    image[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
-}
-
 /// Takes a page of the chain apart: the next one, and the payload. `None`: it is no such page.
 pub(crate) fn parse_page(image: &PageImage) -> Option<(Option<PageId>, &[u8])> {
-    let length = image.u32_at(LENGTH_AT) as usize;
-    if image[field::KIND] != KIND_CHANGES || length > PAYLOAD_BYTES {
-        return None;
-    }
-    let next = Some(image.u64_at(NEXT_AT)).filter(|next| *next != LAST).map(PageId);
-    Some((next, &image[HEADER_BYTES..HEADER_BYTES + length]))
+    parse_chain_page(image, KIND_CHANGES)
 }
 
 /// Gives the changes of a chain back to the leaves that they belong to, and frees its pages. While the engine is being opened.

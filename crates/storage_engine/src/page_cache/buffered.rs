@@ -100,7 +100,7 @@ impl PageCache {
         // the page again after a failure.
         let (copied, epoch) = {
             let mut shard = self.buffers.lock(page);
-            let epoch = self.save_before_merging(page, &mut shard);
+            let epoch = self.keep_unsaved(page, &mut shard);
             (shard.copy(page), epoch)
         };
         let Some(copied) = copied else { return Ok(0) };
@@ -109,9 +109,9 @@ impl PageCache {
         Ok(epoch)
     }
 
-    /// A page is about to be merged: what the checkpoint being written has not saved of its changes is kept for that, because to it the page stays as it
+    /// A page is about to be merged, or freed: what the checkpoint being written has not saved of its changes is kept for that, because to it the page stays as it
     /// is on disk. Returns the epoch of the merged page.
-    pub(super) fn save_before_merging(&self, page: PageId, shard: &mut Shard<'_>) -> u64 {
+    pub(super) fn keep_unsaved(&self, page: PageId, shard: &mut Shard<'_>) -> u64 {
         let epoch = self.store.epoch();
         if let Some(unsaved) = shard.take_unsaved(page, epoch) {
             self.changes_to_save.lock().push((page, unsaved));

@@ -31,6 +31,11 @@ pub(super) struct ChangeBlocks {
 }
 
 impl ChangeBlocks {
+    /// Frames that the blocks are in.
+    pub(super) fn frames(&self) -> usize {
+        self.frames.len() - self.vacant.len()
+    }
+
     /// Takes a block, asking for a frame when none is free. `None`: there is no frame.
     pub(super) fn allocate(&mut self, lend: impl FnOnce() -> Option<LentFrame>) -> Option<BlockId> {
         while let Some(place) = self.with_free.last().copied() {

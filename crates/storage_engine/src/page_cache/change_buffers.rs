@@ -107,8 +107,6 @@ struct ShardContents {
     blocks: ChangeBlocks,
     /// Blocks in use.
     used_blocks: usize,
-    /// Frames that the blocks are in.
-    lent_frames: usize,
     /// Leaves that have become due for merging; some have been merged since.
     due: Vec<PageId>,
     /// One encoded change.
@@ -279,15 +277,13 @@ impl ChangeBuffers {
     ) -> Option<SmallVec<[BlockId; 2]>> {
         let mut taken = SmallVec::new();
         for _ in 0..count {
-            let bytes_beside = contents.lent_frames * PAGE_BYTES + contents.map.len() * ENTRY_BYTES;
-            let mut lent = 0;
+            let lent_bytes = contents.blocks.frames() * PAGE_BYTES;
+            let is_within = lent_bytes + contents.map.len() * ENTRY_BYTES < self.shard_limit();
             let block = contents.blocks.allocate(|| {
-                let frame = if bytes_beside < self.shard_limit() { lender.lend() } else { None };
-                lent += usize::from(frame.is_some());
+                let frame = if is_within { lender.lend() } else { None };
+                self.lent_frames.fetch_add(usize::from(frame.is_some()), Ordering::Relaxed);
                 frame
             });
-            contents.lent_frames += lent;
-            self.lent_frames.fetch_add(lent, Ordering::Relaxed);
             let Some(block) = block else {
                 taken.into_iter().for_each(|block| self.free(contents, block, lender));
                 return None;
@@ -303,7 +299,6 @@ impl ChangeBuffers {
         contents.used_blocks -= 1;
         self.bytes.fetch_sub(BLOCK_BYTES, Ordering::Relaxed);
         if let Some(frame) = contents.blocks.free(block) {
-            contents.lent_frames -= 1;
             self.lent_frames.fetch_sub(1, Ordering::Relaxed);
             lender.give_back(frame);
         }

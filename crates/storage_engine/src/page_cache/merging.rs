@@ -17,7 +17,7 @@ use crate::page_store::{PageId, PageStore, WriteBatch, Written};
 use crate::page_table::{DiskPage, PageState};
 
 /// Pages merged and written together: few, because whoever needs one of them waits.
-pub(crate) const MERGE_BATCH_PAGES: usize = 16;
+pub(super) const MERGE_BATCH_PAGES: usize = 16;
 
 /// Threads that merge: one does not keep up with as many changes as the disk lets clients make.
 pub(crate) const MERGER_THREADS: usize = 2;
@@ -96,7 +96,7 @@ impl PageCache {
             if !self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk)) {
                 return Ok(());
             }
-            (on_disk, copied, self.save_before_merging(page, &mut shard))
+            (on_disk, copied, self.keep_unsaved(page, &mut shard))
         };
         merger.pages.push(MergingPage { page, on_disk });
         self.push_merged(merger, page, on_disk, copied.encoded(), epoch)

@@ -63,22 +63,21 @@ struct BuildMemory {
     /// `None`: nobody counts.
     reservation: Option<OperationMemory>,
     piece_bytes_max: usize,
-    runs: usize,
+    runs: SortedRuns,
 }
 
 impl BuildMemory {
     /// Whether the piece may have so many bytes.
     fn holds(&mut self, piece_bytes: usize) -> bool {
         let with_growth = piece_bytes + piece_bytes / GROWTH_ONE_IN;
-        let bytes = (with_growth + self.runs * RUN_BYTES) as u64;
+        let bytes = (with_growth + self.runs.len() * RUN_BYTES) as u64;
         piece_bytes < self.piece_bytes_max
             && self.reservation.as_mut().is_none_or(|reservation| reservation.holds(bytes))
     }
 
     /// Whether there may be another run beside as large a piece.
     fn takes_run(&mut self, piece_bytes: usize) -> bool {
-        self.runs += 1;
-        self.runs < RUNS_MAX && self.holds(piece_bytes.min(self.piece_bytes_max - 1))
+        self.runs.len() < RUNS_MAX && self.holds(piece_bytes.min(self.piece_bytes_max - 1))
     }
 }
 
@@ -149,12 +148,11 @@ impl Store {
             };
             read(&mut piece, from, &mut memory)?;
             let Some(mut last) = piece.last else { return Ok(()) };
-            let mut runs = SortedRuns::default();
             if let Some(working) = self.working_memory.get().filter(|_| piece.is_full) {
                 loop {
                     let piece_bytes = piece.memory_bytes();
                     piece.sort();
-                    runs.add(working.temporary(), piece.entries())?;
+                    memory.runs.add(working.temporary(), piece.entries())?;
                     piece.clear();
                     if !memory.takes_run(piece_bytes) {
                         break;
@@ -166,10 +164,10 @@ impl Store {
             }
             piece.sort();
             piece.entries().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
-            while let Some(entry) = runs.next()? {
+            while let Some(entry) = memory.runs.next()? {
                 self.put_entry(&mut fill, entry, &mut slice)?;
             }
-            memory.runs = 0;
+            memory.runs = SortedRuns::default();
             for record_id in fill.take_left_out() {
                 self.fill_record_patiently(collection, trees, record_id, &mut buffers, is_stopped)?;
             }
@@ -182,7 +180,7 @@ impl Store {
 
     fn build_memory(&self) -> BuildMemory {
         let reservation = self.working_memory.get().map(WorkingMemory::begin);
-        BuildMemory { reservation, piece_bytes_max: self.options.index_piece_bytes, runs: 0 }
+        BuildMemory { reservation, piece_bytes_max: self.options.index_piece_bytes, runs: SortedRuns::default() }
     }
 
     /// Reads the next records into the piece, which is replaced.
