@@ -37,8 +37,8 @@ pub(crate) const SLOT_BYTES: usize = 8;
 pub(crate) const KIND_NODE: u8 = 1;
 /// Page kind of overflow pages.
 pub(crate) const KIND_OVERFLOW: u8 = 2;
-/// A page of buffered changes that a checkpoint has saved.
-pub(crate) const KIND_CHANGES: u8 = 3;
+/// A page of buffered changes that a checkpoint has saved. Kind 3 had them in another encoding, for a day, and is not read.
+pub(crate) const KIND_CHANGES: u8 = 4;
 
 /// Offsets of header fields.
 pub(crate) mod field {

@@ -46,8 +46,9 @@ impl Trees {
                     key: change.key,
                     value: stored.bytes,
                 };
-                let leads_here = || self.cache.validate(&fixed);
-                if self.cache.buffer_change(child, buffered, prefix_length, leads_here)? == BufferedPush::Done {
+                let (oldest, leads_here) = (self.snapshots.oldest(), || self.cache.validate(&fixed));
+                let pushed = self.cache.buffer_change(child, buffered, prefix_length, oldest, leads_here)?;
+                if pushed == BufferedPush::Done {
                     return Ok(None);
                 }
             }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::change_buffers::{CopiedChanges, Lender, Pushed, Shard};
+use super::change_buffers::{CopiedChanges, Lender, Now, Pushed, Shard};
 use super::merging::MERGE_BATCH_PAGES;
 use super::{BufferedChange, EncodedChanges, PageCache};
 use crate::error::{Attempt, EngineError, Result};
@@ -19,7 +19,7 @@ use crate::page_store::{PageAddress, PageId};
 use crate::page_table::{DiskPage, PageState};
 
 /// Share of the buffers' limit at which merging begins, in percent.
-const MERGE_PERCENT: usize = 85;
+const MERGE_PERCENT: usize = 90;
 /// One page in this many is merged at a time, the fullest.
 const MERGE_ONE_IN: usize = 32;
 /// Most pages chosen at a time.
@@ -52,13 +52,14 @@ impl PageCache {
         value.len() <= super::change_buffers::VALUE_BYTES_MAX
     }
 
-    /// Keeps a change for a leaf that is on disk. `still_leads_here` fails when the parent that led to the page has
-    /// changed. Inside the checkpoint barrier.
+    /// Keeps a change for a leaf that is on disk. Every snapshot sees changes up to `oldest`. `still_leads_here` fails when the parent
+    /// that led to the page has changed. Inside the checkpoint barrier.
     pub(crate) fn buffer_change(
         &self,
         page: PageId,
         change: BufferedChange<'_>,
         prefix_length: usize,
+        oldest: u64,
         still_leads_here: impl Fn() -> Attempt<()>,
     ) -> Attempt<BufferedPush> {
         let PageState::OnDisk(seen) = self.table.get(page) else { return Ok(BufferedPush::Refused) };
@@ -66,10 +67,11 @@ impl PageCache {
             return Ok(BufferedPush::Refused);
         }
         let mut shard = self.buffers.lock(page);
+        let now = || Now { epoch: self.store.epoch(), oldest };
         let PageState::OnDisk(on_disk) = self.table.get(page) else { return Ok(BufferedPush::Refused) };
         if on_disk.is_buffered {
             still_leads_here()?;
-            return Ok(outcome(shard.push(page, change, prefix_length, 0, self.store.epoch(), self)));
+            return Ok(outcome(shard.push(page, change, prefix_length, 0, now(), self)));
         }
         let buffered = DiskPage { is_buffered: true, ..on_disk };
         if !self.table.transition(page, PageState::OnDisk(on_disk), PageState::OnDisk(buffered)) {
@@ -77,7 +79,7 @@ impl PageCache {
         }
         let led_here = still_leads_here();
         let pushed = match &led_here {
-            Ok(()) => shard.push(page, change, prefix_length, on_disk.address.room_bytes(), self.store.epoch(), self),
+            Ok(()) => shard.push(page, change, prefix_length, on_disk.address.room_bytes(), now(), self),
             Err(_) => Pushed::NoRoom,
         };
         if pushed == Pushed::NoRoom {

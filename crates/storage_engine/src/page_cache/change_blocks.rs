@@ -1,4 +1,4 @@
-//! Memory for buffered changes: blocks of 128 bytes in frames that the cache lends.
+//! Memory for buffered changes: blocks of 64 bytes in frames that the cache lends.
 //!
 //! Called by `change_buffers`, one of these a shard, under the shard's lock. So the memory of all buffers is part of the
 //! cache's frames and never more than was lent; a frame goes back when its last block is free.
@@ -6,10 +6,11 @@
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
 
 /// Bytes of a block.
-pub(super) const BLOCK_BYTES: usize = 128;
-/// Bytes of a block that hold changes; the rest names the next block.
+pub(super) const BLOCK_BYTES: usize = 64;
+/// Bytes of a block that hold changes; the rest names the block before.
 pub(super) const BLOCK_PAYLOAD_BYTES: usize = BLOCK_BYTES - 4;
 const FRAME_BLOCKS: usize = PAGE_BYTES / BLOCK_BYTES;
+const BITMAP_WORDS: usize = FRAME_BLOCKS / 128;
 
 /// A block, by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,7 +19,8 @@ pub(super) struct BlockId(u32);
 struct BlockFrame {
     frame: LentFrame,
     /// A bit for each free block.
-    free: u128,
+    free: [u128; BITMAP_WORDS],
+    free_count: u16,
 }
 
 /// The blocks of a shard.
@@ -40,15 +42,16 @@ impl ChangeBlocks {
     pub(super) fn allocate(&mut self, lend: impl FnOnce() -> Option<LentFrame>) -> Option<BlockId> {
         while let Some(place) = self.with_free.last().copied() {
             if let Some(Some(frame)) = self.frames.get_mut(place as usize)
-                && frame.free != 0
+                && let Some(index) = frame.take_block()
             {
-                return Some(take_block(frame, place));
+                return Some(BlockId::new(place, index));
             }
             self.with_free.pop();
         }
-        let mut frame = BlockFrame { frame: lend()?, free: u128::MAX };
+        let frame = lend()?;
+        let mut frame = BlockFrame { frame, free: [u128::MAX; BITMAP_WORDS], free_count: FRAME_BLOCKS as u16 };
         let place = self.vacant.pop().unwrap_or(self.frames.len() as u32);
-        let block = take_block(&mut frame, place);
+        let block = BlockId::new(place, frame.take_block()?);
         if place as usize == self.frames.len() {
             self.frames.push(Some(frame));
         } else {
@@ -63,11 +66,13 @@ impl ChangeBlocks {
         let place = block.0 as usize / FRAME_BLOCKS;
         let entry = self.frames.get_mut(place)?;
         let frame = entry.as_mut()?;
-        if frame.free == 0 {
+        if frame.free_count == 0 {
             self.with_free.push(place as u32);
         }
-        frame.free |= 1 << (block.0 as usize % FRAME_BLOCKS);
-        if frame.free != u128::MAX {
+        let index = block.0 as usize % FRAME_BLOCKS;
+        frame.free[index / 128] |= 1 << (index % 128);
+        frame.free_count += 1;
+        if usize::from(frame.free_count) < FRAME_BLOCKS {
             return None;
         }
         let freed = entry.take()?.frame.id();
@@ -92,26 +97,37 @@ impl ChangeBlocks {
         frame.map_or(&mut [], |frame| &mut frame.frame.bytes_mut()[Self::range(block)][4..])
     }
 
-    /// The block that follows.
-    pub(super) fn next(&self, block: BlockId) -> BlockId {
+    /// The block before it in its chain.
+    pub(super) fn before(&self, block: BlockId) -> BlockId {
         let frame = self.frames.get(block.0 as usize / FRAME_BLOCKS).and_then(Option::as_ref);
         let number = frame.and_then(|frame| frame.frame.bytes()[Self::range(block)].first_chunk::<4>());
         BlockId(number.map_or(0, |bytes| u32::from_le_bytes(*bytes)))
     }
 
-    /// Says which block follows.
-    pub(super) fn set_next(&mut self, block: BlockId, next: BlockId) {
+    /// Says which block is before it.
+    pub(super) fn set_before(&mut self, block: BlockId, before: BlockId) {
         let frame = self.frames.get_mut(block.0 as usize / FRAME_BLOCKS).and_then(Option::as_mut);
         if let Some(frame) = frame {
-            frame.frame.bytes_mut()[Self::range(block)][..4].copy_from_slice(&next.0.to_le_bytes());
+            frame.frame.bytes_mut()[Self::range(block)][..4].copy_from_slice(&before.0.to_le_bytes());
         }
     }
 }
 
-fn take_block(frame: &mut BlockFrame, place: u32) -> BlockId {
-    let index = frame.free.trailing_zeros();
-    frame.free &= frame.free - 1;
-    BlockId(place * FRAME_BLOCKS as u32 + index)
+impl BlockId {
+    fn new(place: u32, index: usize) -> Self {
+        Self(place * FRAME_BLOCKS as u32 + index as u32)
+    }
+}
+
+impl BlockFrame {
+    /// Takes a free block, if there is one.
+    fn take_block(&mut self) -> Option<usize> {
+        let word = self.free.iter().position(|word| *word != 0)?;
+        let bit = self.free[word].trailing_zeros();
+        self.free[word] &= self.free[word] - 1;
+        self.free_count -= 1;
+        Some(word * 128 + bit as usize)
+    }
 }
 
 #[cfg(test)]
@@ -138,11 +154,11 @@ mod tests {
         assert!(arena.version(FrameId(0)).is_none(), "lent");
         for (number, block) in taken.iter().enumerate() {
             blocks.payload_mut(*block).fill(number as u8);
-            blocks.set_next(*block, BlockId(number as u32 + 7));
+            blocks.set_before(*block, BlockId(number as u32 + 7));
         }
         for (number, block) in taken.iter().enumerate() {
             assert!(blocks.payload(*block).iter().all(|byte| *byte == number as u8));
-            assert_eq!(blocks.next(*block), BlockId(number as u32 + 7));
+            assert_eq!(blocks.before(*block), BlockId(number as u32 + 7));
         }
         let freed: Vec<_> = taken.into_iter().filter_map(|block| blocks.free(block)).collect();
         assert_eq!(freed, [FrameId(0), FrameId(1)]);

@@ -5,7 +5,9 @@
 //!
 //! A buffer holds changes in the order they came. Those that a checkpoint being written has yet to save are its unsaved
 //! part; there is never more than one, because the next checkpoint begins only after this one is published, and it is
-//! published only after it has saved all of them.
+//! published only after it has saved all of them. So a buffer is of the open epoch or of the one before.
+//!
+//! A change that every snapshot sees needs no commit timestamp any more. Before a buffer takes another block, such changes lose theirs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -24,8 +26,11 @@ use crate::page_store::PageId;
 const SHARDS: usize = 16;
 /// Share of the cache that buffers may take, in percent.
 const CACHE_PERCENT_MAX: usize = 65;
-/// What a leaf with a buffer costs beside its changes: its entry in the map.
-const ENTRY_BYTES: usize = 64;
+/// What a leaf with a buffer costs beside its changes: its entry in the map, which is between half and all but full.
+const ENTRY_BYTES: usize = 40;
+/// Changes are looked at for whether they are settled while there are no more than so many bytes of them: while a snapshot stays,
+/// they would be looked at again and again.
+const UNSETTLED_BYTES_MAX: usize = 1 << 10;
 /// Longest value of a change that is buffered.
 pub(super) const VALUE_BYTES_MAX: usize = 255;
 
@@ -42,21 +47,24 @@ const DUE_LEAVES_MAX: usize = 1 << 14;
 /// The changes of one leaf: a chain of blocks.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct LeafBuffer {
-    first: BlockId,
+    /// The last block. Each names the one before it.
     last: BlockId,
+    /// Seconds of the commit timestamp of the first change.
+    first_seconds: u32,
+    /// Of changes.
     bytes: u16,
     /// How many of them come before the epoch and are yet to be saved.
     unsaved_bytes: u16,
+    /// How many of them have been looked at for whether they are settled.
+    settled_bytes: u16,
     /// Bytes of the page that are still free for more changes.
     room: u16,
     /// It is due for merging with less room than this.
     due_room: u16,
     /// Bytes of each key that are the leaf's prefix and left out.
     prefix_length: u16,
-    /// Seconds of the commit timestamp of the first change.
-    first_seconds: u32,
-    /// Of the newest change.
-    epoch: u64,
+    /// Of the newest change: the low bits, since it is the open one or the one before.
+    epoch: u16,
 }
 
 /// The changes of a leaf, copied out to be merged or saved.
@@ -77,8 +85,13 @@ impl CopiedChanges {
 impl LeafBuffer {
     /// Bytes of changes that belong to an epoch before the open one and are not saved.
     fn unsaved(&self, open_epoch: u64) -> usize {
-        usize::from(if self.epoch < open_epoch { self.bytes } else { self.unsaved_bytes })
+        usize::from(if self.epoch != open_epoch as u16 { self.bytes } else { self.unsaved_bytes })
     }
+}
+
+/// Page ids that have buffers are small: an entry's size matters.
+fn number_of(page: PageId) -> Option<u32> {
+    u32::try_from(page.0).ok()
 }
 
 /// Page ids are dense numbers: one multiplication spreads them.
@@ -96,14 +109,20 @@ impl Hasher for PageIdHasher {
         }
     }
 
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
     fn write_u64(&mut self, number: u64) {
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
 }
 
+type LeafBuffers = HashMap<u32, LeafBuffer, BuildHasherDefault<PageIdHasher>>;
+
 #[derive(Default)]
 struct ShardContents {
-    map: HashMap<PageId, LeafBuffer, BuildHasherDefault<PageIdHasher>>,
+    map: LeafBuffers,
     blocks: ChangeBlocks,
     /// Blocks in use.
     used_blocks: usize,
@@ -111,12 +130,28 @@ struct ShardContents {
     due: Vec<PageId>,
     /// One encoded change.
     scratch: Vec<u8>,
+    /// Changes that are looked at for whether they are settled, and what comes of them.
+    tail: Vec<u8>,
+    settled: Vec<u8>,
 }
 
 impl ShardContents {
     /// Bytes of changes and of the entries of their leaves.
     fn bytes(&self) -> usize {
         self.used_blocks * BLOCK_BYTES + self.map.len() * ENTRY_BYTES
+    }
+
+    fn buffer(&self, page: PageId) -> Option<&LeafBuffer> {
+        self.map.get(&number_of(page)?)
+    }
+
+    /// The blocks of a buffer from the one on that has its byte `from`.
+    fn blocks_from(&self, buffer: &LeafBuffer, from: usize) -> SmallVec<[BlockId; 16]> {
+        let count = blocks_of(usize::from(buffer.bytes)).saturating_sub(from / BLOCK_PAYLOAD_BYTES);
+        let backwards = std::iter::successors(Some(buffer.last), |block| Some(self.blocks.before(*block)));
+        let mut blocks: SmallVec<_> = backwards.take(count).collect();
+        blocks.reverse();
+        blocks
     }
 }
 
@@ -199,7 +234,7 @@ impl ChangeBuffers {
         for shard in &self.shards {
             let contents = shard.lock();
             let unsaved = contents.map.iter().filter(|(_, buffer)| buffer.unsaved(open_epoch) > 0);
-            pages.extend(unsaved.map(|(page, _)| *page));
+            pages.extend(unsaved.map(|(page, _)| PageId(u64::from(*page))));
         }
     }
 
@@ -207,10 +242,10 @@ impl ChangeBuffers {
     pub(super) fn take_due(&self, wanted: usize, pages: &mut Vec<PageId>) {
         for shard in &self.shards {
             let mut contents = shard.lock();
-            let ShardContents { due, map, .. } = &mut *contents;
-            let count = due.len().min(wanted / SHARDS);
-            let is_due = |page: &PageId| map.get(page).is_some_and(|buffer| buffer.room < buffer.due_room);
-            pages.extend(due.drain(..count).filter(is_due));
+            let count = contents.due.len().min(wanted / SHARDS);
+            let chosen: SmallVec<[PageId; 128]> = contents.due.drain(..count).collect();
+            let is_due = |page: &PageId| contents.buffer(*page).is_some_and(|buffer| buffer.room < buffer.due_room);
+            pages.extend(chosen.into_iter().filter(is_due));
         }
     }
 
@@ -228,7 +263,7 @@ impl ChangeBuffers {
     /// Appends all pages.
     #[cfg(test)]
     pub(super) fn append_all(&self, pages: &mut Vec<PageId>) {
-        self.shards.iter().for_each(|shard| pages.extend(shard.lock().map.keys()));
+        self.shards.iter().for_each(|shard| pages.extend(shard.lock().map.keys().map(|page| PageId(u64::from(*page)))));
     }
 
     fn shard_limit(&self) -> usize {
@@ -237,11 +272,7 @@ impl ChangeBuffers {
 }
 
 /// Appends about `wanted` of the pages with the most changes.
-fn append_fullest(
-    map: &HashMap<PageId, LeafBuffer, BuildHasherDefault<PageIdHasher>>,
-    wanted: usize,
-    pages: &mut Vec<PageId>,
-) {
+fn append_fullest(map: &LeafBuffers, wanted: usize, pages: &mut Vec<PageId>) {
     const CLASS_BYTES: usize = 32;
     let class_of = |buffer: &LeafBuffer| (usize::from(buffer.bytes) / CLASS_BYTES).min(511);
     let mut counts = [0usize; 512];
@@ -252,7 +283,7 @@ fn append_fullest(
         found >= wanted
     });
     let least = enough.unwrap_or(0);
-    pages.extend(map.iter().filter(|(_, buffer)| class_of(buffer) >= least).map(|(page, _)| *page));
+    pages.extend(map.iter().filter(|(_, buffer)| class_of(buffer) >= least).map(|(page, _)| PageId(u64::from(*page))));
 }
 
 /// The room below which a page with so much is due.
@@ -260,6 +291,28 @@ fn due_room(page: PageId, room: usize) -> u16 {
     let mut hasher = PageIdHasher::default();
     hasher.write_u64(page.0);
     (room * (hasher.finish() as usize % DUE_PARTS_MAX) / 256) as u16
+}
+
+/// Encodes the changes again, the first ones, as far as every snapshot sees them, without timestamps. Returns how many bytes these take now,
+/// and how many what was the first `unsaved` bytes takes.
+fn settle_first(changes: EncodedChanges<'_>, oldest: u64, unsaved: usize, settled: &mut Vec<u8>) -> (usize, usize) {
+    let (length, mut rest, mut unsaved_now) = (changes.bytes.len(), changes, 0);
+    while let Some((change, behind)) = rest.split_first() {
+        if change.since > oldest {
+            break;
+        }
+        BufferedChange { since: 0, ..change }.encode(0, changes.first_seconds, settled);
+        rest = behind;
+        if length - rest.bytes.len() == unsaved {
+            unsaved_now = settled.len();
+        }
+    }
+    let (settled_bytes, looked_at) = (settled.len(), length - rest.bytes.len());
+    if unsaved > looked_at {
+        unsaved_now = settled_bytes + unsaved - looked_at;
+    }
+    settled.extend_from_slice(rest.bytes);
+    (settled_bytes, unsaved_now)
 }
 
 /// Blocks that so many bytes of changes take.
@@ -305,13 +358,22 @@ impl ChangeBuffers {
     }
 
     fn free_chain(&self, contents: &mut ShardContents, buffer: &LeafBuffer, lender: &impl Lender) {
-        let mut block = buffer.first;
+        let mut block = buffer.last;
         for _ in 0..blocks_of(usize::from(buffer.bytes)) {
-            let next = contents.blocks.next(block);
+            let before = contents.blocks.before(block);
             self.free(contents, block, lender);
-            block = next;
+            block = before;
         }
     }
+}
+
+/// When a change is pushed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    /// The open epoch.
+    pub(super) epoch: u64,
+    /// Every snapshot sees changes up to this commit timestamp.
+    pub(super) oldest: u64,
 }
 
 impl Shard<'_> {
@@ -322,12 +384,12 @@ impl Shard<'_> {
         change: BufferedChange<'_>,
         prefix_length: usize,
         room: usize,
-        epoch: u64,
+        now: Now,
         lender: &impl Lender,
     ) -> Pushed {
         let needed = change_bytes_max(change.is_removal, change.key.len() - prefix_length, change.value.len());
-        let found = self.contents.map.get(&page).copied();
-        let mut buffer = found.unwrap_or(LeafBuffer {
+        let epoch = now.epoch as u16;
+        let mut buffer = self.contents.buffer(page).copied().unwrap_or(LeafBuffer {
             room: room as u16,
             due_room: due_room(page, room),
             prefix_length: prefix_length as u16,
@@ -335,22 +397,33 @@ impl Shard<'_> {
             epoch,
             ..LeafBuffer::default()
         });
-        let is_third_part = buffer.epoch != epoch && (buffer.unsaved_bytes > 0 || buffer.epoch + 1 != epoch);
+        let is_third_part =
+            buffer.epoch != epoch && (buffer.unsaved_bytes > 0 || buffer.epoch.wrapping_add(1) != epoch);
         let length = HEADER_BYTES_MAX + change.key.len() - prefix_length + change.value.len();
         let may_be_too_long = usize::from(buffer.bytes) + length > usize::from(u16::MAX);
         if usize::from(buffer.room) < needed
             || usize::from(buffer.prefix_length) != prefix_length
             || is_third_part
             || may_be_too_long
+            || number_of(page).is_none()
         {
             return Pushed::NoRoom;
+        }
+        let mut encoded = std::mem::take(&mut self.contents.scratch);
+        encoded.clear();
+        change.encode(prefix_length, buffer.first_seconds, &mut encoded);
+        let bytes = usize::from(buffer.bytes);
+        if bytes > 0 && blocks_of(bytes + encoded.len()) > blocks_of(bytes) {
+            self.settle(page, &mut buffer, now.oldest, lender);
         }
         if buffer.epoch != epoch {
             buffer.unsaved_bytes = buffer.bytes;
             buffer.epoch = epoch;
         }
         buffer.room -= needed as u16;
-        if !self.append(&mut buffer, change, prefix_length, lender) {
+        let is_done = self.append(&mut buffer, &encoded, lender);
+        self.contents.scratch = encoded;
+        if !is_done {
             return Pushed::NoRoom;
         }
         let is_due = buffer.room < buffer.due_room;
@@ -362,23 +435,50 @@ impl Shard<'_> {
         Pushed::Done
     }
 
-    /// Writes a change behind the buffer's last; `false` and nothing done when there is no memory.
-    fn append(
-        &mut self,
-        buffer: &mut LeafBuffer,
-        change: BufferedChange<'_>,
-        prefix_length: usize,
-        lender: &impl Lender,
-    ) -> bool {
-        let mut encoded = std::mem::take(&mut self.contents.scratch);
-        encoded.clear();
-        change.encode(prefix_length, buffer.first_seconds, &mut encoded);
-        let is_done = self.append_encoded(buffer, &encoded, lender);
-        self.contents.scratch = encoded;
-        is_done
+    /// Takes the commit timestamps from those of a page's changes that every snapshot sees: of the next ones in order.
+    fn settle(&mut self, page: PageId, buffer: &mut LeafBuffer, oldest: u64, lender: &impl Lender) {
+        let from = usize::from(buffer.settled_bytes);
+        let length = usize::from(buffer.bytes) - from;
+        let mut tail = std::mem::take(&mut self.contents.tail);
+        let mut settled = std::mem::take(&mut self.contents.settled);
+        (tail.clear(), settled.clear());
+        if length <= UNSETTLED_BYTES_MAX {
+            self.read(buffer, from, length, &mut tail);
+            let unsaved = usize::from(buffer.unsaved_bytes).saturating_sub(from);
+            let changes = EncodedChanges { bytes: &tail, first_seconds: buffer.first_seconds, prefix_length: 0 };
+            let (settled_bytes, unsaved_now) = settle_first(changes, oldest, unsaved, &mut settled);
+            if usize::from(buffer.unsaved_bytes) > from {
+                buffer.unsaved_bytes = (from + unsaved_now) as u16;
+            }
+            self.replace_tail(buffer, from, &settled, lender);
+            buffer.settled_bytes = (from + settled_bytes) as u16;
+        } else {
+            buffer.settled_bytes = buffer.bytes;
+        }
+        (self.contents.tail, self.contents.settled) = (tail, settled);
+        self.insert(page, *buffer);
     }
 
-    fn append_encoded(&mut self, buffer: &mut LeafBuffer, encoded: &[u8], lender: &impl Lender) -> bool {
+    /// Writes `tail`, which is no longer than what was there, over the changes from a byte on.
+    fn replace_tail(&mut self, buffer: &mut LeafBuffer, from: usize, tail: &[u8], lender: &impl Lender) {
+        let blocks = self.contents.blocks_from(buffer, from);
+        let kept = blocks_of(from + tail.len()) - from / BLOCK_PAYLOAD_BYTES;
+        let (mut at, mut rest) = (from % BLOCK_PAYLOAD_BYTES, tail);
+        for (number, block) in blocks.into_iter().enumerate() {
+            if number >= kept {
+                self.buffers.free(&mut self.contents, block, lender);
+                continue;
+            }
+            let (now, later) = rest.split_at(rest.len().min(BLOCK_PAYLOAD_BYTES - at));
+            self.contents.blocks.payload_mut(block)[at..at + now.len()].copy_from_slice(now);
+            (at, rest) = (0, later);
+            buffer.last = block;
+        }
+        buffer.bytes = (from + tail.len()) as u16;
+    }
+
+    /// Writes an encoded change behind the buffer's last; `false` and nothing done when there is no memory.
+    fn append(&mut self, buffer: &mut LeafBuffer, encoded: &[u8], lender: &impl Lender) -> bool {
         let before = usize::from(buffer.bytes);
         let missing = blocks_of(before + encoded.len()) - blocks_of(before);
         let Some(mut taken) = self.buffers.allocate(&mut self.contents, missing, lender) else { return false };
@@ -388,11 +488,7 @@ impl Shard<'_> {
             let at = usize::from(buffer.bytes) % BLOCK_PAYLOAD_BYTES;
             if at == 0 {
                 let block = taken.pop().unwrap_or_default();
-                if buffer.bytes == 0 {
-                    buffer.first = block;
-                } else {
-                    blocks.set_next(buffer.last, block);
-                }
+                blocks.set_before(block, buffer.last);
                 buffer.last = block;
             }
             let (now, later) = rest.split_at(rest.len().min(BLOCK_PAYLOAD_BYTES - at));
@@ -421,11 +517,11 @@ impl Shard<'_> {
             due_room: due_room(page, room),
             prefix_length: changes.prefix_length as u16,
             first_seconds: changes.first_seconds,
-            epoch,
+            epoch: epoch as u16,
             ..LeafBuffer::default()
         };
-        let fits = needed <= room && changes.bytes.len() <= usize::from(u16::MAX);
-        if !fits || !self.append_encoded(&mut buffer, changes.bytes, lender) {
+        let fits = needed <= room && changes.bytes.len() <= usize::from(u16::MAX) && number_of(page).is_some();
+        if !fits || !self.append(&mut buffer, changes.bytes, lender) {
             return false;
         }
         self.insert(page, buffer);
@@ -433,7 +529,8 @@ impl Shard<'_> {
     }
 
     fn insert(&mut self, page: PageId, buffer: LeafBuffer) {
-        if self.contents.map.insert(page, buffer).is_none() {
+        let Some(number) = number_of(page) else { return };
+        if self.contents.map.insert(number, buffer).is_none() {
             self.buffers.leaves.fetch_add(1, Ordering::Relaxed);
             self.buffers.bytes.fetch_add(ENTRY_BYTES, Ordering::Relaxed);
         }
@@ -441,36 +538,41 @@ impl Shard<'_> {
 
     /// Copies a page's changes out. The buffer stays until it is forgotten, so that a checkpoint finds it.
     pub(super) fn copy(&self, page: PageId) -> Option<CopiedChanges> {
-        let buffer = self.contents.map.get(&page)?;
-        self.copy_first(buffer, usize::from(buffer.bytes))
+        let buffer = self.contents.buffer(page)?;
+        Some(self.copy_first(buffer, usize::from(buffer.bytes)))
     }
 
     /// Copies those of a page's changes that the checkpoint being written has yet to save. They count as saved from now on.
     pub(super) fn take_unsaved(&mut self, page: PageId, open_epoch: u64) -> Option<CopiedChanges> {
-        let buffer = *self.contents.map.get(&page)?;
+        let buffer = *self.contents.buffer(page)?;
         let unsaved = buffer.unsaved(open_epoch);
         if unsaved == 0 {
             return None;
         }
-        let copied = self.copy_first(&buffer, unsaved)?;
-        self.contents.map.insert(page, LeafBuffer { unsaved_bytes: 0, epoch: open_epoch, ..buffer });
+        let copied = self.copy_first(&buffer, unsaved);
+        self.insert(page, LeafBuffer { unsaved_bytes: 0, epoch: open_epoch as u16, ..buffer });
         Some(copied)
     }
 
-    fn copy_first(&self, buffer: &LeafBuffer, length: usize) -> Option<CopiedChanges> {
+    fn copy_first(&self, buffer: &LeafBuffer, length: usize) -> CopiedChanges {
         let mut bytes = Vec::with_capacity(length);
-        let mut block = buffer.first;
-        while bytes.len() < length {
-            let payload = self.contents.blocks.payload(block);
-            bytes.extend_from_slice(payload.get(..(length - bytes.len()).min(BLOCK_PAYLOAD_BYTES))?);
-            block = self.contents.blocks.next(block);
+        self.read(buffer, 0, length, &mut bytes);
+        CopiedChanges { first_seconds: buffer.first_seconds, prefix_length: buffer.prefix_length, bytes }
+    }
+
+    /// Appends `length` bytes of changes from a byte on.
+    fn read(&self, buffer: &LeafBuffer, from: usize, length: usize, bytes: &mut Vec<u8>) {
+        let (mut at, mut missing) = (from % BLOCK_PAYLOAD_BYTES, length);
+        for block in self.contents.blocks_from(buffer, from) {
+            let count = missing.min(BLOCK_PAYLOAD_BYTES - at);
+            bytes.extend_from_slice(&self.contents.blocks.payload(block)[at..at + count]);
+            (at, missing) = (0, missing - count);
         }
-        Some(CopiedChanges { first_seconds: buffer.first_seconds, prefix_length: buffer.prefix_length, bytes })
     }
 
     /// Forgets a page's buffer.
     pub(super) fn forget(&mut self, page: PageId, lender: &impl Lender) {
-        if let Some(buffer) = self.contents.map.remove(&page) {
+        if let Some(buffer) = number_of(page).and_then(|number| self.contents.map.remove(&number)) {
             self.buffers.leaves.fetch_sub(1, Ordering::Relaxed);
             self.buffers.bytes.fetch_sub(ENTRY_BYTES, Ordering::Relaxed);
             self.buffers.free_chain(&mut self.contents, &buffer, lender);
