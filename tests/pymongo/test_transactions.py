@@ -222,6 +222,54 @@ def test_commit_and_abort_may_be_repeated_as_the_specification_says(client, data
         assert database.c.find_one({"_id": 1}, session=session)
 
 
+def test_what_a_transaction_creates_is_its_own_until_it_commits(client, database, session):
+    session.start_transaction()
+    database.create_collection("made", session=session)
+    database.command({"createIndexes": "made", "indexes": [{"key": {"u": 1}, "name": "u", "unique": True}]}, session=session)
+    database.made.insert_one({"_id": 1, "u": 1}, session=session)
+    database.implied.insert_one({"_id": 1}, session=session)
+    database.upserted.update_one({"_id": 1}, {"$set": {"a": 1}}, upsert=True, session=session)
+    database.found.find_one_and_update({"_id": 1}, {"$set": {"a": 1}}, upsert=True, session=session)
+    assert database.list_collection_names() == []
+    assert ids(database.made) == [] and ids(database.made, session) == [1]
+    joined = [
+        {"$lookup": {"from": "implied", "localField": "_id", "foreignField": "_id", "as": "others"}},
+        {"$project": {"others": {"$size": "$others"}}},
+    ]
+    assert list(database.made.aggregate(joined, session=session)) == [{"_id": 1, "others": 1}]
+    session.commit_transaction()
+    assert sorted(database.list_collection_names()) == ["found", "implied", "made", "upserted"]
+    assert sorted(database.made.index_information()) == ["_id_", "u"]
+    assert database.upserted.find_one() == database.found.find_one() == {"_id": 1, "a": 1}
+    with pytest.raises(DuplicateKeyError):
+        database.made.insert_one({"_id": 2, "u": 1})
+
+
+def test_what_an_aborted_transaction_created_is_gone(database, session):
+    session.start_transaction()
+    database.create_collection("made", session=session)
+    database.implied.insert_one({"_id": 1}, session=session)
+    session.abort_transaction()
+    assert database.list_collection_names() == []
+    session.start_transaction()
+    database.implied.insert_one({"_id": 1}, session=session)
+    error = failure(database.command, {"create": "implied", "capped": True, "size": 4096}, session=session)
+    assert error.code == 263
+    assert database.list_collection_names() == []
+
+
+def test_two_transactions_that_create_one_collection_are_in_conflict(client, database, session):
+    with client.start_session() as other:
+        session.start_transaction()
+        database.c.insert_one({"_id": 1}, session=session)
+        other.start_transaction()
+        database.c.insert_one({"_id": 2}, session=other)
+        session.commit_transaction()
+        error = failure(other.commit_transaction)
+        assert error.code == 112 and error.has_error_label("TransientTransactionError")
+    assert ids(database.c) == [1]
+
+
 def test_what_is_refused_in_a_transaction(client, database, session):
     database.c.insert_one({"_id": 1})
     for command in (

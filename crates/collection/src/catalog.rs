@@ -11,6 +11,7 @@
 mod apply;
 mod change;
 mod names;
+mod private_collections;
 mod private_trees;
 mod shapes;
 mod stored;
@@ -277,7 +278,7 @@ impl Catalog {
     /// Writes the entry of a collection as it is now.
     fn persist(&self, collection: &Collection) -> Result<()> {
         let _newest_wins = collection.persisting.lock();
-        if collection.is_dropped() {
+        if collection.is_dropped() || collection.is_private() {
             return Ok(());
         }
         let mut batch = Batch::new();

@@ -35,6 +35,7 @@ pub struct Collection {
     indexes: ArcSwap<IndexList>,
     gate: RwLock<()>,
     dropped: AtomicBool,
+    is_private: AtomicBool,
     record_ids: RecordIds,
     counts: CollectionCounts,
     /// Held while the catalog entry is encoded and stored, so that the newest one wins.
@@ -87,6 +88,7 @@ impl Collection {
             indexes: ArcSwap::from_pointee(indexes),
             gate: RwLock::new(()),
             dropped: AtomicBool::new(false),
+            is_private: AtomicBool::new(false),
             record_ids: RecordIds::default(),
             counts: CollectionCounts::default(),
             persisting: Mutex::new(()),
@@ -137,6 +139,15 @@ impl Collection {
     /// Whether it has been dropped.
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Whether only the transaction that creates it knows it: then the catalog tree has nothing of it.
+    pub(crate) fn is_private(&self) -> bool {
+        self.is_private.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_private(&self, is_private: bool) {
+        self.is_private.store(is_private, Ordering::Release);
     }
 
     /// Fails when the collection has been dropped; cursors ask at every step.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use bson::oid::ObjectId;
-use collection::StatementDetails;
+use collection::{Collection, CollectionOptions, Namespace, StatementDetails};
 use document::ObjectIdGenerator;
 use parking_lot::Mutex;
 use platform::{Clock, Random, WorkingMemory};
@@ -302,6 +302,29 @@ impl Context<'_> {
         match self.session.transaction() {
             Some(transaction) => Some(transaction.read_view()),
             None => self.snapshot.clone(),
+        }
+    }
+
+    /// The collection of a name, as the command's transaction sees it.
+    pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
+        let created = self.session.transaction().and_then(|transaction| transaction.created_collection(namespace));
+        created.or_else(|| self.server.store.catalog().lookup(namespace.as_str()))
+    }
+
+    /// The collection of a name, created without options if there is none: what a write into nothing does.
+    pub(crate) fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>, CommandError> {
+        let store = &self.server.store;
+        match (self.collection(namespace), self.session.transaction()) {
+            (Some(collection), _) => Ok(collection),
+            (None, None) => Ok(store.collection_or_create(namespace)?),
+            (None, Some(transaction)) => {
+                let created = store.create_in_transaction(transaction, namespace, CollectionOptions::default());
+                created.or_else(|error| match self.collection(namespace) {
+                    // Somebody else just has created it.
+                    Some(collection) if error.is_namespace_exists() => Ok(collection),
+                    _ => Err(error.into()),
+                })
+            }
         }
     }
 

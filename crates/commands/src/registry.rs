@@ -117,8 +117,14 @@ static COMMANDS: &[Command] = &[
         "Replaces a collection by a capped one with its newest documents."
     ),
     Command { class: Class::Read, ..command!("count", crud::count::run, "Counts the documents that match.") },
-    command!("create", schema::create::run, "Creates a collection."),
-    command!("createIndexes", schema::create_indexes::run, "Builds indexes of a collection."),
+    Command {
+        session_use: SessionUse::InTransaction,
+        ..command!("create", schema::create::run, "Creates a collection.")
+    },
+    Command {
+        session_use: SessionUse::InTransaction,
+        ..command!("createIndexes", schema::create_indexes::run, "Builds indexes of a collection.")
+    },
     Command {
         is_admin_only: true,
         ..command!("currentOp", diagnostics::current_op::run, "Lists the commands that are running.")

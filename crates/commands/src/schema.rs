@@ -92,7 +92,9 @@ fn missing_field(command: &str, field: &str) -> CommandError {
 /// Waits until a change of definitions is durable, whatever the write concern: it is rare, and what clients do next
 /// builds on it. Every later command sees it.
 fn acknowledge(context: &mut Context<'_>, commit: Option<&CommitInfo>, reply: &mut DocumentWriter<'_>) -> Result<()> {
-    write_concern_error(WriteConcern::DURABLE.wait(context, commit), reply);
+    if context.session.transaction().is_none() {
+        write_concern_error(WriteConcern::DURABLE.wait(context, commit), reply);
+    }
     Ok(())
 }
 

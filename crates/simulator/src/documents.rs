@@ -97,7 +97,9 @@ pub(crate) fn draw(random: &SeededRandom, id: i32, ids: i32, sizes: Sizes) -> Ar
         raw.append(cstr!("tags"), array(&tags));
     }
     if random.chance(0.3) {
-        let length = random.below(900) as usize;
+        // Some index keys are nearly as long as can be.
+        let longest = if random.chance(0.9) { 900 } else { 1_950 };
+        let length = random.below(longest) as usize;
         raw.append(cstr!("long"), "prefix/".repeat(3) + &text(random, length));
     }
     let padding = sizes.draw(random);

@@ -92,6 +92,11 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
+    /// Whether it changes what there is, and not what is in it.
+    pub(crate) fn is_of_definition(&self) -> bool {
+        matches!(self, Effect::Create { .. } | Effect::Drop { .. } | Effect::AddIndex { .. })
+    }
+
     /// Those of which it consists.
     fn parts(&self) -> &[Effect] {
         match self {

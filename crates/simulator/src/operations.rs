@@ -289,12 +289,12 @@ impl Simulation {
         self.expect_done("rename a collection", result.map(Some));
     }
 
-    fn choose_name(&self) -> String {
+    pub(crate) fn choose_name(&self) -> String {
         let number = self.random.below(self.plan.collections);
         if number % 3 == 2 { format!("other.c{number}") } else { format!("db.c{number}") }
     }
 
-    fn namespace(&self, full: &str) -> Namespace {
+    pub(crate) fn namespace(&self, full: &str) -> Namespace {
         Namespace::parse(full).unwrap_or_else(|error| self.fail(format_args!("{error}")))
     }
 

@@ -50,7 +50,15 @@ pub(crate) enum Intent {
     /// Build indexes, each of which is committed by itself.
     IndexBuild { number: CollectionNumber, indexes: Vec<u8> },
     /// Commit a transaction.
-    Transaction { numbers: Vec<CollectionNumber>, effects: Arc<Vec<Effect>> },
+    Transaction { numbers: Vec<CollectionNumber>, effects: Arc<Vec<Effect>>, created: Option<Created> },
+}
+
+/// A collection that a transaction has created.
+#[derive(Clone)]
+pub(crate) struct Created {
+    pub(crate) number: CollectionNumber,
+    pub(crate) namespace: String,
+    pub(crate) index: Option<u8>,
 }
 
 /// An operation under way.
@@ -270,14 +278,18 @@ impl Simulation {
             }
             if let (Moment::Logged { timestamp, entry }, Some(operation)) = (moment, under_way.last_mut()) {
                 let effect = operation.intent.effect_of(entry);
-                // The beginning of an index build and its end without success have none.
-                operation.is_logged |= !matches!(effect, Effect::Nothing);
+                // The beginning of an index build and its end without success have none; what a transaction creates goes with it.
+                let is_creation = matches!(operation.intent, Intent::Transaction { .. }) && effect.is_of_definition();
+                operation.is_logged |= !matches!(effect, Effect::Nothing) && !is_creation;
                 self.log(timestamp, effect);
             }
             for operation in under_way.iter() {
                 match &operation.intent {
                     Intent::Document { number, .. } => locked.push(*number),
-                    Intent::Transaction { numbers, .. } => locked.extend(numbers),
+                    Intent::Transaction { numbers, created, .. } => {
+                        locked.extend(numbers);
+                        inside_definition |= created.is_some();
+                    }
                     Intent::Definition { .. } => inside_definition = true,
                     Intent::IndexBuild { .. } => {}
                 }
@@ -348,10 +360,28 @@ impl Intent {
                 named.map_or(Effect::Nothing, |index| Effect::AddIndex { number: *number, index })
             }
             Intent::IndexBuild { .. } => Effect::Nothing,
+            Intent::Transaction { created: Some(created), .. } if created.effect_of(entry).is_some() => {
+                created.effect_of(entry).unwrap_or(Effect::Nothing)
+            }
             Intent::Transaction { effects, .. } if has_word(entry, b"decides") => Effect::Decide(effects.clone()),
             Intent::Transaction { .. } if has_word(entry, b"partialTxn") => Effect::Nothing,
             Intent::Transaction { effects, .. } => Effect::All(effects.clone()),
         }
+    }
+}
+
+impl Created {
+    /// What an entry of a definition does.
+    fn effect_of(&self, entry: &[u8]) -> Option<Effect> {
+        let number = self.number;
+        if has_word(entry, b"\x02create\0") {
+            return Some(Effect::Create { number, namespace: self.namespace.clone(), capped: None });
+        }
+        if has_word(entry, b"\x02drop\0") {
+            return Some(Effect::Drop { number });
+        }
+        let index = self.index.filter(|_| has_word(entry, b"commitIndexBuild"))?;
+        Some(Effect::AddIndex { number, index })
     }
 }
 

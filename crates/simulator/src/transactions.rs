@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
-use collection::Validation;
+use collection::{CollectionOptions, IndexSpecification, Validation};
 use platform::{MemoryBudget, MemoryUse, Random};
 use transaction::{Decision, Result, Session, Transaction, TransactionError, WriteContext};
 
 use crate::documents;
 use crate::errors::{Kind, kind};
-use crate::model::{CollectionNumber, Document, Effect};
+use crate::model::{CollectionNumber, CollectionState, Document, Effect};
 use crate::operations::Target;
-use crate::simulation::{Health, Intent, Simulation};
+use crate::simulation::{Created, Health, Intent, Simulation};
 
 /// So little that each change is spilled before the next.
 const LITTLE_MEMORY_BYTES: u64 = 200 << 10;
@@ -30,6 +30,7 @@ struct Open {
     written: BTreeMap<(CollectionNumber, i32), Option<Arc<Document>>>,
     /// Deleted by others since its snapshot.
     lost: BTreeSet<(CollectionNumber, i32)>,
+    created: Option<Created>,
 }
 
 impl Open {
@@ -75,8 +76,13 @@ impl Simulation {
         let transaction = begun.unwrap_or_else(|error| self.fail(format_args!("{error}")));
         let mut context = WriteContext::new();
         context.set_transaction(Some(transaction.clone()));
-        let mut open = Open { targets, transaction, context, written: BTreeMap::new(), lost: BTreeSet::new() };
+        let (written, lost) = (BTreeMap::new(), BTreeSet::new());
+        let mut open = Open { targets, transaction, context, written, lost, created: None };
         self.say(format_args!("begin a transaction"));
+        if self.chance(0.2) && !self.create_in(&mut open) {
+            let _ = store.abort_open_transaction(&session);
+            return;
+        }
         *self.in_transaction.lock() = open.targets.iter().map(|target| target.number).collect();
         let is_whole = self.write_in(&mut open);
         if self.disk.is_down() {
@@ -107,6 +113,39 @@ impl Simulation {
             targets.extend(self.choose(&taken).filter(is_plain));
         }
         Some(targets)
+    }
+
+    /// Creates a collection in the transaction; `false`: that failed.
+    fn create_in(&self, open: &mut Open) -> bool {
+        let name = self.choose_name();
+        if self.model.lock().newest().find(&name).is_some() {
+            return true;
+        }
+        let index = if self.chance(0.5) { Some(self.random.below(u64::from(documents::INDEXES)) as u8) } else { None };
+        self.say(format_args!("  create {name} with index {index:?}"));
+        let (store, namespace) = (self.store(), self.namespace(&name));
+        let specifications = index.map(|index| IndexSpecification::parse(&documents::index(index)));
+        let specifications: std::result::Result<Vec<_>, _> = specifications.into_iter().collect();
+        let specifications = specifications.unwrap_or_else(|error| self.fail(format_args!("{error}")));
+        let created = store
+            .create_in_transaction(&open.transaction, &namespace, CollectionOptions::default())
+            .and_then(|handle| {
+                store.create_indexes_in_transaction(&open.transaction, &handle, &specifications)?;
+                Ok(handle)
+            });
+        let handle = match created {
+            Ok(handle) => handle,
+            Err(error) => {
+                self.check_background_error(&error);
+                return false;
+            }
+        };
+        let number = self.model.lock().new_number();
+        let indexes = index.into_iter().collect();
+        let state = Arc::new(CollectionState { namespace: name.clone(), indexes, ..CollectionState::default() });
+        open.targets.push(Target { number, state, handle });
+        open.created = Some(Created { number, namespace: name, index });
+        true
     }
 
     /// Writes; `false`: the transaction has to be aborted.
@@ -246,7 +285,15 @@ impl Simulation {
         let effects = Arc::new(effects.collect::<Vec<_>>());
         let numbers = open.targets.iter().map(|target| target.number).collect();
         self.say(format_args!("commit {} documents", effects.len()));
-        let intent = Intent::Transaction { numbers, effects: effects.clone() };
+        let is_taken = |created: &Created| self.model.lock().newest().find(&created.namespace).is_some();
+        if open.created.as_ref().is_some_and(is_taken) {
+            match self.store().commit_transaction(session, 1) {
+                Err(TransactionError::WriteConflict) => return self.say(format_args!("  somebody else has the name")),
+                Err(error) => return self.check_background_error(&error),
+                Ok(_) => self.fail(format_args!("a name that is taken was taken again")),
+            }
+        }
+        let intent = Intent::Transaction { numbers, effects, created: open.created.clone() };
         match self.perform(intent, |store| store.commit_transaction(session, 1)) {
             Ok(commit) => self.unacknowledged.lock().extend(commit),
             Err(error) if kind(&error) == Kind::DiskFull && self.health() == Health::Full => {}

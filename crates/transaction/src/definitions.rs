@@ -72,7 +72,7 @@ impl Store {
         }
     }
 
-    fn drop_found(&self, collection: &Arc<Collection>) -> Result<(usize, CommitInfo)> {
+    pub(crate) fn drop_found(&self, collection: &Arc<Collection>) -> Result<(usize, CommitInfo)> {
         let _gate = collection.begin_definition_change();
         let indexes = collection.indexes().all().len();
         let change = CatalogChange::Drop { namespace: collection.namespace(), uuid: collection.uuid() };

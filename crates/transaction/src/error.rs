@@ -99,7 +99,7 @@ impl From<OplogError> for TransactionError {
 
 impl TransactionError {
     /// Whether the collection to be created is there already.
-    pub(crate) fn is_namespace_exists(&self) -> bool {
+    pub fn is_namespace_exists(&self) -> bool {
         matches!(self, TransactionError::Collection(CollectionError::NamespaceExists(_)))
     }
 }

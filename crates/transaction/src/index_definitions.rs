@@ -110,7 +110,7 @@ impl Store {
 }
 
 /// The specifications that no index has yet; `None` when one of them is being built just now.
-fn missing_indexes(
+pub(crate) fn missing_indexes(
     collection: &Collection,
     specifications: &[IndexSpecification],
 ) -> Result<Option<Vec<IndexSpecification>>> {

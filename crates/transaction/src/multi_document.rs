@@ -13,12 +13,14 @@
 
 mod change;
 mod commit;
+mod creation;
 mod large_commit;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use collection::{Catalog, Collection};
 use parking_lot::Mutex;
 use platform::MemoryReservation;
 use storage_engine::{Engine, Snapshot};
@@ -31,6 +33,7 @@ use crate::read_view::ReadView;
 use crate::sessions::{NumberUse, Session};
 use crate::store::Store;
 use crate::write_set::WriteSet;
+use creation::Published;
 pub(crate) use large_commit::LargeCommits;
 
 /// What a lock costs: an entry of 17 bytes in a hash table that is 7/16 to 7/8 full.
@@ -41,6 +44,7 @@ pub struct Transaction {
     /// As owner of locks.
     number: u64,
     engine: Arc<Engine>,
+    catalog: Arc<Catalog>,
     snapshot: Snapshot,
     writes: Arc<WriteSet>,
     record_locks: Arc<LockTable>,
@@ -54,6 +58,8 @@ pub struct Transaction {
 struct Owned {
     records: OwnedNames,
     unique: OwnedNames,
+    /// Collections that nobody else knows yet.
+    created: Vec<Arc<Collection>>,
     has_ended: bool,
 }
 
@@ -125,6 +131,7 @@ impl Transaction {
         owned.has_ended = true;
         self.record_locks.release(self.number, std::mem::take(&mut owned.records));
         self.unique_locks.release(self.number, std::mem::take(&mut owned.unique));
+        owned.created.drain(..).for_each(|collection| self.catalog.drop_private_collection(&collection));
     }
 }
 
@@ -159,6 +166,7 @@ impl Store {
         let transaction = Arc::new(Transaction {
             number: self.open_transactions.last_number.fetch_add(1, Ordering::Relaxed) + 1,
             engine: self.engine.clone(),
+            catalog: self.catalog.clone(),
             snapshot: self.engine.begin_snapshot(),
             writes: Arc::new(WriteSet::new(memory, &self.engine, &self.catalog)),
             record_locks: self.record_locks.clone(),
@@ -216,7 +224,11 @@ impl Store {
         // From here on nobody else ends it; somebody may just have.
         let open = session.transaction().lock().take_if(|open| open.txn_number == txn_number);
         let Some(OpenTransaction { transaction, .. }) = open else { return Err(aborted(txn_number)) };
-        let committed = self.commit_writes(&transaction, session, txn_number);
+        let mut created = Published::of(&transaction);
+        let committed = self
+            .publish_created(&mut created)
+            .and_then(|()| Ok(self.commit_writes(&transaction, session, txn_number)?.or(created.last)));
+        self.end_created(created, committed.is_ok());
         transaction.release();
         let state = if committed.is_ok() { NumberUse::Committed } else { NumberUse::Aborted };
         session.record().lock().set_transaction(txn_number, state);

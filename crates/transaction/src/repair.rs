@@ -268,14 +268,15 @@ impl Repair<'_> {
 
     fn apply_oplog(&mut self, salvager: &mut Salvager) -> Result<()> {
         let mark = self.salvage.mark();
-        let (from, lacks_something) = self.oplog_start()?;
+        // What an entry says that could not be applied is missing, too: a transaction of which a part is lost.
+        let (from, mut lacks_something) = self.oplog_start()?;
         let mut left_out: u64 = 0;
         let mut problems = Vec::new();
         let mut had_gap = lacks_something;
         let (disk, directory) = (&**self.from, self.oplog_directory);
         let read_part = |position| salvage_entry(disk, directory, position);
         let salvaged = salvage_entries::<TransactionError>(disk, self.oplog_directory, from, |entry, has_gap| {
-            had_gap |= has_gap;
+            had_gap |= has_gap || lacks_something;
             if has_gap {
                 // The commit may be what is missing, and what comes now may be newer.
                 for applied in salvager.complete_decided(true, &read_part) {
@@ -283,6 +284,7 @@ impl Repair<'_> {
                 }
             }
             let applied = salvager.apply_entry(entry.payload, has_gap || lacks_something, &read_part);
+            lacks_something |= applied.is_err();
             note(applied, &format!("the oplog entry at {}", entry.position), &mut left_out, &mut problems)
         })?;
         for applied in salvager.complete_decided(had_gap, &read_part) {
@@ -297,7 +299,7 @@ impl Repair<'_> {
         problems.extend(salvaged.problems);
         if left_out > 0 {
             problems.push(format!(
-                "{left_out} updates behind the gap in the oplog were left out: their documents are as before"
+                "{left_out} updates behind what is missing in the oplog were left out: their documents are as before"
             ));
         }
         self.report.lost.append(&mut problems);

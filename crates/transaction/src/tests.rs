@@ -2,6 +2,7 @@
 
 mod concurrency;
 mod crashes;
+mod creation;
 mod definitions;
 mod expiry;
 pub(crate) mod fixture;

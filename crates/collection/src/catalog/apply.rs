@@ -58,8 +58,14 @@ impl Catalog {
         let indexes = IndexList::new(vec![Arc::new(id_index)]);
         let collection =
             Arc::new(Collection::new(ident, uuid, record_tree, ring, namespace.clone(), options.clone(), indexes));
+        self.enter(collection)
+    }
+
+    /// From now on the collection can be found.
+    pub(super) fn enter(&self, collection: Arc<Collection>) -> Result<()> {
         self.persist(&collection)?;
-        self.by_uuid.insert(uuid, collection.clone());
+        let namespace = collection.namespace();
+        self.by_uuid.insert(collection.uuid(), collection.clone());
         self.by_name.insert(namespace.as_str().to_owned(), collection);
         *self.databases.write().entry(namespace.database().to_owned()).or_default() += 1;
         Ok(())

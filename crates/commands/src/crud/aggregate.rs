@@ -221,7 +221,7 @@ fn open_source(
         let first = parsed.stages.first().and_then(|stage| document::get_field(stage, "$match"));
         return oplog_view::entries(server, first.and_then(|filter| filter.as_document()), false);
     }
-    let (target, _) = target_of(server, parsed.namespace.clone());
+    let (target, _) = target_of(context, parsed.namespace.clone());
     let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
     Ok(Box::new(ExecutorSource { executor, interrupt: OwnedInterrupt::of(context) }))
@@ -271,7 +271,7 @@ pub(crate) fn explain(
     let variables = variables(context, parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
     let (query, rest) = split(pipeline, &parsed, &variables)?;
-    let (target, _) = target_of(context.server, parsed.namespace.clone());
+    let (target, _) = target_of(context, parsed.namespace.clone());
     let view = context.server.store.read_view();
     let mut executor =
         QueryExecutor::new(&services(context.server), view, target, Arc::new(query), &context.operation)?;

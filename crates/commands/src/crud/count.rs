@@ -27,7 +27,7 @@ pub(crate) fn run(
         reply.count("n", oplog_view::count_entries(context, &query, filter_of(&arguments)?)?);
         return Ok(());
     }
-    let (target, _) = target_of(server, namespace);
+    let (target, _) = target_of(context, namespace);
     let view = server.store.read_view();
     let namespace = target.namespace.clone();
     reply.count("n", executor::count(&services(server), view, target, Arc::new(query), &context.operation)?);

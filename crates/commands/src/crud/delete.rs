@@ -139,7 +139,7 @@ fn delete_matching(
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
     let server = context.server;
-    let Some(collection) = server.store.catalog().lookup(namespace.as_str()) else { return Ok(()) };
+    let Some(collection) = context.collection(namespace) else { return Ok(()) };
     let view = context.read_view();
     let target = Target::of(&collection);
     let Deletion { query, is_single, statement } = deletion;

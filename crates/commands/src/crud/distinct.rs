@@ -30,7 +30,7 @@ pub(crate) fn run(
     let values = if oplog_view::is_oplog(&namespace) {
         oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?
     } else {
-        let (target, _) = target_of(server, namespace);
+        let (target, _) = target_of(context, namespace);
         let view = context.read_view();
         executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation)?
     };

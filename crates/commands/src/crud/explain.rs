@@ -69,7 +69,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             let mut arguments = Arguments::new("count", inner);
             let query = Arc::new(count::parse(context, &mut arguments)?);
             let (target, _) =
-                target_of(server, Namespace::new(context.request.database, arguments.collection_name()?)?);
+                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?);
             let view = server.store.read_view();
             Ok(executor::explain_count(&services(server), view, target, query, verbosity, &context.operation)?)
         }
@@ -77,7 +77,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             let mut arguments = Arguments::new("distinct", inner);
             let (query, key) = distinct::parse(context, &mut arguments)?;
             let (target, _) =
-                target_of(server, Namespace::new(context.request.database, arguments.collection_name()?)?);
+                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?);
             let view = server.store.read_view();
             let query = Arc::new(query);
             Ok(executor::explain_distinct(&services(server), view, target, query, key, verbosity, &context.operation)?)
@@ -98,7 +98,7 @@ fn explain_query(
     verbosity: Verbosity,
 ) -> Result<bson::Document> {
     let server = context.server;
-    let (target, _) = target_of(server, Namespace::new(context.request.database, collection)?);
+    let (target, _) = target_of(context, Namespace::new(context.request.database, collection)?);
     let view = server.store.read_view();
     let mut executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
     Ok(executor.explain(verbosity, &context.operation)?)

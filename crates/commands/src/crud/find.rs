@@ -66,7 +66,7 @@ pub(crate) fn run(
     let server = context.server;
     count(&server.counts.query, 1);
     let full_name = namespace.as_str().to_owned();
-    let (target, collection) = target_of(server, namespace);
+    let (target, collection) = target_of(context, namespace);
     let mut tail = None;
     if let Some(collection) = collection.filter(|_| parsed.is_tailable) {
         if collection.ring().is_none() {

@@ -240,7 +240,7 @@ fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
 
 fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Result<Done> {
     for attempt in 1.. {
-        if let Some(collection) = context.server.store.catalog().lookup(namespace.as_str()) {
+        if let Some(collection) = context.collection(namespace) {
             let done = change_first(context, &collection, parsed)?;
             if done.is_match {
                 return Ok(done);

@@ -63,7 +63,7 @@ pub(crate) fn run(
     let (prepared, positions, mut errors) =
         prepare(context, &documents, order, |position| is_retryable && is_executed(position));
     let server = context.server;
-    let collection = server.store.collection_or_create(&namespace)?;
+    let collection = context.collection_or_create(&namespace)?;
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
     let ids: Option<Vec<i32>> =
         is_retryable.then(|| positions.iter().map(|position| statement_ids.of(*position)).collect());

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use aggregation::{AggregationError, BoxSource, ForeignQuery, OutputWriter, PipelineHost, SpillStore, StageMemory};
 use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, Validation};
-use executor::QueryExecutor;
+use executor::{QueryExecutor, Target};
 use planner::DiskUse;
-use transaction::{InsertOrder, ReadView, RenameTarget};
+use transaction::{InsertOrder, ReadView, RenameTarget, Transaction};
 
 use super::aggregate::ExecutorSource;
-use super::query_arguments::{OwnedInterrupt, query, services, target_of};
+use super::query_arguments::{OwnedInterrupt, query, services};
 use super::spill_files::{CountedMemory, SpillFiles};
 use crate::context::{Context, ServerContext};
 use crate::diagnostics::current_op::current_operations;
@@ -29,6 +29,8 @@ pub(crate) struct CommandHost {
     interrupt: OwnedInterrupt,
     /// What the pipeline reads from, if that is one point in time.
     fixed_view: Option<ReadView>,
+    /// What it is a part of.
+    transaction: Option<Arc<Transaction>>,
     /// Where stages put what exceeds their memory; nowhere when the command forbids it.
     spill: Option<SpillFiles>,
 }
@@ -41,6 +43,7 @@ impl CommandHost {
             database: database.to_owned(),
             interrupt: OwnedInterrupt::of(context),
             fixed_view: context.fixed_view(),
+            transaction: context.session.transaction().cloned(),
             spill: (disk_use == DiskUse::Allowed).then(files),
         }
     }
@@ -50,9 +53,17 @@ impl CommandHost {
         Ok(Namespace::new(database, &namespace.collection)?)
     }
 
+    /// The collection of a name, as the pipeline's transaction sees it.
+    fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
+        let created = self.transaction.as_ref().and_then(|transaction| transaction.created_collection(namespace));
+        created.or_else(|| self.server.store.catalog().lookup(namespace.as_str()))
+    }
+
     fn open(&self, namespace: &aggregation::Namespace, foreign: &ForeignQuery) -> Result<BoxSource> {
         let query = query(Some(&foreign.filter), &foreign.variables)?;
-        let (target, _) = target_of(&self.server, self.namespace(namespace)?);
+        let namespace = self.namespace(namespace)?;
+        let found = self.collection(&namespace);
+        let target = found.map_or_else(|| Target::missing(namespace), |collection| Target::of(&collection));
         let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
         let interrupt = self.interrupt.clone();
         let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;
@@ -123,7 +134,7 @@ impl PipelineHost for CommandHost {
 
     fn has_index(&self, namespace: &aggregation::Namespace, path: &str) -> aggregation::Result<bool> {
         let namespace = self.namespace(namespace).map_err(host_error)?;
-        let Some(collection) = self.server.store.catalog().lookup(namespace.as_str()) else { return Ok(true) };
+        let Some(collection) = self.collection(&namespace) else { return Ok(true) };
         let indexes = collection.indexes();
         // A sparse or partial index does not find all that may be equal.
         Ok(indexes.ready().any(|index| {

@@ -121,8 +121,8 @@ pub(crate) fn services(server: &ServerContext) -> QueryServices {
 }
 
 /// The collection a query is about, which may be missing.
-pub(crate) fn target_of(server: &ServerContext, namespace: Namespace) -> (Target, Option<Arc<Collection>>) {
-    match server.store.catalog().lookup(namespace.as_str()) {
+pub(crate) fn target_of(context: &Context<'_>, namespace: Namespace) -> (Target, Option<Arc<Collection>>) {
+    match context.collection(&namespace) {
         Some(collection) => (Target::of(&collection), Some(collection)),
         None => (Target::missing(namespace), None),
     }

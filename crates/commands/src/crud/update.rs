@@ -256,7 +256,7 @@ fn run_statement(
 ) -> Result<Option<RawBson>> {
     for attempt in 1.. {
         let matched_before = totals.matched;
-        if let Some(collection) = context.server.store.catalog().lookup(namespace.as_str()) {
+        if let Some(collection) = context.collection(namespace) {
             update_matching(context, &collection, statement, totals)?;
         }
         if totals.matched > matched_before || !statement.is_upsert {
@@ -361,7 +361,7 @@ pub(crate) fn upsert(
     )?;
     let document = if is_reordered { bson::RawDocumentBuf::from_bytes(stored)? } else { made };
     check_may_create(namespace)?;
-    let collection = server.store.collection_or_create(namespace)?;
+    let collection = context.collection_or_create(namespace)?;
     let commit = context.write(statement.id, statement.details, |write| {
         server.store.insert_document(write, &collection, &document, statement.validation)
     })?;

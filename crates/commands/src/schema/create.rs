@@ -54,10 +54,14 @@ fn check_id_index(field: Field<'_>) -> Result<()> {
 
 fn create(context: &Context<'_>, namespace: &Namespace, options: CollectionOptions) -> Result<Option<CommitInfo>> {
     let store = &context.server.store;
-    match store.create_collection(namespace, options.clone()) {
-        Ok((_, commit)) => Ok(Some(commit)),
+    let created = match context.session.transaction() {
+        Some(transaction) => store.create_in_transaction(transaction, namespace, options.clone()).map(|_| None),
+        None => store.create_collection(namespace, options.clone()).map(|(_, commit)| Some(commit)),
+    };
+    match created {
+        Ok(commit) => Ok(commit),
         Err(TransactionError::Collection(CollectionError::NamespaceExists(message))) => {
-            let existing = store.catalog().lookup(namespace.as_str());
+            let existing = context.collection(namespace);
             let is_same = existing.is_some_and(|existing| existing.definition().options.same_as(&options));
             if is_same { Ok(None) } else { Err(CommandError::named("NamespaceExists", message)) }
         }

@@ -35,13 +35,16 @@ pub(crate) fn run(
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
     let store = &context.server.store;
-    let is_new = store.catalog().lookup(namespace.as_str()).is_none();
-    let collection = store.collection_or_create(&namespace)?;
+    let is_new = context.collection(&namespace).is_none();
+    let collection = context.collection_or_create(&namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time);
     let operation = &context.operation;
-    let created = store
-        .create_indexes_unless(&collection, specifications, &|| operation.check_interrupt().is_err())
-        .map_err(|error| super::reason_to_stop(error, operation))?;
+    let created = match context.session.transaction() {
+        Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, &specifications)?,
+        None => store
+            .create_indexes_unless(&collection, specifications, &|| operation.check_interrupt().is_err())
+            .map_err(|error| super::reason_to_stop(error, operation))?,
+    };
     reply.count("numIndexesBefore", created.before as u64);
     reply.count("numIndexesAfter", created.after as u64);
     if is_new {
