@@ -254,6 +254,16 @@ impl Salvager {
         decided.iter().map(|decided| self.apply_parts(&decided.parts, has_gap, read_part)).collect()
     }
 
+    /// Whether an entry of the oplog says all that it did: not a transaction of which parts are lost.
+    pub fn can_apply(payload: &[u8], read_part: &ReadPart<'_>) -> bool {
+        match Entry::decode(payload) {
+            Ok(Entry::Transaction(TransactionEntry { step: TransactionStep::Commit(commit), .. })) => {
+                commit.parts.iter().all(|part| read_part(*part).is_some())
+            }
+            decoded => decoded.is_ok(),
+        }
+    }
+
     /// Applies an entry of the oplog. `false`: it says only what changed, and something before it is missing, so it was left out.
     ///
     /// # Errors

@@ -62,7 +62,7 @@ pub use page_store::Compression;
 pub use platform::Timestamp;
 pub use ring::{
     LatestInRing, Overtaken, Ring, RingCursor, RingInsert, RingLimits, RingOverride, RingReport, RingState, RingWriter,
-    SalvagedRing, ring_key, salvage_ring,
+    SalvagedRing, is_ring_state, ring_key, salvage_ring,
 };
 pub use salvage::{LostPage, Salvage};
 pub use snapshot::Snapshot;

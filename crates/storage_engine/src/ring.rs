@@ -47,7 +47,7 @@ use layout::{ALIGNMENT, Placement};
 pub use reading::LatestInRing;
 use reading::{Fetched, Window};
 pub(crate) use registry::RingRegistry;
-pub use salvage::{SalvagedRing, salvage_ring};
+pub use salvage::{SalvagedRing, is_ring_state, salvage_ring};
 pub use verify::RingReport;
 
 /// The key of a ring's state in its tree; shorter than the key of any document.

@@ -15,7 +15,7 @@ use collection::{
 };
 use oplog::{OplogPosition, salvage_entries, salvage_entry};
 use platform::{Clock, Disk, Random};
-use storage_engine::{Engine, LostPage, Salvage, TreeId, salvage_ring};
+use storage_engine::{Engine, LostPage, Salvage, TreeId, is_ring_state, salvage_ring};
 
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
@@ -240,25 +240,28 @@ impl Repair<'_> {
     }
 
     /// From where the oplog is applied, and whether something is missing from the start. From the checkpoint on; all of it when something
-    /// of the checkpoint is lost, as it may have been written not long ago. But not across a gap: entries from before it would
-    /// undo what is missing.
+    /// of the checkpoint is lost, as it may have been written not long ago. But not across a gap, or a transaction of which parts are lost: entries
+    /// from before it would undo what is missing.
     fn oplog_start(&self) -> Result<(OplogPosition, bool)> {
         let mark = self.salvage.mark().map_or(u64::MAX, |mark| mark.oplog_position);
-        let mut has_gap_before = false;
+        let (mut has_gap_before, mut first) = (false, None);
+        let read_part = |position| salvage_entry(&**self.from, self.oplog_directory, position);
         if !self.report.lost.is_empty() {
             salvage_entries::<TransactionError>(
                 &**self.from,
                 self.oplog_directory,
                 OplogPosition(0),
                 |entry, has_gap| {
-                    has_gap_before |= has_gap && entry.position.0 <= mark;
+                    let is_missing = || has_gap || !Salvager::can_apply(entry.payload, &read_part);
+                    has_gap_before |= entry.position.0 <= mark && is_missing();
+                    first.get_or_insert(entry.position);
                     Ok(())
                 },
             )?;
         }
         match self.salvage.mark() {
-            // The pages are of any time: only all of the oplog brings them to one.
-            None => Ok((OplogPosition(0), has_gap_before)),
+            // The pages are of any time: only all of the oplog, from the beginning of time, brings them to one.
+            None => Ok((OplogPosition(0), has_gap_before || first != Some(OplogPosition(0)))),
             Some(mark) if self.report.lost.is_empty() || has_gap_before => {
                 Ok((OplogPosition(mark.oplog_position), false))
             }
@@ -311,7 +314,10 @@ impl RingTree {
     /// Notes an entry; `false`: it is a changed document, to be put like any record.
     fn takes(&mut self, key: &[u8], value: &[u8]) -> bool {
         if key.len() < 8 {
-            self.state = Some(value.to_vec());
+            // Of pages that were searched for, one may have been another tree's before.
+            if is_ring_state(value) {
+                self.state = Some(value.to_vec());
+            }
             return true;
         }
         self.overridden.insert(key.to_vec());

@@ -24,6 +24,11 @@ pub struct SalvagedRing {
     pub unreadable: Vec<(i64, i64)>,
 }
 
+/// Whether a value is the state of a ring.
+pub fn is_ring_state(value: &[u8]) -> bool {
+    RingState::decode(value).is_ok()
+}
+
 /// Calls `visit` with the number and bytes of each slot that can be read, oldest first. `state` is the entry of the ring in its tree.
 ///
 /// # Errors
