@@ -152,9 +152,9 @@ fn dispatch_operations(transaction: &TransactionEntry<'_>, timestamp: Timestamp,
 
 /// Has a part of a transaction applied, which is somewhere before its commit, and maybe before where replay began.
 fn replay_part(oplog: &dyn Oplog, position: OplogPosition, timestamp: Timestamp, workers: &mut Workers) -> Result<()> {
-    let mut reader = oplog.read_from(position)?;
+    let mut reader = oplog.read_from(position).map_err(|error| damaged_start(error, position))?;
     let missing = || CollectionError::Damaged(format!("the part of a transaction at {position} is not there"));
-    let entry = reader.next_entry()?.ok_or_else(missing)?;
+    let entry = reader.next_entry().map_err(|error| damaged_start(error, position))?.ok_or_else(missing)?;
     match Entry::decode(entry.payload)? {
         Entry::Transaction(part) if part.step == TransactionStep::Part => {
             dispatch_operations(&part, timestamp, workers)
@@ -163,7 +163,7 @@ fn replay_part(oplog: &dyn Oplog, position: OplogPosition, timestamp: Timestamp,
     }
 }
 
-/// A checkpoint's position is the start of an entry: when there is none, it is damaged.
+/// The position of a checkpoint, or of a part of a transaction, is the start of an entry: when there is none, it is damaged.
 fn damaged_start(error: OplogError, from: OplogPosition) -> CollectionError {
     match error {
         OplogError::InvalidPosition { position, .. } if position == from => CollectionError::Damaged(format!(

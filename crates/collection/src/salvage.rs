@@ -3,7 +3,7 @@
 //! Called by `transaction`'s repair, with an engine that nobody else uses. Collections keep their identity and documents their record ids, so
 //! the oplog's entries find them. What is put is whole documents; an entry that says only what changed is used when everything before it is known.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
@@ -109,6 +109,8 @@ pub struct Salvager {
     /// Indexes to be built once all records are there.
     indexes: HashMap<Uuid, Vec<IndexSpecification>>,
     capped: BTreeMap<Uuid, CappedInWaiting>,
+    /// Collections of which documents may be older than the checkpoint: their newer states were lost, and what they were inserted as is there.
+    doubtful: HashSet<Uuid>,
     /// Transactions that are decided, and whose commits have not been met.
     decided: Vec<TransactionCommit>,
 }
@@ -120,8 +122,8 @@ impl Salvager {
     /// For an empty catalog.
     pub fn new(catalog: Arc<Catalog>, engine: Arc<Engine>) -> Salvager {
         let applier = EntryApplier::new(catalog.clone(), engine.clone());
-        let (indexes, capped, decided) = Default::default();
-        Salvager { catalog, engine, applier, indexes, capped, decided }
+        let (indexes, capped, doubtful, decided) = Default::default();
+        Salvager { catalog, engine, applier, indexes, capped, doubtful, decided }
     }
 
     /// Makes a collection as it was; its indexes come with `finish`.
@@ -191,6 +193,11 @@ impl Salvager {
             capped.head = capped.head.max(RecordId(head));
             capped.unreadable = unreadable;
         }
+    }
+
+    /// Documents of a collection may be older than the checkpoint, so that what only says a change cannot be applied to them.
+    pub fn doubt(&mut self, uuid: Uuid) {
+        self.doubtful.insert(uuid);
     }
 
     fn apply_transaction(
@@ -276,7 +283,7 @@ impl Salvager {
                 }
                 let entry = DocumentEntry { ring: None, ..entry };
                 let operation = match entry.operation {
-                    DocumentOperation::Delta(_) if has_gap => return Ok(false),
+                    DocumentOperation::Delta(_) if has_gap || self.doubtful.contains(&entry.uuid) => return Ok(false),
                     // The record may be one of those that are lost.
                     DocumentOperation::Replace(document) => DocumentOperation::Insert(document),
                     other => other,

@@ -107,6 +107,8 @@ struct Trees {
     rings: BTreeMap<TreeId, RingTree>,
     /// What a tree holds, for people.
     names: HashMap<TreeId, String>,
+    /// Those that have lost pages; `None`: of a page it is not known whose it was.
+    damaged: HashSet<Option<TreeId>>,
     ignored: HashSet<TreeId>,
 }
 
@@ -198,6 +200,7 @@ impl Repair<'_> {
             },
         )?;
         self.report.lost.append(&mut nameless);
+        trees.damaged.extend(lost.iter().map(|lost| lost.tree));
         for (tree, count) in damaged {
             self.report.lost.push(format!("{}: {count} damaged records", trees.name(Some(tree))));
         }
@@ -213,6 +216,10 @@ impl Repair<'_> {
                 self.report.lost.push(format!("{name}: where its ring begins and ends"));
                 continue;
             };
+            if trees.damaged.contains(&None) || trees.damaged.contains(&Some(*tree)) {
+                // A changed document may be among what is lost, and the ring has what it was inserted as.
+                salvager.doubt(*uuid);
+            }
             let mut damaged: u64 = 0;
             let put = |number: i64, document: &[u8]| -> Result<()> {
                 let key = RecordId(number).record_key();
