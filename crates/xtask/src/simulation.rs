@@ -12,6 +12,10 @@ use crate::{Outcome, step};
 const FIXED_SEEDS: usize = 2_000;
 /// Seeds that are drawn anew for each run.
 const NEW_SEEDS: usize = 500;
+/// Seeds with flipped bits and a repair, which are few among the others.
+const FLIPPED_SEEDS: usize = 500;
+/// Seeds that are run twice: what a seed does must be the same every time, or a failure could not be looked at.
+const REPEATED_SEEDS: usize = 100;
 
 /// Runs the simulator with these options.
 ///
@@ -27,7 +31,10 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
 pub(crate) fn test(root: &Path) -> Result<Tally, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let (fixed, new) = (FIXED_SEEDS.to_string(), NEW_SEEDS.to_string());
+    let (flipped, repeated) = (FLIPPED_SEEDS.to_string(), REPEATED_SEEDS.to_string());
     run(root, &["--from", "1", "--seeds", &fixed, "--threads", &threads])?;
+    run(root, &["--from", "1", "--seeds", &repeated, "--threads", &threads, "--twice"])?;
+    run(root, &["--from", "1", "--seeds", &flipped, "--threads", &threads, "--trouble", "bit-flips"])?;
     run(root, &["--seeds", &new, "--threads", &threads])?;
-    Ok(Tally { passed: FIXED_SEEDS + NEW_SEEDS, ..Tally::default() })
+    Ok(Tally { passed: FIXED_SEEDS + NEW_SEEDS + FLIPPED_SEEDS + REPEATED_SEEDS, ..Tally::default() })
 }
