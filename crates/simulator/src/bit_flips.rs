@@ -101,7 +101,7 @@ impl Simulation {
             let found = read_all(store, &collection).map_err(|error| format!("{namespace}: {error}"))?;
             let versions = self.model.lock().versions();
             if let Some((id, _)) = found.iter().find(|(id, bytes)| !versions.contains(&(**id, (*bytes).clone()))) {
-                return Err(format!("{namespace}: _id {id} is as it never was"));
+                return Err(format!("{namespace}: _id {id} is as it never was: {} bytes", found[id].len()));
             }
             let is_concerned = any_may_lack || report.lost.iter().any(|line| line.contains(namespace.as_str()));
             if let (false, Some(state)) = (is_concerned, states.get(namespace.as_str())) {

@@ -5,8 +5,10 @@
 //! one is freed when the version history no longer needs it.
 //!
 //! ```text
-//! overflow page: kind u8 | 7 bytes 0 | next page id u64 (u64::MAX: last) | length u32 | 4 bytes 0 | tree u64 | 16 bytes 0 | payload
+//! overflow page: kind u8 | 7 bytes 0 | next page id u64 (u64::MAX: last) | length u32 | CRC-32C of the whole value u32 | tree u64 | 16 bytes 0 | payload
 //! ```
+//!
+//! The checksum is for `salvage`: pages that were searched for can be of two lives of the engine, and fit each other.
 
 use crate::TreeId;
 use crate::error::{EngineError, Result, Retry};
@@ -22,6 +24,7 @@ pub(crate) const REFERENCE_BYTES: usize = 12;
 
 pub(crate) const NEXT_AT: usize = 8;
 pub(crate) const LENGTH_AT: usize = 16;
+const VALUE_CHECKSUM_AT: usize = 20;
 pub(crate) const LAST: u64 = u64::MAX;
 
 /// A reference to a chain.
@@ -48,10 +51,11 @@ impl OverflowReference {
 
 /// Writes a value as a chain, last page first, and returns its reference. Inside the checkpoint barrier.
 pub(crate) fn write(cache: &PageCache, tree: TreeId, value: &[u8]) -> Result<OverflowReference> {
-    let mut next = LAST;
+    let (mut next, checksum) = (LAST, crc32c::crc32c(value));
     for payload in value.rchunks(PAYLOAD_BYTES) {
         let (page, mut frame) = cache.create(cache.reserve()?)?;
         fill_chain_page(&mut frame, KIND_OVERFLOW, tree.0, next, payload);
+        frame[VALUE_CHECKSUM_AT..VALUE_CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
         next = page.0;
     }
     Ok(OverflowReference { length: value.len() as u32, head: PageId(next) })
@@ -145,6 +149,11 @@ pub(crate) fn fill_chain_page(image: &mut PageImage, kind: u8, tree: u64, next: 
     image[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     image[field::TREE..field::TREE + 8].copy_from_slice(&tree.to_le_bytes());
     image[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+}
+
+/// CRC-32C of the value that an overflow page is a part of; 0: not known, of a page of before there was one.
+pub(crate) fn value_checksum(image: &PageImage) -> u32 {
+    image.u32_at(VALUE_CHECKSUM_AT)
 }
 
 /// The page after a page of a chain of this kind, if there is one, and its payload; `None` when it is no such page.

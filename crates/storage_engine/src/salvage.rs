@@ -12,7 +12,7 @@ use crate::checkpoint::{CheckpointMark, MarkContents};
 use crate::error::Result;
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::{HEADER_BYTES, KIND_NODE, KIND_OVERFLOW, Node, PageBytes, Presence};
-use crate::overflow::{OverflowReference, parse_page};
+use crate::overflow::{OverflowReference, parse_page, value_checksum};
 use crate::page_store::{PageAddress, PageId, SalvagedStore};
 
 /// An engine's directory opened for salvage.
@@ -157,7 +157,7 @@ impl Salvage {
         let reference = OverflowReference::decode(bytes).ok_or("a damaged reference")?;
         let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
         let mut next = Some(reference.head);
-        let mut value_epoch = None;
+        let (mut value_epoch, mut checksum) = (None, 0);
         while let Some(page) = next {
             let address = self.addresses.get(&page).ok_or_else(|| format!("page {} is not there", page.0))?;
             let epoch = self.store.read(page, *address, &mut image[..]).map_err(|error| error.to_string())?;
@@ -167,11 +167,19 @@ impl Salvage {
             let (following, length) =
                 parse_page(&image).ok_or_else(|| format!("page {} is no part of a value", page.0))?;
             value.extend_from_slice(image.get(HEADER_BYTES..HEADER_BYTES + length).unwrap_or_default());
+            checksum = value_checksum(&image);
             if value.len() > reference.length as usize {
                 break;
             }
             next = following;
         }
-        if value.len() == reference.length as usize { Ok(()) } else { Err("its chain has another length".to_owned()) }
+        if value.len() != reference.length as usize {
+            return Err("its chain has another length".to_owned());
+        }
+        // Epochs after the last checkpoint begin again after a crash, so that pages of one epoch can be of two lives.
+        if checksum != 0 && checksum != crc32c::crc32c(value) {
+            return Err("its pages are parts of different values".to_owned());
+        }
+        Ok(())
     }
 }

@@ -102,7 +102,7 @@ struct Repair<'a> {
 /// What the old catalog says of the trees.
 #[derive(Default)]
 struct Trees {
-    records: HashMap<TreeId, Uuid>,
+    records: BTreeMap<TreeId, Uuid>,
     /// What was found of the trees of rings.
     rings: BTreeMap<TreeId, RingTree>,
     /// What a tree holds, for people.
@@ -130,6 +130,7 @@ impl Repair<'_> {
         self.restore_rings(&mut salvager, &trees)?;
         self.apply_oplog(&mut salvager)?;
         let salvaged = salvager.finish()?;
+        self.report_renamed(catalog, &trees);
         self.report.lost.extend(salvaged.problems);
         self.capped = salvaged.capped;
         Ok(())
@@ -239,6 +240,18 @@ impl Repair<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What is lost is told by the names of the checkpoint.
+    fn report_renamed(&mut self, catalog: &Catalog, trees: &Trees) {
+        for (tree, uuid) in &trees.records {
+            let (Some(before), Some(found)) = (trees.names.get(tree), catalog.lookup_uuid(*uuid)) else { continue };
+            let now = found.namespace();
+            let is_told = || self.report.lost.iter().any(|line| line.contains(before.as_str()));
+            if *before != format!("collection {now}") && is_told() {
+                self.report.lost.push(format!("{before} has been renamed since the checkpoint: it is {now} now"));
+            }
+        }
     }
 
     fn report_pages(&mut self, lost: &[LostPage], trees: &Trees) {
