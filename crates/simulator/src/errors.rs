@@ -45,6 +45,11 @@ pub(crate) fn kind(error: &TransactionError) -> Kind {
     }
 }
 
+/// Whether a write was refused because the oplog's next segment could not be created; the next one tries again.
+pub(crate) fn is_segment_unavailable(error: &TransactionError) -> bool {
+    matches!(error, TransactionError::Oplog(OplogError::SegmentUnavailable { .. }))
+}
+
 fn engine_kind(error: &EngineError) -> Kind {
     use storage_engine::page_store::PageStoreError;
     match error {

@@ -2,6 +2,7 @@
 //! throws meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use platform::{InjectedError, Operation, Random, SeededRandom};
 use transaction::{Result, Store, StoreOptions};
@@ -54,6 +55,7 @@ impl Simulation {
                 self.arm_power_loss();
             } else if self.plan.trouble == crate::plan::Trouble::Errors && self.chance(0.2) {
                 self.arm_error();
+                self.segment_may_lack.store(true, Ordering::Relaxed);
             }
             match self.try_open() {
                 // The power failed at something that opening can do without.

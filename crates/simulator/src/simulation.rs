@@ -11,6 +11,7 @@
 //!      └ lives (crash, reopen) ┴─ checks
 //! ```
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use bson::RawDocument;
@@ -19,7 +20,7 @@ use platform::{Random, SeededRandom, SimulatedClock, SimulatedDisk, Timestamp};
 use transaction::{CommitInfo, Interleaving, Moment, Result, Store, TransactionError};
 
 use crate::documents;
-use crate::errors::{Kind, kind};
+use crate::errors::{Kind, is_segment_unavailable, kind};
 use crate::model::{CollectionNumber, Effect, Model};
 use crate::plan::{Plan, Trouble};
 use crate::reading::Reader;
@@ -100,6 +101,8 @@ pub(crate) struct Simulation {
     under_way: Mutex<Vec<UnderWay>>,
     /// The collections of the open transaction: who writes there might wait for it, for ever.
     pub(crate) in_transaction: Mutex<Vec<CollectionNumber>>,
+    /// The disk was made to fail while the store was opened, which may have had no segment to spare made, and says so to the next write.
+    pub(crate) segment_may_lack: AtomicBool,
     itself: Weak<Simulation>,
 }
 
@@ -125,6 +128,7 @@ impl Simulation {
             store: Mutex::new(None),
             under_way: Mutex::default(),
             in_transaction: Mutex::default(),
+            segment_may_lack: AtomicBool::new(false),
             itself: itself.clone(),
         })
     }
@@ -238,6 +242,9 @@ impl Simulation {
     fn check_error(&self, error: &TransactionError, was_logged: bool) {
         self.say(format_args!("  {error}"));
         if self.disk.is_down() {
+            return;
+        }
+        if is_segment_unavailable(error) && self.segment_may_lack.swap(false, Ordering::Relaxed) {
             return;
         }
         match kind(error) {
