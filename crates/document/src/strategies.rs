@@ -119,7 +119,7 @@ pub fn doubles() -> BoxedStrategy<f64> {
     .boxed()
 }
 
-/// Decimals of every kind, favouring those equal or close to integers and doubles.
+/// Decimals of every kind, favouring those equal or close to integers and doubles, and between them.
 pub fn decimals() -> BoxedStrategy<Decimal> {
     let finite = |(negative, coefficient, exponent)| Decimal::Finite { negative, coefficient, exponent };
     prop_oneof![
@@ -127,6 +127,14 @@ pub fn decimals() -> BoxedStrategy<Decimal> {
             negative: value < 0,
             coefficient: u128::from(value.unsigned_abs()) * 10u128.pow(zeroes),
             exponent: -(zeroes as i32),
+        }),
+        2 => (integers(), 1u32..15, any::<u64>()).prop_map(|(value, places, fraction)| {
+            let unit = 10u128.pow(places);
+            Decimal::Finite {
+                negative: value < 0,
+                coefficient: u128::from(value.unsigned_abs()) * unit + u128::from(fraction) % unit,
+                exponent: -(places as i32),
+            }
         }),
         2 => (any::<bool>(), 0u128..100_000, -8i32..4).prop_map(finite),
         2 => doubles().prop_map(close_to_double),

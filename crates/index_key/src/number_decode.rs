@@ -100,11 +100,17 @@ fn parse_mixed(cursor: &mut Cursor<'_>, whole: u64) -> Option<Magnitude> {
     let flagged = cursor.unsigned(size as usize)? >> (8 * size - bits);
     let fraction = flagged >> 1;
     let scale = 2f64.powi(bits as i32 - 1);
-    let truncated = (whole as f64 * scale + fraction as f64) / scale;
+    let truncated = (cut_to_double(whole) * scale + fraction as f64) / scale;
     if flagged & 1 == 0 {
         return Some(Magnitude::Double(truncated));
     }
     parse_digits(cursor, whole.ilog10() as i32, truncated)
+}
+
+/// The largest double not above an integer, which `as` would round to the nearest.
+fn cut_to_double(whole: u64) -> f64 {
+    let beyond_the_mantissa = (u64::BITS - whole.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
+    (whole >> beyond_the_mantissa << beyond_the_mantissa) as f64
 }
 
 /// Reads digits, the first of which has the exponent `leading`.

@@ -72,6 +72,24 @@ proptest! {
 }
 
 #[test]
+fn decimals_are_cut_to_the_double_below() {
+    let pattern = crate::KeyPattern::id();
+    // Integer parts for which a double has no room: cut, not rounded up.
+    for (text, below) in [
+        ("6794252139707863000.5", 6_794_252_139_707_862_016.0),
+        ("9007199254740993.5", 9_007_199_254_740_992.0),
+        ("18014398509481985.5", 18_014_398_509_481_984.0),
+        ("-9223372036854775807.5", -9_223_372_036_854_774_784.0),
+        ("19.99", 19.989_999_999_999_998),
+    ] {
+        let document = bson::rawdoc! {"_id": text.parse::<bson::Decimal128>().unwrap()};
+        let keys = keys_for_document(&pattern, crate::Sparse::No, &document).unwrap();
+        let key = keys.iter().next().unwrap().key.to_vec();
+        assert_eq!(KeyReader::new(&pattern, &key).next(), Some(KeyValue::Decimal { truncated: below }), "{text}");
+    }
+}
+
+#[test]
 fn modulo_on_the_id_index() {
     let pattern = crate::KeyPattern::id();
     let matching: Vec<i32> = (0..300)
