@@ -196,18 +196,8 @@ impl Catalog {
         let mut trees = vec![TreeId::CATALOG];
         trees.extend(self.session_tree());
         trees.extend(self.private_trees.lock().iter());
-        let of_collection = |collection: &Collection, trees: &mut Vec<TreeId>| {
-            trees.push(collection.record_tree());
-            trees.extend(collection.indexes().all().iter().map(|index| index.tree()));
-        };
-        self.by_uuid.all().iter().for_each(|collection| of_collection(collection, &mut trees));
-        for dropped in self.dropped.lock().iter() {
-            match dropped {
-                Dropped::Collection(collection) => of_collection(collection, &mut trees),
-                Dropped::Index(index) => trees.push(index.tree()),
-                Dropped::PrivateTree(tree) => trees.push(*tree),
-            }
-        }
+        self.by_uuid.all().iter().for_each(|collection| trees.extend(collection.trees()));
+        trees.extend(self.dropped.lock().iter().flat_map(Dropped::trees));
         trees
     }
 
@@ -295,15 +285,7 @@ impl Catalog {
     pub fn reap(&self) -> Result<usize> {
         let finished: Vec<Dropped> = self.dropped.lock().extract_if(.., |dropped| dropped.is_unheld()).collect();
         for dropped in &finished {
-            let trees = match dropped {
-                Dropped::Collection(collection) => {
-                    let indexes = collection.indexes();
-                    let indexes = indexes.all().iter().map(|index| index.tree());
-                    indexes.chain([collection.record_tree()]).collect()
-                }
-                Dropped::Index(index) => vec![index.tree()],
-                Dropped::PrivateTree(tree) => vec![*tree],
-            };
+            let trees = dropped.trees();
             let mut batch = Batch::new();
             trees.iter().for_each(|tree| batch.delete(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0)));
             self.engine.apply_settled(&batch)?;
@@ -321,6 +303,14 @@ impl Catalog {
 }
 
 impl Dropped {
+    fn trees(&self) -> Vec<TreeId> {
+        match self {
+            Dropped::Collection(collection) => collection.trees(),
+            Dropped::Index(index) => vec![index.tree()],
+            Dropped::PrivateTree(tree) => vec![*tree],
+        }
+    }
+
     fn is_unheld(&self) -> bool {
         match self {
             Dropped::Collection(collection) => Arc::strong_count(collection) == 1,

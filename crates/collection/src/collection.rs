@@ -110,6 +110,12 @@ impl Collection {
         self.record_tree
     }
 
+    /// Every tree it has: of its records first, then of its indexes.
+    pub fn trees(&self) -> Vec<TreeId> {
+        let indexes = self.indexes();
+        [self.record_tree].into_iter().chain(indexes.all().iter().map(|index| index.tree())).collect()
+    }
+
     /// The ring of a capped collection.
     #[inline]
     pub fn ring(&self) -> Option<&Arc<Ring>> {

@@ -307,8 +307,7 @@ impl Context<'_> {
 
     /// The collection of a name, as the command's transaction sees it.
     pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
-        let created = self.session.transaction().and_then(|transaction| transaction.created_collection(namespace));
-        created.or_else(|| self.server.store.catalog().lookup(namespace.as_str()))
+        self.server.store.collection_seen_by(self.session.transaction(), namespace)
     }
 
     /// The collection of a name, created without options if there is none: what a write into nothing does.

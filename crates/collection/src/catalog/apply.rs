@@ -46,9 +46,20 @@ impl Catalog {
         if self.lookup_uuid(uuid).is_some() {
             return Ok(());
         }
+        let create_tree = || Ok(self.engine.create_tree()?);
+        self.enter(self.make_collection(namespace, uuid, options.clone(), create_tree)?)
+    }
+
+    /// A new collection with its trees and its index on `_id`, which nobody can find yet.
+    pub(super) fn make_collection(
+        &self,
+        namespace: &Namespace,
+        uuid: Uuid,
+        options: CollectionOptions,
+        create_tree: impl Fn() -> Result<TreeId>,
+    ) -> Result<Arc<Collection>> {
         let ident = self.next_ident.fetch_add(1, Ordering::Relaxed);
-        let record_tree = self.engine.create_tree()?;
-        let id_tree = self.engine.create_tree()?;
+        let (record_tree, id_tree) = (create_tree()?, create_tree()?);
         let ring = match options.capped {
             Some(capped) => Some(self.engine.create_ring(ident, record_tree, capped.size)?),
             None => None,
@@ -56,9 +67,20 @@ impl Catalog {
         let now = self.clock.wall_millis();
         let id_index = Index::new(IndexSpecification::id_index()?, id_tree, IndexState::Ready, &[], now);
         let indexes = IndexList::new(vec![Arc::new(id_index)]);
-        let collection =
-            Arc::new(Collection::new(ident, uuid, record_tree, ring, namespace.clone(), options.clone(), indexes));
-        self.enter(collection)
+        Ok(Arc::new(Collection::new(ident, uuid, record_tree, ring, namespace.clone(), options, indexes)))
+    }
+
+    /// Gives a collection an index that is empty as yet.
+    pub(super) fn add_index(
+        &self,
+        collection: &Collection,
+        specification: IndexSpecification,
+        tree: TreeId,
+        state: IndexState,
+    ) -> Arc<Index> {
+        let index = Arc::new(Index::new(specification, tree, state, &[], self.clock.wall_millis()));
+        collection.replace_indexes(collection.indexes().with(index.clone()));
+        index
     }
 
     /// From now on the collection can be found.
@@ -66,9 +88,13 @@ impl Catalog {
         self.persist(&collection)?;
         let namespace = collection.namespace();
         self.by_uuid.insert(collection.uuid(), collection.clone());
+        self.name(&namespace, collection);
+        Ok(())
+    }
+
+    fn name(&self, namespace: &Namespace, collection: Arc<Collection>) {
         self.by_name.insert(namespace.as_str().to_owned(), collection);
         *self.databases.write().entry(namespace.database().to_owned()).or_default() += 1;
-        Ok(())
     }
 
     fn drop_collection(&self, uuid: Uuid) -> Result<()> {
@@ -79,9 +105,9 @@ impl Catalog {
         let mut batch = Batch::new();
         batch.delete(TreeId::CATALOG, &stored::key(COLLECTION_KEY, collection.ident()));
         batch.delete(TreeId::CATALOG, &stored::key(COUNTS_KEY, collection.ident()));
-        let indexes = collection.indexes();
-        let trees = indexes.all().iter().map(|index| index.tree()).chain([collection.record_tree()]);
-        trees.for_each(|tree| batch.put(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0), &[]));
+        for tree in collection.trees() {
+            batch.put(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0), &[]);
+        }
         self.engine.apply_settled(&batch)?;
         self.dropped.lock().push(Dropped::Collection(collection.clone()));
         Ok(())
@@ -106,8 +132,7 @@ impl Catalog {
         let Some(collection) = self.lookup_uuid(uuid) else { return Ok(()) };
         let options = collection.definition().options.clone();
         // The new name is there before the old one goes: at no moment is the collection without a name.
-        self.by_name.insert(to.as_str().to_owned(), collection.clone());
-        *self.databases.write().entry(to.database().to_owned()).or_default() += 1;
+        self.name(to, collection.clone());
         if collection.namespace() != *to {
             self.forget_name(&collection);
         }
@@ -154,9 +179,7 @@ impl Catalog {
     /// # Errors
     /// `Engine`.
     pub fn add_building_index(&self, collection: &Collection, specification: IndexSpecification) -> Result<Arc<Index>> {
-        let tree = self.engine.create_tree()?;
-        let index = Arc::new(Index::new(specification, tree, IndexState::Building, &[], self.clock.wall_millis()));
-        collection.replace_indexes(collection.indexes().with(index.clone()));
+        let index = self.add_index(collection, specification, self.engine.create_tree()?, IndexState::Building);
         self.persist(collection)?;
         Ok(index)
     }

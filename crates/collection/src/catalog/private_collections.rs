@@ -4,7 +4,6 @@
 //! as dropped from the start, as those of `private_trees` are, so a crash leaves nothing of it: replay makes it again when its creation was logged.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use storage_engine::{Batch, TreeId};
 
@@ -12,7 +11,7 @@ use super::stored::{self, DROPPED_TREE_KEY};
 use super::{Catalog, Dropped};
 use crate::collection::Collection;
 use crate::error::Result;
-use crate::index::{Index, IndexList, IndexState};
+use crate::index::IndexState;
 use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
@@ -27,13 +26,7 @@ impl Catalog {
         namespace: &Namespace,
         options: CollectionOptions,
     ) -> Result<Arc<Collection>> {
-        let ident = self.next_ident.fetch_add(1, Ordering::Relaxed);
-        let (record_tree, id_tree) = (self.create_private_tree()?, self.create_private_tree()?);
-        let now = self.clock.wall_millis();
-        let id_index = Index::new(IndexSpecification::id_index()?, id_tree, IndexState::Ready, &[], now);
-        let indexes = IndexList::new(vec![Arc::new(id_index)]);
-        let (uuid, namespace) = (self.new_uuid(), namespace.clone());
-        let collection = Arc::new(Collection::new(ident, uuid, record_tree, None, namespace, options, indexes));
+        let collection = self.make_collection(namespace, self.new_uuid(), options, || self.create_private_tree())?;
         collection.set_private(true);
         Ok(collection)
     }
@@ -43,9 +36,7 @@ impl Catalog {
     /// # Errors
     /// `Engine`.
     pub fn add_private_index(&self, collection: &Collection, specification: IndexSpecification) -> Result<()> {
-        let tree = self.create_private_tree()?;
-        let index = Index::new(specification, tree, IndexState::Ready, &[], self.clock.wall_millis());
-        collection.replace_indexes(collection.indexes().with(Arc::new(index)));
+        self.add_index(collection, specification, self.create_private_tree()?, IndexState::Ready);
         Ok(())
     }
 
@@ -72,9 +63,7 @@ impl Catalog {
 
     /// Its trees are no longer listed as private.
     fn disown_trees(&self, collection: &Collection) -> Vec<TreeId> {
-        let indexes = collection.indexes();
-        let trees: Vec<TreeId> =
-            indexes.all().iter().map(|index| index.tree()).chain([collection.record_tree()]).collect();
+        let trees = collection.trees();
         self.private_trees.lock().retain(|tree| !trees.contains(tree));
         trees
     }

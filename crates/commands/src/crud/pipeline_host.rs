@@ -7,12 +7,12 @@ use std::sync::Arc;
 use aggregation::{AggregationError, BoxSource, ForeignQuery, OutputWriter, PipelineHost, SpillStore, StageMemory};
 use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, Validation};
-use executor::{QueryExecutor, Target};
+use executor::QueryExecutor;
 use planner::DiskUse;
 use transaction::{InsertOrder, ReadView, RenameTarget, Transaction};
 
 use super::aggregate::ExecutorSource;
-use super::query_arguments::{OwnedInterrupt, query, services};
+use super::query_arguments::{OwnedInterrupt, query, services, target_in};
 use super::spill_files::{CountedMemory, SpillFiles};
 use crate::context::{Context, ServerContext};
 use crate::diagnostics::current_op::current_operations;
@@ -55,15 +55,13 @@ impl CommandHost {
 
     /// The collection of a name, as the pipeline's transaction sees it.
     fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
-        let created = self.transaction.as_ref().and_then(|transaction| transaction.created_collection(namespace));
-        created.or_else(|| self.server.store.catalog().lookup(namespace.as_str()))
+        self.server.store.collection_seen_by(self.transaction.as_ref(), namespace)
     }
 
     fn open(&self, namespace: &aggregation::Namespace, foreign: &ForeignQuery) -> Result<BoxSource> {
         let query = query(Some(&foreign.filter), &foreign.variables)?;
         let namespace = self.namespace(namespace)?;
-        let found = self.collection(&namespace);
-        let target = found.map_or_else(|| Target::missing(namespace), |collection| Target::of(&collection));
+        let (target, _) = target_in(self.collection(&namespace), namespace);
         let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
         let interrupt = self.interrupt.clone();
         let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;

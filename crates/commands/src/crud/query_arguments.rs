@@ -122,7 +122,12 @@ pub(crate) fn services(server: &ServerContext) -> QueryServices {
 
 /// The collection a query is about, which may be missing.
 pub(crate) fn target_of(context: &Context<'_>, namespace: Namespace) -> (Target, Option<Arc<Collection>>) {
-    match context.collection(&namespace) {
+    target_in(context.collection(&namespace), namespace)
+}
+
+/// The target in a collection that was looked up.
+pub(crate) fn target_in(found: Option<Arc<Collection>>, namespace: Namespace) -> (Target, Option<Arc<Collection>>) {
+    match found {
         Some(collection) => (Target::of(&collection), Some(collection)),
         None => (Target::missing(namespace), None),
     }
