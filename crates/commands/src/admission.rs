@@ -35,6 +35,7 @@ use parking_lot::Mutex;
 use platform::Clock;
 
 use self::gate::Gate;
+pub(crate) use self::permission::Granted;
 pub use self::permission::{Need, Permission};
 pub(crate) use self::turn::Turn;
 use crate::DocumentWriter;

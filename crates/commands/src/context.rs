@@ -197,9 +197,9 @@ impl ServerContext {
     /// `told` is called once: when a place is taken for a request that needs it, or when it has waited for too long; perhaps at once.
     pub fn call_back(self: &Arc<Self>, need: Need, told: impl FnOnce(Permission) + Send + 'static) {
         let (server, came) = (Arc::clone(self), self.clock.monotonic());
-        self.admission.call_back(need.0, move |outcome| {
-            server.admission.count_wait(need.0, came);
-            told(Permission::new(server, need.0, outcome));
+        self.admission.call_back(need.class, move |outcome| {
+            server.admission.count_wait(need.class, came);
+            told(Permission::new(server, need, outcome));
         });
     }
 

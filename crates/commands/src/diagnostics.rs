@@ -23,6 +23,8 @@ mod namespace_usage;
 mod parameters;
 pub(crate) mod ping;
 pub(crate) mod plimsoll_profile;
+#[cfg(test)]
+mod queue_tests;
 pub(crate) mod repl_set_resize_oplog;
 pub(crate) mod server_status;
 pub(crate) mod set_parameter;

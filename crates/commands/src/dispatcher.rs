@@ -11,13 +11,14 @@ use bson::RawDocument;
 use document::{Limits, validate_document};
 
 use crate::DocumentWriter;
-use crate::admission::{Class, Need, Permission, Ticket, Turn};
+use crate::admission::{Class, Granted, Need, Permission, Turn};
 use crate::arguments::Arguments;
 use crate::cluster_time;
 use crate::context::{ClientContext, Context, ServerContext};
 use crate::error::{CommandError, Result};
 use crate::fail_points::Fault;
 use crate::operation_session::SessionFields;
+use crate::operations::{Operation, Registered};
 use crate::registry::{self, Command, Handler};
 
 /// Command bodies may be larger than documents: they carry them.
@@ -87,12 +88,16 @@ impl Dispatcher {
         }
     }
 
-    /// What a request must wait for before it runs; `None`: for nothing, or it must not be held up. Cheap, does not wait.
-    pub fn need(&self, name: &str, body: &RawDocument) -> Option<Need> {
-        let class = registry::find(name)?.class;
+    /// What a client's request must wait for before it runs; `None`: for nothing, or it must not be held up. Cheap, does not wait.
+    pub fn need(&self, name: &str, database: &str, body: &RawDocument, client: &ClientContext) -> Option<Need> {
+        let command = registry::find(name)?;
         let has = |name: &str| body.iter_elements().flatten().any(|element| element.key().as_str() == name);
         let must_run = || has("autocommit") && !has("startTransaction");
-        (class != Class::Exempt && !must_run()).then_some(Need(class))
+        if command.class == Class::Exempt || must_run() {
+            return None;
+        }
+        let queued = self.server.operations.queue(&client.slot, command.name, database, body.as_bytes());
+        Some(Need { class: command.class, queued })
     }
 
     fn run_command(
@@ -205,12 +210,12 @@ impl Dispatcher {
         self.server.counts.command.fetch_add(u64::from(command.counts_as_command), Ordering::Relaxed);
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
-        let ticket = self.admit(command, &fields, client, permission)?;
-        let begin_turn =
-            |now| Turn::begin(&self.server.admission, ticket, command.class, fields.is_in_transaction(), now);
+        let (queued, granted) = permission.map(Permission::into_parts).unzip();
+        count_connection(&self.server, command.class, client);
         let operations = &self.server.operations;
-        let operation =
-            operations.begin(&client.slot, command.name, request.database, body, fields.session, begin_turn);
+        let registered =
+            operations.register(&client.slot, command.name, request.database, body, fields.session, queued);
+        let operation = self.admit(registered, command, &fields, granted)?;
         let session = fields.begin(&self.server, command, request.database, &operation)?;
         let snapshot = if session.transaction().is_none() {
             fields.read_concern.view(&self.server.store, command.name)?
@@ -242,24 +247,38 @@ impl Dispatcher {
 }
 
 impl Dispatcher {
-    /// The command's ticket: waits for it, unless that has been done.
-    fn admit(
-        &self,
+    /// Begins the command with its ticket: waits for that, unless it has been done.
+    fn admit<'a>(
+        &'a self,
+        registered: Registered<'a>,
         command: &Command,
         fields: &SessionFields,
-        client: &mut ClientContext,
-        permission: Option<Permission>,
-    ) -> Result<Option<Ticket<'_>>> {
+        granted: Option<Granted>,
+    ) -> Result<Operation<'a>> {
         let (server, class) = (&self.server, command.class);
-        if class == Class::Exempt {
-            return Ok(None);
-        }
+        let mut has_waited = granted.is_some();
+        let ticket = match granted {
+            Some(granted) => granted.into_ticket(server, class)?,
+            None => server.admission.admit(class, || {
+                let must_run = fields.goes_on_with_transaction();
+                if !must_run {
+                    has_waited = true;
+                    registered.note_waiting();
+                }
+                must_run
+            })?,
+        };
+        let now = registered.placed(has_waited)?;
+        let turn = Turn::begin(&server.admission, ticket, class, fields.is_in_transaction(), now);
+        Ok(registered.begin(turn))
+    }
+}
+
+/// Counts the connection among those that come with such commands.
+fn count_connection(server: &ServerContext, class: Class, client: &mut ClientContext) {
+    if class != Class::Exempt {
         client.class = class;
         server.admission.count(class, &mut client.counted);
-        match permission {
-            Some(permission) => permission.into_ticket(server, class),
-            None => server.admission.admit(class, || fields.goes_on_with_transaction()),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is running: the list behind `currentOp`, and the flag that `killOp`, time limits and shutdown raise.
 //!
-//! Used by `dispatcher` (begin and end), by long loops through [`Operation::check_interrupt`], by `currentOp` and `killOp`.
+//! Used by `dispatcher` (from before a command waits for its place until its end), by long loops through [`Operation::check_interrupt`], by `currentOp` and `killOp`.
 //! Every connection has a slot of its own, so that registering a command touches nothing shared.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use crate::error::{CommandError, Result};
 /// Bytes of a command that are kept for `currentOp`.
 const COMMAND_BYTES_MAX: usize = 4096;
 
-/// A running command as `currentOp` shows it.
+/// A command that runs, or waits for its place among those that run, as `currentOp` shows it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunningOperation {
     pub(crate) id: u32,
@@ -28,6 +28,8 @@ pub(crate) struct RunningOperation {
     pub(crate) started: Duration,
     /// `lsid.id`.
     pub(crate) session: Option<bson::Uuid>,
+    /// Whether it still waits for its place.
+    pub(crate) is_queued: bool,
 }
 
 /// One connection's place in the list.
@@ -54,11 +56,20 @@ pub(crate) struct Operations {
     clock: Arc<dyn Clock>,
 }
 
-/// The command that is running on this thread.
-pub(crate) struct Operation<'a> {
+/// A command whose request waits for its place without a thread. It is listed until this is dropped, or what was made of it.
+pub(crate) struct Queued(Arc<OperationSlot>);
+
+/// A command that this thread has in hand and that is listed; it may have no place yet.
+pub(crate) struct Registered<'a> {
     operations: &'a Operations,
     slot: &'a OperationSlot,
     started: Duration,
+    _queued: Option<Queued>,
+}
+
+/// The command that is running on this thread.
+pub(crate) struct Operation<'a> {
+    registered: Registered<'a>,
     deadline: Option<Duration>,
     turn: Turn<'a>,
 }
@@ -85,33 +96,62 @@ impl Operations {
         slot
     }
 
-    /// Registers a command.
-    pub(crate) fn begin<'a>(
+    /// Lists a command whose request waits for its place without a thread.
+    pub(crate) fn queue(
+        &self,
+        slot: &Arc<OperationSlot>,
+        name: &'static str,
+        database: &str,
+        command: &[u8],
+    ) -> Queued {
+        let mut running = slot.running.lock();
+        self.list(slot, &mut running, name, database, command);
+        running.1.is_queued = true;
+        drop(running);
+        Queued(Arc::clone(slot))
+    }
+
+    /// Lists a command that has a thread now; one that was `queued` is listed already.
+    pub(crate) fn register<'a>(
         &'a self,
         slot: &'a OperationSlot,
         name: &'static str,
         database: &str,
         command: &[u8],
         session: Option<bson::Uuid>,
-        turn: impl FnOnce(Duration) -> Turn<'a>,
-    ) -> Operation<'a> {
-        let started = self.clock.monotonic();
-        slot.is_killed.store(false, Ordering::Relaxed);
+        queued: Option<Queued>,
+    ) -> Registered<'a> {
         let mut running = slot.running.lock();
-        let (is_active, operation) = &mut *running;
+        if queued.is_none() {
+            self.list(slot, &mut running, name, database, command);
+        }
+        let operation = &mut running.1;
+        (operation.session, operation.is_queued) = (session, false);
+        let started = operation.started;
+        drop(running);
+        Registered { operations: self, slot, started, _queued: queued }
+    }
+
+    fn list(
+        &self,
+        slot: &OperationSlot,
+        (is_active, operation): &mut (bool, RunningOperation),
+        name: &'static str,
+        database: &str,
+        command: &[u8],
+    ) {
+        slot.is_killed.store(false, Ordering::Relaxed);
         *is_active = true;
         operation.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         operation.name = name;
-        operation.started = started;
-        operation.session = session;
+        operation.started = self.clock.monotonic();
+        operation.session = None;
         operation.database.clear();
         operation.database.push_str(database);
         operation.command.clear();
         if command.len() <= COMMAND_BYTES_MAX {
             operation.command.extend_from_slice(command);
         }
-        drop(running);
-        Operation { operations: self, slot, started, deadline: None, turn: turn(started) }
     }
 
     /// What is running now, with how long it has been.
@@ -146,7 +186,7 @@ impl Operations {
     /// Asks the commands of a session to end, but for one that asks for it itself.
     pub(crate) fn kill_of_session(&self, session: bson::Uuid, own: &Operation<'_>) {
         for (operation, slot, _) in self.running() {
-            if operation.session == Some(session) && !std::ptr::eq(&*slot, own.slot) {
+            if operation.session == Some(session) && !std::ptr::eq(&*slot, own.registered.slot) {
                 slot.is_killed.store(true, Ordering::Relaxed);
             }
         }
@@ -174,27 +214,55 @@ impl Operations {
     }
 }
 
+impl<'a> Registered<'a> {
+    /// It waits for its place from now on.
+    pub(crate) fn note_waiting(&self) {
+        self.slot.running.lock().1.is_queued = true;
+    }
+
+    /// It has its place. When it came, unless it had to wait: then that it does not any more, and the time now.
+    ///
+    /// # Errors
+    /// It was killed meanwhile, or the server stops.
+    pub(crate) fn placed(&self, has_waited: bool) -> Result<Duration> {
+        if !has_waited {
+            return Ok(self.started);
+        }
+        self.slot.running.lock().1.is_queued = false;
+        self.operations.check(self.slot, None)?;
+        Ok(self.operations.clock.monotonic())
+    }
+
+    /// It runs.
+    pub(crate) fn begin(self, turn: Turn<'a>) -> Operation<'a> {
+        Operation { registered: self, deadline: None, turn }
+    }
+}
+
 impl<'a> Operation<'a> {
-    /// Sets the time limit, counted from the command's beginning.
-    pub(crate) fn set_time_limit(&mut self, limit: Option<Duration>) {
-        self.deadline = limit.map(|limit| self.started + limit);
+    /// Sets the time limit, counted from when the command came.
+    ///
+    /// # Errors
+    /// It is over: the command has waited for so long.
+    pub(crate) fn set_time_limit(&mut self, limit: Option<Duration>) -> Result<()> {
+        let Registered { operations, slot, started, .. } = self.registered;
+        let Some(limit) = limit else { return Ok(()) };
+        self.deadline = Some(started + limit);
+        operations.check(slot, self.deadline)
     }
 
-    /// Time since the command began.
+    /// Time since the command came.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.operations.clock.monotonic().saturating_sub(self.started)
-    }
-
-    /// Its number.
-    pub(crate) fn id(&self) -> u32 {
-        self.slot.running.lock().1.id
+        let Registered { operations, started, .. } = self.registered;
+        operations.clock.monotonic().saturating_sub(started)
     }
 
     /// Fails when the command was killed, has run out of time, or the server stops. A command that has worked for long may wait
     /// here, so that others come to their turn: nothing may be locked.
     pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.turn.check();
-        self.operations.check(self.slot, self.deadline)
+        let Registered { operations, slot, .. } = self.registered;
+        operations.check(slot, self.deadline)
     }
 
     /// Its place among the running commands.
@@ -208,8 +276,20 @@ impl<'a> Operation<'a> {
     }
 }
 
-impl Drop for Operation<'_> {
+impl OperationSlot {
+    fn clear(&self) {
+        self.running.lock().0 = false;
+    }
+}
+
+impl Drop for Queued {
     fn drop(&mut self) {
-        self.slot.running.lock().0 = false;
+        self.0.clear();
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.slot.clear();
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn find(
     let results = run_pipeline(context, &stages, source)?;
     let tail = (tailing != Tailing::No).then(|| Tail::of_oplog(&context.server.store, tailing));
     if tail.is_none() {
-        context.operation.set_time_limit(arguments.generic.max_time);
+        context.operation.set_time_limit(arguments.generic.max_time)?;
     }
     let server = context.server;
     count(&server.counts.query, 1);

@@ -127,8 +127,8 @@ impl CommandService for DatabaseService {
         self.dispatcher.server().has_crowd()
     }
 
-    fn need(&self, request: &Request<'_>) -> Option<Need> {
-        self.dispatcher.need(request.command, request.body)
+    fn need(&self, request: &Request<'_>, client: &ClientContext) -> Option<Need> {
+        self.dispatcher.need(request.command, request.database, request.body, client)
     }
 
     fn call_back(&self, need: Need, told: Box<dyn FnOnce(Permission) + Send>) {

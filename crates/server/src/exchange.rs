@@ -132,7 +132,10 @@ impl<S: CommandService> Exchange<S> {
 
     fn need_of_plain(&self, frame: &[u8]) -> Option<S::Need> {
         match wire_protocol::Request::parse(frame).ok()? {
-            wire_protocol::Request::Msg(msg) => self.shared.service.need(&command_of_msg(&msg, Attempt::First).ok()?),
+            wire_protocol::Request::Msg(msg) => {
+                let request = command_of_msg(&msg, Attempt::First).ok()?;
+                self.shared.service.need(&request, self.client.as_ref()?)
+            }
             wire_protocol::Request::Query(_) => None,
         }
     }

@@ -25,7 +25,7 @@ pub trait CommandService: Send + Sync + 'static {
     fn run(&self, request: &Request<'_>, client: &mut Self::Client, reply: &mut ReplyBuilder) -> Completion;
 
     /// What a request waits for when many connections are busy, and what it is told in the end.
-    type Need;
+    type Need: Send + 'static;
     /// A place, or a refusal; given to the connection's state before the request is run. Given back when dropped.
     type Permission: Send + 'static;
 
@@ -35,8 +35,8 @@ pub trait CommandService: Send + Sync + 'static {
     /// Whether there is any such crowd.
     fn has_crowd(&self) -> bool;
 
-    /// What a request must wait for before it is run; `None`: nothing. Must not block.
-    fn need(&self, request: &Request<'_>) -> Option<Self::Need>;
+    /// What a client's request must wait for before it is run; `None`: nothing. Must not block.
+    fn need(&self, request: &Request<'_>, client: &Self::Client) -> Option<Self::Need>;
 
     /// Calls `told` once, as soon as there is a place for the request, or none is to be waited for any more; perhaps at once. Must not block.
     fn call_back(&self, need: Self::Need, told: Box<dyn FnOnce(Self::Permission) + Send>);

@@ -28,11 +28,11 @@ const DIRTY_PERCENT_MAX: usize = 85;
 const RATE_WINDOW: Duration = Duration::from_secs(2);
 /// Much is being written when more than one page in this many is, in that time.
 const BUSY_ONE_IN: u64 = 50;
-/// Time from one piece of free space given back to the file system to the next, and the bytes of one, with much being written and
-/// without.
+/// Time from one piece of free space given back to the file system to the next, with much being written and without, and the bytes of one: the
+/// file cannot be read while they go. What is written in a minute replaces as much, so with much being written most free space is soon wanted again.
+const GIVING_BACK_PAUSE_BUSY: Duration = Duration::from_millis(200);
 const GIVING_BACK_PAUSE: Duration = Duration::from_millis(20);
-const GIVEN_BACK_BYTES_BUSY: u64 = 4 << 20;
-const GIVEN_BACK_BYTES: u64 = 64 << 20;
+const GIVEN_BACK_BYTES: u64 = 8 << 20;
 /// While much is being written, cleaning moves one byte for this many written in that time ...
 const CLEANING_ONE_IN: u64 = 4;
 /// ... and so many more: it would otherwise take turns of doing nothing and of taking what the disk and a processor can do.
@@ -273,15 +273,16 @@ impl Engine {
     /// Gives a little of the page file's free space back to the file system, now and then.
     fn give_space_back(&self) -> Result<()> {
         let now = self.clock.monotonic();
-        let bytes = {
+        {
             let mut rate = self.write_rate.lock();
-            if now.saturating_sub(rate.gave_back_at) < GIVING_BACK_PAUSE {
+            let is_busy = rate.effort == CleaningEffort::Cheap;
+            let pause = if is_busy { GIVING_BACK_PAUSE_BUSY } else { GIVING_BACK_PAUSE };
+            if now.saturating_sub(rate.gave_back_at) < pause {
                 return Ok(());
             }
             rate.gave_back_at = now;
-            if rate.effort == CleaningEffort::Cheap { GIVEN_BACK_BYTES_BUSY } else { GIVEN_BACK_BYTES }
-        };
-        self.poison_on_error(self.store.give_space_back(bytes).map_err(EngineError::from))?;
+        }
+        self.poison_on_error(self.store.give_space_back(GIVEN_BACK_BYTES).map_err(EngineError::from))?;
         Ok(())
     }
 

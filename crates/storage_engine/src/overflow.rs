@@ -141,14 +141,16 @@ pub(crate) fn parse_page(image: &PageImage) -> Option<(Option<PageId>, usize)> {
     parse_chain_page(image, KIND_OVERFLOW).map(|(next, payload)| (next, payload.len()))
 }
 
-/// Writes head and payload of a page of a chain; `next` is `LAST` in its last one. What is behind the payload stays as it is.
+/// Writes a page of a chain; `next` is `LAST` in its last one. What is behind the payload is zeros: it is compressed and written with the rest.
 pub(crate) fn fill_chain_page(image: &mut PageImage, kind: u8, tree: u64, next: u64, payload: &[u8]) {
     image[..HEADER_BYTES].fill(0);
     image[field::KIND] = kind;
     image[NEXT_AT..NEXT_AT + 8].copy_from_slice(&next.to_le_bytes());
     image[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     image[field::TREE..field::TREE + 8].copy_from_slice(&tree.to_le_bytes());
-    image[HEADER_BYTES..HEADER_BYTES + payload.len()].copy_from_slice(payload);
+    let (kept, behind) = image[HEADER_BYTES..].split_at_mut(payload.len());
+    kept.copy_from_slice(payload);
+    behind.fill(0);
 }
 
 /// CRC-32C of the value that an overflow page is a part of; 0: not known, of a page of before there was one.

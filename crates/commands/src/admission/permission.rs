@@ -7,13 +7,23 @@ use std::sync::Arc;
 use super::{Class, Ticket};
 use crate::context::ServerContext;
 use crate::error::{CommandError, Result};
+use crate::operations::Queued;
 
 /// What a request needs before it may run; `Dispatcher::need`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Need(pub(crate) Class);
+pub struct Need {
+    pub(crate) class: Class,
+    /// It is listed as waiting.
+    pub(crate) queued: Queued,
+}
 
 /// A place, or why there was none. A place that is not used is given back. Small, as every connection has room for one.
-pub struct Permission(std::result::Result<Place, Box<CommandError>>);
+pub struct Permission {
+    outcome: std::result::Result<Place, Box<CommandError>>,
+    queued: Queued,
+}
+
+/// A place, or why there was none, for a request that is listed by what runs it.
+pub(crate) struct Granted(std::result::Result<Place, Box<CommandError>>);
 
 /// A place at a gate, taken for a request that has no thread yet.
 struct Place {
@@ -22,15 +32,23 @@ struct Place {
 }
 
 impl Permission {
-    pub(crate) fn new(server: Arc<ServerContext>, class: Class, outcome: Result<()>) -> Permission {
-        Permission(outcome.map(|()| Place { server, class }).map_err(Box::new))
+    pub(crate) fn new(server: Arc<ServerContext>, need: Need, outcome: Result<()>) -> Permission {
+        let Need { class, queued } = need;
+        Permission { outcome: outcome.map(|()| Place { server, class }).map_err(Box::new), queued }
     }
 
     /// Whether there is a place.
     pub fn is_granted(&self) -> bool {
-        self.0.is_ok()
+        self.outcome.is_ok()
     }
 
+    /// The request among those listed as waiting, and its place.
+    pub(crate) fn into_parts(self) -> (Queued, Granted) {
+        (self.queued, Granted(self.outcome))
+    }
+}
+
+impl Granted {
     /// The ticket of a command of this class, for which the place was taken.
     pub(crate) fn into_ticket(self, server: &ServerContext, class: Class) -> Result<Option<Ticket<'_>>> {
         let mut place = self.0.map_err(|error| *error)?;

@@ -51,7 +51,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let parsed = parse(context, &mut arguments)?;
     if !change_stream::is_wanted(&parsed.stages) {
-        context.operation.set_time_limit(arguments.generic.max_time);
+        context.operation.set_time_limit(arguments.generic.max_time)?;
     }
     if parsed.is_explain {
         let explained = explain(context, parsed, Verbosity::QueryPlanner)?;

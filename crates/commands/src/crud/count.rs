@@ -21,7 +21,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     let query = parse(context, &mut arguments)?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let server = context.server;
     if oplog_view::is_oplog(&namespace) {
         reply.count("n", oplog_view::count_entries(context, &query, filter_of(&arguments)?)?);

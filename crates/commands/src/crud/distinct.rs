@@ -24,7 +24,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     let (query, key) = parse(context, &mut arguments)?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let server = context.server;
     let full_name = namespace.as_str().to_owned();
     let values = if oplog_view::is_oplog(&namespace) {

@@ -38,7 +38,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let explained = explain(context, inner, verbosity)?;
     write_document(reply, &explained)?;
     write_environment(context, inner, reply);

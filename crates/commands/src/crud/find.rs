@@ -57,7 +57,7 @@ pub(crate) fn run(
     if namespace.as_str() == oplog_view::NAMESPACE {
         return oplog_view::find(context, &parsed, &arguments, reply);
     }
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut query = canonical_query(context, &parsed)?;
     if parsed.is_tailable {
         query.hint = Hint::Natural(ScanDirection::Forward);

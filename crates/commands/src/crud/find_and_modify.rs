@@ -78,7 +78,7 @@ pub(crate) fn run(
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     let mut parsed = parse(context, &mut arguments)?;
     parsed.set_statement(arguments.generic.statement_ids.of(0));
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let server = context.server;
     let mut retried = RetriedStatements::default();
     let done = match context.session.executed(parsed.statement) {

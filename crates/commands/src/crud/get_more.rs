@@ -47,7 +47,7 @@ pub(crate) fn run(
         return Err(CommandError::bad_value(message));
     }
     // The time of an awaiting cursor is for waiting, not for working.
-    context.operation.set_time_limit(cursor.max_time.filter(|_| !cursor.awaits()));
+    context.operation.set_time_limit(cursor.max_time.filter(|_| !cursor.awaits()))?;
     let longest = longest.unwrap_or(AWAIT_DEFAULT);
     if cursor.awaits() {
         context.release_ticket();

@@ -49,7 +49,7 @@ pub(crate) fn run(
         CommandError::numbered(40414, "BSON field 'insert.documents' is missing but a required field")
     })?;
     check_count(documents.len())?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
     statement_ids.check_count(documents.len())?;
     let mut retried = RetriedStatements::default();

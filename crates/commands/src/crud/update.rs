@@ -53,7 +53,7 @@ pub(crate) fn run(
     let statements = statements
         .ok_or_else(|| CommandError::numbered(40414, "BSON field 'update.updates' is missing but a required field"))?;
     check_count(statements.len())?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
     let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
     statement_ids.check_count(statements.len())?;

@@ -1,4 +1,4 @@
-//! `currentOp`: the commands that are running.
+//! `currentOp`: the commands that are running, and those that wait for a ticket.
 //!
 //! Fields that no command has are a filter on the entries, as in MongoDB.
 
@@ -88,6 +88,12 @@ fn describe(
         entry.int32("opid", operation.id as i32);
         entry.size("secs_running", elapsed.as_secs());
         entry.size("microsecs_running", elapsed.as_micros() as u64);
+        if operation.is_queued {
+            entry.document("currentQueue", |queue| {
+                queue.string("name", "execution");
+                queue.size("timeQueuedMicros", elapsed.as_micros() as u64);
+            });
+        }
         entry.string("op", kind(operation.name));
         entry.string("ns", &namespace(operation, command));
         match command {

@@ -91,20 +91,7 @@ impl TestServer {
     /// Runs a command and gives its reply; `None` when there is none: it waits for a change of topology, or closes the connection.
     pub(crate) fn send(&mut self, database: &str, command: Document, has_waited: bool) -> Option<Document> {
         let body = RawDocumentBuf::try_from(&command).unwrap();
-        let name = command.keys().next().unwrap().clone();
-        let request = CommandRequest {
-            name: &name,
-            database,
-            body: &body,
-            sequences: &NoSequences,
-            has_waited,
-            is_legacy: false,
-        };
-        let mut reply = Vec::new();
-        match self.dispatcher.run(&request, &mut self.client, &mut reply) {
-            Outcome::Reply => Some(Document::try_from(RawDocument::from_bytes(&reply).unwrap()).unwrap()),
-            Outcome::WaitForTopologyChange(_) | Outcome::CloseConnection => None,
-        }
+        send_as(&self.dispatcher, &mut self.client, database, &body, has_waited)
     }
 
     /// Runs a command that must succeed; gives its reply without the times that all replies have.
@@ -130,6 +117,23 @@ impl TestServer {
     pub(crate) fn insert(&mut self, database: &str, collection: &str, numbers: std::ops::Range<i32>) {
         let documents: Vec<Document> = numbers.map(|number| doc! {"_id": number, "a": number}).collect();
         self.run(database, doc! {"insert": collection, "documents": documents});
+    }
+}
+
+/// Runs a command of any client, as `TestServer::send` does.
+pub(crate) fn send_as(
+    dispatcher: &Dispatcher,
+    client: &mut ClientContext,
+    database: &str,
+    body: &RawDocument,
+    has_waited: bool,
+) -> Option<Document> {
+    let name = body.iter().next().unwrap().unwrap().0.to_string();
+    let request = CommandRequest { name: &name, database, body, sequences: &NoSequences, has_waited, is_legacy: false };
+    let mut reply = Vec::new();
+    match dispatcher.run(&request, client, &mut reply) {
+        Outcome::Reply => Some(Document::try_from(RawDocument::from_bytes(&reply).unwrap()).unwrap()),
+        Outcome::WaitForTopologyChange(_) | Outcome::CloseConnection => None,
     }
 }
 

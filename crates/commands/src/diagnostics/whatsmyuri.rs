@@ -12,9 +12,6 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     super::only_generic(&mut arguments)?;
-    let own = context.operation.id();
-    let running = context.server.operations.running();
-    let slot = running.into_iter().find(|(operation, _, _)| operation.id == own).map(|(_, slot, _)| slot);
-    reply.string("you", slot.as_ref().map_or("", |slot| &slot.client));
+    reply.string("you", &context.slot.client);
     Ok(())
 }

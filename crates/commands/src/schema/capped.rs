@@ -27,7 +27,7 @@ pub(crate) fn convert(
     }
     let capped = bounds("convertToCapped", size)?;
     check_may_create(&namespace)?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let operation = &context.operation;
     let is_stopped = || operation.check_interrupt().is_err();
     let converted = context.server.store.convert_to_capped(&namespace, capped, &is_stopped);
@@ -54,7 +54,7 @@ pub(crate) fn clone_collection(
     let to = to.ok_or_else(|| missing_field("cloneCollectionAsCapped", "toCollection"))?;
     let capped = bounds("cloneCollectionAsCapped", size)?;
     check_may_create(&to)?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let operation = &context.operation;
     let is_stopped = || operation.check_interrupt().is_err();
     let cloned = context.server.store.clone_as_capped(&from, &to, capped, &is_stopped);

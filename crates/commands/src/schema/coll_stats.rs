@@ -30,7 +30,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     reply.string("ns", namespace.as_str());
     if oplog_view::is_oplog(&namespace) {
         oplog_view::write_statistics(context.server, scale_factor, reply);

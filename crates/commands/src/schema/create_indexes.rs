@@ -37,7 +37,7 @@ pub(crate) fn run(
     let store = &context.server.store;
     let is_new = context.collection(&namespace).is_none();
     let collection = context.collection_or_create(&namespace)?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let operation = &context.operation;
     let created = match context.session.transaction() {
         Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, &specifications)?,

@@ -38,7 +38,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let totals = sum(context, database)?;
     let scaled = |bytes: u64| bytes as f64 / scale_factor as f64;
     reply.string("db", database);

@@ -38,7 +38,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut documents = Vec::new();
     for collection in context.server.store.catalog().collections_of(database) {
         let document = describe(&collection, detail)?;

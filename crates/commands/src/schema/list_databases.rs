@@ -25,7 +25,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let (mut documents, mut total) = (Vec::new(), 0);
     for name in context.server.store.catalog().databases() {
         context.operation.check_interrupt()?;

@@ -22,7 +22,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let missing = || format!("ns does not exist: {namespace}");
     let collection = existing_collection(context.server, namespace.as_str(), missing)?;
     let indexes = collection.indexes();

@@ -29,7 +29,7 @@ pub(crate) fn run(
     }
     let missing = || format!("Collection '{namespace}' does not exist to validate.");
     let collection = existing_collection(context.server, namespace.as_str(), missing)?;
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let operation = &context.operation;
     let validated = context.server.store.validate(&collection, &|| operation.check_interrupt().is_err());
     write_report(&validated.map_err(|error| reason_to_stop(error, operation))?, reply);

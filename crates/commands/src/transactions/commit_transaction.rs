@@ -18,7 +18,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time);
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let (session, txn_number) = context.session.ending()?;
     let store = &context.server.store;
     let committed = store.commit_transaction(session, txn_number);

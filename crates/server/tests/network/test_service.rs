@@ -152,7 +152,7 @@ impl CommandService for TestService {
         self.seen.gate.is_crowded.load(Ordering::SeqCst)
     }
 
-    fn need(&self, request: &Request<'_>) -> Option<()> {
+    fn need(&self, request: &Request<'_>, _client: &TestClient) -> Option<()> {
         (request.command == "limited").then_some(())
     }
 

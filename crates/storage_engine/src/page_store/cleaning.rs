@@ -99,9 +99,6 @@ impl PageStore {
             self.clean_extent(index, blocks, &mut buffers, relocated, &mut outcome)?;
             outcome.extents += 1;
         }
-        if outcome.extents > 0 {
-            self.reclaim()?;
-        }
         Ok(outcome)
     }
 

@@ -1,6 +1,6 @@
 //! Giving space back to the file system, and keeping the reserve filled.
 //!
-//! Called at the end of `publish` and `clean_step`, when what was opened is recovered, and by the engine's background again and again; a
+//! Called at the end of `publish`, when what was opened is recovered, and by the engine's background again and again; a
 //! write that found no space gives back what it had taken. Each call gives back a little: a checkpoint may free gigabytes, and while
 //! the file system takes a part of a file back, nobody reads or writes that file.
 
@@ -14,7 +14,7 @@ use super::error::Result;
 use super::extents::ExtentState;
 use super::superblock::PAGE_FILE_NAME;
 
-/// Given back by `publish` and `clean_step`; the rest is left to the engine's background.
+/// Given back by `publish`; the rest is left to the engine's background.
 const PUNCHED_BYTES_MAX: u64 = 4 << 20;
 
 impl PageStore {
