@@ -76,9 +76,11 @@ impl Engine {
         })?;
         for _ in 0..MERGER_THREADS {
             self.spawn("change-merger", |engine| {
-                if engine.merge_step()? == 0 {
-                    engine.clock.sleep(MERGE_PAUSE);
-                }
+                let pause = match engine.merge_step()? {
+                    0 => MERGE_PAUSE,
+                    _ => engine.trees.cache.rest_of_merging(),
+                };
+                engine.clock.sleep(pause);
                 Ok(())
             })?;
         }

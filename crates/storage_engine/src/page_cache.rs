@@ -93,7 +93,7 @@ pub(crate) struct PageCache {
     changes_to_save: Mutex<Vec<(PageId, CopiedChanges)>>,
     page_mergers: [Mutex<PageMerger>; MERGER_THREADS],
     /// Pages chosen to be merged, the next ones last.
-    to_merge: Mutex<Vec<PageId>>,
+    to_merge: Mutex<buffered::MergeList>,
     /// Merges buffered changes into a page that was read.
     merger: OnceLock<Weak<dyn MergeChanges>>,
 }

@@ -9,9 +9,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::change_buffers::{CopiedChanges, Lender, Now, Pushed, Shard};
-use super::merging::MERGE_BATCH_PAGES;
+use super::merging::{MERGE_BATCH_PAGES, MERGER_THREADS};
 use super::{BufferedChange, EncodedChanges, PageCache};
 use crate::error::{Attempt, EngineError, Result};
 use crate::frame_arena::{ExclusiveFrame, FrameId, LentFrame, PAGE_BYTES, PageImage};
@@ -24,6 +25,21 @@ const MERGE_PERCENT: usize = 90;
 const MERGE_ONE_IN: usize = 32;
 /// Most pages chosen at a time.
 const MERGE_PAGES_MAX: usize = 2048;
+/// Time over which the merging of those is spread: at once, it would take the processors from everybody for a few tenths of a second again and again.
+const MERGE_SPREAD: Duration = Duration::from_millis(200);
+/// Longest rest after a batch, so that a burst of changes is noticed.
+const MERGE_REST_MAX: Duration = Duration::from_millis(20);
+/// Shares of the buffers' limit between which merging is spread less and less, and not at all any more.
+const SPREAD_BELOW: f64 = 0.88;
+const SPREAD_ENDS: f64 = 0.92;
+
+/// The pages to be merged next, the last first.
+#[derive(Default)]
+pub(super) struct MergeList {
+    pages: Vec<PageId>,
+    /// How long a thread rests after each batch of them.
+    rest: Duration,
+}
 
 /// Applies buffered changes to the image of a leaf that nobody else sees yet.
 pub(crate) trait MergeChanges: Send + Sync {
@@ -156,16 +172,24 @@ impl PageCache {
 
     /// The next batch of pages whose buffers should be merged; several threads go through one list together.
     pub(crate) fn next_to_merge(&self) -> Vec<PageId> {
-        let mut waiting = self.to_merge.lock();
-        if waiting.is_empty() {
-            *waiting = self.pages_to_merge();
-            waiting.reverse();
+        let mut list = self.to_merge.lock();
+        if list.pages.is_empty() {
+            list.pages = self.pages_to_merge();
+            list.pages.reverse();
+            let batches = list.pages.len().div_ceil(MERGE_BATCH_PAGES).max(1);
+            list.rest = MERGE_SPREAD.mul_f64(MERGER_THREADS as f64 / batches as f64).min(MERGE_REST_MAX);
             self.balance_buffers();
         }
-        let left = waiting.len().saturating_sub(MERGE_BATCH_PAGES);
-        let mut batch = waiting.split_off(left);
+        let left = list.pages.len().saturating_sub(MERGE_BATCH_PAGES);
+        let mut batch = list.pages.split_off(left);
         batch.reverse();
         batch
+    }
+
+    /// How long a thread that merges rests after a batch.
+    pub(crate) fn rest_of_merging(&self) -> Duration {
+        let spread = (SPREAD_ENDS - self.buffered_share()) / (SPREAD_ENDS - SPREAD_BELOW);
+        self.to_merge.lock().rest.mul_f64(spread.clamp(0.0, 1.0))
     }
 
     /// The pages whose buffers should be merged now, in the order of their places on disk: those that are nearly full, and, when there is
