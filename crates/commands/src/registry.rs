@@ -127,7 +127,11 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
-        ..command!("currentOp", diagnostics::current_op::run, "Lists the commands that are running.")
+        ..command!(
+            "currentOp",
+            diagnostics::current_op::run,
+            "Lists the commands that are running, and those that wait for a ticket (`currentQueue`)."
+        )
     },
     Command { aliases: &["dbstats"], ..command!("dbStats", schema::db_stats::run, "Figures of a database.") },
     Command {

@@ -29,10 +29,11 @@ const RATE_WINDOW: Duration = Duration::from_secs(2);
 /// Much is being written when more than one page in this many is, in that time.
 const BUSY_ONE_IN: u64 = 50;
 /// Time from one piece of free space given back to the file system to the next, with much being written and without, and the bytes of one: the
-/// file cannot be read while they go. What is written in a minute replaces as much, so with much being written most free space is soon wanted again.
+/// file cannot be read while they go, and file systems mounted with `discard` hand them on to the disk, which may do nothing else meanwhile. What is
+/// written in a minute replaces as much, so with much being written most free space is soon wanted again.
 const GIVING_BACK_PAUSE_BUSY: Duration = Duration::from_millis(200);
-const GIVING_BACK_PAUSE: Duration = Duration::from_millis(20);
-const GIVEN_BACK_BYTES: u64 = 8 << 20;
+const GIVING_BACK_PAUSE: Duration = Duration::from_millis(40);
+const GIVEN_BACK_BYTES: u64 = 4 << 20;
 /// While much is being written, cleaning moves one byte for this many written in that time ...
 const CLEANING_ONE_IN: u64 = 4;
 /// ... and so many more: it would otherwise take turns of doing nothing and of taking what the disk and a processor can do.

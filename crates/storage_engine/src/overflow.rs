@@ -171,3 +171,17 @@ pub(crate) fn parse_chain_page(image: &PageImage, kind: u8) -> Option<(Option<Pa
 fn damaged(page: PageId, reason: &str) -> EngineError {
     EngineError::Corrupt { tree: 0, page, reason: reason.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chain_pages_hold_nothing_of_what_their_memory_held_before() {
+        let mut image: Box<PageImage> = Box::new([0xAB; PAGE_BYTES]);
+        fill_chain_page(&mut image, KIND_OVERFLOW, 7, LAST, b"payload");
+        assert_eq!(parse_chain_page(&image, KIND_OVERFLOW), Some((None, &b"payload"[..])));
+        assert!(image[HEADER_BYTES + 7..].iter().all(|byte| *byte == 0));
+        assert_eq!(value_checksum(&image), 0);
+    }
+}

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use bson::{DateTime, Document, doc};
+use mongodb::Client;
 
 use super::judgement::{Bound, Judgement};
 use super::rig::{DATABASE, Rig, number_of, only_phase};
@@ -39,6 +40,16 @@ pub(super) async fn judge(rig: &mut Rig, wanted: &[&str]) -> Result<Vec<Judgemen
     Ok(judgements)
 }
 
+/// Deletes all that match with one command; how many.
+async fn delete(client: &Client, collection: &str, filter: Document) -> Result<f64, LabError> {
+    let command = doc! { "delete": collection, "deletes": [{ "q": filter, "limit": 0 }] };
+    let reply = client.database(DATABASE).run_command(command).await.map_err(LabError::command("delete"))?;
+    match reply.get("writeErrors") {
+        Some(errors) => Err(LabError::WrongReply(format!("delete: {errors}"))),
+        None => Ok(number_of(&reply, "n").unwrap_or(0.0)),
+    }
+}
+
 async fn storms(rig: &mut Rig, rate: f64) -> Result<Judgement, LabError> {
     let mut judgement = rig.judgement("G16");
     let documents = (rig.documents / SHARE).max(1000);
@@ -47,17 +58,13 @@ async fn storms(rig: &mut Rig, rate: f64) -> Result<Judgement, LabError> {
     let alone = storm::alone(rig, rate).await?;
     judgement.evidence("Others alone", &alone);
     let client = rig.new_client(1).await?;
-    let deletion = async move {
-        let all = doc! { "q": {}, "limit": 0 };
-        let command = doc! { "delete": "victims", "deletes": [all] };
-        client.database(DATABASE).run_command(command).await.map_err(LabError::command("delete"))
-    };
+    let deletion = async move { delete(&client, "victims", doc! {}).await };
     let Some(deleted) = storm::beside(rig, rate, PATIENCE, deletion).await? else {
         judgement.breaks(format!("the deletion had not ended after {} s", PATIENCE.as_secs()));
         return Ok(judgement);
     };
     let count = match &deleted.outcome {
-        Ok(reply) => number_of(reply, "n").unwrap_or(0.0),
+        Ok(count) => *count,
         Err(error) => {
             judgement.breaks(format!("the deletion failed: {error}"));
             return Ok(judgement);
@@ -177,11 +184,8 @@ async fn space(rig: &mut Rig, rate: f64) -> Result<Judgement, LabError> {
     let (before, in_use) = bytes(rig).await?;
     let live = in_use.unwrap_or(before) / 10.0;
     let client = rig.new_client(1).await?;
-    let deletion = async move {
-        let nine_of_ten = doc! { "q": { "_id": { "$not": { "$mod": [10, 0] } } }, "limit": 0 };
-        let command = doc! { "delete": "working_set", "deletes": [nine_of_ten] };
-        client.database(DATABASE).run_command(command).await.map_err(LabError::command("delete"))
-    };
+    let nine_of_ten = doc! { "_id": { "$not": { "$mod": [10, 0] } } };
+    let deletion = async move { delete(&client, "working_set", nine_of_ten).await };
     let Some(deleted) = storm::beside(rig, rate, PATIENCE, deletion).await? else {
         judgement.breaks(format!("the deletion had not ended after {} s", PATIENCE.as_secs()));
         return Ok(judgement);

@@ -82,36 +82,38 @@ impl Trees {
         let Some(fixed) = self.find_leaf_or_buffer(change, stored, write)? else { return Ok(0) };
         let mut frame = self.cache.lock(&fixed)?;
         let became_dirty = self.cache.prepare_change(&frame);
-        let mut outcome = self.change_node(&mut NodeMut(&mut frame), change, stored, write);
-        if let Outcome::PrefixTooLong(length) = outcome {
-            let view = Node(&*frame);
-            let growth = (view.prefix_length() - length) * view.count();
-            let needed = growth + entry_bytes(change.key.len(), stored.bytes.len(), write.version_of_new());
-            if !self.shorten_prefix(&mut frame, length) {
-                return Ok(needed);
-            }
-            outcome = self.change_node(&mut NodeMut(&mut frame), change, stored, write);
-        }
-        if let Outcome::NoRoom(needed) = outcome {
-            let view = Node(&*frame);
-            if view.garbage() == 0 && view.versioned() == 0 {
-                return Ok(needed);
-            }
-            self.compact(&mut frame);
-            if Node(&*frame).contiguous_free() < needed + MIN_FREE_AFTER_COMPACTION {
-                return Ok(needed + MIN_FREE_AFTER_COMPACTION);
-            }
-            outcome = self.change_node(&mut NodeMut(&mut frame), change, stored, write);
-        }
-        match outcome {
-            Outcome::Nothing => {
-                if !became_dirty {
-                    frame.release_unchanged();
+        // It is compacted at most once, and before its prefix is shortened: afterwards it would have the long one again, and room that this key has no use of.
+        let mut is_rebuilt = false;
+        loop {
+            match self.change_node(&mut NodeMut(&mut frame), change, stored, write) {
+                Outcome::Done => return Ok(0),
+                Outcome::Nothing => {
+                    if !became_dirty && !is_rebuilt {
+                        frame.release_unchanged();
+                    }
+                    return Ok(0);
                 }
-                Ok(0)
+                Outcome::PrefixTooLong(length) => {
+                    let view = Node(&*frame);
+                    let growth = (view.prefix_length() - length) * view.count();
+                    let needed = growth + entry_bytes(change.key.len(), stored.bytes.len(), write.version_of_new());
+                    if !self.shorten_prefix(&mut frame, length) {
+                        return Ok(needed);
+                    }
+                    is_rebuilt = true;
+                }
+                Outcome::NoRoom(needed) => {
+                    let view = Node(&*frame);
+                    if is_rebuilt || view.garbage() == 0 && view.versioned() == 0 {
+                        return Ok(needed);
+                    }
+                    self.compact(&mut frame);
+                    is_rebuilt = true;
+                    if Node(&*frame).contiguous_free() < needed + MIN_FREE_AFTER_COMPACTION {
+                        return Ok(needed + MIN_FREE_AFTER_COMPACTION);
+                    }
+                }
             }
-            Outcome::Done => Ok(0),
-            Outcome::NoRoom(needed) | Outcome::PrefixTooLong(needed) => Ok(needed),
         }
     }
 

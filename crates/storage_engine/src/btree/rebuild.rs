@@ -36,7 +36,12 @@ impl Trees {
             }
             let fences = (old.lower_fence(), old.upper_fence());
             let mut builder = NodeBuilder::with_prefix(frame, old.tree(), old.level(), fences, prefix_length);
-            self.push_range(&mut builder, &old, 0..old.count())
+            let fits = self.push_range(&mut builder, &old, 0..old.count());
+            if !fits {
+                debug_assert!(false, "a page that was measured does not fit");
+                frame.copy_from_slice(&scratch[..]);
+            }
+            fits
         })
     }
 

@@ -67,6 +67,30 @@ proptest! {
     }
 }
 
+/// Numbers in ascending order, as record ids are: those of the last leaf have a long prefix in common, until one carries.
+#[test]
+fn numbers_that_carry_find_room() {
+    // So many before it that the second leaf is full, nearly full, or has just been split.
+    for before in 400..520 {
+        for carry in [1_u64 << 16, 1 << 32] {
+            let engine = open(&Arc::new(SimulatedDisk::new(1)));
+            let tree = engine.create_tree().unwrap();
+            // No version is settled meanwhile: compacting the leaf wins nothing but the long prefix.
+            let held = engine.begin_snapshot();
+            let (mut clock, mut expected) = (0, BTreeMap::new());
+            for number in carry - before..carry + 3 {
+                let (key, value) = (number.to_be_bytes(), [number as u8; 40]);
+                let mut batch = Batch::new();
+                batch.put(tree, &key, &value);
+                commit(&engine, &batch, &mut clock);
+                expected.insert(key.to_vec(), value.to_vec());
+            }
+            drop(held);
+            assert_holds(&engine, tree, &expected);
+        }
+    }
+}
+
 fn assert_holds(engine: &Engine, tree: TreeId, expected: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let expected: Vec<_> = expected.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     assert_eq!(all(engine, &engine.begin_snapshot(), tree), expected);
