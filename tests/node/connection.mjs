@@ -1,7 +1,7 @@
 // What the Node suites share: the driver from where it was installed, and a server of their own to start and stop.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, openSync } from "node:fs";
+import { mkdtempSync, openSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -22,11 +22,14 @@ async function freePort() {
   return port;
 }
 
-/** A server process with a data directory of its own, which outlives the process. */
+/** A server process with a data directory of its own, which outlives the process, and the suite if that fails. */
 export class Server {
   static async start() {
     const server = new Server();
     server.folder = mkdtempSync(join(tmpdir(), "plimsoll-node-"));
+    process.once("exit", (code) => {
+      if (code === 0) rmSync(server.folder, { recursive: true, force: true });
+    });
     server.port = await freePort();
     server.uri = `mongodb://127.0.0.1:${server.port}/`;
     await server.start();
