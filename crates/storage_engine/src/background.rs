@@ -220,14 +220,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Frees all pages of one dropped tree.
+    /// Frees all pages of one dropped tree, which may take minutes. What nobody else does meanwhile must not wait for it: older versions would fill the
+    /// memory for them, and writers would be slowed down.
     fn free_dropped_tree(&self) -> Result<bool> {
         let Some(tree) = self.dropped_trees.lock().first().copied() else { return Ok(false) };
-        let pages = self.trees.pages_of(tree)?;
+        let pages = self.trees.walk_pages(tree, usize::MAX, &mut || self.trim_history().map(drop))?;
         // Overflow pages first and the root last: whatever a crash leaves is found again from the root.
         let in_order: Vec<PageId> =
             pages.overflow.iter().chain(&pages.leaves).chain(pages.inner.iter().rev()).copied().collect();
         for group in in_order.chunks(STEP_ITEMS) {
+            self.trim_history()?;
             let _barrier = self.barrier.read();
             self.free_pages(group)?;
         }

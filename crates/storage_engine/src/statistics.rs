@@ -56,7 +56,7 @@ pub struct EngineStatistics {
 /// Figures of one tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeStatistics {
-    /// Entries, without those that only older snapshots see.
+    /// Entries in its leaves, without those that only older snapshots see.
     pub entries: u64,
     /// Inner pages.
     pub inner_pages: u64,
@@ -66,6 +66,8 @@ pub struct TreeStatistics {
     pub overflow_pages: u64,
     /// Bytes of the pages' newest images on disk; pages never written count in full.
     pub disk_bytes: u64,
+    /// Whether these are the figures of the whole tree, and not of a part of it.
+    pub is_whole: bool,
 }
 
 impl Engine {
@@ -110,7 +112,12 @@ impl Engine {
 
     /// A tree's figures, by walking it: reads every page of it.
     pub fn tree_statistics(&self, tree: TreeId) -> Result<TreeStatistics> {
-        let pages = self.trees.pages_of(tree)?;
+        self.first_tree_statistics(tree, usize::MAX)
+    }
+
+    /// As `tree_statistics`, of about `pages_max` pages if it has more.
+    pub fn first_tree_statistics(&self, tree: TreeId, pages_max: usize) -> Result<TreeStatistics> {
+        let pages = self.trees.walk_pages(tree, pages_max, &mut || Ok(()))?;
         let all = pages.inner.iter().chain(&pages.leaves).chain(&pages.overflow);
         let bytes_of = |page| self.trees.cache.disk_address(page).map_or(PAGE_BYTES, |at| at.length_bytes()) as u64;
         Ok(TreeStatistics {
@@ -119,6 +126,7 @@ impl Engine {
             leaf_pages: pages.leaves.len() as u64,
             overflow_pages: pages.overflow.len() as u64,
             disk_bytes: all.map(|page| bytes_of(*page)).sum(),
+            is_whole: pages.is_whole,
         })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Used by `collStats`, `dbStats`, `listDatabases`. The engine only knows a tree's size by reading all its pages, which is fine for
 //! small collections. For large ones the sizes are estimated: bytes of documents (which are counted), and the mean entry of an
-//! index times the number of documents, both over the compression that the page store has reached.
+//! index times the number of documents, both over the compression that the page store has reached. Where a tree turns out to have more pages than
+//! are read, it is at least what was read.
 
 use collection::{Collection, Index};
 use storage_engine::TreeId;
@@ -12,6 +13,9 @@ use crate::error::Result;
 
 /// Collections with more bytes of documents than this are estimated.
 const EXACT_BYTES_MAX: u64 = 16 << 20;
+/// Pages of a tree that are read at most: one may hold far more than its documents now, those of a transaction that is being committed, or what a
+/// snapshot still sees.
+const EXACT_PAGES_MAX: usize = 4096;
 /// Entries of an index that are looked at for their mean size.
 const SAMPLE_ENTRIES: u64 = 500;
 
@@ -47,24 +51,30 @@ impl<'a> SizeEstimator<'a> {
 
     pub(crate) fn sizes(&self, collection: &Collection) -> Result<CollectionSizes> {
         let (documents, bytes) = (collection.counts().documents(), collection.counts().bytes());
-        let is_estimate = bytes > EXACT_BYTES_MAX;
+        let mut is_estimate = bytes > EXACT_BYTES_MAX;
         let record_bytes = if let Some(ring) = collection.ring() {
             ring.file_bytes()?
         } else if is_estimate {
             self.compressed(bytes as f64)
         } else {
-            self.exact(collection.record_tree())?
+            self.read(collection.record_tree(), &mut is_estimate)?
         };
         let mut indexes = Vec::new();
         for index in collection.indexes().ready() {
-            let size = if is_estimate { self.estimate(index, documents)? } else { self.exact(index.tree())? };
+            let size = match is_estimate {
+                true => self.estimate(index, documents)?,
+                false => self.read(index.tree(), &mut is_estimate)?,
+            };
             indexes.push((index.name().to_owned(), size));
         }
         Ok(CollectionSizes { record_bytes, indexes, is_estimate })
     }
 
-    fn exact(&self, tree: TreeId) -> Result<u64> {
-        Ok(self.store.engine().tree_statistics(tree)?.disk_bytes)
+    /// Bytes of a tree, or, noted as an estimate, of so much of it as is read.
+    fn read(&self, tree: TreeId, is_estimate: &mut bool) -> Result<u64> {
+        let figures = self.store.engine().first_tree_statistics(tree, EXACT_PAGES_MAX)?;
+        *is_estimate |= !figures.is_whole;
+        Ok(figures.disk_bytes)
     }
 
     fn compressed(&self, bytes: f64) -> u64 {

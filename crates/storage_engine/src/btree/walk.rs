@@ -6,7 +6,7 @@ use super::Trees;
 use crate::TreeId;
 use crate::error::{Result, Retry};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
-use crate::node::{Node, field};
+use crate::node::{Node, Presence, field};
 use crate::overflow::{self, OverflowReference};
 use crate::page_cache::Backoff;
 use crate::page_store::PageId;
@@ -18,16 +18,37 @@ pub(crate) struct TreePages {
     pub(crate) leaves: Vec<PageId>,
     pub(crate) overflow: Vec<PageId>,
     pub(crate) entries: u64,
+    /// Whether these are all.
+    pub(crate) is_whole: bool,
+}
+
+impl TreePages {
+    fn len(&self) -> usize {
+        self.inner.len() + self.leaves.len() + self.overflow.len()
+    }
 }
 
 impl Trees {
     /// Collects the pages of a tree; the root is the first inner page or the only leaf. Reads every leaf, for its overflow chains and entry count. Exact for a
     /// tree that is not being changed.
     pub(crate) fn pages_of(&self, tree: TreeId) -> Result<TreePages> {
+        self.walk_pages(tree, usize::MAX, &mut || Ok(()))
+    }
+
+    /// As `pages_of`, but ends after about `most` pages, and calls `between` after each leaf, with nothing latched.
+    pub(crate) fn walk_pages(
+        &self,
+        tree: TreeId,
+        most: usize,
+        between: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<TreePages> {
         let mut found = TreePages::default();
         let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
         let mut to_visit = vec![tree.root()];
         while let Some(page) = to_visit.pop() {
+            if found.len() >= most {
+                return Ok(found);
+            }
             if !self.copy_page(page, &mut image)? {
                 continue;
             }
@@ -41,14 +62,16 @@ impl Trees {
                 continue;
             }
             found.leaves.push(page);
-            found.entries += (node.count() - node.versioned()) as u64;
             for position in 0..node.count() {
+                found.entries += u64::from(node.presence(position) == Presence::Live);
                 let (value, is_overflow) = node.value(position);
                 if let Some(reference) = OverflowReference::decode(value).filter(|_| is_overflow) {
                     found.overflow.extend(overflow::remaining_pages(&self.cache, tree, reference.head)?);
                 }
             }
+            between()?;
         }
+        found.is_whole = true;
         Ok(found)
     }
 

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 
 mod cache;
+mod figures;
 mod long_keys;
 mod saved_changes;
 mod slow_checkpoint;
