@@ -45,6 +45,15 @@ pub fn set_interactive(is_interactive: bool) {
     }
 }
 
+/// Lets whoever waits for this processor run first, if anybody does. For background work, every few tenths of a millisecond and with nothing locked
+/// that others need.
+///
+/// Whoever wakes up interrupts at once, but a thread that has just used more than its share waits until it may run again, and only the kernel's clock,
+/// every 4 ms on usual kernels, or the end of what runs looks whether that is so.
+pub fn offer_processor() {
+    std::thread::yield_now();
+}
+
 fn own_slice() -> Slice {
     if INTERACTIVE.get() { Slice::Short } else { Slice::Usual }
 }

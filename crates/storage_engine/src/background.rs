@@ -34,6 +34,9 @@ const BUSY_ONE_IN: u64 = 50;
 const GIVING_BACK_PAUSE_BUSY: Duration = Duration::from_millis(200);
 const GIVING_BACK_PAUSE: Duration = Duration::from_millis(40);
 const GIVEN_BACK_BYTES: u64 = 4 << 20;
+/// Time from one piece of cleaning to the next while much is being written. Which blocks an extent still holds is found by going through the addresses
+/// of all pages, and the more extents have become sparse meanwhile, the more of them share that.
+const CLEANING_PAUSE_BUSY: Duration = Duration::from_millis(50);
 /// While much is being written, cleaning moves one byte for this many written in that time ...
 const CLEANING_ONE_IN: u64 = 4;
 /// ... and so many more: it would otherwise take turns of doing nothing and of taking what the disk and a processor can do.
@@ -50,8 +53,9 @@ pub(crate) struct WriteRate {
     /// Bytes written and moved when the time began.
     bytes: (u64, u64),
     effort: CleaningEffort,
-    /// When free space was last given back to the file system.
+    /// When free space was last given back to the file system, and when extents were last cleaned.
     gave_back_at: Duration,
+    cleaned_at: Duration,
 }
 
 impl Default for WriteRate {
@@ -62,6 +66,7 @@ impl Default for WriteRate {
             bytes: (0, 0),
             effort: CleaningEffort::Thorough,
             gave_back_at: Duration::ZERO,
+            cleaned_at: Duration::ZERO,
         }
     }
 }
@@ -291,7 +296,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Little effort while a large share of the database is being rewritten; none when enough has been moved meanwhile.
+    /// Little effort while a large share of the database is being rewritten; none when enough has been moved meanwhile, or a moment ago.
     fn cleaning_effort(&self) -> Option<CleaningEffort> {
         let mut rate = self.write_rate.lock();
         let now = self.clock.monotonic();
@@ -305,9 +310,14 @@ impl Engine {
             rate.pages_written = written;
             rate.bytes = (bytes_written, bytes_moved);
         }
-        let allowed = (bytes_written - rate.bytes.0) / CLEANING_ONE_IN + CLEANING_BYTES_MIN;
-        let is_enough = rate.effort == CleaningEffort::Cheap && bytes_moved - rate.bytes.1 >= allowed;
-        (!is_enough).then_some(rate.effort)
+        if rate.effort == CleaningEffort::Cheap {
+            let allowed = (bytes_written - rate.bytes.0) / CLEANING_ONE_IN + CLEANING_BYTES_MIN;
+            if bytes_moved - rate.bytes.1 >= allowed || now.saturating_sub(rate.cleaned_at) < CLEANING_PAUSE_BUSY {
+                return None;
+            }
+        }
+        rate.cleaned_at = now;
+        Some(rate.effort)
     }
 
     /// Moves live blocks out of sparse extents; `true` when something was moved.

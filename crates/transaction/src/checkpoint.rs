@@ -1,6 +1,6 @@
 //! Checkpoints: when one is due, and how counts and the oplog go with it.
 //!
-//! Called in a loop by the background thread, by the simulator, by `fsync` and at shutdown. The checkpoint's mark is the oldest commit that is not
+//! Called in a loop by the background thread, by the simulator, for `fsync` and at shutdown. The checkpoint's mark is the oldest commit that is not
 //! applied; the counts stored with it are those of exactly the commits before the mark, and replay adds what it
 //! replays. The definition lock is held while a checkpoint begins (microseconds), so it has no half of a change of definitions.
 
@@ -13,6 +13,12 @@ use storage_engine::{CheckpointInProgress, CheckpointMark};
 
 use crate::error::Result;
 use crate::store::Store;
+
+/// Time from the beginning of one checkpoint to that of the next that somebody asks for. Each holds up all commits for a moment, and writes anew the
+/// pages that change all the time.
+const REQUESTED_APART: Duration = Duration::from_millis(250);
+/// Longest sleep between two looks at whether the store is being closed.
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Whether a checkpoint waits until it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +107,25 @@ impl Store {
         }
     }
 
+    /// A checkpoint because somebody asks for one: what is done now is in it. Those who wait at the same time share it.
+    ///
+    /// # Errors
+    /// As `checkpoint_step`.
+    pub fn requested_checkpoint(&self) -> Result<()> {
+        let asked_at = self.clock.monotonic();
+        let _hurry = self.checkpoints.hurry();
+        let mut last = self.checkpoints.last.lock();
+        if last.at > asked_at {
+            return Ok(());
+        }
+        let earliest = last.at + REQUESTED_APART;
+        while !self.is_stopping() && self.clock.monotonic() < earliest {
+            self.clock.sleep(LOOK_PAUSE.min(earliest.saturating_sub(self.clock.monotonic())));
+        }
+        while self.advance(&mut last, Urgency::Now, Pace::AtOnce)? != CheckpointProgress::Published {}
+        Ok(())
+    }
+
     /// Does one bounded piece of a checkpoint: begins it, writes a batch of its pages, or publishes it. For the simulator, which has
     /// other things happen in between.
     ///
@@ -172,5 +197,49 @@ impl Store {
         self.oplog.wait_durable(self.oplog.end_position())?;
         self.engine.publish_checkpoint(checkpoint)?;
         Ok(CheckpointProgress::Published)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::Clock;
+
+    use super::*;
+    use crate::tests::fixture::Fixture;
+
+    fn made(fixture: &Fixture) -> u64 {
+        fixture.store.engine().statistics().unwrap().store.checkpoints
+    }
+
+    #[test]
+    fn requested_checkpoints_are_a_while_apart() {
+        let fixture = Fixture::new();
+        fixture.clock.advance(REQUESTED_APART);
+        let (before, began) = (made(&fixture), fixture.clock.monotonic());
+        fixture.store.requested_checkpoint().unwrap();
+        assert_eq!(fixture.clock.monotonic() - began, Duration::ZERO);
+        fixture.store.requested_checkpoint().unwrap();
+        assert_eq!(fixture.clock.monotonic() - began, REQUESTED_APART);
+        assert_eq!(made(&fixture) - before, 2);
+    }
+
+    #[test]
+    fn who_waits_at_the_same_time_shares_a_checkpoint() {
+        let fixture = Fixture::new();
+        let checkpoints = &fixture.store.checkpoints;
+        let before = made(&fixture);
+        std::thread::scope(|scope| {
+            let held = checkpoints.last.lock();
+            for _ in 0..4 {
+                scope.spawn(|| fixture.store.requested_checkpoint().unwrap());
+            }
+            while checkpoints.hurried.load(Ordering::Relaxed) < 4 {
+                std::thread::yield_now();
+            }
+            fixture.clock.advance(REQUESTED_APART);
+            drop(held);
+        });
+        assert_eq!(made(&fixture) - before, 1);
+        assert_eq!(checkpoints.hurried.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,7 +1,5 @@
 //! `fsync`: makes everything durable with a checkpoint. Acknowledged writes do not need it.
 
-use transaction::Urgency;
-
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
@@ -21,7 +19,7 @@ pub(crate) fn run(
         }
     }
     // The oplog is durable up to the checkpoint's end, and the checkpoint holds everything before its mark.
-    context.server.store.checkpoint_step(Urgency::Now)?;
+    context.server.store.requested_checkpoint()?;
     reply.int32("numFiles", 1);
     Ok(())
 }

@@ -7,6 +7,9 @@ use super::address::{PAGE_BYTES, PageAddress, PageId, UNIT_BYTES};
 use super::block::append_block;
 use super::compression::Compressor;
 
+/// Pages compressed before others may have the processor: about two tenths of a millisecond.
+const PAGES_BETWEEN_OFFERS: usize = 8;
+
 /// One page version in a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchEntry {
@@ -48,6 +51,9 @@ impl WriteBatch {
         debug_assert_eq!(image.len(), PAGE_BYTES);
         let length_units = append_block(&mut self.blocks, &mut self.compressor, page, epoch, image);
         self.entries.push(BatchEntry { page, epoch, length_units, room_units: PageAddress::room_units_of(room) });
+        if self.entries.len().is_multiple_of(PAGES_BETWEEN_OFFERS) {
+            platform::offer_processor();
+        }
     }
 
     /// Pages in the batch.
