@@ -121,7 +121,8 @@ pub struct PageStoreOptions {
     pub reserve_extents: usize,
     /// Free extents that keep their space on the disk, to be reused without allocation. Default 8.
     pub kept_free_extents: usize,
-    /// Cleaning begins when extents take this many times the bytes of the blocks in them ... Default 1.25.
+    /// Cleaning begins when extents take this many times the bytes of the blocks in them (half as much more than these while little is written) ...
+    /// Default 1.25.
     pub space_ratio_max: f64,
     /// ... and this many bytes more. Default 32 MiB.
     pub space_slack_bytes: u64,

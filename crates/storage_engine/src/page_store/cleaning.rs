@@ -107,7 +107,11 @@ impl PageStore {
     fn choose_extents(&self, effort: CleaningEffort) -> Vec<usize> {
         let mut ledger = self.ledger.lock();
         let ratio = self.space_ratio(&ledger.extents, effort);
-        if ratio <= self.options.space_ratio_max {
+        let allowed = match effort {
+            CleaningEffort::Thorough => 1.0 + (self.options.space_ratio_max - 1.0) / 2.0,
+            CleaningEffort::Cheap => self.options.space_ratio_max,
+        };
+        if ratio <= allowed {
             return Vec::new();
         }
         let worth = match effort {
