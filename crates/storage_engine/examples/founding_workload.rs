@@ -292,7 +292,7 @@ impl Checkpointer {
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(50));
                 let is_due = last.elapsed() > interval;
-                if is_due || engine.space_wants_checkpoint(is_due) {
+                if is_due || engine.space_wants_checkpoint(last.elapsed(), is_due) {
                     last = Instant::now();
                     spread_checkpoint(&engine, interval / 6, &stopped);
                 }

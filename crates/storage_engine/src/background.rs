@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::TreeId;
 use crate::btree::{Merged, Shrinking, SparseLeaf};
+use crate::cleaning_pace::{CleaningPace, PageActivity};
 use crate::counters::mark_background_thread;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
@@ -24,51 +25,25 @@ const MERGE_PAUSE: Duration = Duration::from_millis(5);
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
 /// Dirty share of the frames, in percent, above which cold pages are written ahead of eviction.
 const DIRTY_PERCENT_MAX: usize = 85;
-/// How long page writes are counted to tell whether much is being written.
-const RATE_WINDOW: Duration = Duration::from_secs(2);
-/// Much is being written when more than one page in this many is, in that time.
-const BUSY_ONE_IN: u64 = 50;
 /// Time from one piece of free space given back to the file system to the next, with much being written and without, and the bytes of one: the
 /// file cannot be read while they go, and file systems mounted with `discard` hand them on to the disk, which may do nothing else meanwhile. What is
 /// written in a minute replaces as much, so with much being written most free space is soon wanted again.
 const GIVING_BACK_PAUSE_BUSY: Duration = Duration::from_millis(200);
 const GIVING_BACK_PAUSE: Duration = Duration::from_millis(40);
 const GIVEN_BACK_BYTES: u64 = 4 << 20;
-/// Time from one piece of cleaning to the next while much is being written. Which blocks an extent still holds is found by going through the addresses
-/// of all pages, and the more extents have become sparse meanwhile, the more of them share that.
-const CLEANING_PAUSE_BUSY: Duration = Duration::from_millis(50);
-/// While much is being written, cleaning moves one byte for this many written in that time ...
-const CLEANING_ONE_IN: u64 = 4;
-/// ... and so many more: it would otherwise take turns of doing nothing and of taking what the disk and a processor can do.
-const CLEANING_BYTES_MIN: u64 = 8 << 20;
-/// Databases with fewer pages count as having this many.
-const BUSY_PAGES_MIN: u64 = 10_000;
+/// Free extents that keep their space while little is being changed.
+const FREE_EXTENTS_KEPT: usize = 2;
 /// Leaves looked at, chains and pages freed in one step.
 const STEP_ITEMS: usize = 64;
 
-/// How fast pages are being written, for the choice of the cleaning effort.
-pub(crate) struct WriteRate {
-    since: Duration,
-    pages_written: u64,
-    /// Bytes written and moved when the time began.
-    bytes: (u64, u64),
-    effort: CleaningEffort,
-    /// When free space was last given back to the file system, and when extents were last cleaned.
+/// How much reclaiming may cost now.
+#[derive(Default)]
+pub(crate) struct ReclaimPace {
+    pub(crate) cleaning: CleaningPace,
+    /// Pages freed since the engine was opened.
+    pages_freed: u64,
+    /// When free space was last given back to the file system.
     gave_back_at: Duration,
-    cleaned_at: Duration,
-}
-
-impl Default for WriteRate {
-    fn default() -> Self {
-        Self {
-            since: Duration::ZERO,
-            pages_written: 0,
-            bytes: (0, 0),
-            effort: CleaningEffort::Thorough,
-            gave_back_at: Duration::ZERO,
-            cleaned_at: Duration::ZERO,
-        }
-    }
 }
 
 impl Engine {
@@ -222,6 +197,7 @@ impl Engine {
             let freed = self.trees.cache.free_page(*page);
             self.poison_on_error(freed)?;
         }
+        self.reclaim_pace.lock().pages_freed += pages.len() as u64;
         Ok(())
     }
 
@@ -283,41 +259,31 @@ impl Engine {
     /// Gives a little of the page file's free space back to the file system, now and then.
     fn give_space_back(&self) -> Result<()> {
         let now = self.clock.monotonic();
-        {
-            let mut rate = self.write_rate.lock();
-            let is_busy = rate.effort == CleaningEffort::Cheap;
+        let kept = {
+            let mut pace = self.reclaim_pace.lock();
+            let is_busy = pace.cleaning.is_busy();
             let pause = if is_busy { GIVING_BACK_PAUSE_BUSY } else { GIVING_BACK_PAUSE };
-            if now.saturating_sub(rate.gave_back_at) < pause {
+            if now.saturating_sub(pace.gave_back_at) < pause {
                 return Ok(());
             }
-            rate.gave_back_at = now;
-        }
-        self.poison_on_error(self.store.give_space_back(GIVEN_BACK_BYTES).map_err(EngineError::from))?;
+            pace.gave_back_at = now;
+            if is_busy { usize::MAX } else { FREE_EXTENTS_KEPT }
+        };
+        self.poison_on_error(self.store.give_space_back(GIVEN_BACK_BYTES, kept).map_err(EngineError::from))?;
         Ok(())
     }
 
-    /// Little effort while a large share of the database is being rewritten; none when enough has been moved meanwhile, or a moment ago.
+    /// How much cleaning is worth now; `None`: nothing.
     fn cleaning_effort(&self) -> Option<CleaningEffort> {
-        let mut rate = self.write_rate.lock();
-        let now = self.clock.monotonic();
-        let written = self.trees.cache.invariants().pages_written();
+        let mut pace = self.reclaim_pace.lock();
         let (bytes_written, bytes_moved) = self.store.bytes_written_and_moved();
-        if now.saturating_sub(rate.since) >= RATE_WINDOW {
-            let pages = written - rate.pages_written;
-            let is_busy = pages * BUSY_ONE_IN > self.store.page_id_limit().max(BUSY_PAGES_MIN);
-            rate.effort = if is_busy { CleaningEffort::Cheap } else { CleaningEffort::Thorough };
-            rate.since = now;
-            rate.pages_written = written;
-            rate.bytes = (bytes_written, bytes_moved);
-        }
-        if rate.effort == CleaningEffort::Cheap {
-            let allowed = (bytes_written - rate.bytes.0) / CLEANING_ONE_IN + CLEANING_BYTES_MIN;
-            if bytes_moved - rate.bytes.1 >= allowed || now.saturating_sub(rate.cleaned_at) < CLEANING_PAUSE_BUSY {
-                return None;
-            }
-        }
-        rate.cleaned_at = now;
-        Some(rate.effort)
+        let activity = PageActivity {
+            pages_changed: self.trees.cache.invariants().pages_written() + pace.pages_freed,
+            pages: self.store.page_id_limit(),
+            bytes_written,
+            bytes_moved,
+        };
+        pace.cleaning.effort(self.clock.monotonic(), activity, self.store.space())
     }
 
     /// Moves live blocks out of sparse extents; `true` when something was moved.

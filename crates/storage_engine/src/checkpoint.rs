@@ -41,6 +41,8 @@ const HAS_SAVED_CHANGES: u64 = 1 << 63;
 /// A file that takes this many times what it holds, and some more, wants a checkpoint.
 const CROWDED_RATIO: u64 = 5;
 const CROWDED_SLACK_BYTES: u64 = 128 << 20;
+/// Checkpoints made because much would be given back while little is being changed are at least so far apart.
+const FOR_SPACE_APART: Duration = Duration::from_secs(10);
 /// A checkpoint made for space must give back at least one byte in this many.
 const GAIN_ONE_IN: u64 = 8;
 
@@ -254,12 +256,13 @@ impl Engine {
     }
 
     /// Whether a checkpoint is wanted for the space that it gives back: now because the file has become far larger than what
-    /// it holds, or when one is due anyway although nothing was logged.
-    pub fn space_wants_checkpoint(&self, is_due: bool) -> bool {
+    /// it holds, a while after the last one began because little is being changed, or when one is due anyway although nothing was logged.
+    pub fn space_wants_checkpoint(&self, since_last: Duration, is_due: bool) -> bool {
         let space = self.store.space();
         let is_urgent = space.used_bytes > space.lasting_bytes * CROWDED_RATIO + CROWDED_SLACK_BYTES;
         let gains = space.superseded_bytes * GAIN_ONE_IN > space.lasting_bytes + CROWDED_SLACK_BYTES;
-        (is_due || is_urgent) && gains
+        let is_cheap = since_last >= FOR_SPACE_APART && self.reclaim_pace.lock().cleaning.wants_checkpoint(space);
+        is_cheap || (is_due || is_urgent) && gains
     }
 
     /// Publishes a checkpoint whose pages are all written and whose part of the oplog is durable.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use platform::{Clock, Disk, MemoryReservation, MemoryUse, Timestamp};
 
-use crate::background::WriteRate;
+use crate::background::ReclaimPace;
 use crate::batch::Batch;
 use crate::btree::{Leftovers, Trees, Write};
 use crate::checkpoint::{CheckpointInProgress, CheckpointMark, MarkContents};
@@ -52,7 +52,7 @@ pub struct Engine {
     /// One checkpoint at a time; one that could not be finished because the disk was full is kept here.
     pub(crate) checkpointing: Mutex<Option<CheckpointInProgress>>,
     pub(crate) checkpoints: AtomicU64,
-    pub(crate) write_rate: Mutex<WriteRate>,
+    pub(crate) reclaim_pace: Mutex<ReclaimPace>,
     pub(crate) stop: AtomicBool,
     /// Whether a write of the background found no space since `space_returned`.
     pub(crate) out_of_space: AtomicBool,
@@ -92,7 +92,7 @@ impl Engine {
             dropped_trees: Mutex::default(),
             checkpointing: Mutex::default(),
             checkpoints: AtomicU64::new(0),
-            write_rate: Mutex::default(),
+            reclaim_pace: Mutex::default(),
             stop: AtomicBool::new(false),
             out_of_space: AtomicBool::new(false),
             threads: Mutex::default(),

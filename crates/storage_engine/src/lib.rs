@@ -20,6 +20,7 @@ mod background;
 mod batch;
 mod btree;
 mod checkpoint;
+mod cleaning_pace;
 mod counters;
 mod cursor;
 mod engine;

@@ -41,8 +41,9 @@
 //!    changed in place, so a publish under way is not disturbed. As the image is the current one and no version of an
 //!    older epoch can be waiting to be written (the page would be dirty, and the engine would refuse), each map still
 //!    gives each page the image it should have.
-//! 6. *Cleaning ends.* Each extent is gone through at most once an epoch, only while the extents with lasting blocks
-//!    take more than their share, and each such extent gains an eighth or more. Copies go to dense extents of their own.
+//! 6. *Cleaning ends.* Each extent is gone through at most once an epoch, and what was moved in an epoch is not moved again in it,
+//!    only while the extents with lasting blocks take more than their share, and each such extent gains an eighth or more. Copies go to dense
+//!    extents of their own.
 //! 7. *A failed write or sync poisons the store*: nothing is written any more, reads go on. Only "no space left" on a
 //!    write does not: nothing changed then, and the call may be repeated. Some extents are allocated in advance for
 //!    checkpoints and cleaning, which give space back.
@@ -121,7 +122,7 @@ pub struct PageStoreOptions {
     pub reserve_extents: usize,
     /// Free extents that keep their space on the disk, to be reused without allocation. Default 8.
     pub kept_free_extents: usize,
-    /// Cleaning begins when extents take this many times the bytes of the blocks in them (half as much more than these while little is written) ...
+    /// Cleaning begins when extents take this many times the bytes of the blocks in them (a quarter as much more than these while little is changed) ...
     /// Default 1.25.
     pub space_ratio_max: f64,
     /// ... and this many bytes more. Default 32 MiB.

@@ -139,11 +139,12 @@ impl Store {
         let now = self.clock.monotonic();
         let Some(mut beginning) = last.in_progress.take() else {
             let logged = self.oplog.end_position().0 - last.position.0;
-            let is_time = now.saturating_sub(last.at) >= self.options.checkpoint_interval;
+            let since_last = now.saturating_sub(last.at);
+            let is_time = since_last >= self.options.checkpoint_interval;
             // What deletes free, and the oplog before them, comes back with a checkpoint only.
             let is_due = logged >= self.options.checkpoint_log_bytes
                 || (logged > 0 && (is_time || self.is_short_of_space()))
-                || self.engine.space_wants_checkpoint(is_time);
+                || self.engine.space_wants_checkpoint(since_last, is_time);
             if urgency == Urgency::IfDue && !is_due {
                 return Ok(CheckpointProgress::NotDue);
             }

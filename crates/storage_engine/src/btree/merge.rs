@@ -6,7 +6,7 @@ use super::{SCRATCH, SparseLeaf, Trees};
 use crate::TreeId;
 use crate::error::{Attempt, Result, Retry};
 use crate::frame_arena::{ExclusiveFrame, PAGE_BYTES, PageImage};
-use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, SLOT_BYTES, common_prefix};
+use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, Presence, SLOT_BYTES, common_prefix};
 use crate::page_cache::Fixed;
 use crate::page_store::PageId;
 
@@ -16,6 +16,9 @@ pub(super) const SMALL_NODE_BYTES: usize = PAGE_BYTES / 3;
 const MERGED_ON_BYTES: usize = PAGE_BYTES / 2;
 /// Two nodes are merged when the result is not fuller than this, so that it is not split at once.
 const MERGED_BYTES_MAX: usize = PAGE_BYTES * 3 / 4;
+
+/// A leaf is looked at again while more than one in so many of its entries is deleted and not settled.
+const GHOSTS_ONE_IN: usize = 8;
 
 /// What came of looking at a sparse leaf.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,8 +88,11 @@ impl Trees {
         let mut frame = self.cache.lock(fixed)?;
         self.cache.prepare_change(&frame);
         self.compact(&mut frame);
-        let left = Node(&*frame).versioned();
-        if left == versioned || left * 2 > Node(&*frame).count() {
+        let node = Node(&*frame);
+        let (left, count) = (node.versioned(), node.count());
+        // Deleted entries keep their values until they are settled.
+        let ghosts = (0..count).filter(|position| node.presence(*position) == Presence::Ghost).count();
+        if left == versioned || left * 2 > count || ghosts * GHOSTS_ONE_IN > count {
             return Ok(Merged::NotSettled);
         }
         if left > 0 { Ok(Merged::Done) } else { Err(Retry::Restart) }

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 
 mod cache;
+mod deletions;
 mod figures;
 mod long_keys;
 mod saved_changes;
@@ -563,38 +564,4 @@ fn page_tables_are_counted_against_the_memory_budget() {
     assert_eq!(budget.used(), 0);
     let _again = open();
     assert_eq!(budget.used_for(platform::MemoryUse::PageTables), counted);
-}
-
-/// Nine of ten entries are deleted, in order and while the background keeps up, as an expiry does: what is left ends up in few pages.
-#[test]
-fn what_is_left_of_a_large_deletion_is_put_together() {
-    for settled in [false, true] {
-        let disk = Arc::new(SimulatedDisk::new(7));
-        let engine = open(&disk);
-        let tree = engine.create_tree().unwrap();
-        let (mut batch, mut clock) = (Batch::new(), 0);
-        let mut pass = |number: u32, change: &mut dyn FnMut(&mut Batch, &[u8])| {
-            batch.clear();
-            change(&mut batch, &number.to_be_bytes());
-            if settled {
-                engine.apply_settled(&batch).unwrap();
-            } else {
-                commit(&engine, &batch, &mut clock);
-            }
-            if number.is_multiple_of(50) {
-                while engine.evict_batch().unwrap() > 0 {}
-                while engine.reclaim_step().unwrap() {}
-            }
-        };
-        (0..5_000).for_each(|number| pass(number, &mut |batch, key| batch.put(tree, key, &[7; 1_000])));
-        let full = engine.tree_statistics(tree).unwrap();
-        for number in (0..5_000).filter(|number| number % 10 != 0) {
-            pass(number, &mut |batch, key| batch.delete(tree, key));
-        }
-        while engine.reclaim_step().unwrap() {}
-        let left = engine.tree_statistics(tree).unwrap();
-        assert_eq!(left.entries, 500);
-        assert!(left.leaf_pages * 5 < full.leaf_pages, "{full:?} {left:?}");
-        assert_sound(&engine, &[TreeId::CATALOG, tree]);
-    }
 }

@@ -108,7 +108,7 @@ impl PageStore {
         let mut ledger = self.ledger.lock();
         let ratio = self.space_ratio(&ledger.extents, effort);
         let allowed = match effort {
-            CleaningEffort::Thorough => 1.0 + (self.options.space_ratio_max - 1.0) / 2.0,
+            CleaningEffort::Thorough => 1.0 + (self.options.space_ratio_max - 1.0) / 4.0,
             CleaningEffort::Cheap => self.options.space_ratio_max,
         };
         if ratio <= allowed {
@@ -134,7 +134,7 @@ impl PageStore {
         };
         let totals = extents.totals();
         let lasting_bytes = (totals.live - totals.superseded) * UNIT_BYTES as u64;
-        let taken_bytes = totals.lasting_extents * extents.extent_bytes();
+        let taken_bytes = totals.lasting_extents * extents.extent_bytes() - totals.tails * UNIT_BYTES as u64;
         taken_bytes.saturating_sub(slack_bytes) as f64 / lasting_bytes.max(1) as f64
     }
 
@@ -224,6 +224,11 @@ impl PageStore {
     ) -> Result<()> {
         let lengths = moved.iter().map(|block| block.address.length_units());
         let runs = self.place(Head::Relocated, lengths.clone(), blocks, ReserveAccess::AllButOne)?;
+        {
+            let mut ledger = self.ledger.lock();
+            let epoch = ledger.open_epoch();
+            ledger.extents.set_filled_by_cleaning(&runs, epoch);
+        }
         count(&self.counters.bytes_relocated, blocks.len() as u64);
         let copies: Vec<_> = moved.iter().zip(addresses(&runs, lengths)).collect();
         for copies in copies.chunks(RELOCATIONS_AT_ONCE) {

@@ -16,7 +16,7 @@
 //!
 //! `live` counts the blocks that some map refers to, and those reserved whose write is under way. `superseded` counts
 //! the part of it whose page has a newer version: that part goes by itself as checkpoints are published. What is left,
-//! the lasting part, is what cleaning would have to move.
+//! the lasting part, is what cleaning would have to move. The tail of a sealed extent is lost whoever fills it.
 
 #[cfg(test)]
 mod tests;
@@ -76,12 +76,14 @@ pub(super) struct Extent {
     pub(super) in_flight: u32,
     /// The epoch in which it was last cleaned; once per epoch is enough, as nothing is released before the next.
     pub(super) cleaned_epoch: u64,
+    /// Units at its end for which the next block was too long; 0 while it is open and where the store was opened with it.
+    pub(super) tail: u32,
     spoiled: bool,
 }
 
 impl Extent {
     fn new(state: ExtentState) -> Extent {
-        Extent { state, live: 0, superseded: 0, in_flight: 0, cleaned_epoch: 0, spoiled: false }
+        Extent { state, live: 0, superseded: 0, in_flight: 0, cleaned_epoch: 0, tail: 0, spoiled: false }
     }
 
     pub(super) fn lasting(&self) -> u32 {
@@ -111,6 +113,8 @@ pub(super) struct ExtentTotals {
     pub(super) superseded: u64,
     /// Extents with a lasting part.
     pub(super) lasting_extents: u64,
+    /// Their ends that no block fitted in: no cleaning wins them.
+    pub(super) tails: u64,
 }
 
 /// All extents.
@@ -250,10 +254,10 @@ impl Extents {
     /// hold `lasting_units_limit` together, but at least one if there is any whose share of lasting blocks is at most
     /// `share_max`.
     pub(super) fn sparsest(&self, epoch: u64, share_max: f64, lasting_units_limit: u64) -> Vec<usize> {
-        let worth = (f64::from(self.extent_units) * share_max) as u32;
         let mut candidates: Vec<(u32, usize)> = Vec::new();
         for (index, extent) in self.extents.iter().enumerate() {
             let lasting = extent.lasting();
+            let worth = (f64::from(self.extent_units - extent.tail) * share_max) as u32;
             let sparse =
                 extent.state == ExtentState::Sealed && lasting > 0 && lasting <= worth && extent.in_flight == 0;
             if sparse && extent.cleaned_epoch != epoch {
@@ -276,6 +280,11 @@ impl Extents {
     /// Notes that an extent has been gone through for cleaning.
     pub(super) fn set_cleaned(&mut self, index: usize, epoch: u64) {
         self.extents[index].cleaned_epoch = epoch;
+    }
+
+    /// Notes that what cleaning moved in `epoch` is in the extents of these runs: it is not moved again in the same.
+    pub(super) fn set_filled_by_cleaning(&mut self, runs: &[Run], epoch: u64) {
+        runs.iter().for_each(|run| self.set_cleaned(self.index_of_unit(run.offset_units), epoch));
     }
 
     /// Takes the free extents whose space is to go back to the file system: all spoiled ones, and the last, at most `most`, of those
@@ -398,7 +407,10 @@ impl Extents {
 
     fn seal_head(&mut self, head: Head) {
         if let Some(open) = self.heads[head as usize].take() {
-            self.extents[open.extent].state = ExtentState::Sealed;
+            let extent = &mut self.extents[open.extent];
+            extent.state = ExtentState::Sealed;
+            extent.tail = self.extent_units - open.next_unit;
+            self.totals.tails += if extent.lasting() > 0 { u64::from(extent.tail) } else { 0 };
             self.free_if_dead(open.extent);
         }
     }
@@ -431,5 +443,6 @@ impl Extents {
         totals.superseded = totals.superseded + u64::from(extent.superseded) - u64::from(superseded);
         let (had, has) = (live > superseded, extent.live > extent.superseded);
         totals.lasting_extents = totals.lasting_extents + u64::from(has) - u64::from(had);
+        totals.tails = totals.tails + u64::from(has) * u64::from(extent.tail) - u64::from(had) * u64::from(extent.tail);
     }
 }

@@ -124,6 +124,7 @@ impl PageStore {
             totals.live += live;
             totals.superseded += superseded;
             totals.lasting_extents += u64::from(live > superseded);
+            totals.tails += if live > superseded { u64::from(extent.tail) } else { 0 };
         }
         if totals != snapshot.totals {
             report.problem(format!("totals are {:?} instead of {totals:?}", snapshot.totals));

@@ -87,3 +87,32 @@ fn sparsest_counts_what_will_last_and_each_extent_once_an_epoch() {
     extents.supersede(blocks[9]);
     assert_eq!(extents.totals().lasting_extents, 3);
 }
+
+#[test]
+fn tails_that_no_block_fits_in_are_not_to_be_won() {
+    let mut extents = Extents::new(EXTENT_BYTES, 0);
+    // Five of six blocks of 200 units in each extent of 1,024; the last is open.
+    let blocks = fill(&mut extents, &[200; 11]);
+    assert_eq!((extents.totals().lasting_extents, extents.totals().tails), (3, 48));
+    assert!(extents.sparsest(1, 0.99, 10_000).is_empty(), "full but for its tail");
+    extents.release(blocks[0], false);
+    assert_eq!(extents.sparsest(1, 0.8, 10_000), [0]);
+    blocks[1..5].iter().for_each(|block| extents.supersede(*block));
+    assert_eq!((extents.totals().lasting_extents, extents.totals().tails), (2, 24));
+    blocks[1..5].iter().for_each(|block| extents.release(*block, true));
+    assert_eq!((extents.totals().lasting_extents, extents.totals().tails), (2, 24));
+    fill(&mut extents, &[300; 4]);
+    assert_eq!(extents.totals().tails, 24 + 1024 - 200 - 600, "the one that was open has been left for the first");
+}
+
+#[test]
+fn what_cleaning_moved_is_not_moved_again_in_the_same_epoch() {
+    let mut extents = Extents::new(EXTENT_BYTES, 0);
+    let runs = extents.reserve_space(Head::Relocated, [500; 3].into_iter(), ReserveAccess::Denied).unwrap();
+    extents.set_filled_by_cleaning(&runs, 7);
+    let blocks = addresses(&runs, &[500; 3]);
+    blocks.iter().for_each(|block| extents.settle(*block));
+    extents.release(blocks[0], false);
+    assert!(extents.sparsest(7, 0.875, 10_000).is_empty());
+    assert_eq!(extents.sparsest(8, 0.875, 10_000), [0]);
+}

@@ -1,0 +1,171 @@
+//! How much cleaning is worth now. Pure bookkeeping.
+//!
+//! Called by `background` before each piece of cleaning; `checkpoint` asks whether what has been moved waits for one.
+//!
+//! Blocks that live in the same extent die at different times. To move those that are left is cheap when they stay, and in vain when they die a moment
+//! later: with blocks dying at random, to keep the file within an eighth more than it holds moves up to eight bytes for each that dies (Rosenblum and Ousterhout,
+//! "The Design and Implementation of a Log-Structured File System", 1992). So the less is changed, the further cleaning goes; what it moves is bounded by
+//! what is written and by the time; and as the old places stay until the next checkpoint is published, it waits for that when they have become many.
+
+use std::time::Duration;
+
+use crate::page_store::{CleaningEffort, PageStoreSpace};
+
+/// How long pages written and freed are counted to tell whether much is being changed.
+const WINDOW: Duration = Duration::from_secs(2);
+/// Much is being changed when more than one page in this many is, in that time ...
+const BUSY_ONE_IN: u64 = 200;
+/// ... and nearly nothing when less than one in this many is.
+const IDLE_ONE_IN: u64 = 20_000;
+/// Databases with fewer pages count as having this many.
+const PAGES_MIN: u64 = 40_000;
+/// While anything is being changed, cleaning moves one byte for this many written in that time ...
+const ONE_IN: u64 = 4;
+/// ... and so many more: it would otherwise take turns of doing nothing and of taking what the disk and a processor can do.
+const BYTES_BUSY: u64 = 8 << 20;
+const BYTES_CALM: u64 = 16 << 20;
+const BYTES_IDLE: u64 = 128 << 20;
+/// Time from one piece of cleaning to the next while much is being changed. Which blocks an extent still holds is found by going through the addresses
+/// of all pages, and the more extents have become sparse meanwhile, the more of them share that.
+const PAUSE_BUSY: Duration = Duration::from_millis(50);
+/// While little is being changed, cleaning waits for a checkpoint when what goes with it is more than one byte for this many that stay, and some more.
+const WAITING_ONE_IN: u64 = 8;
+const WAITING_SLACK: u64 = 8 << 20;
+
+/// What has happened since the store was opened, and what is so now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PageActivity {
+    /// Pages written and pages freed.
+    pub(crate) pages_changed: u64,
+    /// Highest page id, about.
+    pub(crate) pages: u64,
+    /// Bytes written but for cleaning.
+    pub(crate) bytes_written: u64,
+    /// Bytes moved by cleaning.
+    pub(crate) bytes_moved: u64,
+}
+
+/// How fast pages are being changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Rate {
+    #[default]
+    Idle,
+    Calm,
+    Busy,
+}
+
+/// Says how much may be moved.
+#[derive(Debug, Default)]
+pub(crate) struct CleaningPace {
+    since: Duration,
+    /// When the time began.
+    then: PageActivity,
+    rate: Rate,
+    cleaned_at: Duration,
+}
+
+impl CleaningPace {
+    /// Whether much is being changed.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.rate == Rate::Busy
+    }
+
+    /// How much a piece of cleaning may cost now. `None`: nothing is to be moved at this moment.
+    pub(crate) fn effort(
+        &mut self,
+        now: Duration,
+        activity: PageActivity,
+        space: PageStoreSpace,
+    ) -> Option<CleaningEffort> {
+        if now.saturating_sub(self.since) >= WINDOW {
+            let changed = activity.pages_changed.saturating_sub(self.then.pages_changed);
+            let pages = activity.pages.max(PAGES_MIN);
+            self.rate = match changed {
+                _ if changed * BUSY_ONE_IN > pages => Rate::Busy,
+                _ if changed * IDLE_ONE_IN > pages => Rate::Calm,
+                _ => Rate::Idle,
+            };
+            self.since = now;
+            self.then = activity;
+        }
+        let allowance = match self.rate {
+            Rate::Idle => BYTES_IDLE,
+            Rate::Calm => BYTES_CALM,
+            Rate::Busy => BYTES_BUSY,
+        };
+        let written = activity.bytes_written.saturating_sub(self.then.bytes_written);
+        let moved = activity.bytes_moved.saturating_sub(self.then.bytes_moved);
+        let waits = match self.rate {
+            Rate::Idle | Rate::Calm => self.wants_checkpoint(space),
+            Rate::Busy => now.saturating_sub(self.cleaned_at) < PAUSE_BUSY,
+        };
+        if waits || moved >= written / ONE_IN + allowance {
+            return None;
+        }
+        self.cleaned_at = now;
+        Some(if self.is_busy() { CleaningEffort::Cheap } else { CleaningEffort::Thorough })
+    }
+
+    /// Whether a checkpoint, which costs little while little is being changed, would give back much of what the file takes.
+    pub(crate) fn wants_checkpoint(&self, space: PageStoreSpace) -> bool {
+        !self.is_busy() && space.superseded_bytes > space.lasting_bytes / WAITING_ONE_IN + WAITING_SLACK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A store of 400,000 pages with half as much superseded as would make cleaning wait.
+    fn space(superseded_mib: u64) -> PageStoreSpace {
+        PageStoreSpace { used_bytes: 1600 * MIB, lasting_bytes: 800 * MIB, superseded_bytes: superseded_mib * MIB }
+    }
+
+    fn after_window(pages_changed: u64) -> (CleaningPace, PageActivity) {
+        let mut pace = CleaningPace::default();
+        let activity = PageActivity { pages_changed, pages: 400_000, ..PageActivity::default() };
+        pace.effort(WINDOW, activity, space(0));
+        (pace, activity)
+    }
+
+    #[test]
+    fn pages_freed_and_written_make_cleaning_cheap() {
+        assert_eq!(CleaningPace::default().effort(Duration::ZERO, PageActivity::default(), space(0)), Some(CleaningEffort::Thorough));
+        let later = WINDOW + PAUSE_BUSY;
+        for (changed, effort) in [(2_000, CleaningEffort::Thorough), (2_001, CleaningEffort::Cheap)] {
+            let (mut pace, activity) = after_window(changed);
+            assert_eq!(pace.effort(later, activity, space(0)), Some(effort));
+        }
+        let (mut pace, activity) = after_window(2_001);
+        assert_eq!(pace.effort(later - Duration::from_millis(1), activity, space(0)), None, "too soon");
+    }
+
+    #[test]
+    fn what_is_moved_is_bounded_by_what_is_written() {
+        for (changed, allowance) in [(0, BYTES_IDLE), (100, BYTES_CALM), (10_000, BYTES_BUSY)] {
+            let (mut pace, activity) = after_window(changed);
+            let later = WINDOW + PAUSE_BUSY;
+            let moved = PageActivity { bytes_moved: allowance + 10 * MIB, ..activity };
+            assert_eq!(pace.effort(later, moved, space(0)), None);
+            let written = PageActivity { bytes_written: 41 * MIB, ..moved };
+            assert!(pace.effort(later, written, space(0)).is_some());
+            // A new window begins.
+            assert!(pace.effort(later + WINDOW, moved, space(0)).is_some());
+        }
+    }
+
+    #[test]
+    fn cleaning_waits_for_a_checkpoint_that_gives_much_back() {
+        let (mut pace, activity) = after_window(100);
+        assert!(!pace.wants_checkpoint(space(108)));
+        assert!(pace.effort(WINDOW, activity, space(108)).is_some());
+        assert!(pace.wants_checkpoint(space(109)));
+        assert_eq!(pace.effort(WINDOW, activity, space(109)), None);
+        // With much being changed checkpoints are dear, and what they give back is taken again.
+        let (mut pace, activity) = after_window(10_000);
+        assert!(!pace.wants_checkpoint(space(800)));
+        assert_eq!(pace.effort(WINDOW + PAUSE_BUSY, activity, space(800)), Some(CleaningEffort::Cheap));
+    }
+}

@@ -1,0 +1,97 @@
+//! What deletions leave behind.
+
+use platform::{Random, SeededRandom};
+
+use super::*;
+
+/// A tree with this many settled entries of 1,000 bytes that compression does not make smaller.
+fn filled(engine: &Engine, count: u8) -> TreeId {
+    let tree = engine.create_tree().unwrap();
+    let random = SeededRandom::new(3);
+    let mut batch = Batch::new();
+    for key in 0..count {
+        let value: Vec<u8> = (0..1_000).map(|_| random.below(256) as u8).collect();
+        batch.put(tree, &[key], &value);
+    }
+    engine.apply_settled(&batch).unwrap();
+    tree
+}
+
+/// How many of such entries the tree's pages have room for once the background has nothing more to do.
+fn entries_kept(engine: &Engine, tree: TreeId) -> u64 {
+    while engine.reclaim_step().unwrap() {}
+    while engine.evict_all().unwrap() > 0 {}
+    checkpoint(engine);
+    engine.tree_statistics(tree).unwrap().disk_bytes / 1_000
+}
+
+fn delete(engine: &Engine, tree: TreeId, key: u8, clock: &mut u64) {
+    let mut batch = Batch::new();
+    batch.delete(tree, &[key]);
+    commit(engine, &batch, clock);
+}
+
+/// A snapshot that begins while a leaf is being emptied keeps one of its deleted entries; that goes when the snapshot has ended, although
+/// nothing more is deleted there.
+#[test]
+fn deleted_entries_that_a_snapshot_kept_go_after_it() {
+    let engine = open(&Arc::new(SimulatedDisk::new(1)));
+    let (tree, mut clock) = (filled(&engine, 4), 0);
+    (0..2).for_each(|key| delete(&engine, tree, key, &mut clock));
+    let snapshot = engine.begin_snapshot();
+    delete(&engine, tree, 2, &mut clock);
+    assert_eq!(entries_kept(&engine, tree), 2);
+    assert_eq!(all(&engine, &snapshot, tree).len(), 2);
+    drop(snapshot);
+    commit(&engine, &Batch::new(), &mut clock);
+    assert_eq!(entries_kept(&engine, tree), 1);
+    assert_sound(&engine, &[TreeId::CATALOG, tree]);
+}
+
+/// A leaf is found although it was an update that made half of its entries unsettled.
+#[test]
+fn updates_between_deletions_hide_no_leaf() {
+    let engine = open(&Arc::new(SimulatedDisk::new(1)));
+    let (tree, mut clock) = (filled(&engine, 12), 0);
+    (0..5).for_each(|key| delete(&engine, tree, key, &mut clock));
+    let mut batch = Batch::new();
+    batch.put(tree, &[11], &[7; 1_000]);
+    commit(&engine, &batch, &mut clock);
+    (5..10).for_each(|key| delete(&engine, tree, key, &mut clock));
+    assert_eq!(entries_kept(&engine, tree), 1, "and one that compresses well");
+    assert_sound(&engine, &[TreeId::CATALOG, tree]);
+}
+
+/// Nine of ten entries are deleted, in order and while the background keeps up, as an expiry does: what is left ends up in few pages.
+#[test]
+fn what_is_left_of_a_large_deletion_is_put_together() {
+    for settled in [false, true] {
+        let disk = Arc::new(SimulatedDisk::new(7));
+        let engine = open(&disk);
+        let tree = engine.create_tree().unwrap();
+        let (mut batch, mut clock) = (Batch::new(), 0);
+        let mut pass = |number: u32, change: &mut dyn FnMut(&mut Batch, &[u8])| {
+            batch.clear();
+            change(&mut batch, &number.to_be_bytes());
+            if settled {
+                engine.apply_settled(&batch).unwrap();
+            } else {
+                commit(&engine, &batch, &mut clock);
+            }
+            if number.is_multiple_of(50) {
+                while engine.evict_batch().unwrap() > 0 {}
+                while engine.reclaim_step().unwrap() {}
+            }
+        };
+        (0..5_000).for_each(|number| pass(number, &mut |batch, key| batch.put(tree, key, &[7; 1_000])));
+        let full = engine.tree_statistics(tree).unwrap();
+        for number in (0..5_000).filter(|number| number % 10 != 0) {
+            pass(number, &mut |batch, key| batch.delete(tree, key));
+        }
+        while engine.reclaim_step().unwrap() {}
+        let left = engine.tree_statistics(tree).unwrap();
+        assert_eq!(left.entries, 500);
+        assert!(left.leaf_pages * 5 < full.leaf_pages, "{full:?} {left:?}");
+        assert_sound(&engine, &[TreeId::CATALOG, tree]);
+    }
+}
