@@ -15,6 +15,11 @@ use crate::disk::{Disk, File, OpenMode};
 
 /// Bytes that are read or written at once.
 const BUFFER_BYTES: usize = 64 << 10;
+/// What a run has beyond so many bytes is sent to the disk soon. Gigabytes that only wait in the system's memory would go all at once, when the system
+/// finds them too many, and hold up everybody's writes and syncs meanwhile.
+const HELD_BYTES_MAX: u64 = 4 << 20;
+/// It is sent in pieces of so many.
+const SENT_BYTES: u64 = 1 << 20;
 
 /// The directory of temporary files.
 pub struct TemporaryStore {
@@ -53,7 +58,7 @@ impl TemporaryStore {
         let file = self.disk.open(&path, OpenMode::CreateNew)?;
         self.disk.remove(&path)?;
         self.runs.fetch_add(1, Ordering::Relaxed);
-        Ok(RunWriter { store: self.clone(), file, buffer: Vec::with_capacity(BUFFER_BYTES), offset: 0 })
+        Ok(RunWriter { store: self.clone(), file, buffer: Vec::with_capacity(BUFFER_BYTES), offset: 0, sent: 0 })
     }
 
     /// Runs begun and bytes written since the start.
@@ -68,6 +73,8 @@ pub struct RunWriter {
     file: Arc<dyn File>,
     buffer: Vec<u8>,
     offset: u64,
+    /// Up to here it has been sent to the disk.
+    sent: u64,
 }
 
 impl RunWriter {
@@ -88,6 +95,10 @@ impl RunWriter {
     fn flush(&mut self) -> io::Result<()> {
         self.file.write_all_at(&self.buffer, self.offset)?;
         self.offset += self.buffer.len() as u64;
+        if self.offset >= HELD_BYTES_MAX && self.offset - self.sent >= SENT_BYTES {
+            self.file.begin_write_back(self.sent, self.offset - self.sent);
+            self.sent = self.offset;
+        }
         self.store.bytes_written.fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
         self.buffer.clear();
         if self.buffer.capacity() > 4 * BUFFER_BYTES {

@@ -197,8 +197,7 @@ impl EngineInspection {
             match image[field::KIND] {
                 KIND_NODE if node.is_leaf() => {
                     size.leaves += 1;
-                    let ghosts =
-                        (0..node.count()).filter(|position| node.presence(*position) == Presence::Ghost).count();
+                    let ghosts = node.ghosts();
                     size.ghosts += ghosts as u64;
                     size.entries += (node.count() - ghosts) as u64;
                 }

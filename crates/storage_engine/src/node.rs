@@ -275,6 +275,11 @@ impl<B: PageBytes> Node<B> {
         usize::from(self.0.u16_at(field::VERSIONED))
     }
 
+    /// Entries that are deleted. Goes through all of them.
+    pub(crate) fn ghosts(&self) -> usize {
+        (0..self.count()).filter(|position| self.presence(*position) == Presence::Ghost).count()
+    }
+
     pub(crate) fn heap_start(&self) -> usize {
         usize::from(self.0.u16_at(field::HEAP_START))
     }

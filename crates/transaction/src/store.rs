@@ -80,7 +80,7 @@ impl Default for StoreOptions {
             ttl_interval: Duration::from_secs(60),
             replay_threads: 2,
             large_transaction_bytes: 1 << 20,
-            index_piece_bytes: 8 << 20,
+            index_piece_bytes: 32 << 20,
             engine_threads: true,
             interleaving: Interleaving::default(),
         }

@@ -193,11 +193,14 @@ impl Trees {
         let version = self.leave_behind(node, position, write, Presence::Ghost);
         let is_placed = node.set_version(position, version, Presence::Ghost);
         debug_assert!(is_placed, "room was checked");
-        // When the deleted entries become half of the page, and when all are: compacted then, it is noted again as they go on. At three quarters, too:
-        // a change of another entry may have been the one that made it half.
-        let (versioned, count) = (node.view().versioned(), node.view().count());
-        if [count.div_ceil(2), (count * 3).div_ceil(4), count].contains(&versioned) {
-            self.note_sparse(node, change.tree, write.since());
+        // When the deleted entries become half of the page, and when all are: compacted then, it is noted again as they go on.
+        let view = node.view();
+        let (half, count) = (view.count().div_ceil(2), view.count());
+        if view.versioned() >= half {
+            let ghosts = view.ghosts();
+            if ghosts == half || ghosts == count {
+                self.note_sparse(node, change.tree, write.since());
+            }
         }
         Outcome::Done
     }

@@ -6,7 +6,7 @@ use super::{SCRATCH, SparseLeaf, Trees};
 use crate::TreeId;
 use crate::error::{Attempt, Result, Retry};
 use crate::frame_arena::{ExclusiveFrame, PAGE_BYTES, PageImage};
-use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, Presence, SLOT_BYTES, common_prefix};
+use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, SLOT_BYTES, common_prefix};
 use crate::page_cache::Fixed;
 use crate::page_store::PageId;
 
@@ -91,8 +91,7 @@ impl Trees {
         let node = Node(&*frame);
         let (left, count) = (node.versioned(), node.count());
         // Deleted entries keep their values until they are settled.
-        let ghosts = (0..count).filter(|position| node.presence(*position) == Presence::Ghost).count();
-        if left == versioned || left * 2 > count || ghosts * GHOSTS_ONE_IN > count {
+        if left == versioned || left * 2 > count || node.ghosts() * GHOSTS_ONE_IN > count {
             return Ok(Merged::NotSettled);
         }
         if left > 0 { Ok(Merged::Done) } else { Err(Retry::Restart) }

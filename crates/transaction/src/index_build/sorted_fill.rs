@@ -1,15 +1,16 @@
 //! Filling indexes in sorted pieces, so that entries go into the tree in its order and not in that of the records.
 //!
-//! Called by `index_build` for indexes that are not unique, of collections that are not capped. A piece is as many records as make 8 MiB of entries (an option),
-//! or 32 times as many where there are temporary files for them (`sorted_runs`):
+//! Called by `index_build` for indexes that are not unique, of collections that are not capped. A piece is as many records as make 32 MiB of entries (an option),
+//! or 256 times as many where there are temporary files for them (`sorted_runs`): with less, each leaf of a large index would be read and written for a few entries
+//! of each of many pieces.
 //!
-//! 1. They are read from a fresh snapshot, a new one for each 8 MiB, with nothing locked, and their entries are sorted.
+//! 1. They are read from a fresh snapshot, a new one for each 32 MiB, with nothing locked, and their entries are sorted.
 //! 2. Each entry is put under its record's lock, blindly: the leaf need not be in memory. If a writer has changed entries of the record since the build
 //!    began (`Index::note_changed`, under that lock), the entry may be out of date and is left out; the record's newest version is dealt with instead.
 //! 3. How far the build has come is kept in the catalog. After a crash it goes on from there: what was applied before that is in any checkpoint that says so.
 //!
 //! A build ends with the last record that was there when it began, however fast others come: their writers put the entries.
-//! Short snapshots, so a long build holds no version history; a few megabytes of memory, however large the collection is, which are counted in the memory
+//! Short snapshots, so a long build holds no version history; some tens of megabytes of memory, however large the collection is, which are counted in the memory
 //! budget: where they do not fit, pieces are smaller.
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::read_view::RecordCursor;
 use crate::store::Store;
 
 /// Runs of a piece.
-const RUNS_MAX: usize = 32;
+const RUNS_MAX: usize = 256;
 /// The buffer of a run, from when it is written until all are merged.
 const RUN_BYTES: usize = 64 << 10;
 /// Room is made for so much more at a time as is one in this many of what is there, so that it is never much more than what is counted.
@@ -143,26 +144,30 @@ impl Store {
         let mut piece = Piece::default();
         loop {
             let mut fill = Fill { collection, trees, end, left_out: Vec::new(), batch: Batch::new(), is_stopped };
-            let mut read = |piece: &mut Piece, from, memory: &mut BuildMemory| {
-                self.read_piece(&fill, from, &mut buffers, &mut slice, piece, memory)
+            let mut read = |piece: &mut Piece, from, memory: &mut BuildMemory, slice: &mut Slice| {
+                self.read_piece(&fill, from, &mut buffers, slice, piece, memory)
             };
-            read(&mut piece, from, &mut memory)?;
+            read(&mut piece, from, &mut memory, &mut slice)?;
             let Some(mut last) = piece.last else { return Ok(()) };
             if let Some(working) = self.working_memory.get().filter(|_| piece.is_full) {
                 loop {
                     let piece_bytes = piece.memory_bytes();
                     piece.sort();
-                    memory.runs.add(working.temporary(), piece.entries())?;
+                    memory.runs.add(working.temporary(), piece.entries().inspect(|_| self.give_way(&mut slice)))?;
                     piece.clear();
                     if !memory.takes_run(piece_bytes) {
                         break;
                     }
-                    read(&mut piece, last, &mut memory)?;
+                    read(&mut piece, last, &mut memory, &mut slice)?;
                     let Some(newer) = piece.last else { break };
                     last = newer;
                 }
             }
             piece.sort();
+            if let Some(working) = self.working_memory.get().filter(|_| memory.runs.len() > 0) {
+                memory.runs.add(working.temporary(), piece.entries().inspect(|_| self.give_way(&mut slice)))?;
+                piece.clear();
+            }
             piece.entries().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
             while let Some(entry) = memory.runs.next()? {
                 self.put_entry(&mut fill, entry, &mut slice)?;
