@@ -2,7 +2,7 @@
 
 use bson::doc;
 
-use super::held_snapshot::{HeldSnapshot, change_witnesses, write_witnesses};
+use super::held_snapshot::{HeldSnapshot, WITNESSES, change_witnesses, write_witnesses};
 use super::judgement::{Bound, Judgement};
 use super::rig::{Rig, WRITERS, error_code, only_phase};
 use crate::error::LabError;
@@ -12,6 +12,8 @@ use crate::launch::Stop;
 const TOO_OLD: i32 = 239;
 /// Rounds of updates in which the quota must be reached.
 const ROUNDS_MAX: u32 = 60;
+/// Documents read in each with the snapshot. A server may have read the next hundred already, which are as they should be.
+const READ_IN_ROUND: u32 = WITNESSES / ROUNDS_MAX - 1;
 
 pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     let Some(quota) = rig.history_bytes else {
@@ -36,9 +38,8 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
         let changes = [("documents", rig.documents.to_string()), ("seconds", (rig.seconds / 2.0).to_string())];
         let phase = only_phase(rig.run(WRITERS, &changes).await?)?;
         most = most.max(held(rig).await);
-        // Two documents a batch: the third asks the server.
         let mut read = Ok(Some(0));
-        for _ in 0..3 {
+        for _ in 0..READ_IN_ROUND {
             read = if read.is_ok() { snapshot.read_on().await } else { read };
         }
         if let Err(error) = read {
