@@ -132,7 +132,10 @@ mod tests {
 
     #[test]
     fn pages_freed_and_written_make_cleaning_cheap() {
-        assert_eq!(CleaningPace::default().effort(Duration::ZERO, PageActivity::default(), space(0)), Some(CleaningEffort::Thorough));
+        assert_eq!(
+            CleaningPace::default().effort(Duration::ZERO, PageActivity::default(), space(0)),
+            Some(CleaningEffort::Thorough)
+        );
         let later = WINDOW + PAUSE_BUSY;
         for (changed, effort) in [(2_000, CleaningEffort::Thorough), (2_001, CleaningEffort::Cheap)] {
             let (mut pace, activity) = after_window(changed);

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::judgement::{Bound, Judgement};
 use super::rig::{DATABASE, Rig, number_of, only_phase};
+use super::statistic::median;
 use super::storm::{self, LOAD, foreground};
 use crate::error::LabError;
 use crate::result::PhaseResult;
@@ -176,7 +177,8 @@ async fn bytes(client: &Client) -> Result<(f64, Option<f64>), LabError> {
     if let Some(backed) = number("plimsoll.pageStore.backedBytes") {
         return Ok((backed, number("plimsoll.pageStore.liveBytes")));
     }
-    let stats = client.database(DATABASE).run_command(doc! { "dbStats": 1 }).await.map_err(LabError::command("dbStats"))?;
+    let stats =
+        client.database(DATABASE).run_command(doc! { "dbStats": 1 }).await.map_err(LabError::command("dbStats"))?;
     let part = |name: &str| number_of(&stats, name);
     let total = part("totalSize").or_else(|| Some(part("storageSize")? + part("indexSize")?));
     total.map(|total| (total, None)).ok_or_else(|| LabError::WrongReply("dbStats says no size".to_owned()))
@@ -214,9 +216,8 @@ async fn foreground_and_size(rig: &mut Rig, rate: f64) -> Result<(PhaseResult, f
     });
     let phase = foreground(rig, rate).await?;
     drop(end);
-    let mut sizes = looking.await.map_err(|error| LabError::Worker(error.to_string()))??;
-    sizes.sort_by(f64::total_cmp);
-    Ok((phase, sizes[sizes.len() / 2]))
+    let sizes = looking.await.map_err(|error| LabError::Worker(error.to_string()))??;
+    Ok((phase, median(sizes.into_iter())))
 }
 
 async fn space(rig: &mut Rig, rate: f64) -> Result<Judgement, LabError> {
@@ -246,7 +247,12 @@ async fn space(rig: &mut Rig, rate: f64) -> Result<Judgement, LabError> {
         }
     }
     judgement
-        .figure("file (median of a phase) / a tenth of what was in use before", now / live.max(1.0), "x", Bound::AtMost(1.2))
+        .figure(
+            "file (median of a phase) / a tenth of what was in use before",
+            now / live.max(1.0),
+            "x",
+            Bound::AtMost(1.2),
+        )
         .figure("after", took.min(started.elapsed().as_secs_f64()), "s", Bound::Shown)
         .figure("file before the deletion", before / 1_048_576.0, "MiB", Bound::Shown)
         .figure("file after it", now / 1_048_576.0, "MiB", Bound::Shown)

@@ -89,6 +89,17 @@ impl Extent {
     pub(super) fn lasting(&self) -> u32 {
         self.live - self.superseded
     }
+
+    /// What it adds to the totals.
+    fn counted(&self) -> ExtentTotals {
+        let is_lasting = u64::from(self.lasting() > 0);
+        ExtentTotals {
+            live: u64::from(self.live),
+            superseded: u64::from(self.superseded),
+            lasting_extents: is_lasting,
+            tails: is_lasting * u64::from(self.tail),
+        }
+    }
 }
 
 /// Consecutive blocks of a batch and the place reserved for them.
@@ -407,10 +418,11 @@ impl Extents {
 
     fn seal_head(&mut self, head: Head) {
         if let Some(open) = self.heads[head as usize].take() {
-            let extent = &mut self.extents[open.extent];
-            extent.state = ExtentState::Sealed;
-            extent.tail = self.extent_units - open.next_unit;
-            self.totals.tails += if extent.lasting() > 0 { u64::from(extent.tail) } else { 0 };
+            let tail = self.extent_units - open.next_unit;
+            self.adjust(open.extent, |extent| {
+                extent.state = ExtentState::Sealed;
+                extent.tail = tail;
+            });
             self.free_if_dead(open.extent);
         }
     }
@@ -436,13 +448,13 @@ impl Extents {
     /// Changes the counts of one extent and the totals with it.
     fn adjust(&mut self, index: usize, change: impl FnOnce(&mut Extent)) {
         let extent = &mut self.extents[index];
-        let (live, superseded) = (extent.live, extent.superseded);
+        let before = extent.counted();
         change(extent);
+        let after = extent.counted();
         let totals = &mut self.totals;
-        totals.live = totals.live + u64::from(extent.live) - u64::from(live);
-        totals.superseded = totals.superseded + u64::from(extent.superseded) - u64::from(superseded);
-        let (had, has) = (live > superseded, extent.live > extent.superseded);
-        totals.lasting_extents = totals.lasting_extents + u64::from(has) - u64::from(had);
-        totals.tails = totals.tails + u64::from(has) * u64::from(extent.tail) - u64::from(had) * u64::from(extent.tail);
+        totals.live = totals.live + after.live - before.live;
+        totals.superseded = totals.superseded + after.superseded - before.superseded;
+        totals.lasting_extents = totals.lasting_extents + after.lasting_extents - before.lasting_extents;
+        totals.tails = totals.tails + after.tails - before.tails;
     }
 }

@@ -164,10 +164,6 @@ impl Store {
                 }
             }
             piece.sort();
-            if let Some(working) = self.working_memory.get().filter(|_| memory.runs.len() > 0) {
-                memory.runs.add(working.temporary(), piece.entries().inspect(|_| self.give_way(&mut slice)))?;
-                piece.clear();
-            }
             piece.entries().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
             while let Some(entry) = memory.runs.next()? {
                 self.put_entry(&mut fill, entry, &mut slice)?;
