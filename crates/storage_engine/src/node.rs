@@ -458,13 +458,16 @@ pub(crate) fn entry_bytes(suffix_length: usize, value_length: usize, version: Ve
 
 /// Bytes that a blind change kept for later may take in its page, whatever versions it leaves there. What it finds settled
 /// needs no more than the cell of [`Version::Implied`]; what it finds with a version has that cell already, which grows by less. An
-/// insert that finds its key (it is derived again) needs less than one that does not.
-pub(crate) fn change_bytes_max(is_removal: bool, suffix_length: usize, value_length: usize) -> usize {
+/// insert that finds its key (it is derived again) needs less than one that does not. A settled change leaves no version.
+pub(crate) fn change_bytes_max(is_removal: bool, suffix_length: usize, value_length: usize, is_settled: bool) -> usize {
     const { assert!(CHAINED_CELL_BYTES - IMPLIED_CELL_BYTES <= IMPLIED_CELL_BYTES) };
     const { assert!(CHAINED_CELL_BYTES <= SLOT_BYTES + 2 + IMPLIED_CELL_BYTES) };
     let entry = if is_removal { 0 } else { SLOT_BYTES + 2 + suffix_length + value_length };
-    entry + IMPLIED_CELL_BYTES
+    entry + if is_settled { 0 } else { SETTLING_BYTES }
 }
+
+/// By how much less a blind change takes once it is settled.
+pub(crate) const SETTLING_BYTES: usize = IMPLIED_CELL_BYTES;
 
 /// Length of the common beginning of two keys.
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {

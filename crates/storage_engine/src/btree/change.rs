@@ -139,7 +139,8 @@ impl Trees {
                 Outcome::NoRoom(entry_bytes(suffix.len(), stored.bytes.len(), version))
             }
             (ChangeKind::Put | ChangeKind::BlindInsert, Found::At(position)) => {
-                self.replace(node, position, change.key.len(), stored, write)
+                let suffix_length = change.key.len() - node.view().prefix_length();
+                self.replace(node, position, suffix_length, stored, write)
             }
             (ChangeKind::Delete | ChangeKind::BlindRemove, Found::At(position)) => {
                 self.delete(node, position, change, write)
@@ -153,14 +154,14 @@ impl Trees {
         &self,
         node: &mut NodeMut<'_>,
         position: usize,
-        key_length: usize,
+        suffix_length: usize,
         stored: Stored<'_>,
         write: Write,
     ) -> Outcome {
         // Room is checked first, for the largest of the cells, so that nothing is appended to the history twice.
         let view = node.view();
         let old_length = view.value(position).0.len();
-        let grows = if stored.bytes.len() > old_length { 2 + key_length + stored.bytes.len() } else { 0 };
+        let grows = if stored.bytes.len() > old_length { 2 + suffix_length + stored.bytes.len() } else { 0 };
         let needed = grows + write.cell_bytes_max();
         if view.contiguous_free() < needed {
             return Outcome::NoRoom(needed);

@@ -7,7 +7,8 @@
 //! part; there is never more than one, because the next checkpoint begins only after this one is published, and it is
 //! published only after it has saved all of them. So a buffer is of the open epoch or of the one before.
 //!
-//! A change that every snapshot sees needs no commit timestamp any more. Before a buffer takes another block, such changes lose theirs.
+//! A change that every snapshot sees needs no commit timestamp any more, and no room for a version in its page. Before a buffer takes another block, and
+//! when the page has no room for one more change, such changes lose theirs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -20,7 +21,7 @@ use smallvec::SmallVec;
 use super::change_blocks::{BLOCK_BYTES, BLOCK_PAYLOAD_BYTES, BlockId, ChangeBlocks};
 use super::change_encoding::{BufferedChange, EncodedChanges, HEADER_BYTES_MAX};
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
-use crate::node::change_bytes_max;
+use crate::node::{SETTLING_BYTES, change_bytes_max};
 use crate::page_store::PageId;
 
 const SHARDS: usize = 16;
@@ -293,14 +294,24 @@ fn due_room(page: PageId, room: usize) -> u16 {
     (room * (hasher.finish() as usize % DUE_PARTS_MAX) / 256) as u16
 }
 
-/// Encodes the changes again, the first ones, as far as every snapshot sees them, without timestamps. Returns how many bytes these take now,
-/// and how many what was the first `unsaved` bytes takes.
-fn settle_first(changes: EncodedChanges<'_>, oldest: u64, unsaved: usize, settled: &mut Vec<u8>) -> (usize, usize) {
-    let (length, mut rest, mut unsaved_now) = (changes.bytes.len(), changes, 0);
+/// What came of settling changes.
+struct Settling {
+    /// Bytes that the settled ones take now.
+    settled_bytes: usize,
+    /// Bytes that what was the first `unsaved` bytes takes.
+    unsaved_bytes: usize,
+    /// Bytes of room in the page that are not needed any more.
+    room: usize,
+}
+
+/// Encodes the changes again, the first ones, as far as every snapshot sees them, without timestamps.
+fn settle_first(changes: EncodedChanges<'_>, oldest: u64, unsaved: usize, settled: &mut Vec<u8>) -> Settling {
+    let (length, mut rest, mut unsaved_now, mut room) = (changes.bytes.len(), changes, 0, 0);
     while let Some((change, behind)) = rest.split_first() {
         if change.since > oldest {
             break;
         }
+        room += if change.since == 0 { 0 } else { SETTLING_BYTES };
         BufferedChange { since: 0, ..change }.encode(0, changes.first_seconds, settled);
         rest = behind;
         if length - rest.bytes.len() == unsaved {
@@ -312,7 +323,7 @@ fn settle_first(changes: EncodedChanges<'_>, oldest: u64, unsaved: usize, settle
         unsaved_now = settled_bytes + unsaved - looked_at;
     }
     settled.extend_from_slice(rest.bytes);
-    (settled_bytes, unsaved_now)
+    Settling { settled_bytes, unsaved_bytes: unsaved_now, room }
 }
 
 /// Blocks that so many bytes of changes take.
@@ -387,7 +398,8 @@ impl Shard<'_> {
         now: Now,
         lender: &impl Lender,
     ) -> Pushed {
-        let needed = change_bytes_max(change.is_removal, change.key.len() - prefix_length, change.value.len());
+        let suffix_length = change.key.len() - prefix_length;
+        let needed = change_bytes_max(change.is_removal, suffix_length, change.value.len(), change.since == 0);
         let epoch = now.epoch as u16;
         let mut buffer = self.contents.buffer(page).copied().unwrap_or(LeafBuffer {
             room: room as u16,
@@ -399,7 +411,10 @@ impl Shard<'_> {
         });
         let is_third_part =
             buffer.epoch != epoch && (buffer.unsaved_bytes > 0 || buffer.epoch.wrapping_add(1) != epoch);
-        let length = HEADER_BYTES_MAX + change.key.len() - prefix_length + change.value.len();
+        let length = HEADER_BYTES_MAX + suffix_length + change.value.len();
+        if usize::from(buffer.room) < needed && buffer.settled_bytes < buffer.bytes {
+            self.settle(page, &mut buffer, now.oldest, lender);
+        }
         let may_be_too_long = usize::from(buffer.bytes) + length > usize::from(u16::MAX);
         if usize::from(buffer.room) < needed
             || usize::from(buffer.prefix_length) != prefix_length
@@ -446,12 +461,13 @@ impl Shard<'_> {
             self.read(buffer, from, length, &mut tail);
             let unsaved = usize::from(buffer.unsaved_bytes).saturating_sub(from);
             let changes = EncodedChanges { bytes: &tail, first_seconds: buffer.first_seconds, prefix_length: 0 };
-            let (settled_bytes, unsaved_now) = settle_first(changes, oldest, unsaved, &mut settled);
+            let settling = settle_first(changes, oldest, unsaved, &mut settled);
             if usize::from(buffer.unsaved_bytes) > from {
-                buffer.unsaved_bytes = (from + unsaved_now) as u16;
+                buffer.unsaved_bytes = (from + settling.unsaved_bytes) as u16;
             }
             self.replace_tail(buffer, from, &settled, lender);
-            buffer.settled_bytes = (from + settled_bytes) as u16;
+            buffer.settled_bytes = (from + settling.settled_bytes) as u16;
+            buffer.room += settling.room as u16;
         } else {
             buffer.settled_bytes = buffer.bytes;
         }
@@ -509,8 +525,9 @@ impl Shard<'_> {
         epoch: u64,
         lender: &impl Lender,
     ) -> bool {
-        let needed_by =
-            |change: BufferedChange<'_>| change_bytes_max(change.is_removal, change.key.len(), change.value.len());
+        let needed_by = |change: BufferedChange<'_>| {
+            change_bytes_max(change.is_removal, change.key.len(), change.value.len(), change.since == 0)
+        };
         let needed: usize = changes.iter().map(needed_by).sum();
         let mut buffer = LeafBuffer {
             room: room.saturating_sub(needed) as u16,

@@ -54,7 +54,7 @@ fn changes_come_back_by_key_and_then_by_age() {
 #[test]
 fn a_page_takes_no_more_than_it_has_room_for_and_never_three_epochs() {
     let (buffers, frames, page, key) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(9), &b"k"[..]);
-    let needed = change_bytes_max(false, 1, 1);
+    let needed = change_bytes_max(false, 1, 1, false);
     let push = |epoch, room| buffers.lock(page).push(page, change(key, 1), 0, room, Now { epoch, oldest: 0 }, &frames);
     assert_eq!(push(5, needed - 1), Pushed::NoRoom);
     assert_eq!(push(5, needed * 3), Pushed::Done);
@@ -68,6 +68,20 @@ fn a_page_takes_no_more_than_it_has_room_for_and_never_three_epochs() {
     assert_eq!(buffers.lock(page).take_unsaved(page, 6).unwrap().encoded().by_key().len(), 1);
     assert!(buffers.lock(page).take_unsaved(page, 6).is_none());
     assert_eq!(buffers.lock(page).copy(page).unwrap().encoded().by_key().len(), 3);
+}
+
+#[test]
+fn a_full_page_takes_more_once_its_changes_are_settled() {
+    let (buffers, frames, page, key) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(9), &b"k"[..]);
+    let removal = BufferedChange { is_removal: true, value: b"", ..change(key, 7) };
+    let push =
+        |oldest| buffers.lock(page).push(page, removal, 0, 3 * SETTLING_BYTES, Now { epoch: 1, oldest }, &frames);
+    assert_eq!([push(0), push(0), push(0), push(6)], [Pushed::Done, Pushed::Done, Pushed::Done, Pushed::NoRoom]);
+    // Removals that leave no version need no room at all.
+    for _ in 0..1000 {
+        assert_eq!(push(7), Pushed::Done);
+    }
+    assert_eq!(buffers.lock(page).copy(page).unwrap().encoded().by_key().len(), 1003);
 }
 
 #[test]
@@ -210,7 +224,12 @@ proptest! {
             if settle == 0 {
                 oldest = since;
             }
-            assert_same(&buffers.lock(page).copy(page).unwrap(), &pushed, oldest);
+            let copied = buffers.lock(page).copy(page).unwrap();
+            assert_same(&copied, &pushed, oldest);
+            let needed = |change: BufferedChange<'_>| change_bytes_max(change.is_removal, change.key.len(), change.value.len(), change.since == 0);
+            let taken: usize = copied.encoded().iter().map(needed).sum();
+            let room = buffers.lock(page).contents.buffer(page).map(|buffer| usize::from(buffer.room));
+            prop_assert_eq!(room, Some(14_000 - taken));
         }
         buffers.lock(page).forget(page, &frames);
         prop_assert_eq!((buffers.bytes(), buffers.len(), frames.free.lock().len()), (0, 0, 8));
