@@ -20,6 +20,13 @@ const REQUESTED_APART: Duration = Duration::from_millis(250);
 /// Longest sleep between two looks at whether the store is being closed.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
+/// Nobody has logged anything for so long: a moment that may last.
+const QUIET: Duration = Duration::from_millis(500);
+/// With so much logged, or so much less than what makes one due, a quiet moment is used for a checkpoint: nobody waits for it, it gives the oplog's space
+/// back, and what comes next finds clean pages.
+const LOGGED_IN_QUIET: u64 = 64 << 20;
+const QUIET_ONE_IN: u64 = 4;
+
 /// Whether a checkpoint waits until it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
@@ -68,6 +75,23 @@ struct LastCheckpoint {
     at: Duration,
     /// One that is being made, or that the full disk interrupted, and when it began.
     in_progress: Option<Beginning>,
+    quiet: Quiet,
+}
+
+/// How long nothing has been logged.
+struct Quiet {
+    end: OplogPosition,
+    since: Duration,
+}
+
+impl Quiet {
+    /// The oplog ends here now: whether it has for a while.
+    fn look(&mut self, end: OplogPosition, now: Duration) -> bool {
+        if end != self.end {
+            *self = Quiet { end, since: now };
+        }
+        now.saturating_sub(self.since) >= QUIET
+    }
 }
 
 /// A checkpoint that has begun.
@@ -80,7 +104,7 @@ struct Beginning {
 
 impl CheckpointState {
     pub(crate) fn new(position: OplogPosition, now: Duration) -> CheckpointState {
-        let last = LastCheckpoint { position, at: now, in_progress: None };
+        let last = LastCheckpoint { position, at: now, in_progress: None, quiet: Quiet { end: position, since: now } };
         CheckpointState { last: Mutex::new(last), hurried: AtomicUsize::new(0) }
     }
 
@@ -136,14 +160,16 @@ impl Store {
     }
 
     fn advance(&self, last: &mut LastCheckpoint, urgency: Urgency, pace: Pace) -> Result<CheckpointProgress> {
-        let now = self.clock.monotonic();
+        let (now, end) = (self.clock.monotonic(), self.oplog.end_position());
+        let is_quiet = last.quiet.look(end, now);
         let Some(mut beginning) = last.in_progress.take() else {
-            let logged = self.oplog.end_position().0 - last.position.0;
+            let logged = end.0 - last.position.0;
             let since_last = now.saturating_sub(last.at);
             let is_time = since_last >= self.options.checkpoint_interval;
             // What deletes free, and the oplog before them, comes back with a checkpoint only.
             let is_due = logged >= self.options.checkpoint_log_bytes
                 || (logged > 0 && (is_time || self.is_short_of_space()))
+                || (is_quiet && logged >= LOGGED_IN_QUIET.min(self.options.checkpoint_log_bytes / QUIET_ONE_IN).max(1))
                 || self.engine.space_wants_checkpoint(since_last, is_time);
             if urgency == Urgency::IfDue && !is_due {
                 return Ok(CheckpointProgress::NotDue);
@@ -151,13 +177,14 @@ impl Store {
             last.in_progress = Some(self.begin_checkpoint(now)?);
             return Ok(CheckpointProgress::Going);
         };
+        let pace = if is_quiet { Pace::AtOnce } else { pace };
         let finished = self.continue_checkpoint(&mut beginning.checkpoint, pace);
         if !matches!(finished, Ok(CheckpointProgress::Published)) {
             last.in_progress = Some(beginning);
             return finished;
         }
         let position = OplogPosition(beginning.checkpoint.mark().oplog_position);
-        *last = LastCheckpoint { position, at: beginning.at, in_progress: None };
+        (last.position, last.at) = (position, beginning.at);
         self.truncate_oplog(beginning.oplog_from)?;
         finished
     }
@@ -203,10 +230,12 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use bson::rawdoc;
     use platform::Clock;
 
     use super::*;
-    use crate::tests::fixture::Fixture;
+    use crate::store::StoreOptions;
+    use crate::tests::fixture::{Fixture, options};
 
     fn made(fixture: &Fixture) -> u64 {
         fixture.store.engine().statistics().unwrap().store.checkpoints
@@ -222,6 +251,24 @@ mod tests {
         fixture.store.requested_checkpoint().unwrap();
         assert_eq!(fixture.clock.monotonic() - began, REQUESTED_APART);
         assert_eq!(made(&fixture) - before, 2);
+    }
+
+    #[test]
+    fn a_quiet_moment_is_used_when_much_was_logged() {
+        let mut fixture = Fixture::with(StoreOptions { checkpoint_log_bytes: 400 << 10, ..options() });
+        let collection = fixture.collection("a.b");
+        let insert_and_rest = |fixture: &mut Fixture, ids: std::ops::Range<i32>, rest: Duration| {
+            ids.for_each(|id| drop(fixture.insert(&collection, rawdoc! { "_id": id, "a": "x".repeat(1000) })));
+            while fixture.store.checkpoint_step(Urgency::IfDue).unwrap() {}
+            fixture.clock.advance(rest);
+            let before = made(fixture);
+            while fixture.store.checkpoint_step(Urgency::IfDue).unwrap() {}
+            made(fixture) - before
+        };
+        assert_eq!(insert_and_rest(&mut fixture, 0..50, QUIET), 0);
+        assert_eq!(insert_and_rest(&mut fixture, 50..150, QUIET / 2), 0);
+        assert_eq!(insert_and_rest(&mut fixture, 150..151, QUIET), 1);
+        assert_eq!(insert_and_rest(&mut fixture, 151..152, QUIET), 0);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct Fixture {
     pub(super) options: StoreOptions,
 }
 
-pub(super) fn options() -> StoreOptions {
+pub(crate) fn options() -> StoreOptions {
     StoreOptions {
         engine: EngineOptions { cache_bytes: 8 << 20, history_memory_bytes: 1 << 20, ..EngineOptions::default() },
         oplog: OplogOptions { segment_bytes: 256 << 10, ..OplogOptions::default() },
@@ -52,7 +52,7 @@ impl Fixture {
         Fixture::with(options())
     }
 
-    pub(super) fn with(options: StoreOptions) -> Fixture {
+    pub(crate) fn with(options: StoreOptions) -> Fixture {
         let disk = Arc::new(SimulatedDisk::new(7));
         let clock = Arc::new(SimulatedClock::new(1_700_000_000_000));
         let store = open(&disk, &clock, &options);
@@ -80,11 +80,11 @@ impl Fixture {
         self.store = open(&self.disk, &self.clock, &self.options);
     }
 
-    pub(super) fn collection(&self, full: &str) -> Arc<Collection> {
+    pub(crate) fn collection(&self, full: &str) -> Arc<Collection> {
         self.store.collection_or_create(&namespace(full)).unwrap()
     }
 
-    pub(super) fn insert(&mut self, collection: &Arc<Collection>, document: RawDocumentBuf) -> Result<CommitInfo> {
+    pub(crate) fn insert(&mut self, collection: &Arc<Collection>, document: RawDocumentBuf) -> Result<CommitInfo> {
         let commit = self.store.insert_document(&mut self.context, collection, &document, Validation::Enforce)?;
         self.store.acknowledge(&commit, Acknowledgement::Visible)?;
         Ok(commit)
