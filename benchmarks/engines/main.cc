@@ -70,6 +70,7 @@ struct Phase {
     double write_mb = (io_field("write_bytes:") - wr0) / 1e6, wchar_mb = (io_field("wchar:") - wc0) / 1e6;
     double read_mb = (io_field("read_bytes:") - rd0) / 1e6, rchar_mb = (io_field("rchar:") - rc0) / 1e6;
     double settle = wait_until_idle();
+    long disk_mb = du_bytes(c.dir) / 1000000;
     uint64_t ops = 0, rt = 0; Hist h; for (auto &x : s) { ops += x.ops; rt += x.retries; h.merge(x.h); }
     if (win.size() > 1) win.pop_back();
     std::string wf = c.dir + "." + name + ".win"; FILE *f = fopen(wf.c_str(), "w");
@@ -86,11 +87,11 @@ struct Phase {
     printf("{\"label\":\"%s\",\"phase\":\"%s\",\"cache_mb\":%d,\"docs\":%ld,\"ops\":%lu,\"secs\":%.2f,\"ops_s\":%.0f,\"cpu_s\":%.1f,\"sys_s\":%.1f,"
            "\"cpu_s_per_M\":%.1f,\"write_mb\":%.1f,\"wchar_mb\":%.1f,\"read_mb\":%.1f,\"rchar_mb\":%.1f,\"rss_mb\":%.0f,\"retries\":%lu,"
            "\"win_min\":%lu,\"win_min_steady\":%lu,\"settle_s\":%.1f,\"win_p1\":%lu,\"win_p10\":%lu,\"win_p50\":%lu,\"win_p99\":%lu,\"win_n\":%zu,\"win_zero\":%zu,\"longest_below_10pct_s\":%.1f,\"per_cpu_s\":{\"p1\":%.0f,\"p10\":%.0f,\"p50\":%.0f,\"p90\":%.0f},"
-           "\"lat_us\":{\"p50\":%.0f,\"p99\":%.0f,\"p999\":%.0f,\"max\":%.0f}%s}\n",
+           "\"lat_us\":{\"p50\":%.0f,\"p99\":%.0f,\"p999\":%.0f,\"max\":%.0f},\"disk_mb\":%ld%s}\n",
            c.label.c_str(), name, c.cache_mb, c.docs, (unsigned long)ops, s0, ops / s0, cpu1 - cpu0, sys1 - sys0, (cpu1 - cpu0) * 1e6 / (ops ? ops : 1),
            write_mb, wchar_mb, read_mb, rchar_mb,
            vmhwm_kb() / 1024.0, (unsigned long)rt, (unsigned long)(w.empty() ? 0 : w.front()), (unsigned long)steady, settle, wq(0.01), wq(0.10), wq(0.5), wq(0.99), w.size(), zero, maxrun * 0.1, eq(.01), eq(.10), eq(.5), eq(.9),
-           h.q(.5), h.q(.99), h.q(.999), h.max / 1000.0, extra.c_str());
+           h.q(.5), h.q(.99), h.q(.999), h.max / 1000.0, disk_mb, extra.c_str());
     fflush(stdout);
   }
 };
@@ -127,20 +128,20 @@ int main(int argc, char **argv) {
       int n = std::min<long>(c.batch, c.docs - i); auto a = Clock::now();
       while (!ws[t]->load_batch(k, i, n)) slots[t].retries++;
       slots[t].h.add(std::chrono::nanoseconds(Clock::now() - a).count()); slots[t].ops += n; } });
-    p.end(",\"disk_mb\":" + std::to_string(du_bytes(c.dir) / 1000000) + e->stats());
+    p.end(e->stats());
   }
   if (has("update")) {
     Phase p(c, "update", slots, 1);
     par([&](int t) { for (int k = t; k < c.colls; k += c.threads) for (int i = 0; i < c.passes; i++)
       ws[t]->scan(k, c.mod, c.pass0 + i, [&](uint64_t rid) { run_rmw(t, k, rid); }); });
-    p.end(",\"disk_mb\":" + std::to_string(du_bytes(c.dir) / 1000000) + e->stats());
+    p.end(e->stats());
   }
   if (has("stall")) {
     Phase p(c, "stall", slots, 1); double end = now() + c.stall_s;
     par([&](int t) { uint64_t r = 88172645463325252ull * (t + 1) + getpid();
       auto rnd = [&] { r ^= r << 13; r ^= r >> 7; r ^= r << 17; return r; };
       while (now() < end) { uint64_t v = rnd(); run_rmw(t, (v >> 40) % c.colls, rnd() % c.docs + 1); } });
-    p.end(",\"disk_mb\":" + std::to_string(du_bytes(c.dir) / 1000000) + e->stats());
+    p.end(e->stats());
   }
   if (c.verify) for (int k = 0; k < c.colls; k++) { uint64_t n, s; ws[0]->verify(k, n, s);
     printf("verify %s coll %d: index entries %lu (want %ld), sum a %lu\n", c.label.c_str(), k, (unsigned long)n, c.docs, (unsigned long)s); fflush(stdout); }

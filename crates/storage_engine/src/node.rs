@@ -18,7 +18,7 @@
 use std::cmp::Ordering;
 
 use crate::frame_arena::{PAGE_BYTES, PageImage};
-use crate::page_store::PageId;
+use crate::page_store::{ImageNotes, PageId, SlotArray};
 
 mod build;
 mod edit;
@@ -303,8 +303,14 @@ impl<B: PageBytes> Node<B> {
         PAGE_BYTES - self.total_free()
     }
 
+    /// What the page store is told with the page.
+    pub(crate) fn notes(&self) -> ImageNotes {
+        let count = if self.kind() == KIND_NODE { self.count() as u16 } else { 0 };
+        ImageNotes { room_bytes: self.room_for_changes(), slots: SlotArray { start: HEADER_BYTES as u16, count } }
+    }
+
     /// Bytes that changes buffered for this page while it is on disk may take; 0 for pages that take none.
-    pub(crate) fn room_for_changes(&self) -> usize {
+    fn room_for_changes(&self) -> usize {
         let takes_changes = self.kind() == KIND_NODE && self.is_leaf() && !self.is_last();
         let room = if takes_changes { self.total_free().saturating_sub(ROOM_KEPT_BYTES) } else { 0 };
         // Merging for a checkpoint under way, or again after a failed write, must not let go of overflow pages.

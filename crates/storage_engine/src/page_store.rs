@@ -72,6 +72,7 @@ mod reading;
 mod reclaim;
 mod recovery;
 mod salvage;
+mod slot_differences;
 mod statistics;
 mod superblock;
 #[cfg(test)]
@@ -98,10 +99,11 @@ pub use self::page_table_record::CheckpointKind;
 pub use self::page_table_scan::CheckpointRecord;
 pub use self::recovery::RecoveredCheckpoint;
 pub use self::salvage::SalvagedStore;
+pub use self::slot_differences::SlotArray;
 pub use self::statistics::{PageStoreSpace, PageStoreStatistics};
 pub use self::superblock::{PAGE_FILE_NAME, Superblock};
 pub use self::verification::Verification;
-pub use self::write_batch::{WriteBatch, Written};
+pub use self::write_batch::{ImageNotes, WriteBatch, Written};
 
 use self::cleaning::CleanerBuffers;
 use self::ledger::Ledger;

@@ -14,7 +14,7 @@ use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::KIND_CHANGES;
 use crate::overflow::{LAST, PAYLOAD_BYTES, fill_chain_page, parse_chain_page};
 use crate::page_cache::{EncodedChanges, PageCache};
-use crate::page_store::{PageId, PageStore, WriteBatch};
+use crate::page_store::{ImageNotes, PageId, PageStore, WriteBatch};
 use crate::varint::{push_varint, take_varint};
 
 /// Pages of the chain written together.
@@ -86,7 +86,7 @@ impl SavedChanges {
             let next = self.pages.get(self.written + number + 1).map_or(LAST, |next| next.0);
             image.fill(0);
             fill_chain_page(&mut image, KIND_CHANGES, NO_TREE, next, payload);
-            batch.push(self.pages[self.written + number], &image[..], epoch, 0);
+            batch.push(self.pages[self.written + number], &image[..], epoch, ImageNotes::default());
         }
         let written = store.write(&mut batch);
         batch.clear();

@@ -114,8 +114,8 @@ impl PageCache {
         self.pages_read.fetch_add(1, Ordering::Relaxed);
         self.merger()?.merge_changes(page, &mut merger.image, changes)?;
         self.pages_merged.fetch_add(1, Ordering::Relaxed);
-        let room = Node(&*merger.image).room_for_changes();
-        merger.batch.push(page, &merger.image[..], epoch, room);
+        let notes = Node(&*merger.image).notes();
+        merger.batch.push(page, &merger.image[..], epoch, notes);
         Ok(())
     }
 

@@ -201,8 +201,8 @@ impl PageCache {
         }
         #[cfg(feature = "key-rebuild-demonstration")]
         crate::key_rebuild_demonstration::rebuild_keys_from_page_start(&writer.image);
-        let room = Node(&*writer.image).room_for_changes();
-        writer.batch.push(page, &writer.image[..], epoch, room);
+        let notes = Node(&*writer.image).notes();
+        writer.batch.push(page, &writer.image[..], epoch, notes);
         writer.frames.push(Fixed { page, frame, version });
         Some(())
     }
@@ -299,7 +299,7 @@ impl PageCache {
             waiting.drain(..count).collect()
         };
         for copy in &copies {
-            writer.batch.push(copy.page, &copy.image[..], copy.epoch, Node(&*copy.image).room_for_changes());
+            writer.batch.push(copy.page, &copy.image[..], copy.epoch, Node(&*copy.image).notes());
             scope.count_page();
         }
         copies.len()

@@ -10,9 +10,9 @@ use super::error::{PageStoreError, Result};
 pub const PAGE_FILE_NAME: &str = "pages.plimsoll";
 
 /// Version of the format of the page file and the page-table files.
-pub(super) const FORMAT_VERSION: u32 = 2;
+pub(super) const FORMAT_VERSION: u32 = 3;
 
-/// Versions that are read. In version 1 no address told the room of its page.
+/// Versions that are read. In version 1 no address told the room of its page, in version 2 no image had its slots told as differences.
 pub(super) const FORMAT_VERSIONS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_VERSION;
 
 /// Bytes of one slot.
@@ -171,7 +171,7 @@ mod tests {
             bytes[CHECKSUM_OFFSET..].copy_from_slice(&checksum.to_le_bytes());
             Superblock::decode(&bytes, 0)
         };
-        assert!([1, 2].into_iter().all(|version| of_version(version).unwrap() == superblock()));
-        assert!([0, 3].into_iter().all(|version| matches!(of_version(version), Err(PageStoreError::Format { .. }))));
+        assert!([1, 2, 3].into_iter().all(|version| of_version(version).unwrap() == superblock()));
+        assert!([0, 4].into_iter().all(|version| matches!(of_version(version), Err(PageStoreError::Format { .. }))));
     }
 }

@@ -53,14 +53,18 @@ fn image_of(page: PageId, version: u64) -> Vec<u8> {
 }
 
 /// The room that a version is said to have, in whole units.
-fn room_of(version: u64) -> usize {
-    (version as usize * 32) % 16_000
+fn notes_of(version: u64) -> ImageNotes {
+    // What the bytes of the slots mean is nothing to the store.
+    let slots = SlotArray { start: 24, count: version as u16 % 900 };
+    ImageNotes { room_bytes: (version as usize * 32) % 16_000, slots }
 }
 
 /// Writes the given versions of pages in one batch for one epoch.
 fn write(store: &PageStore, versions: &[(PageId, u64)], epoch: u64) -> Result<Vec<Written>> {
     let mut batch = store.new_batch()?;
-    versions.iter().for_each(|(page, version)| batch.push(*page, &image_of(*page, *version), epoch, room_of(*version)));
+    versions
+        .iter()
+        .for_each(|(page, version)| batch.push(*page, &image_of(*page, *version), epoch, notes_of(*version)));
     store.write(&mut batch)
 }
 
@@ -79,7 +83,7 @@ fn assert_version(store: &PageStore, page: PageId, address: PageAddress, version
     let mut image = vec![0; PAGE_BYTES];
     store.read(page, address, &mut image).unwrap();
     assert!(image == image_of(page, version), "{page:?} at {address:?} is not version {version}");
-    assert_eq!(address.room_bytes(), room_of(version));
+    assert_eq!(address.room_bytes(), notes_of(version).room_bytes);
 }
 
 /// That the last published checkpoint has exactly these pages.

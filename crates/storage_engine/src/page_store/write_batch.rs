@@ -4,8 +4,8 @@
 //! emptied by `PageStore::write`.
 
 use super::address::{PAGE_BYTES, PageAddress, PageId, UNIT_BYTES};
-use super::block::append_block;
-use super::compression::Compressor;
+use super::block::BlockEncoder;
+use super::slot_differences::SlotArray;
 
 /// Pages compressed before others may have the processor: about two tenths of a millisecond.
 const PAGES_BETWEEN_OFFERS: usize = 8;
@@ -30,27 +30,36 @@ pub struct Written {
     pub epoch: u64,
 }
 
+/// What is to be known of an image beside its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImageNotes {
+    /// Its address will say that it has so much room, or a little less.
+    pub room_bytes: usize,
+    /// Where it has slots.
+    pub slots: SlotArray,
+}
+
 /// Blocks to be written together. About 1 MiB a batch is enough for the disk.
 pub struct WriteBatch {
-    compressor: Compressor,
+    encoder: BlockEncoder,
     pub(super) blocks: Vec<u8>,
     pub(super) entries: Vec<BatchEntry>,
 }
 
 impl WriteBatch {
-    pub(super) fn new(compressor: Compressor) -> WriteBatch {
-        WriteBatch { compressor, blocks: Vec::new(), entries: Vec::new() }
+    pub(super) fn new(encoder: BlockEncoder) -> WriteBatch {
+        WriteBatch { encoder, blocks: Vec::new(), entries: Vec::new() }
     }
 
-    /// Adds a page's image as it is to be in checkpoint `epoch`: the open one or the frozen one. Its address will say that it has
-    /// `room` bytes of room, or a little less.
+    /// Adds a page's image as it is to be in checkpoint `epoch`: the open one or the frozen one.
     ///
     /// # Panics
     /// In debug builds, when the image is not `PAGE_BYTES` long.
-    pub fn push(&mut self, page: PageId, image: &[u8], epoch: u64, room: usize) {
+    pub fn push(&mut self, page: PageId, image: &[u8], epoch: u64, notes: ImageNotes) {
         debug_assert_eq!(image.len(), PAGE_BYTES);
-        let length_units = append_block(&mut self.blocks, &mut self.compressor, page, epoch, image);
-        self.entries.push(BatchEntry { page, epoch, length_units, room_units: PageAddress::room_units_of(room) });
+        let length_units = self.encoder.append(&mut self.blocks, page, epoch, image, notes.slots);
+        let room_units = PageAddress::room_units_of(notes.room_bytes);
+        self.entries.push(BatchEntry { page, epoch, length_units, room_units });
         if self.entries.len().is_multiple_of(PAGES_BETWEEN_OFFERS) {
             platform::offer_processor();
         }

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use super::address::{PAGE_ID_LIMIT, PageAddress, UNIT_BYTES};
-use super::compression::Compressor;
+use super::block::BlockEncoder;
 use super::error::{PageStoreError, Result};
 use super::extents::{Head, ReserveAccess, Run};
 use super::ledger::Installed;
@@ -19,7 +19,7 @@ impl PageStore {
     /// # Errors
     /// `Argument` when the compression level of the options is refused.
     pub fn new_batch(&self) -> Result<WriteBatch> {
-        Ok(WriteBatch::new(Compressor::new(self.options.compression)?))
+        Ok(WriteBatch::new(BlockEncoder::new(self.options.compression)?))
     }
 
     /// Writes the batch's pages, records their addresses and empties the batch. Several threads may write at once, but

@@ -100,13 +100,13 @@ impl Shared {
         let mut batch = self.store.new_batch().unwrap();
         let copies = std::mem::take(&mut *self.copies[part].lock());
         for (page, version, epoch) in &copies {
-            batch.push(*page, &image_of(*page, *version), *epoch, room_of(*version));
+            batch.push(*page, &image_of(*page, *version), *epoch, notes_of(*version));
         }
         let mut pushed = Vec::new();
         for page in (part..SLOTS).step_by(PARTS).map(|page| PageId(page as u64)) {
             let slot = *self.slot(page).lock();
             if slot.dirty_epoch != 0 && wanted(&slot) && pushed.len() < count {
-                batch.push(page, &image_of(page, slot.version), slot.dirty_epoch, room_of(slot.version));
+                batch.push(page, &image_of(page, slot.version), slot.dirty_epoch, notes_of(slot.version));
                 pushed.push((page, slot));
             }
         }

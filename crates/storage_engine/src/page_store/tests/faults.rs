@@ -204,7 +204,7 @@ fn full_disk_loses_nothing_and_heals() {
     // What is allocated already can still be used.
     while version < 100 {
         version += 1;
-        pages.keys().for_each(|page| batch.push(*page, &image_of(*page, version), store.epoch(), room_of(version)));
+        pages.keys().for_each(|page| batch.push(*page, &image_of(*page, version), store.epoch(), notes_of(version)));
         match store.write(&mut batch) {
             Ok(_) => pages.values_mut().for_each(|page| *page = version),
             Err(error) => {

@@ -102,7 +102,7 @@ fn bytes_are_where_the_format_document_says() {
     let store = open(&disk);
     let page = PageId(0);
     assert_eq!(store.allocate_page_id().unwrap(), page);
-    let address = write(&store, &[(page, 1)], 1).unwrap()[0].address;
+    let address = write(&store, &[(page, 2)], 1).unwrap()[0].address;
     checkpoint(&store, b"mark").unwrap();
     store.close().unwrap();
     let bytes_of = |path: &str| {
@@ -117,7 +117,7 @@ fn bytes_are_where_the_format_document_says() {
     let pages = bytes_of("pages.plimsoll");
     // Created with sequence 0, opened with 1, closed with 2.
     assert_eq!(&pages[..8], b"PLMPAGES");
-    assert_eq!([8, 12, 16, 20].map(|offset| u32_at(&pages, offset)), [2, 16_384, 64 << 10, 1]);
+    assert_eq!([8, 12, 16, 20].map(|offset| u32_at(&pages, offset)), [3, 16_384, 64 << 10, 1]);
     assert_eq!(&pages[24..40], b"sixteen bytes id");
     assert_eq!([40, 48, 56, 64].map(|offset| u64_at(&pages, offset)), [1_000, 2, 1, 1]);
     assert_eq!(u32_at(&pages, 4092), crc32c::crc32c(&pages[..4092]));
@@ -125,16 +125,17 @@ fn bytes_are_where_the_format_document_says() {
 
     // One reserved extent comes first.
     assert_eq!(address.offset_bytes(), 8192 + (64 << 10));
-    assert_eq!(address.0, (1 << 52) | (address.offset_bytes() / 64 * 4096 + address.length_bytes() as u64 / 64));
+    assert_eq!(address.0, (2 << 52) | (address.offset_bytes() / 64 * 4096 + address.length_bytes() as u64 / 64));
     let block = &pages[address.offset_bytes() as usize..][..address.length_bytes()];
     assert_eq!(u32_at(block, 0), crc32c::crc32c(&block[4..]));
-    assert_eq!(&block[4..8], b"PB\x01\0");
+    assert_eq!(&block[4..8], b"PB\x01\x01");
+    assert_eq!(block[32..36], [24, 0, 2, 0]);
     assert_eq!([u64_at(block, 8), u64_at(block, 16), u32_at(block, 28).into()], [0, 1, 16_384]);
     assert_eq!((32 + u32_at(block, 24) as usize).next_multiple_of(64), block.len());
 
     let table = bytes_of("page_table/00000001");
     assert_eq!(&table[..8], b"PLMTABLE");
-    assert_eq!([u32_at(&table, 8), u32_at(&table, 12)], [2, 1]);
+    assert_eq!([u32_at(&table, 8), u32_at(&table, 12)], [3, 1]);
     assert_eq!(&table[16..32], b"sixteen bytes id");
     assert_eq!(u32_at(&table, 60), crc32c::crc32c(&table[..60]));
     // The commit of base 0, then the entries and the commit of delta 1.
@@ -150,8 +151,8 @@ fn bytes_are_where_the_format_document_says() {
     );
     let payload = &table[160..160 + u32_at(&table, 140) as usize];
     assert!((1..128).contains(&address.length_units()));
-    // One unit of room: 4096 beside the length, in two bytes of a varint behind seven bits of that.
-    assert_eq!(payload[..3], [0, 0x80 | address.length_units() as u8, 0x20]);
+    // Two units of room: 8192 beside the length, in two bytes of a varint behind seven bits of that.
+    assert_eq!(payload[..3], [0, 0x80 | address.length_units() as u8, 0x40]);
     assert_eq!((u64_at(&table, 224), &table[232..236]), (1, &b"mark"[..]));
     assert_eq!(table.len(), 256);
 }

@@ -128,7 +128,7 @@ impl Engine {
                 *page,
                 &image_of(*page, self.current[page]),
                 self.dirty[page].epoch,
-                room_of(self.current[page]),
+                notes_of(self.current[page]),
             );
         }
         let before = self.store.epoch();
