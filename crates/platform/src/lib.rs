@@ -25,6 +25,7 @@ mod temporary_store;
 mod thread;
 mod timestamp;
 mod working_memory;
+mod write_back;
 
 pub use clock::{Clock, SimulatedClock, SystemClock, processor_time};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};

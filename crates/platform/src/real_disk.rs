@@ -139,9 +139,7 @@ impl File for RealFile {
     }
 
     fn begin_write_back(&self, offset: u64, length: u64) {
-        // Linux writes what is dirty in the range, without waiting, before it looks for what can be dropped from its cache; what is
-        // being written stays there. Where that is not so, nothing is lost but time.
-        let _ = fadvise(&self.file, offset, NonZeroU64::new(length), Advice::DontNeed);
+        crate::write_back::begin(&self.file, offset, length);
     }
 
     fn begin_read(&self, offset: u64, length: u64) {

@@ -13,6 +13,9 @@ use super::superblock::PAGE_FILE_NAME;
 use super::write_batch::{BatchEntry, WriteBatch, Written};
 use super::{PageStore, statistics::count};
 
+/// Bytes written at a time; pieces end at multiples of it, so that no page of the system's cache is in two.
+const PIECE_BYTES: u64 = 64 << 10;
+
 impl PageStore {
     /// An empty batch. Keep it and use it again: it owns the compressor's tables and the buffers.
     ///
@@ -91,7 +94,7 @@ impl PageStore {
         for run in &runs {
             let (bytes, behind) = rest.split_at(run.length_units as usize * UNIT_BYTES);
             rest = behind;
-            if let Err(cause) = self.file.write_all_at(bytes, run.offset_units * UNIT_BYTES as u64) {
+            if let Err(cause) = self.write_in_pieces(bytes, run.offset_units * UNIT_BYTES as u64) {
                 self.ledger.lock().extents.cancel(&runs);
                 let error = self.write_failed("writing pages", PAGE_FILE_NAME, cause);
                 if matches!(error, PageStoreError::DiskFull { .. }) {
@@ -100,10 +103,23 @@ impl PageStore {
                 }
                 return Err(error);
             }
-            // Otherwise the system collects gigabytes, and whoever syncs or wants its memory waits for all of them.
-            self.file.begin_write_back(run.offset_units * UNIT_BYTES as u64, bytes.len() as u64);
         }
         Ok(runs)
+    }
+
+    /// Writes bytes and has them sent to the disk, piece by piece. Otherwise the system collects gigabytes, and whoever syncs or wants its memory waits for all
+    /// of them. With little memory it finds nothing else to free while one large piece is being written, lets the thread rest for a tenth of a second, and all others
+    /// that write the file wait for that thread.
+    fn write_in_pieces(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let end = bytes.len().min(done + (PIECE_BYTES - at % PIECE_BYTES) as usize);
+            self.file.write_all_at(&bytes[done..end], at)?;
+            self.file.begin_write_back(at, (end - done) as u64);
+            done = end;
+        }
+        Ok(())
     }
 
     fn install(&self, entries: &[BatchEntry], runs: &[Run]) -> Result<Vec<Written>> {

@@ -7,6 +7,7 @@ use crate::workspace::SourceFile;
 const FILES: &[&str] = &[
     "benchmarks/engines/plimsoll/src/interface.rs",
     "crates/platform/src/schedule.rs",
+    "crates/platform/src/write_back.rs",
     "crates/server/src/allocator.rs",
     "crates/storage_engine/src/frame_arena.rs",
 ];
