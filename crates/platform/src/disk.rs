@@ -66,6 +66,11 @@ pub trait File: Send + Sync {
     /// Writes all of `bytes` at `offset`, extending the file if needed. On an error some of them may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Whether the operating system is to keep in its memory what is written, as it does at first. Promises nothing.
+    fn keep_written(&self, is_kept: bool) {
+        let _ = is_kept;
+    }
+
     /// Begins to write a range to the disk without waiting, so that little is left to be done when `sync_data` is called, or when the
     /// operating system wants the memory. Promises nothing.
     fn begin_write_back(&self, offset: u64, length: u64) {

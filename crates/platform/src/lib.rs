@@ -13,6 +13,7 @@
 mod clock;
 mod directory_lock;
 mod disk;
+mod machine_memory;
 mod memory_budget;
 mod precedence;
 mod process_memory;
@@ -24,12 +25,14 @@ mod simulated_disk;
 mod temporary_store;
 mod thread;
 mod timestamp;
+mod uncached;
 mod working_memory;
 mod write_back;
 
 pub use clock::{Clock, SimulatedClock, SystemClock, processor_time};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};
 pub use disk::{Disk, File, OpenMode, is_disk_full};
+pub use machine_memory::machine_memory_bytes;
 pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};
 pub use precedence::{OthersWait, Precedence, PrecedenceScope, offer_processor, precedence, set_interactive};
 pub use process_memory::{ProcessMemory, process_memory};

@@ -9,11 +9,13 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
 use rustix::io::Errno;
 
 use crate::disk::check_relative;
+use crate::uncached::{self, Attempt};
 use crate::{Disk, File, OpenMode};
 
 /// Zeros written at a time where the file system cannot allocate.
@@ -53,14 +55,14 @@ impl Disk for RealDisk {
             OpenMode::CreateNew => options.write(true).create_new(true),
         };
         let file = options.open(self.resolve(path)?)?;
-        Ok(Arc::new(RealFile { file }))
+        Ok(RealFile::new(file))
     }
 
     fn open_for_scattered_reads(&self, path: &Path, _opened: &Arc<dyn File>) -> io::Result<Arc<dyn File>> {
         let file = std::fs::File::open(self.resolve(path)?)?;
         // A file system that takes no advice reads ahead, which costs and harms nothing.
         let _ = fadvise(&file, 0, None, Advice::Random);
-        Ok(Arc::new(RealFile { file }))
+        Ok(RealFile::new(file))
     }
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
@@ -108,9 +110,29 @@ impl Disk for RealDisk {
 
 struct RealFile {
     file: std::fs::File,
+    /// Whether the kernel keeps in its memory what is written.
+    keeps_written: AtomicBool,
 }
 
 impl RealFile {
+    fn new(file: std::fs::File) -> Arc<RealFile> {
+        Arc::new(RealFile { file, keeps_written: AtomicBool::new(true) })
+    }
+
+    /// Writes some of `bytes` so that they do not stay in the kernel's memory; `None`: that is not wanted, or not possible.
+    fn write_uncached(&self, bytes: &[u8], offset: u64) -> Option<io::Result<usize>> {
+        if self.keeps_written.load(Ordering::Relaxed) {
+            return None;
+        }
+        match uncached::write_at(&self.file, bytes, offset) {
+            Attempt::Done(result) => Some(result),
+            Attempt::Unsupported => {
+                self.keeps_written.store(true, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
     /// What `allocate` does where the file system has no such call: writes zeros behind the end.
     fn extend_with_zeros(&self, end: u64) -> io::Result<()> {
         let zeros = vec![0; ZEROS_BYTES];
@@ -134,8 +156,19 @@ impl File for RealFile {
         }
     }
 
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+    fn write_all_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        while let Some(written) = self.write_uncached(bytes, offset) {
+            match written? {
+                0 if !bytes.is_empty() => return Err(io::ErrorKind::WriteZero.into()),
+                count if count == bytes.len() => return Ok(()),
+                count => (bytes, offset) = (&bytes[count..], offset + count as u64),
+            }
+        }
         self.file.write_all_at(bytes, offset)
+    }
+
+    fn keep_written(&self, is_kept: bool) {
+        self.keeps_written.store(is_kept, Ordering::Relaxed);
     }
 
     fn begin_write_back(&self, offset: u64, length: u64) {
@@ -227,6 +260,21 @@ mod tests {
         disk.remove(Path::new("a/b")).unwrap();
         assert!(disk.list(Path::new("a")).unwrap().is_empty());
         assert!(disk.available_bytes().unwrap() > 0);
+    }
+
+    #[test]
+    fn what_is_not_kept_is_read_as_it_was_written() {
+        let (_directory, disk) = disk();
+        let file = disk.open(Path::new("a"), OpenMode::Create).unwrap();
+        let expected: Vec<u8> = (0..100_000_u32).flat_map(|number| number.to_le_bytes()).collect();
+        for (number, piece) in expected.chunks(7_777).enumerate() {
+            file.keep_written(number % 3 == 0);
+            file.write_all_at(piece, number as u64 * 7_777).unwrap();
+        }
+        let mut read = vec![0; expected.len() - 1000];
+        file.read_exact_at(&mut read, 1000).unwrap();
+        assert_eq!(read, expected[1000..]);
+        assert_eq!(file.length().unwrap(), expected.len() as u64);
     }
 
     #[test]

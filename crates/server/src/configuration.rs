@@ -1,6 +1,5 @@
 //! What the server is told: flags before environment before the configuration file before defaults. Called by `main`.
 
-mod machine_memory;
 mod settings;
 mod size;
 
@@ -12,7 +11,7 @@ use wire_protocol::Compressor;
 
 use crate::logging::LogFormat;
 
-pub use machine_memory::machine_memory_bytes;
+pub use platform::machine_memory_bytes;
 pub use settings::Settings;
 pub use size::Size;
 

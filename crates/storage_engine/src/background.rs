@@ -16,6 +16,7 @@ use crate::error::{EngineError, Result};
 use crate::overflow;
 use crate::page_cache::MERGER_THREADS;
 use crate::page_store::{CleaningEffort, PageId};
+use crate::system_memory::{SystemMemory, left_bytes};
 
 /// Longest pause of the evictor.
 const EVICTION_PAUSE: Duration = Duration::from_millis(100);
@@ -44,6 +45,7 @@ pub(crate) struct ReclaimPace {
     pages_freed: u64,
     /// When free space was last given back to the file system.
     gave_back_at: Duration,
+    system_memory: SystemMemory,
 }
 
 impl Engine {
@@ -66,11 +68,20 @@ impl Engine {
             })?;
         }
         self.spawn("reclaimer", |engine| {
+            engine.look_at_system_memory();
             if !engine.reclaim_step()? {
                 engine.clock.sleep(RECLAIM_PAUSE);
             }
             Ok(())
         })
+    }
+
+    fn look_at_system_memory(&self) {
+        let file_bytes = self.store.space().used_bytes;
+        let changed = self.reclaim_pace.lock().system_memory.look(self.clock.monotonic(), file_bytes, left_bytes);
+        if let Some(is_kept) = changed {
+            self.store.keep_written(is_kept);
+        }
     }
 
     /// Merges some of the buffers of leaves that are nearly full and, while the memory for buffers is short, of those with the most

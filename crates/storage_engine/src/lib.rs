@@ -44,6 +44,7 @@ mod saved_changes;
 mod slowdown_demonstration;
 mod snapshot;
 mod statistics;
+mod system_memory;
 mod varint;
 mod verify;
 

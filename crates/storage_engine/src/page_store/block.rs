@@ -7,7 +7,7 @@
 use super::address::{PAGE_BYTES, PageId, UNIT_BYTES};
 use super::compression::{Codec, Compression, Compressor};
 use super::error::Result;
-use super::slot_differences::{SLOT_ARRAY_BYTES, SlotArray};
+use super::slot_differences::SlotArray;
 use super::superblock::{read_u32, read_u64};
 
 /// Bytes before the compressed image.
@@ -83,27 +83,29 @@ impl BlockEncoder {
     ) -> u64 {
         self.differences.clear();
         self.differences.extend_from_slice(image);
-        let (mut has_differences, mut told) = (slots.tell_differences(&mut self.differences), SLOT_ARRAY_BYTES);
-        let (mut codec, mut payload) =
-            self.compressor.compress(if has_differences { &self.differences } else { image });
-        if codec == Codec::None || told + payload.len() > image.len() {
-            // Nothing is won by it, or it would be longer than the image.
-            (has_differences, codec, payload) = (false, Codec::None, image);
-        }
-        if !has_differences {
-            told = 0;
-        }
+        let slot_bytes = slots.to_bytes();
+        let (slots, source) = match slots.tell_differences(&mut self.differences) {
+            true => (&slot_bytes[..], &self.differences[..]),
+            false => (&[][..], image),
+        };
+        let (slots, codec, payload) = match self.compressor.compress(source) {
+            (codec, payload) if codec != Codec::None && slots.len() + payload.len() <= image.len() => {
+                (slots, codec, payload)
+            }
+            // Nothing is won by it.
+            _ => (&[][..], Codec::None, image),
+        };
         let start = buffer.len();
-        let payload_bytes = told + payload.len();
+        let payload_bytes = slots.len() + payload.len();
         let units = block_units(payload_bytes);
         buffer.extend_from_slice(&[0; 4]);
         buffer.extend_from_slice(&MAGIC);
-        buffer.extend_from_slice(&[codec.code(), if has_differences { WITH_DIFFERENCES } else { AS_IT_IS }]);
+        buffer.extend_from_slice(&[codec.code(), if slots.is_empty() { AS_IT_IS } else { WITH_DIFFERENCES }]);
         buffer.extend_from_slice(&page.0.to_le_bytes());
         buffer.extend_from_slice(&epoch.to_le_bytes());
         buffer.extend_from_slice(&(payload_bytes as u32).to_le_bytes());
         buffer.extend_from_slice(&(image.len() as u32).to_le_bytes());
-        buffer.extend_from_slice(&slots.to_bytes()[..told]);
+        buffer.extend_from_slice(slots);
         buffer.extend_from_slice(payload);
         buffer.resize(start + units as usize * UNIT_BYTES, 0);
         let checksum = crc32c::crc32c(&buffer[start + 4..]);

@@ -107,6 +107,11 @@ impl PageStore {
         Ok(runs)
     }
 
+    /// Whether the operating system is to keep in its memory what is written to the page file, as it does at first.
+    pub fn keep_written(&self, is_kept: bool) {
+        self.file.keep_written(is_kept);
+    }
+
     /// Writes bytes and has them sent to the disk, piece by piece. Otherwise the system collects gigabytes, and whoever syncs or wants its memory waits for all
     /// of them. With little memory it finds nothing else to free while one large piece is being written, lets the thread rest for a tenth of a second, and all others
     /// that write the file wait for that thread.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::frame_arena::FrameArena;
+use crate::node::SETTLING_BYTES;
 
 struct Frames {
     arena: Arc<FrameArena>,

@@ -1,4 +1,6 @@
 //! How much memory there is: the machine's, or the least limit of the control groups (version 1 or 2) we are in.
+//!
+//! Called by the server for its defaults, and by the storage engine to know what is left for the operating system.
 
 use std::path::Path;
 
