@@ -26,6 +26,9 @@ use std::collections::BTreeSet;
 use super::address::{PageAddress, UNIT_BYTES};
 use super::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_COUNT};
 
+/// Units between two places where a run may begin. Extents are multiples of it, and begin at one.
+const RUN_ALIGNMENT_UNITS: u32 = 4096 / UNIT_BYTES as u32;
+
 /// Where the first extent begins, in bytes.
 pub(super) const FIRST_EXTENT_OFFSET: u64 = SUPERBLOCK_COUNT * SUPERBLOCK_BYTES as u64;
 
@@ -175,7 +178,8 @@ impl Extents {
     }
 
     /// Reserves room for blocks of the given lengths, in order, in as few runs as possible. `None` when the file cannot
-    /// grow any more. The room counts as live until each block is settled or the runs are cancelled.
+    /// grow any more. The room counts as live until each block is settled or the runs are cancelled. A run begins where a page of the operating system's
+    /// cache does: a page that is in two writes is written twice, and the second write waits for the first, or for the page to be read.
     pub(super) fn reserve_space(
         &mut self,
         head: Head,
@@ -183,6 +187,9 @@ impl Extents {
         access: ReserveAccess,
     ) -> Option<Vec<Run>> {
         let mut runs: Vec<Run> = Vec::new();
+        if let Some(open) = &mut self.heads[head as usize] {
+            open.next_unit = open.next_unit.next_multiple_of(RUN_ALIGNMENT_UNITS);
+        }
         for (block, length) in lengths.enumerate() {
             let Some((offset_units, continues)) = self.reserve_block(head, length as u32, access) else {
                 self.cancel(&runs);
