@@ -35,12 +35,25 @@ fn blocks_fill_extents_in_runs_and_never_cross_them() {
 }
 
 #[test]
+fn what_is_written_together_begins_at_a_page_of_the_systems_cache() {
+    let mut extents = Extents::new(EXTENT_BYTES, 0);
+    let mut place = |lengths: &[u64]| {
+        fill(&mut extents, lengths).iter().map(|block| block.offset_bytes() - 8192).collect::<Vec<_>>()
+    };
+    assert_eq!(place(&[10, 20]), [0, 640]);
+    assert_eq!(place(&[64, 1]), [4096, 8192]);
+    assert_eq!(place(&[832]), [12_288]);
+    // To the very end of the extent, and from its end on.
+    assert_eq!(place(&[1]), [64 << 10]);
+}
+
+#[test]
 fn sealed_extent_is_free_when_its_last_block_is_released_and_used_again_first() {
     let mut extents = Extents::new(EXTENT_BYTES, 0);
     let blocks = fill(&mut extents, &[200; 11]);
     blocks[..5].iter().for_each(|block| extents.release(*block, false));
     assert_eq!(extents.all()[0].state, ExtentState::Backed);
-    fill(&mut extents, &[200; 5]);
+    fill(&mut extents, &[200; 4]);
     assert_eq!(extents.all()[0].state, ExtentState::Open);
     assert_eq!(extents.all()[0].live, 200);
 }
@@ -102,7 +115,7 @@ fn tails_that_no_block_fits_in_are_not_to_be_won() {
     blocks[1..5].iter().for_each(|block| extents.release(*block, true));
     assert_eq!((extents.totals().lasting_extents, extents.totals().tails), (2, 24));
     fill(&mut extents, &[300; 4]);
-    assert_eq!(extents.totals().tails, 24 + 1024 - 200 - 600, "the one that was open has been left for the first");
+    assert_eq!(extents.totals().tails, 24 + 1024 - 256 - 600, "the one that was open has been left for the first");
 }
 
 #[test]
