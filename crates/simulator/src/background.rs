@@ -1,6 +1,7 @@
 //! Background work, one bounded piece at a time: what the store's threads do in a server.
 
 use platform::Random;
+use std::sync::atomic::Ordering;
 use transaction::{CheckpointProgress, TransactionError, Urgency};
 
 use crate::simulation::Simulation;
@@ -58,6 +59,9 @@ impl Simulation {
             Ok(flushed) => {
                 self.say(format_args!("flush the oplog: {} bytes", flushed.bytes));
                 self.model.lock().set_durable(before);
+                if self.segment_was_refused.swap(false, Ordering::Relaxed) {
+                    self.segment_may_lack.store(false, Ordering::Relaxed);
+                }
             }
             Err(error) => {
                 self.say(format_args!("flush the oplog"));

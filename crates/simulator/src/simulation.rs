@@ -101,8 +101,10 @@ pub(crate) struct Simulation {
     under_way: Mutex<Vec<UnderWay>>,
     /// The collections of the open transaction: who writes there might wait for it, for ever.
     pub(crate) in_transaction: Mutex<Vec<CollectionNumber>>,
-    /// The disk was made to fail while the store was opened, which may have had no segment to spare made, and says so to the next write.
+    /// The disk was made to fail while the store was opened, which may have had no segment to spare made, and says so to writes.
     pub(crate) segment_may_lack: AtomicBool,
+    /// It has said so: until the oplog is flushed next, which tries again.
+    pub(crate) segment_was_refused: AtomicBool,
     itself: Weak<Simulation>,
 }
 
@@ -129,6 +131,7 @@ impl Simulation {
             under_way: Mutex::default(),
             in_transaction: Mutex::default(),
             segment_may_lack: AtomicBool::new(false),
+            segment_was_refused: AtomicBool::new(false),
             itself: itself.clone(),
         })
     }
@@ -244,7 +247,8 @@ impl Simulation {
         if self.disk.is_down() {
             return;
         }
-        if is_segment_unavailable(error) && self.segment_may_lack.swap(false, Ordering::Relaxed) {
+        if is_segment_unavailable(error) && self.segment_may_lack.load(Ordering::Relaxed) {
+            self.segment_was_refused.store(true, Ordering::Relaxed);
             return;
         }
         match kind(error) {
