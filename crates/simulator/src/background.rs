@@ -1,7 +1,8 @@
 //! Background work, one bounded piece at a time: what the store's threads do in a server.
 
-use platform::Random;
 use std::sync::atomic::Ordering;
+
+use platform::Random;
 use transaction::{CheckpointProgress, TransactionError, Urgency};
 
 use crate::simulation::Simulation;
