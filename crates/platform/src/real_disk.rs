@@ -172,7 +172,10 @@ impl File for RealFile {
     }
 
     fn begin_write_back(&self, offset: u64, length: u64) {
-        crate::write_back::begin(&self.file, offset, length);
+        // What is not kept is on its way already.
+        if self.keeps_written.load(Ordering::Relaxed) {
+            crate::write_back::begin(&self.file, offset, length);
+        }
     }
 
     fn begin_read(&self, offset: u64, length: u64) {

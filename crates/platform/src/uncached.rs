@@ -18,12 +18,6 @@ pub(crate) enum Attempt {
 #[cfg(target_os = "linux")]
 const DONTCACHE: rustix::io::ReadWriteFlags = rustix::io::ReadWriteFlags::from_bits_retain(0x80);
 
-/// Writes some of `bytes` at `offset`; returns how many.
-#[cfg(target_os = "linux")]
-pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> Attempt {
-    attempt(|| rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, DONTCACHE))
-}
-
 /// First version of the kernel that this is used with.
 const KERNEL: (u32, u32) = (6, 16);
 
@@ -42,15 +36,16 @@ fn kernel_can() -> bool {
     *CAN
 }
 
+/// Writes some of `bytes` at `offset`; returns how many.
 #[cfg(target_os = "linux")]
-fn attempt(mut call: impl FnMut() -> rustix::io::Result<usize>) -> Attempt {
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> Attempt {
     use rustix::io::Errno;
 
     if !kernel_can() {
         return Attempt::Unsupported;
     }
     loop {
-        match call() {
+        match rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, DONTCACHE) {
             Err(Errno::INTR) => {}
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => return Attempt::Unsupported,
             result => return Attempt::Done(result.map_err(io::Error::from)),
