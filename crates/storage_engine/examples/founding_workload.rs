@@ -263,7 +263,7 @@ fn open(arguments: &Arguments, cache_mb: usize) -> Arc<Engine> {
 
 fn checkpoint(engine: &Engine) {
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
-    engine.checkpoint(|| mark, || Ok(())).unwrap();
+    engine.checkpoint(|| mark, || Ok(0)).unwrap();
 }
 
 fn spread_checkpoint(engine: &Engine, duration: Duration, stopped: &AtomicBool) {
@@ -273,7 +273,7 @@ fn spread_checkpoint(engine: &Engine, duration: Duration, stopped: &AtomicBool) 
         let hurry = || stopped.load(Ordering::Relaxed);
         engine.pause_checkpoint(&begun, duration, &hurry).unwrap();
     }
-    engine.publish_checkpoint(&begun).unwrap();
+    engine.publish_checkpoint(&mut begun, 0).unwrap();
 }
 
 /// Makes checkpoints every minute until told to stop.

@@ -10,6 +10,9 @@
 //!
 //! Between begin and publication a page of the frozen epoch is either still as it was, and written from its frame, or
 //! was copied before its next change, and the copy is written. Eviction, reads, changes and tree creation go on.
+//!
+//! Blind changes of leaves are the exception (decision 0007): they may be in the checkpoint or not. So it says that the oplog is needed
+//! up to where it ended when the last page had been written.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -53,7 +56,7 @@ pub struct CheckpointMark {
     pub oplog_position: u64,
     /// Commits up to this timestamp are in the checkpoint in full; some later ones may be, too.
     pub timestamp: Timestamp,
-    /// What is in the checkpoint was logged before here: an oplog that ends earlier has lost something.
+    /// What is in the checkpoint was logged before here: an oplog that ends earlier has lost something. Not known before it is published.
     pub oplog_end: u64,
 }
 
@@ -138,11 +141,11 @@ impl CheckpointInProgress {
 impl Engine {
     /// Makes a whole checkpoint. `mark` is called under the barrier, when no batch is half applied; it says from where
     /// the oplog must be replayed. `make_durable` is called before publication and returns once the oplog is durable up
-    /// to everything that was applied when the checkpoint began. One that the full disk interrupted is taken up again.
+    /// to everything that is applied by then, and up to where that is. One that the full disk interrupted is taken up again.
     pub fn checkpoint(
         &self,
         mark: impl FnOnce() -> CheckpointMark,
-        make_durable: impl FnOnce() -> Result<()>,
+        make_durable: impl FnOnce() -> Result<u64>,
     ) -> Result<CheckpointMark> {
         let mut in_progress = self.checkpointing.lock();
         if in_progress.is_none() {
@@ -150,8 +153,8 @@ impl Engine {
         }
         let Some(checkpoint) = in_progress.as_mut() else { return Err(EngineError::Setup("no checkpoint".to_owned())) };
         while self.checkpoint_step(checkpoint)? {}
-        make_durable()?;
-        let published = self.publish_checkpoint(checkpoint)?;
+        let oplog_end = make_durable()?;
+        let published = self.publish_checkpoint(checkpoint, oplog_end)?;
         *in_progress = None;
         Ok(published)
     }
@@ -265,8 +268,10 @@ impl Engine {
         is_cheap || (is_due || is_urgent) && gains
     }
 
-    /// Publishes a checkpoint whose pages are all written and whose part of the oplog is durable.
-    pub fn publish_checkpoint(&self, checkpoint: &CheckpointInProgress) -> Result<CheckpointMark> {
+    /// Publishes a checkpoint whose pages are all written. The oplog is durable up to `oplog_end`, and all changes that were applied before the
+    /// last page was written are before that.
+    pub fn publish_checkpoint(&self, checkpoint: &mut CheckpointInProgress, oplog_end: u64) -> Result<CheckpointMark> {
+        checkpoint.contents.mark.oplog_end = oplog_end;
         self.sync_rings()?;
         let published = self.store.publish(&checkpoint.contents.encode()).map_err(EngineError::from);
         self.poison_on_error(published)?;

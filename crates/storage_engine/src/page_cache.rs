@@ -7,7 +7,8 @@
 //!
 //! * A page is changed only under its exclusive latch, inside the checkpoint barrier (shared), and after
 //!   [`PageCache::prepare_change`]. That call notes the epoch in which the page became dirty and, when the page is still
-//!   dirty for the checkpoint being written, copies its image first.
+//!   dirty for the checkpoint being written, copies its image first. Blind changes of leaves need no copy
+//!   ([`PageCache::prepare_blind_change`]).
 //! * All writing goes through one `writer` lock, so the images of one page reach the store in the order of their age.
 //! * A page that was written is clean only if its latch's version did not move between copy and completion.
 //! * Client threads call [`PageCache::fix`], which may read a page, and wait for a free frame at most; they never write.
@@ -354,6 +355,34 @@ impl PageCache {
             self.copy_for_checkpoint(frame, dirty_since);
         }
         header.dirty_epoch.store(epoch, Ordering::Release);
+        true
+    }
+
+    /// As [`PageCache::prepare_change`], for a blind change of a leaf that moves nothing to or from another page. A leaf that is dirty for the
+    /// checkpoint being written stays so and goes into it with the change: replay makes blind changes again, from the checkpoint's position on
+    /// and in their order, whether the leaf has them or not.
+    pub(crate) fn prepare_blind_change(&self, frame: &ExclusiveFrame<'_>) -> bool {
+        if frame.header().is_dirty() {
+            return false;
+        }
+        self.prepare_change(frame)
+    }
+
+    /// Copies a page that the frozen epoch still needs, so that its next changes do not keep it from being written. `false`: its latch is taken.
+    fn take_copy(&self, frame: FrameId, epoch: u64) -> bool {
+        let header = self.arena.header(frame);
+        let is_needed = || (1..=epoch).contains(&header.dirty_epoch.load(Ordering::Acquire));
+        // Looked at first without the latch, which is not given back while the frame is lent.
+        if !is_needed() {
+            return true;
+        }
+        let Some(latched) = self.arena.try_lock(frame) else { return false };
+        if !is_needed() {
+            latched.release_unchanged();
+            return true;
+        }
+        self.copy_for_checkpoint(&latched, epoch);
+        header.dirty_epoch.store(self.store.epoch(), Ordering::Release);
         true
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
-use storage_engine::{CheckpointInProgress, CheckpointMark};
+use storage_engine::CheckpointInProgress;
 
 use crate::error::Result;
 use crate::store::Store;
@@ -207,9 +207,7 @@ impl Store {
         // Not before: `counts` may be the last holder of a dropped collection.
         drop(counts);
         self.catalog.reap()?;
-        // Under the barrier: everything applied until then was logged before.
-        let with_end = || CheckpointMark { oplog_end: self.oplog.end_position().0, ..mark };
-        let checkpoint = self.engine.begin_checkpoint(with_end)?;
+        let checkpoint = self.engine.begin_checkpoint(|| mark)?;
         Ok(Beginning { checkpoint, at: now, oplog_from })
     }
 
@@ -222,8 +220,9 @@ impl Store {
             return Ok(CheckpointProgress::Going);
         }
         // Everything that the checkpoint contains was appended before this.
-        self.oplog.wait_durable(self.oplog.end_position())?;
-        self.engine.publish_checkpoint(checkpoint)?;
+        let end = self.oplog.end_position();
+        self.oplog.wait_durable(end)?;
+        self.engine.publish_checkpoint(checkpoint, end.0)?;
         Ok(CheckpointProgress::Published)
     }
 }

@@ -3,7 +3,7 @@
 //! Called by `change` for blind inserts and removals, and by `page_cache` when a leaf with a buffer has been read. Relies on
 //! separators being the fences of the children beside them.
 
-use super::change::{Outcome, Stored};
+use super::change::{Outcome, Stored, is_blind};
 use super::{Target, Trees, Write};
 use crate::batch::{Change, ChangeKind};
 use crate::error::{Attempt, EngineError, Result, Retry};
@@ -20,8 +20,7 @@ impl Trees {
         stored: Stored<'_>,
         write: Write,
     ) -> Attempt<Option<Fixed>> {
-        let is_blind = matches!(change.kind, ChangeKind::BlindInsert | ChangeKind::BlindRemove);
-        if !is_blind || stored.overflow || !self.cache.takes_buffered(stored.bytes) {
+        if !is_blind(change, stored) || !self.cache.takes_buffered(stored.bytes) {
             return self.find_leaf(change.tree, Target::Containing(change.key)).map(Some);
         }
         let mut fixed = self.fix_root(change.tree)?;

@@ -81,7 +81,9 @@ impl Trees {
     fn try_change(&self, change: Change<'_>, stored: Stored<'_>, write: Write) -> Attempt<usize> {
         let Some(fixed) = self.find_leaf_or_buffer(change, stored, write)? else { return Ok(0) };
         let mut frame = self.cache.lock(&fixed)?;
-        let became_dirty = self.cache.prepare_change(&frame);
+        let is_blind = is_blind(change, stored);
+        let became_dirty =
+            if is_blind { self.cache.prepare_blind_change(&frame) } else { self.cache.prepare_change(&frame) };
         // It is compacted at most once, and before its prefix is shortened: afterwards it would have the long one again, and room that this key has no use of.
         let mut is_rebuilt = false;
         loop {
@@ -238,6 +240,11 @@ impl Trees {
     fn note_sparse(&self, node: &NodeMut<'_>, tree: TreeId, settled_at: u64) {
         self.leftovers.sparse_leaves.push(SparseLeaf { tree, key: node.view().lower_fence().to_vec(), settled_at });
     }
+}
+
+/// Whether a change needs to know nothing of its leaf, and no other page.
+pub(super) fn is_blind(change: Change<'_>, stored: Stored<'_>) -> bool {
+    matches!(change.kind, ChangeKind::BlindInsert | ChangeKind::BlindRemove) && !stored.overflow
 }
 
 impl Write {

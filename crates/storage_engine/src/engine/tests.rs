@@ -25,7 +25,7 @@ fn open(disk: &Arc<SimulatedDisk>) -> Arc<Engine> {
 
 fn checkpoint(engine: &Engine) {
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
-    engine.checkpoint(|| mark, || Ok(())).unwrap();
+    engine.checkpoint(|| mark, || Ok(0)).unwrap();
 }
 
 fn commit(engine: &Engine, batch: &Batch, clock: &mut u64) {
@@ -516,7 +516,7 @@ fn a_checkpoint_holds_what_was_buffered_before_it_and_nothing_later() {
     let mut value = Vec::new();
     numbers().take(4).for_each(|number| assert!(engine.get_latest(tree, &key(number), &mut value).unwrap().is_some()));
     while engine.checkpoint_step(&mut begun).unwrap() {}
-    engine.publish_checkpoint(&begun).unwrap();
+    engine.publish_checkpoint(&mut begun, 0).unwrap();
     let with_later = all(&engine, &engine.begin_snapshot(), tree);
     assert_eq!(with_later.len(), expected.len() + 2 * numbers().count());
     drop(engine);

@@ -259,15 +259,16 @@ impl PageCache {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
         let mut scope = PageWriteScope::begin(self.invariants());
-        let mut pages = self.push_copies(writer, &mut scope);
-        let retried = std::mem::take(skipped);
-        for frame in retried {
-            pages += usize::from(self.push_for_epoch(writer, frame, epoch, skipped));
+        // They were being changed when their turn came: blind changes, which leave them in the epoch, might do so again and again. What a
+        // full disk has refused is tried first.
+        if writer.batch.is_empty() {
+            skipped.retain(|frame| !self.take_copy(*frame, epoch));
         }
-        while pages < BATCH_PAGES && *hand < self.arena.len() {
+        self.push_copies(writer, &mut scope);
+        while writer.batch.len() < BATCH_PAGES && *hand < self.arena.len() {
             let frame = FrameId(*hand as u32);
             *hand += 1;
-            pages += usize::from(self.push_for_epoch(writer, frame, epoch, skipped));
+            self.push_for_epoch(writer, frame, epoch, skipped);
         }
         for _ in 0..writer.frames.len() {
             scope.count_page();
@@ -312,16 +313,11 @@ impl PageCache {
         header.page() == fixed.page.0 && dirty_since != 0 && dirty_since <= epoch
     }
 
-    fn push_for_epoch(&self, writer: &mut Writer, frame: FrameId, epoch: u64, skipped: &mut Vec<FrameId>) -> bool {
+    fn push_for_epoch(&self, writer: &mut Writer, frame: FrameId, epoch: u64, skipped: &mut Vec<FrameId>) {
         let dirty_since = self.arena.header(frame).dirty_epoch.load(Ordering::Acquire);
-        if dirty_since == 0 || dirty_since > epoch {
-            return false;
+        if dirty_since != 0 && dirty_since <= epoch && self.push_frame(writer, frame).is_none() {
+            skipped.push(frame);
         }
-        if self.push_frame(writer, frame).is_some() {
-            return true;
-        }
-        skipped.push(frame);
-        false
     }
 
     /// The evictor's wait for work.

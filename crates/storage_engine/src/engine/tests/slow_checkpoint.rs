@@ -61,7 +61,7 @@ fn the_dirty_share_stays_level_during_a_checkpoint_of_minutes() {
     while engine.checkpoint_step(&mut checkpoint).unwrap() {
         engine.pause_checkpoint(&checkpoint, LENGTH, &beside).unwrap();
     }
-    engine.publish_checkpoint(&checkpoint).unwrap();
+    engine.publish_checkpoint(&mut checkpoint, 0).unwrap();
     let (lasted, shares) = (clock.monotonic() - began, shares.into_inner());
     assert!(lasted > Duration::from_secs(120), "{lasted:?}");
     let frames = engine.trees.cache.usable_frames();
