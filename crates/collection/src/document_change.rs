@@ -111,7 +111,7 @@ impl DocumentChange {
         self.clear();
         check_size(document)?;
         validator::check_insert(&access.definition.options, document, context.validation)?;
-        self.batch.put(access.collection.record_tree(), &record_id.record_key(), document.as_bytes());
+        self.batch.put_record(access.collection.record_tree(), &record_id.record_key(), document.as_bytes());
         self.new_keys.read(&access.indexes, document);
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.new_keys.generate(&access.indexes, position, document)?;
@@ -229,7 +229,12 @@ impl DocumentChange {
         }
         check_size(new)?;
         validator::check_update(&access.definition.options, old, new, context.validation)?;
-        self.batch.put(access.collection.record_tree(), &record_id.record_key(), new.as_bytes());
+        let (tree, key) = (access.collection.record_tree(), record_id.record_key());
+        match access.collection.ring() {
+            // The tree and the ring must be of one moment.
+            Some(_) => self.batch.put(tree, &key, new.as_bytes()),
+            None => self.batch.put_record(tree, &key, new.as_bytes()),
+        }
         let mut is_read = false;
         for (position, index) in access.indexes.all().iter().enumerate() {
             if !index.is_touched_by(&self.field_changes, old, new) {
@@ -265,7 +270,7 @@ impl DocumentChange {
     ) -> Result<()> {
         self.clear();
         if access.collection.ring().is_none() {
-            self.batch.delete(access.collection.record_tree(), &record_id.record_key());
+            self.batch.delete_record(access.collection.record_tree(), &record_id.record_key());
         }
         self.old_keys.read(&access.indexes, old);
         for (position, index) in access.indexes.all().iter().enumerate() {

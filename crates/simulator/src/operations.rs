@@ -207,6 +207,10 @@ impl Simulation {
     /// Goes on with the index builds that earlier lives have left: more than one of a collection when going on with one failed before.
     pub(crate) fn resume_index_builds(&self) {
         for handle in self.store().interrupted_builds() {
+            // Meanwhile: much else is done while the build before goes on.
+            if handle.is_dropped() {
+                continue;
+            }
             let indexes = handle.indexes();
             let building: Vec<_> =
                 indexes.all().iter().filter(|index| !index.is_ready()).map(|index| index.name().to_owned()).collect();

@@ -269,6 +269,8 @@ fn checkpoint(engine: &Engine) {
 fn spread_checkpoint(engine: &Engine, duration: Duration, stopped: &AtomicBool) {
     let mark = CheckpointMark { oplog_position: 0, oplog_end: 0, timestamp: engine.visible() };
     let mut begun = engine.begin_checkpoint(|| mark).unwrap();
+    while engine.prepare_checkpoint_step(&mut begun).unwrap() {}
+    engine.freeze_checkpoint(&mut begun).unwrap();
     while engine.checkpoint_step(&mut begun).unwrap() {
         let hurry = || stopped.load(Ordering::Relaxed);
         engine.pause_checkpoint(&begun, duration, &hurry).unwrap();

@@ -11,10 +11,21 @@ pub enum ChangeKind {
     Put,
     /// Remove, if there.
     Delete,
+    /// As `Put`, of a record: recovery makes it again.
+    PutRecord,
+    /// As `Delete`, of a record: recovery makes it again.
+    DeleteRecord,
     /// Insert a key that is known to be absent.
     BlindInsert,
     /// Remove a key that is known to be present.
     BlindRemove,
+}
+
+impl ChangeKind {
+    /// Whether there is an entry afterwards.
+    pub fn is_put(self) -> bool {
+        matches!(self, ChangeKind::Put | ChangeKind::PutRecord | ChangeKind::BlindInsert)
+    }
 }
 
 /// One change of a batch.
@@ -61,8 +72,19 @@ impl Batch {
         self.push(ChangeKind::Delete, tree, key, &[]);
     }
 
+    /// As [`Batch::put`], for a change that the caller makes again when it recovers, in the order of such changes of the key, all from the checkpoint's
+    /// position on. A checkpoint has the key then as it was at any moment between its beginning and the one as of which it has everything else.
+    pub fn put_record(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
+        self.push(ChangeKind::PutRecord, tree, key, value);
+    }
+
+    /// As [`Batch::delete`], under the condition of [`Batch::put_record`].
+    pub fn delete_record(&mut self, tree: TreeId, key: &[u8]) {
+        self.push(ChangeKind::DeleteRecord, tree, key, &[]);
+    }
+
     /// Inserts a key that the caller knows to be absent. Nothing needs to be read for it, so the engine may delay it (when the
-    /// value is short).
+    /// value is short). Recovery makes it again, from the checkpoint's position on; the checkpoint may have it nevertheless.
     pub fn blind_insert(&mut self, tree: TreeId, key: &[u8], value: &[u8]) {
         self.push(ChangeKind::BlindInsert, tree, key, value);
     }

@@ -5,14 +5,16 @@
 //! Life of a checkpoint:
 //!
 //! ```text
-//! begin (barrier held exclusively: mark taken, epoch frozen) → writing (batches of pages) → log durable → published
+//! begin (mark taken) → prepared (leaves of records written) → frozen (barrier held exclusively) → written (batches of pages)
+//!   → log durable → published
 //! ```
 //!
-//! Between begin and publication a page of the frozen epoch is either still as it was, and written from its frame, or
+//! Between freeze and publication a page of the frozen epoch is either still as it was, and written from its frame, or
 //! was copied before its next change, and the copy is written. Eviction, reads, changes and tree creation go on.
 //!
-//! Blind changes of leaves are the exception (decision 0007): they may be in the checkpoint or not. So it says that the oplog is needed
-//! up to where it ended when the last page had been written.
+//! Two kinds of changes are the exception (decision 0007), because replay makes them again from the mark on: a leaf of records may be as it was at any moment
+//! between the mark and the freeze (`page_cache::preparation`), and a leaf that is changed blindly as at any moment behind the freeze. So the checkpoint
+//! says that the oplog is needed up to where it ended when the last page had been written.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -35,6 +37,8 @@ const STEP_PAGES: usize = 64;
 
 /// Copies that wait to be written during a pause, at most: one for so many frames.
 const COPIES_ONE_IN: usize = 64;
+/// Preparing takes as long as the rest.
+const STAGES: f64 = 2.0;
 /// Longest sleep between two looks at whether to hurry.
 const STEP_PAUSE: Duration = Duration::from_millis(10);
 /// Leaves whose buffered changes are saved in one step.
@@ -106,15 +110,18 @@ impl MarkContents {
 
 /// A checkpoint between its beginning and its publication.
 pub struct CheckpointInProgress {
-    epoch: u64,
+    /// `None` until it is frozen.
+    epoch: Option<u64>,
     contents: MarkContents,
     /// Leaves with buffered changes that belong to the checkpoint, as far as they are not saved yet; all are before the first page is written.
     to_save: ToSave,
     saved: SavedChanges,
-    began: Duration,
-    /// Pages to be written, as it seemed when it began.
+    /// When its preparation began, or since it is frozen, when that was.
+    stage_began: Duration,
+    /// Pages to be written, as it seemed when it was frozen.
     pages_total: usize,
     pages_done: usize,
+    /// Where the scan of the frames goes on.
     hand: usize,
     skipped: Vec<crate::frame_arena::FrameId>,
     /// Rings whose files go when it is published.
@@ -132,6 +139,11 @@ enum ToSave {
 }
 
 impl CheckpointInProgress {
+    /// Whether it has come so far that changes are told apart by it.
+    pub fn is_frozen(&self) -> bool {
+        self.epoch.is_some()
+    }
+
     /// What the checkpoint will say of the oplog.
     pub fn mark(&self) -> CheckpointMark {
         self.contents.mark
@@ -139,8 +151,7 @@ impl CheckpointInProgress {
 }
 
 impl Engine {
-    /// Makes a whole checkpoint. `mark` is called under the barrier, when no batch is half applied; it says from where
-    /// the oplog must be replayed. `make_durable` is called before publication and returns once the oplog is durable up
+    /// Makes a whole checkpoint. `mark` says from where the oplog must be replayed: all before is applied. `make_durable` is called before publication and returns once the oplog is durable up
     /// to everything that is applied by then, and up to where that is. One that the full disk interrupted is taken up again.
     pub fn checkpoint(
         &self,
@@ -152,6 +163,10 @@ impl Engine {
             *in_progress = Some(self.begin_checkpoint(mark)?);
         }
         let Some(checkpoint) = in_progress.as_mut() else { return Err(EngineError::Setup("no checkpoint".to_owned())) };
+        if !checkpoint.is_frozen() {
+            while self.prepare_checkpoint_step(checkpoint)? {}
+            self.freeze_checkpoint(checkpoint)?;
+        }
         while self.checkpoint_step(checkpoint)? {}
         let oplog_end = make_durable()?;
         let published = self.publish_checkpoint(checkpoint, oplog_end)?;
@@ -159,41 +174,64 @@ impl Engine {
         Ok(published)
     }
 
-    /// Begins a checkpoint. The barrier is held for this call only.
+    /// Begins a checkpoint: its preparation.
     pub fn begin_checkpoint(&self, mark: impl FnOnce() -> CheckpointMark) -> Result<CheckpointInProgress> {
         self.trees.cache.check_poisoned()?;
-        self.prepare_ring_states()?;
-        let _barrier = self.barrier.write();
-        self.save_ring_states()?;
-        let dropped_rings = self.take_dropped_rings();
-        let mut chains = self.trees.history.overflow_heads();
-        chains.extend_from_slice(&self.trees.leftovers.chains.lock());
-        chains.truncate(CHAINS_MAX);
-        let dropped_trees = self.dropped_trees.lock().clone();
-        let contents = MarkContents { mark: mark(), chains, dropped_trees, saved_changes: None };
-        let epoch = self.store.freeze_epoch()?;
+        let contents =
+            MarkContents { mark: mark(), chains: Vec::new(), dropped_trees: Vec::new(), saved_changes: None };
+        // Only now: an image that is good has everything before the mark.
+        self.trees.cache.begin_preparation();
         Ok(CheckpointInProgress {
-            epoch,
+            epoch: None,
             contents,
             to_save: ToSave::Unknown,
             saved: SavedChanges::default(),
-            began: self.clock.monotonic(),
+            stage_began: self.clock.monotonic(),
             pages_total: 0,
             pages_done: 0,
             hand: 0,
             skipped: Vec::new(),
-            dropped_rings,
+            dropped_rings: Vec::new(),
         })
+    }
+
+    /// Writes one batch of leaves of records, before the checkpoint is frozen; `false` when all are written, or the disk is full: then it has less
+    /// space for this than for the checkpoint, which gives some back.
+    pub fn prepare_checkpoint_step(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
+        match self.trees.cache.write_preparation_batch(&mut checkpoint.hand) {
+            Err(error) if error.is_disk_full() => Ok(false),
+            written => self.poison_on_error(written),
+        }
+    }
+
+    /// From now on, changes do not belong to the checkpoint, but for those that the module's head tells of. The barrier is held for this call only.
+    pub fn freeze_checkpoint(&self, checkpoint: &mut CheckpointInProgress) -> Result<()> {
+        self.trees.cache.check_poisoned()?;
+        self.prepare_ring_states()?;
+        let _barrier = self.barrier.write();
+        self.save_ring_states()?;
+        checkpoint.dropped_rings = self.take_dropped_rings();
+        let mut chains = self.trees.history.overflow_heads();
+        chains.extend_from_slice(&self.trees.leftovers.chains.lock());
+        chains.truncate(CHAINS_MAX);
+        checkpoint.contents.chains = chains;
+        checkpoint.contents.dropped_trees = self.dropped_trees.lock().clone();
+        checkpoint.epoch = Some(self.store.freeze_epoch()?);
+        self.trees.cache.end_preparation();
+        (checkpoint.stage_began, checkpoint.hand) = (self.clock.monotonic(), 0);
+        Ok(())
     }
 
     /// Writes one batch of the checkpoint's pages; `false` when all are written.
     pub fn checkpoint_step(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
-        if self.save_buffered_changes(checkpoint)? {
+        let Some(epoch) = checkpoint.epoch else {
+            return Err(EngineError::Setup("the checkpoint is not frozen yet".to_owned()));
+        };
+        if self.save_buffered_changes(checkpoint, epoch)? {
             return Ok(true);
         }
         checkpoint.pages_done += STEP_PAGES;
-        let written =
-            self.trees.cache.write_checkpoint_batch(checkpoint.epoch, &mut checkpoint.hand, &mut checkpoint.skipped);
+        let written = self.trees.cache.write_checkpoint_batch(epoch, &mut checkpoint.hand, &mut checkpoint.skipped);
         if !checkpoint.skipped.is_empty() {
             // Somebody holds those pages' latches at this instant.
             self.clock.sleep(Duration::from_micros(50));
@@ -202,8 +240,8 @@ impl Engine {
     }
 
     /// Saves some of the buffered changes that belong to the checkpoint; `false` when none are left.
-    fn save_buffered_changes(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
-        let CheckpointInProgress { to_save, saved, epoch, .. } = checkpoint;
+    fn save_buffered_changes(&self, checkpoint: &mut CheckpointInProgress, epoch: u64) -> Result<bool> {
+        let CheckpointInProgress { to_save, saved, .. } = checkpoint;
         let cache = &self.trees.cache;
         let leaves = match to_save {
             ToSave::Nothing => return Ok(false),
@@ -221,7 +259,7 @@ impl Engine {
         // Nobody adds to these any more once the leaves have all been looked at.
         let are_last = leaves.is_empty();
         cache.take_changes_to_save().iter().for_each(|(page, changes)| saved.push(*page, changes.encoded()));
-        let written = saved.write(&self.store, *epoch, are_last);
+        let written = saved.write(&self.store, epoch, are_last);
         checkpoint.pages_done += self.poison_on_error(written)?;
         if are_last {
             checkpoint.contents.saved_changes = saved.head();
@@ -243,8 +281,11 @@ impl Engine {
         duration: Duration,
         hurry: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let share = checkpoint.pages_done as f64 / checkpoint.pages_total.max(1) as f64;
-        let until = checkpoint.began + duration.mul_f64(share.min(1.0));
+        let share = match checkpoint.epoch {
+            None => checkpoint.hand as f64 / self.trees.cache.frames() as f64,
+            Some(_) => checkpoint.pages_done as f64 / checkpoint.pages_total.max(1) as f64,
+        };
+        let until = checkpoint.stage_began + duration.mul_f64(share.min(1.0) / STAGES);
         // So few that writers are not paced for them.
         let copies_kept = STEP_PAGES.min(self.trees.cache.usable_frames() / COPIES_ONE_IN).max(1);
         while !hurry() && self.clock.monotonic() < until {

@@ -44,6 +44,11 @@ pub(crate) struct FrameHeader {
     pub(crate) address: AtomicU64,
     /// The checkpoint epoch in which the page was first changed since it was last written; 0 when clean.
     pub(crate) dirty_epoch: AtomicU64,
+    /// For which preparation of a checkpoint an image of the page that is on disk is good enough, although it is dirty; 0: for none. See
+    /// `page_cache::preparation`.
+    pub(crate) prepared_for: AtomicU64,
+    /// Whether the page was changed by changes of records, which replay makes again.
+    pub(crate) holds_records: AtomicBool,
     /// Whether the page was used since the eviction clock's hand passed; see `page_cache::replacement`.
     pub(crate) used: AtomicBool,
     /// Rounds of the hand that the page stays without being used.
@@ -53,6 +58,12 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
+    /// Another page comes into the frame.
+    pub(crate) fn forget_records(&self) {
+        self.prepared_for.store(0, Ordering::Relaxed);
+        self.holds_records.store(false, Ordering::Relaxed);
+    }
+
     /// The page in this frame; `NO_PAGE` when free.
     pub(crate) fn page(&self) -> u64 {
         self.page.load(Ordering::Acquire).wrapping_sub(1)

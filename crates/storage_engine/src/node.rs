@@ -314,8 +314,12 @@ impl<B: PageBytes> Node<B> {
         let takes_changes = self.kind() == KIND_NODE && self.is_leaf() && !self.is_last();
         let room = if takes_changes { self.total_free().saturating_sub(ROOM_KEPT_BYTES) } else { 0 };
         // Merging for a checkpoint under way, or again after a failed write, must not let go of overflow pages.
-        let has_overflow = || (0..self.count()).any(|position| self.value(position).1);
-        if room > 0 && has_overflow() { 0 } else { room }
+        if room > 0 && self.has_overflow() { 0 } else { room }
+    }
+
+    /// Whether a value is on overflow pages.
+    pub(crate) fn has_overflow(&self) -> bool {
+        (0..self.count()).any(|position| self.value(position).1)
     }
 
     #[inline]

@@ -33,6 +33,7 @@ mod change_buffers;
 mod change_encoding;
 mod free_frames;
 mod merging;
+mod preparation;
 mod replacement;
 mod writing;
 
@@ -45,6 +46,7 @@ use free_frames::FreeFrames;
 pub(crate) use free_frames::ReservedFrame;
 pub(crate) use merging::MERGER_THREADS;
 use merging::PageMerger;
+use preparation::Preparation;
 use replacement::{note_arrival, note_use};
 use writing::Writer;
 
@@ -81,6 +83,7 @@ pub(crate) struct PageCache {
     loading: [LoadingShard; LOADING_SHARDS],
     writer: Mutex<Writer>,
     checkpoint_copies: Mutex<Vec<CheckpointCopy>>,
+    preparation: Preparation,
     dirty_frames: AtomicUsize,
     pages_read: AtomicU64,
     pages_merged: AtomicU64,
@@ -116,6 +119,7 @@ impl PageCache {
             page_mergers: PageMerger::each(&store)?,
             to_merge: Mutex::default(),
             checkpoint_copies: Mutex::default(),
+            preparation: Preparation::default(),
             dirty_frames: AtomicUsize::new(0),
             pages_read: AtomicU64::new(0),
             pages_merged: AtomicU64::new(0),
@@ -298,6 +302,7 @@ impl PageCache {
         self.pages_read.fetch_add(1, Ordering::Relaxed);
         let header = frame.header();
         header.address.store(on_disk.address.0, Ordering::Relaxed);
+        header.forget_records();
         note_arrival(header, self.free.era());
         let dirty_since = if on_disk.is_buffered { self.merge_buffered(page, &mut frame)? } else { 0 };
         header.dirty_epoch.store(dirty_since, Ordering::Release);
@@ -332,6 +337,7 @@ impl PageCache {
         let frame = self.lock_reserved(&reserved);
         let header = frame.header();
         header.address.store(0, Ordering::Relaxed);
+        header.forget_records();
         header.dirty_epoch.store(self.store.epoch(), Ordering::Release);
         note_arrival(header, self.free.era());
         self.dirty_frames.fetch_add(1, Ordering::Relaxed);
@@ -346,12 +352,14 @@ impl PageCache {
         let header = frame.header();
         let epoch = self.store.epoch();
         let dirty_since = header.dirty_epoch.load(Ordering::Relaxed);
+        let is_prepared = self.is_prepared(header);
+        header.prepared_for.store(0, Ordering::Relaxed);
         if dirty_since == epoch {
             return false;
         }
         if dirty_since == 0 {
             self.dirty_frames.fetch_add(1, Ordering::Relaxed);
-        } else {
+        } else if !is_prepared {
             self.copy_for_checkpoint(frame, dirty_since);
         }
         header.dirty_epoch.store(epoch, Ordering::Release);
@@ -362,7 +370,8 @@ impl PageCache {
     /// checkpoint being written stays so and goes into it with the change: replay makes blind changes again, from the checkpoint's position on
     /// and in their order, whether the leaf has them or not.
     pub(crate) fn prepare_blind_change(&self, frame: &ExclusiveFrame<'_>) -> bool {
-        if frame.header().is_dirty() {
+        let header = frame.header();
+        if header.is_dirty() && header.prepared_for.load(Ordering::Relaxed) == 0 {
             return false;
         }
         self.prepare_change(frame)
@@ -381,8 +390,10 @@ impl PageCache {
             latched.release_unchanged();
             return true;
         }
-        self.copy_for_checkpoint(&latched, epoch);
-        header.dirty_epoch.store(self.store.epoch(), Ordering::Release);
+        if !self.is_prepared(header) {
+            self.copy_for_checkpoint(&latched, epoch);
+        }
+        self.leave_to_next(header);
         true
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Called in a loop by the background thread, by the simulator, for `fsync` and at shutdown. The checkpoint's mark is the oldest commit that is not
 //! applied; the counts stored with it are those of exactly the commits before the mark, and replay adds what it
-//! replays. The definition lock is held while a checkpoint begins (microseconds), so it has no half of a change of definitions.
+//! replays. The definition lock is held while a checkpoint is frozen (microseconds), so it has no half of a change of definitions.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -211,8 +211,22 @@ impl Store {
         Ok(Beginning { checkpoint, at: now, oplog_from })
     }
 
+    /// With no half of a change of definitions.
+    fn freeze_checkpoint(&self, checkpoint: &mut CheckpointInProgress) -> Result<()> {
+        let _definitions = self.definition_lock.lock();
+        Ok(self.engine.freeze_checkpoint(checkpoint)?)
+    }
+
     fn continue_checkpoint(&self, checkpoint: &mut CheckpointInProgress, pace: Pace) -> Result<CheckpointProgress> {
-        if self.engine.checkpoint_step(checkpoint)? {
+        let is_going = if checkpoint.is_frozen() {
+            self.engine.checkpoint_step(checkpoint)?
+        } else {
+            if !self.engine.prepare_checkpoint_step(checkpoint)? {
+                self.freeze_checkpoint(checkpoint)?;
+            }
+            true
+        };
+        if is_going {
             if pace == Pace::Spread {
                 let is_hurried = || self.is_stopping() || self.checkpoints.hurried.load(Ordering::Relaxed) > 0;
                 self.engine.pause_checkpoint(checkpoint, self.options.checkpoint_spread, &is_hurried)?;

@@ -13,7 +13,7 @@ use collection::{
     CappedOptions, Catalog, CollectionError, RecordId, SalvagedCollection, SalvagedDefinition, Salvager,
     decode_definition,
 };
-use oplog::{OplogPosition, salvage_entries, salvage_entry};
+use oplog::{OplogEntry, OplogPosition, salvage_entries, salvage_entry};
 use platform::{Clock, Disk, Random};
 use storage_engine::{Engine, LostPage, Salvage, TreeId, is_ring_state, salvage_ring};
 
@@ -289,13 +289,28 @@ impl Repair<'_> {
         }
     }
 
+    /// Whether entries are missing that the checkpoint may have, or may not: what comes before them may be older than the records, and says then only what changed in
+    /// documents that were different.
+    fn lacks_entries_of_checkpoint(&self, from: OplogPosition, oplog_end: u64) -> Result<bool> {
+        let (mut last, mut is_lacking) = (from, false);
+        let count_gap = |entry: OplogEntry<'_>, has_gap: bool| {
+            is_lacking |= has_gap && last.0 < oplog_end;
+            last = entry.position;
+            Ok(())
+        };
+        let salvaged = salvage_entries::<TransactionError>(&**self.from, self.oplog_directory, from, count_gap)?;
+        Ok(is_lacking || salvaged.end.0 < oplog_end)
+    }
+
     fn apply_oplog(&mut self, salvager: &mut Salvager) -> Result<()> {
         let mark = self.salvage.mark();
+        let needed = mark.map_or(0, |mark| mark.oplog_end);
         // What an entry says that could not be applied is missing, too: a transaction of which a part is lost.
         let (from, mut lacks_something) = self.oplog_start()?;
+        let is_doubtful = self.lacks_entries_of_checkpoint(from, needed)?;
         let mut left_out: u64 = 0;
         let mut problems = Vec::new();
-        let mut had_gap = lacks_something;
+        let mut had_gap = lacks_something || is_doubtful;
         let (disk, directory) = (&**self.from, self.oplog_directory);
         let read_part = |position| salvage_entry(disk, directory, position);
         let salvaged = salvage_entries::<TransactionError>(disk, self.oplog_directory, from, |entry, has_gap| {
@@ -306,7 +321,9 @@ impl Repair<'_> {
                     note(applied, "a transaction before a gap in the oplog", &mut left_out, &mut problems)?;
                 }
             }
-            let applied = salvager.apply_entry(entry.payload, has_gap || lacks_something, &read_part);
+            let may_be_contained = is_doubtful && entry.position.0 < needed;
+            let lacks_before = has_gap || lacks_something || may_be_contained;
+            let applied = salvager.apply_entry(entry.payload, lacks_before, &read_part);
             lacks_something |= applied.is_err();
             note(applied, &format!("the oplog entry at {}", entry.position), &mut left_out, &mut problems)
         })?;
@@ -314,7 +331,6 @@ impl Repair<'_> {
             note(applied, "a transaction at the end of the oplog", &mut left_out, &mut problems)?;
         }
         self.report.oplog_entries = salvaged.entries;
-        let needed = mark.map_or(0, |mark| mark.oplog_end);
         if salvaged.end.0 < needed {
             // The entries that are missing may be in the checkpoint, and may not.
             problems.push(format!("the oplog ends at {}, and went at least to {needed}", salvaged.end));

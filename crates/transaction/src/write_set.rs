@@ -12,7 +12,7 @@ use std::sync::Arc;
 use collection::{Catalog, Collection, RecordId, WriteAccess};
 use parking_lot::Mutex;
 use platform::MemoryReservation;
-use storage_engine::{Batch, ChangeKind, Engine, TreeId};
+use storage_engine::{Batch, Engine, TreeId};
 
 use crate::change_order::{ChangeOrder, Listed, Place, RecordChange, RecordNote};
 use crate::error::{Result, TransactionError};
@@ -94,10 +94,7 @@ impl WriteSet {
         state.reserve(bytes, 0)?;
         state.order.add(collection.record_tree(), change);
         for change in batch.changes() {
-            let written = match change.kind {
-                ChangeKind::Put | ChangeKind::BlindInsert => Some(Box::from(change.value)),
-                ChangeKind::Delete | ChangeKind::BlindRemove => None,
-            };
+            let written = change.kind.is_put().then(|| Box::from(change.value));
             state.trees.entry(change.tree).or_default().insert(Box::from(change.key), written);
         }
         if !state.collections.iter().any(|known| Arc::ptr_eq(&known.collection, collection)) {

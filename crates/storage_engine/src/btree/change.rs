@@ -16,6 +16,7 @@ use super::{Leftovers, SparseLeaf, Trees};
 use crate::TreeId;
 use crate::batch::{Change, ChangeKind};
 use crate::error::{Attempt, Result};
+use crate::frame_arena::ExclusiveFrame;
 use crate::history::EntryState;
 use crate::node::{Found, Node, NodeMut, Presence, Version, common_prefix, entry_bytes};
 use crate::overflow::{self, OverflowReference};
@@ -57,7 +58,7 @@ pub(super) struct Stored<'a> {
 impl Trees {
     /// Applies one change, whose key and value lengths were checked.
     pub(crate) fn apply(&self, change: Change<'_>, write: Write) -> Result<()> {
-        let is_put = matches!(change.kind, ChangeKind::Put | ChangeKind::BlindInsert);
+        let is_put = change.kind.is_put();
         if is_put && change.key.len() + change.value.len() > MAX_INLINE_BYTES {
             let reference = overflow::write(&self.cache, change.tree, change.value)?.encode();
             return self.change_leaf(change, Stored { bytes: &reference, overflow: true }, write);
@@ -81,9 +82,7 @@ impl Trees {
     fn try_change(&self, change: Change<'_>, stored: Stored<'_>, write: Write) -> Attempt<usize> {
         let Some(fixed) = self.find_leaf_or_buffer(change, stored, write)? else { return Ok(0) };
         let mut frame = self.cache.lock(&fixed)?;
-        let is_blind = is_blind(change, stored);
-        let became_dirty =
-            if is_blind { self.cache.prepare_blind_change(&frame) } else { self.cache.prepare_change(&frame) };
+        let became_dirty = self.prepare(&frame, change, stored);
         // It is compacted at most once, and before its prefix is shortened: afterwards it would have the long one again, and room that this key has no use of.
         let mut is_rebuilt = false;
         loop {
@@ -119,6 +118,15 @@ impl Trees {
         }
     }
 
+    fn prepare(&self, frame: &ExclusiveFrame<'_>, change: Change<'_>, stored: Stored<'_>) -> bool {
+        match change.kind {
+            _ if stored.overflow => self.cache.prepare_change(frame),
+            ChangeKind::PutRecord | ChangeKind::DeleteRecord => self.cache.prepare_record_change(frame),
+            ChangeKind::BlindInsert | ChangeKind::BlindRemove => self.cache.prepare_blind_change(frame),
+            ChangeKind::Put | ChangeKind::Delete => self.cache.prepare_change(frame),
+        }
+    }
+
     pub(super) fn change_node(
         &self,
         node: &mut NodeMut<'_>,
@@ -127,8 +135,8 @@ impl Trees {
         write: Write,
     ) -> Outcome {
         let found = node.view().search(change.key);
-        match (change.kind, found) {
-            (ChangeKind::Put | ChangeKind::BlindInsert, Found::Before(position)) => {
+        match (change.kind.is_put(), found) {
+            (true, Found::Before(position)) => {
                 let view = node.view();
                 if view.is_last() && !change.key.starts_with(view.prefix()) {
                     return Outcome::PrefixTooLong(common_prefix(change.key, view.prefix()));
@@ -140,14 +148,12 @@ impl Trees {
                 }
                 Outcome::NoRoom(entry_bytes(suffix.len(), stored.bytes.len(), version))
             }
-            (ChangeKind::Put | ChangeKind::BlindInsert, Found::At(position)) => {
+            (true, Found::At(position)) => {
                 let suffix_length = change.key.len() - node.view().prefix_length();
                 self.replace(node, position, suffix_length, stored, write)
             }
-            (ChangeKind::Delete | ChangeKind::BlindRemove, Found::At(position)) => {
-                self.delete(node, position, change, write)
-            }
-            (ChangeKind::Delete | ChangeKind::BlindRemove, Found::Before(_)) => Outcome::Nothing,
+            (false, Found::At(position)) => self.delete(node, position, change, write),
+            (false, Found::Before(_)) => Outcome::Nothing,
         }
     }
 

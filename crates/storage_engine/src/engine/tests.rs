@@ -507,6 +507,7 @@ fn a_checkpoint_holds_what_was_buffered_before_it_and_nothing_later() {
     numbers().for_each(|number| insert(&engine, number + 2, &mut clock));
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
     let mut begun = engine.begin_checkpoint(|| mark).unwrap();
+    engine.freeze_checkpoint(&mut begun).unwrap();
     // Changes of the same leaves, after the checkpoint began and before it has looked at them.
     numbers().for_each(|number| insert(&engine, number + 4, &mut clock));
     assert!(engine.statistics().unwrap().buffered_pages > 5);

@@ -16,14 +16,14 @@ use crate::page_store::{PageAddress, PageId, PageStore, WriteBatch, Written};
 use crate::page_table::{DiskPage, PageState};
 
 /// Pages in one batch.
-const BATCH_PAGES: usize = 64;
+pub(super) const BATCH_PAGES: usize = 64;
 
 /// What the writing of pages needs, one at a time.
 pub(super) struct Writer {
-    batch: WriteBatch,
-    image: Box<PageImage>,
+    pub(super) batch: WriteBatch,
+    pub(super) image: Box<PageImage>,
     /// Pages of the batch that were copied out of frames; the others are checkpoint copies.
-    frames: Vec<Fixed>,
+    pub(super) frames: Vec<Fixed>,
     /// The eviction clock's hand.
     hand: usize,
     spared: Spared,
@@ -61,7 +61,7 @@ impl Writer {
 
 /// What to do with a frame once its image is on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
+pub(super) enum After {
     /// The frame is wanted for another page.
     Evict,
     /// The page stays and is clean.
@@ -209,7 +209,7 @@ impl PageCache {
 
     /// Writes the batch. Its first pages may be checkpoint copies, the rest belong to `writer.frames`. Returns how many
     /// frames were freed.
-    fn write_batch(&self, writer: &mut Writer, after: After) -> Result<usize> {
+    pub(super) fn write_batch(&self, writer: &mut Writer, after: After) -> Result<usize> {
         let frames = std::mem::take(&mut writer.frames);
         let written = self.store.write(&mut writer.batch);
         let mut freed = 0;
@@ -314,8 +314,16 @@ impl PageCache {
     }
 
     fn push_for_epoch(&self, writer: &mut Writer, frame: FrameId, epoch: u64, skipped: &mut Vec<FrameId>) {
-        let dirty_since = self.arena.header(frame).dirty_epoch.load(Ordering::Acquire);
-        if dirty_since != 0 && dirty_since <= epoch && self.push_frame(writer, frame).is_none() {
+        let header = self.arena.header(frame);
+        if !(1..=epoch).contains(&header.dirty_epoch.load(Ordering::Acquire)) {
+            return;
+        }
+        let is_done = if self.is_prepared(header) {
+            self.take_copy(frame, epoch)
+        } else {
+            self.push_frame(writer, frame).is_some()
+        };
+        if !is_done {
             skipped.push(frame);
         }
     }

@@ -45,6 +45,7 @@ fn the_dirty_share_stays_level_during_a_checkpoint_of_minutes() {
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
     let (began, before) = (clock.monotonic(), commits.get());
     let mut checkpoint = engine.begin_checkpoint(|| mark).unwrap();
+    engine.freeze_checkpoint(&mut checkpoint).unwrap();
     let shares = RefCell::new(Vec::new());
     let copies_max = Cell::new(0);
     let looks = Cell::new(0);
