@@ -1,9 +1,9 @@
 //! Replay of the oplog at start: from the checkpoint's mark to the end.
 //!
 //! Called by `transaction` when it opens a store. Every entry may already be contained in the checkpoint, or be followed by
-//! later entries that are: records and their index entries always change together, so the index changes are derived from
+//! later entries that are: the index entries in it are never older than the records, so the index changes are derived from
 //! what is stored and what the entry makes of it, and whatever an early entry brings back a later one takes away again.
-//! What makes this right is in the head of `oplog_entry`.
+//! What makes this right is in the head of `oplog_entry` and in decision 0007.
 //!
 //! Counts are the exception: they are logged changes added to the counts as of the mark, whatever is stored.
 //!

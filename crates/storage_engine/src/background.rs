@@ -174,7 +174,7 @@ impl Engine {
     fn trim_history(&self) -> Result<bool> {
         let mut chains = Vec::new();
         {
-            // A chain must always be either in the history or in the leftovers when a checkpoint begins.
+            // A chain must always be either in the history or in the leftovers when a checkpoint is frozen.
             let _barrier = self.barrier.read();
             self.trees.history.trim(self.trees.snapshots.oldest(), &mut chains);
             self.trees.leftovers.chains.lock().append(&mut chains);

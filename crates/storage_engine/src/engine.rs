@@ -45,7 +45,7 @@ pub struct Engine {
     pub(crate) store: Arc<PageStore>,
     pub(crate) rings: Arc<RingRegistry>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Held shared while a batch or a structural change is applied, exclusively while a checkpoint begins.
+    /// Held shared while a batch or a structural change is applied, exclusively while a checkpoint is frozen.
     pub(crate) barrier: RwLock<()>,
     /// Trees whose pages the background is to free.
     pub(crate) dropped_trees: Mutex<Vec<TreeId>>,

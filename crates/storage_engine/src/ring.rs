@@ -12,7 +12,7 @@
 //!
 //! The order matters: a slot overwrites what it overtook only after the overtaking insert is durable in the oplog. So after a crash every document that is
 //! still live is in the file; one that the replayed oplog overtakes again may be lost already, which replay allows for.
-//! The state goes into the ring's tree when a checkpoint begins, so it belongs to the same moment as the index trees.
+//! The state goes into the ring's tree when a checkpoint is frozen, so it belongs to the same moment as the other trees; leaves of indexes may be newer.
 //!
 //! Locks: `Ring::lock` (one writer of a ring at a time) before everything of a batch; `shared` is taken last and never during input or output.
 

@@ -108,7 +108,7 @@ pub struct Store {
     pub(crate) record_locks: Arc<LockTable>,
     /// By 0 and the hash of index and key.
     pub(crate) unique_locks: Arc<LockTable>,
-    /// Held while definitions change; and while a checkpoint begins, so that none has half of a change.
+    /// Held while definitions change; and while a checkpoint is begun and frozen, so that none has half of a change.
     pub(crate) definition_lock: Mutex<()>,
     pub(crate) checkpoints: CheckpointState,
     pub(crate) sessions: SessionTable,

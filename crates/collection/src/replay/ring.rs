@@ -1,6 +1,6 @@
 //! Replaying changes of capped collections.
 //!
-//! Called by `apply`, in order for each collection. The checkpoint has the ring's state and the index trees as of one moment; an insert that it has is at
+//! Called by `apply`, in order for each collection. The checkpoint has the ring's state as of one moment and the index trees as of then or later; an insert that it has is at
 //! a place before the ring's tail. What a replayed insert overtakes may already have been overwritten by a later lap, before the crash: then its index entries
 //! cannot be derived any more, and `sweep` removes them at the end of replay, by their record ids.
 

@@ -23,6 +23,14 @@ fn open(disk: &Arc<SimulatedDisk>) -> Arc<Engine> {
     Engine::open(disk.clone(), Arc::new(SimulatedClock::new(0)), options()).unwrap()
 }
 
+/// A checkpoint that has come so far that later changes are told apart by it.
+fn freeze(engine: &Engine, mark: CheckpointMark) -> crate::checkpoint::CheckpointInProgress {
+    let mut begun = engine.begin_checkpoint(|| mark).unwrap();
+    while engine.prepare_checkpoint_step(&mut begun).unwrap() {}
+    engine.freeze_checkpoint(&mut begun).unwrap();
+    begun
+}
+
 fn checkpoint(engine: &Engine) {
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
     engine.checkpoint(|| mark, || Ok(0)).unwrap();
@@ -506,8 +514,7 @@ fn a_checkpoint_holds_what_was_buffered_before_it_and_nothing_later() {
     while engine.trees.cache.evict_all().unwrap() > 0 {}
     numbers().for_each(|number| insert(&engine, number + 2, &mut clock));
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
-    let mut begun = engine.begin_checkpoint(|| mark).unwrap();
-    engine.freeze_checkpoint(&mut begun).unwrap();
+    let mut begun = freeze(&engine, mark);
     // Changes of the same leaves, after the checkpoint began and before it has looked at them.
     numbers().for_each(|number| insert(&engine, number + 4, &mut clock));
     assert!(engine.statistics().unwrap().buffered_pages > 5);

@@ -117,8 +117,7 @@ fn what_was_saved_is_written_again_when_the_disk_was_full() {
         buffered.change_all(3_000, round, &[b'w'; 30]);
     }
     let mark = CheckpointMark { oplog_position: 0, timestamp: buffered.engine.visible(), oplog_end: 0 };
-    let mut begun = buffered.engine.begin_checkpoint(|| mark).unwrap();
-    buffered.engine.freeze_checkpoint(&mut begun).unwrap();
+    let mut begun = freeze(&buffered.engine, mark);
     buffered.change_all(3_000, 500, b"later");
     buffered.disk.fail_always(Operation::Write, InjectedError::NoSpace);
     let failed = (0..10).find_map(|_| buffered.engine.checkpoint_step(&mut begun).err());
@@ -261,8 +260,7 @@ fn blind_changes_copy_no_page_for_the_checkpoint() {
     };
     change(&|batch| (0..10).for_each(|number| batch.put(tree, &key(number), b"before")));
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
-    let mut begun = engine.begin_checkpoint(|| mark).unwrap();
-    engine.freeze_checkpoint(&mut begun).unwrap();
+    let mut begun = freeze(&engine, mark);
     let cache = &engine.trees.cache;
     change(&|batch| batch.blind_insert(tree, &key(20), b"in it"));
     change(&|batch| batch.blind_remove(tree, &key(3)));

@@ -13,8 +13,8 @@ use crate::Compression;
 #[test]
 fn the_dirty_share_stays_level_during_a_checkpoint_of_minutes() {
     const KEYS: u32 = 12_000;
-    // Of which it pauses a third: few pages are dirty, and most of them are written in one step.
-    const LENGTH: Duration = Duration::from_secs(400);
+    // Of which it pauses a sixth: half is for the preparation, few pages are dirty, and most of them are written in one step.
+    const LENGTH: Duration = Duration::from_secs(800);
     let clock = Arc::new(SimulatedClock::new(0));
     let disk = Arc::new(SimulatedDisk::new(7));
     let options = EngineOptions { compression: Compression::None, ..options() };
@@ -44,8 +44,7 @@ fn the_dirty_share_stays_level_during_a_checkpoint_of_minutes() {
     let usual = (0..2_000).map(|_| change_any()).fold(0.0, f64::max);
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
     let (began, before) = (clock.monotonic(), commits.get());
-    let mut checkpoint = engine.begin_checkpoint(|| mark).unwrap();
-    engine.freeze_checkpoint(&mut checkpoint).unwrap();
+    let mut checkpoint = freeze(&engine, mark);
     let shares = RefCell::new(Vec::new());
     let copies_max = Cell::new(0);
     let looks = Cell::new(0);
