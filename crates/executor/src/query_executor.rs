@@ -330,7 +330,7 @@ impl QueryExecutor {
 }
 
 fn reads_indexes(node: &PlanNode) -> bool {
-    matches!(node, PlanNode::IndexScan(_)) || node.inputs().iter().any(|input| reads_indexes(input))
+    matches!(node, PlanNode::IndexScan(_)) || node.inputs().iter().any(reads_indexes)
 }
 
 fn summarize(node: &PlanNode, parts: &mut Vec<String>) {

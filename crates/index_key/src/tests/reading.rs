@@ -80,7 +80,7 @@ fn decimals_are_cut_to_the_double_below() {
         ("9007199254740993.5", 9_007_199_254_740_992.0),
         ("18014398509481985.5", 18_014_398_509_481_984.0),
         ("-9223372036854775807.5", -9_223_372_036_854_774_784.0),
-        ("19.99", 19.989_999_999_999_998),
+        ("19.99", 19.99),
     ] {
         let document = bson::rawdoc! {"_id": text.parse::<bson::Decimal128>().unwrap()};
         let keys = keys_for_document(&pattern, crate::Sparse::No, &document).unwrap();

@@ -296,8 +296,8 @@ fn a_checkpoint_has_what_was_done_when_it_began() {
     let (marked, frozen) = (Mutex::new([0; WORKERS]), Mutex::new([0; WORKERS]));
     std::thread::scope(|scope| {
         let (engine, clock, paused, done) = (&*engine, &clock, &paused, &done);
-        for worker in 0..WORKERS {
-            scope.spawn(move || work(engine, trees, worker, clock, paused, &done[worker]));
+        for (worker, done) in done.iter().enumerate() {
+            scope.spawn(move || work(engine, trees, worker, clock, paused, done));
         }
         while done.iter().all(|done| done.load(Ordering::Acquire) < STEPS_BESIDE as u64) {
             let steps = || std::array::from_fn(|worker| done[worker].load(Ordering::Acquire) as usize);

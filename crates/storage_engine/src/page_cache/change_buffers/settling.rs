@@ -51,7 +51,8 @@ impl Shard<'_> {
         let length = usize::from(buffer.bytes) - from;
         let mut tail = std::mem::take(&mut self.contents.tail);
         let mut settled = std::mem::take(&mut self.contents.settled);
-        (tail.clear(), settled.clear());
+        tail.clear();
+        settled.clear();
         if length <= UNSETTLED_BYTES_MAX {
             self.read(buffer, from, length, &mut tail);
             let unsaved = usize::from(buffer.unsaved_bytes).saturating_sub(from);
