@@ -69,6 +69,11 @@ impl FrameHeader {
         self.page.load(Ordering::Acquire).wrapping_sub(1)
     }
 
+    /// Whether the checkpoint of a frozen epoch may still need the page.
+    pub(crate) fn is_dirty_for(&self, frozen: u64) -> bool {
+        (1..=frozen).contains(&self.dirty_epoch.load(Ordering::Acquire))
+    }
+
     /// Whether the page has changes that no disk image holds.
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty_epoch.load(Ordering::Acquire) != 0

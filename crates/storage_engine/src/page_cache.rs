@@ -349,19 +349,28 @@ impl PageCache {
     /// Must be called on a latched frame before its first change, inside the checkpoint barrier. `true`: the frame counts as
     /// changed from now on, so its latch must not be given back as unchanged.
     pub(crate) fn prepare_change(&self, frame: &ExclusiveFrame<'_>) -> bool {
+        let became_dirty = self.enter_epoch(frame, |_| 0);
+        frame.header().prepared_for.store(0, Ordering::Relaxed);
+        became_dirty
+    }
+
+    /// The page belongs to the open epoch from now on; `false`: it does already. Copies it first when the frozen one still needs it. `of_clean` says for
+    /// which preparation the image on disk of a clean page is good enough from now on; that of a dirty one is for none.
+    fn enter_epoch(&self, frame: &ExclusiveFrame<'_>, of_clean: impl FnOnce(&ExclusiveFrame<'_>) -> u64) -> bool {
         let header = frame.header();
         let epoch = self.store.epoch();
         let dirty_since = header.dirty_epoch.load(Ordering::Relaxed);
-        let is_prepared = self.is_prepared(header);
-        header.prepared_for.store(0, Ordering::Relaxed);
         if dirty_since == epoch {
             return false;
         }
+        let mut prepared_for = 0;
         if dirty_since == 0 {
             self.dirty_frames.fetch_add(1, Ordering::Relaxed);
-        } else if !is_prepared {
+            prepared_for = of_clean(frame);
+        } else if !self.is_prepared(header) {
             self.copy_for_checkpoint(frame, dirty_since);
         }
+        header.prepared_for.store(prepared_for, Ordering::Relaxed);
         header.dirty_epoch.store(epoch, Ordering::Release);
         true
     }
@@ -380,13 +389,12 @@ impl PageCache {
     /// Copies a page that the frozen epoch still needs, so that its next changes do not keep it from being written. `false`: its latch is taken.
     fn take_copy(&self, frame: FrameId, epoch: u64) -> bool {
         let header = self.arena.header(frame);
-        let is_needed = || (1..=epoch).contains(&header.dirty_epoch.load(Ordering::Acquire));
         // Looked at first without the latch, which is not given back while the frame is lent.
-        if !is_needed() {
+        if !header.is_dirty_for(epoch) {
             return true;
         }
         let Some(latched) = self.arena.try_lock(frame) else { return false };
-        if !is_needed() {
+        if !header.is_dirty_for(epoch) {
             latched.release_unchanged();
             return true;
         }

@@ -43,26 +43,11 @@ impl PageCache {
     /// As [`PageCache::prepare_change`], for a change of a leaf that replay makes again and that moves nothing to or from another page. The leaf
     /// must get no overflow value by it.
     pub(crate) fn prepare_record_change(&self, frame: &ExclusiveFrame<'_>) -> bool {
-        let header = frame.header();
-        header.holds_records.store(true, Ordering::Relaxed);
-        let epoch = self.store.epoch();
-        let dirty_since = header.dirty_epoch.load(Ordering::Relaxed);
-        if dirty_since == epoch {
-            return false;
-        }
-        let mut prepared_for = 0;
-        if dirty_since == 0 {
-            self.dirty_frames.fetch_add(1, Ordering::Relaxed);
-            let current = self.preparation.current.load(Ordering::Acquire);
-            if current != 0 && !has_overflow(frame) {
-                prepared_for = current;
-            }
-        } else if !self.is_prepared(header) {
-            self.copy_for_checkpoint(frame, dirty_since);
-        }
-        header.prepared_for.store(prepared_for, Ordering::Relaxed);
-        header.dirty_epoch.store(epoch, Ordering::Release);
-        true
+        frame.header().holds_records.store(true, Ordering::Relaxed);
+        self.enter_epoch(frame, |clean| match self.preparation.current.load(Ordering::Acquire) {
+            current if current != 0 && !has_overflow(clean) => current,
+            _ => 0,
+        })
     }
 
     /// Whether the frozen checkpoint has an image of the page that is good enough.
@@ -122,9 +107,7 @@ impl PageCache {
         if !is_good {
             return None;
         }
-        let notes = Node(&*writer.image).notes();
-        writer.batch.push(page, &writer.image[..], epoch, notes);
-        writer.frames.push(Fixed { page, frame, version });
+        writer.push_image(Fixed { page, frame, version }, epoch);
         Some(())
     }
 }

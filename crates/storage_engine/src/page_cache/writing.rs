@@ -20,7 +20,7 @@ pub(super) const BATCH_PAGES: usize = 64;
 
 /// What the writing of pages needs, one at a time.
 pub(super) struct Writer {
-    pub(super) batch: WriteBatch,
+    batch: WriteBatch,
     pub(super) image: Box<PageImage>,
     /// Pages of the batch that were copied out of frames; the others are checkpoint copies.
     pub(super) frames: Vec<Fixed>,
@@ -56,6 +56,14 @@ impl Writer {
         let batch = store.new_batch()?;
         let ahead = AheadHand { hand: 0, cold: Cold::Leaving, written: 0 };
         Ok(Self { batch, image: Box::new([0; PAGE_BYTES]), frames: Vec::new(), hand: 0, spared: Spared::new(), ahead })
+    }
+
+    /// Takes the image that was copied from a frame into the batch.
+    pub(super) fn push_image(&mut self, fixed: Fixed, epoch: u64) {
+        #[cfg(feature = "key-rebuild-demonstration")]
+        crate::key_rebuild_demonstration::rebuild_keys_from_page_start(&self.image);
+        self.batch.push(fixed.page, &self.image[..], epoch, Node(&*self.image).notes());
+        self.frames.push(fixed);
     }
 }
 
@@ -199,11 +207,7 @@ impl PageCache {
         if !self.arena.copy_optimistic(frame, version, &mut writer.image) || epoch == 0 || page.0 == NO_PAGE {
             return None;
         }
-        #[cfg(feature = "key-rebuild-demonstration")]
-        crate::key_rebuild_demonstration::rebuild_keys_from_page_start(&writer.image);
-        let notes = Node(&*writer.image).notes();
-        writer.batch.push(page, &writer.image[..], epoch, notes);
-        writer.frames.push(Fixed { page, frame, version });
+        writer.push_image(Fixed { page, frame, version }, epoch);
         Some(())
     }
 
@@ -309,13 +313,12 @@ impl PageCache {
     /// Whether a written page still counts as dirty for the epoch: its latch was taken meanwhile, without a change.
     fn is_dirty_for(&self, fixed: &Fixed, epoch: u64) -> bool {
         let header = self.arena.header(fixed.frame);
-        let dirty_since = header.dirty_epoch.load(Ordering::Acquire);
-        header.page() == fixed.page.0 && dirty_since != 0 && dirty_since <= epoch
+        header.page() == fixed.page.0 && header.is_dirty_for(epoch)
     }
 
     fn push_for_epoch(&self, writer: &mut Writer, frame: FrameId, epoch: u64, skipped: &mut Vec<FrameId>) {
         let header = self.arena.header(frame);
-        if !(1..=epoch).contains(&header.dirty_epoch.load(Ordering::Acquire)) {
+        if !header.is_dirty_for(epoch) {
             return;
         }
         let is_done = if self.is_prepared(header) {
