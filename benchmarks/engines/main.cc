@@ -41,6 +41,12 @@ static double cpu_s(double *sys) {
   rusage r; getrusage(RUSAGE_SELF, &r); *sys = r.ru_stime.tv_sec + r.ru_stime.tv_usec / 1e6;
   return r.ru_utime.tv_sec + r.ru_utime.tv_usec / 1e6 + *sys;
 }
+// Seconds of processor time, over all processors, that the host of a virtual machine gave to somebody else since it started.
+static double stolen_s() {
+  FILE *f = fopen("/proc/stat", "r"); if (!f) return 0; unsigned long v[8] = {};
+  int n = fscanf(f, "cpu %lu %lu %lu %lu %lu %lu %lu %lu", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7); fclose(f);
+  return n == 8 ? v[7] / (double)sysconf(_SC_CLK_TCK) : 0;
+}
 static long du_bytes(const std::string &d) {
   std::string cmd = "du -sk '" + d + "' | cut -f1"; FILE *p = popen(cmd.c_str(), "r"); long k = 0;
   if (fscanf(p, "%ld", &k) != 1) k = 0; pclose(p); return k * 1024;
@@ -48,14 +54,15 @@ static long du_bytes(const std::string &d) {
 
 struct Phase {
   const Cfg &c; const char *name; std::vector<Slot> &s; double t0, cpu0, sys0; long wr0, wc0, rd0, rc0; std::thread samp;
-  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw; uint64_t unit;
+  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at; uint64_t unit;
   Phase(const Cfg &c, const char *n, std::vector<Slot> &s, uint64_t unit) : c(c), name(n), s(s), unit(unit) {
     for (auto &x : s) { x.ops = 0; x.h = Hist(); x.retries = 0; }
     cpu0 = cpu_s(&sys0); wr0 = io_field("write_bytes:"); wc0 = io_field("wchar:"); rd0 = io_field("read_bytes:"); rc0 = io_field("rchar:"); t0 = now();
     samp = std::thread([this] {
-      uint64_t last = 0; double next = t0, sy, lc = cpu0;
+      uint64_t last = 0; double next = t0, sy, lc = cpu0, lsy = sys0, ls = stolen_s();
       while (!stop) { next += 0.1; double w = next - now(); if (w > 0) usleep((useconds_t)(w * 1e6));
-        uint64_t v = 0; for (auto &x : this->s) v += x.ops.load(std::memory_order_relaxed); win.push_back(v - last); double cn = cpu_s(&sy); cpuw.push_back(cn - lc);
+        uint64_t v = 0; for (auto &x : this->s) v += x.ops.load(std::memory_order_relaxed); win.push_back(v - last); double cn = cpu_s(&sy); cpuw.push_back(cn - lc); sysw.push_back(sy - lsy); lsy = sy;
+        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now());
         if (cn - lc >= 0.01) eff.push_back((v - last) / (cn - lc)); lc = cn; last = v; }
     });
   }
@@ -74,7 +81,7 @@ struct Phase {
     uint64_t ops = 0, rt = 0; Hist h; for (auto &x : s) { ops += x.ops; rt += x.retries; h.merge(x.h); }
     if (win.size() > 1) win.pop_back();
     std::string wf = c.dir + "." + name + ".win"; FILE *f = fopen(wf.c_str(), "w");
-    for (size_t i = 0; i < win.size(); i++) fprintf(f, "%lu %.3f\n", (unsigned long)win[i], cpuw[i]); fclose(f);
+    for (size_t i = 0; i < win.size(); i++) fprintf(f, "%lu %.3f %.2f %.3f %.3f\n", (unsigned long)win[i], cpuw[i], stolen[i], at[i], sysw[i]); fclose(f);
     std::sort(eff.begin(), eff.end());  // operations per CPU second of each window: does not move with the neighbours' load
     auto eq = [&](double q) { return eff.empty() ? 0.0 : eff[std::min(eff.size() - 1, (size_t)(q * eff.size()))]; };
     std::vector<uint64_t> w = win; std::sort(w.begin(), w.end());
@@ -82,15 +89,20 @@ struct Phase {
     size_t zero = 0, run = 0, maxrun = 0; double med = wq(0.5);
     size_t warm = std::min<size_t>(20, win.size() / 4);  // windows of warming up: two seconds, a quarter of a short run
     uint64_t steady = win.size() > warm ? *std::min_element(win.begin() + warm, win.end()) : 0;
+    long given = -1; double taken = 0;  // the smallest of the windows in which, and before which, the host took no processor time; -1: there was none
+    for (size_t i = 0; i < stolen.size(); i++) {
+      taken += stolen[i];
+      if (i >= warm && i > 0 && i < win.size() && stolen[i] == 0 && stolen[i - 1] == 0 && (given < 0 || (long)win[i] < given)) given = win[i];
+    }
     for (auto v : win) { if (v == 0) zero++; if (v < med * 0.1) { run++; maxrun = std::max(maxrun, run); } else run = 0; }
     double s0 = t1 - t0;
     printf("{\"label\":\"%s\",\"phase\":\"%s\",\"cache_mb\":%d,\"docs\":%ld,\"ops\":%lu,\"secs\":%.2f,\"ops_s\":%.0f,\"cpu_s\":%.1f,\"sys_s\":%.1f,"
            "\"cpu_s_per_M\":%.1f,\"write_mb\":%.1f,\"wchar_mb\":%.1f,\"read_mb\":%.1f,\"rchar_mb\":%.1f,\"rss_mb\":%.0f,\"retries\":%lu,"
-           "\"win_min\":%lu,\"win_min_steady\":%lu,\"settle_s\":%.1f,\"win_p1\":%lu,\"win_p10\":%lu,\"win_p50\":%lu,\"win_p99\":%lu,\"win_n\":%zu,\"win_zero\":%zu,\"longest_below_10pct_s\":%.1f,\"per_cpu_s\":{\"p1\":%.0f,\"p10\":%.0f,\"p50\":%.0f,\"p90\":%.0f},"
+           "\"win_min\":%lu,\"win_min_steady\":%lu,\"win_min_given\":%ld,\"stolen_s\":%.2f,\"settle_s\":%.1f,\"win_p1\":%lu,\"win_p10\":%lu,\"win_p50\":%lu,\"win_p99\":%lu,\"win_n\":%zu,\"win_zero\":%zu,\"longest_below_10pct_s\":%.1f,\"per_cpu_s\":{\"p1\":%.0f,\"p10\":%.0f,\"p50\":%.0f,\"p90\":%.0f},"
            "\"lat_us\":{\"p50\":%.0f,\"p99\":%.0f,\"p999\":%.0f,\"max\":%.0f},\"disk_mb\":%ld%s}\n",
            c.label.c_str(), name, c.cache_mb, c.docs, (unsigned long)ops, s0, ops / s0, cpu1 - cpu0, sys1 - sys0, (cpu1 - cpu0) * 1e6 / (ops ? ops : 1),
            write_mb, wchar_mb, read_mb, rchar_mb,
-           vmhwm_kb() / 1024.0, (unsigned long)rt, (unsigned long)(w.empty() ? 0 : w.front()), (unsigned long)steady, settle, wq(0.01), wq(0.10), wq(0.5), wq(0.99), w.size(), zero, maxrun * 0.1, eq(.01), eq(.10), eq(.5), eq(.9),
+           vmhwm_kb() / 1024.0, (unsigned long)rt, (unsigned long)(w.empty() ? 0 : w.front()), (unsigned long)steady, given, taken, settle, wq(0.01), wq(0.10), wq(0.5), wq(0.99), w.size(), zero, maxrun * 0.1, eq(.01), eq(.10), eq(.5), eq(.9),
            h.q(.5), h.q(.99), h.q(.999), h.max / 1000.0, disk_mb, extra.c_str());
     fflush(stdout);
   }

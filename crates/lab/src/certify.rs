@@ -96,6 +96,8 @@ pub(crate) struct Certificate {
     pub(crate) shortcomings: Vec<String>,
     /// The largest part of the machine that other work took during a run.
     pub(crate) others_share_of_machine: f64,
+    /// The largest part of the machine that its host took during a run.
+    pub(crate) stolen_share_of_machine: f64,
     pub(crate) judgements: Vec<Judged>,
 }
 
@@ -140,6 +142,7 @@ pub async fn run(arguments: CertifyArguments) -> Result<ExitCode, LabError> {
         documents: rig.documents,
         shortcomings: rig.shortcomings(),
         others_share_of_machine: 0.0,
+        stolen_share_of_machine: 0.0,
         judgements: Vec::new(),
     };
     let is_wanted = |number: &str| arguments.only.is_empty() || arguments.only.contains(&number);
@@ -231,6 +234,8 @@ impl Certificate {
     fn add(&mut self, judgement: Judgement) {
         let others = judgement.evidence.iter().map(|evidence| evidence.phase.overhead.others_share_of_machine);
         self.others_share_of_machine = others.fold(self.others_share_of_machine, f64::max);
+        let stolen = judgement.evidence.iter().map(|evidence| evidence.phase.overhead.stolen_share_of_machine);
+        self.stolen_share_of_machine = stolen.fold(self.stolen_share_of_machine, f64::max);
         self.judgements.push(Judged { verdict: judgement.verdict(), judgement });
         let place =
             |judged: &Judged| GUARANTEES.iter().position(|guarantee| guarantee.number == judged.judgement.guarantee);
@@ -262,6 +267,12 @@ impl Certificate {
             text += &format!(
                 "; other work took up to {:.0} % of the machine meanwhile, so times are uncertain",
                 self.others_share_of_machine * 100.0
+            );
+        }
+        if self.stolen_share_of_machine > 0.01 {
+            text += &format!(
+                "; the machine's host took up to {:.0} % of it meanwhile",
+                self.stolen_share_of_machine * 100.0
             );
         }
         text

@@ -33,6 +33,13 @@ pub struct LatencySummary {
     pub maximum: f64,
 }
 
+impl LatencySummary {
+    /// This one, of a part of the operations, if it is at least half of `all`; otherwise that of all.
+    pub(crate) fn most_of<'s>(&'s self, all: &'s Self) -> &'s Self {
+        if self.count > 0 && self.count * 2 >= all.count { self } else { all }
+    }
+}
+
 impl Latencies {
     pub(crate) fn new() -> Self {
         // Fails only for impossible bounds; these are constants.
@@ -115,6 +122,14 @@ mod tests {
             (summary.maximum, 10_000.0),
         ] {
             assert!((measured - exact).abs() <= exact * 0.002, "{measured} against {exact}");
+        }
+    }
+
+    #[test]
+    fn a_part_stands_for_all_if_it_is_half() {
+        let of = |count| LatencySummary { count, ..LatencySummary::default() };
+        for (part, all, chosen) in [(5, 10, 5), (4, 10, 10), (0, 0, 0), (0, 3, 3), (3, 3, 3)] {
+            assert_eq!(of(part).most_of(&of(all)).count, chosen);
         }
     }
 

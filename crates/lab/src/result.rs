@@ -176,6 +176,9 @@ pub struct SecondLatencies {
     /// What they are taken from; not kept in files.
     #[serde(skip)]
     pub(crate) histograms: Vec<Latencies>,
+    /// As those, without the operations from which the host of a virtual machine took processors away.
+    #[serde(skip)]
+    pub(crate) undisturbed: Vec<Latencies>,
 }
 
 /// What was acknowledged in each 0.1 s.
@@ -223,6 +226,10 @@ pub struct Overhead {
     pub start_delay_microseconds: LatencySummary,
     /// Latencies with what the load generator's own threads waited for a processor, where the phase's latencies leave that out.
     pub latency_with_own_waits_microseconds: LatencySummary,
+    /// Latencies of the operations from which the host of a virtual machine took no processor away.
+    pub latency_undisturbed_microseconds: LatencySummary,
+    /// Of all processors of the machine, what the host of a virtual machine took.
+    pub stolen_share_of_machine: f64,
     /// Highest resident size of the load generator.
     pub client_resident_bytes: u64,
 }
@@ -260,6 +267,14 @@ impl RunResult {
     /// The phase of a name.
     pub fn phase(&self, name: &str) -> Option<&PhaseResult> {
         self.phases.iter().find(|phase| phase.name == name)
+    }
+}
+
+impl PhaseResult {
+    /// Latencies without the operations from which the host of a virtual machine took processors away, as long as they are the
+    /// fewer: what the server's are when it has the machine. Otherwise, of all.
+    pub(crate) fn undisturbed_latency(&self) -> &LatencySummary {
+        self.overhead.latency_undisturbed_microseconds.most_of(&self.latency_microseconds)
     }
 }
 

@@ -35,6 +35,7 @@ mod plan;
 mod recorder;
 mod runner;
 mod shipped;
+mod stolen_time;
 mod template;
 
 pub(crate) use runner::give_way;

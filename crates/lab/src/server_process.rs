@@ -36,6 +36,8 @@ pub(crate) struct MachineSample {
     pub(crate) busy_microseconds: u64,
     /// Of all processors, idle time included.
     pub(crate) total_microseconds: u64,
+    /// What a hypervisor took alone.
+    pub(crate) stolen_microseconds: u64,
 }
 
 impl MachineSample {
@@ -51,7 +53,11 @@ impl MachineSample {
         let total: u64 = ticks.iter().sum();
         let idle = ticks.get(3)? + ticks.get(4)?;
         let microseconds = 1_000_000 / TICKS_PER_SECOND;
-        Some(Self { busy_microseconds: (total - idle) * microseconds, total_microseconds: total * microseconds })
+        Some(Self {
+            busy_microseconds: (total - idle) * microseconds,
+            total_microseconds: total * microseconds,
+            stolen_microseconds: ticks.get(7).copied().unwrap_or(0) * microseconds,
+        })
     }
 }
 
@@ -158,7 +164,8 @@ mod tests {
     #[test]
     fn waiting_is_not_being_busy() {
         let sample = MachineSample::parse("cpu  100 10 40 800 50 0 5 5 99 99\ncpu0 1 2 3\n").unwrap();
-        assert_eq!(sample, MachineSample { busy_microseconds: 1_600_000, total_microseconds: 10_100_000 });
+        let (busy_microseconds, total_microseconds, stolen_microseconds) = (1_600_000, 10_100_000, 50_000);
+        assert_eq!(sample, MachineSample { busy_microseconds, total_microseconds, stolen_microseconds });
         assert_eq!(MachineSample::parse("intr 5"), None);
     }
 

@@ -263,12 +263,12 @@ fn open(arguments: &Arguments, cache_mb: usize) -> Arc<Engine> {
 
 fn checkpoint(engine: &Engine) {
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
-    engine.checkpoint(|| mark, || Ok(0)).unwrap();
+    engine.checkpoint(mark, || Ok(0)).unwrap();
 }
 
 fn spread_checkpoint(engine: &Engine, duration: Duration, stopped: &AtomicBool) {
     let mark = CheckpointMark { oplog_position: 0, oplog_end: 0, timestamp: engine.visible() };
-    let mut begun = engine.begin_checkpoint(|| mark).unwrap();
+    let mut begun = engine.begin_checkpoint(mark).unwrap();
     while engine.prepare_checkpoint_step(&mut begun).unwrap() {}
     engine.freeze_checkpoint(&mut begun).unwrap();
     while engine.checkpoint_step(&mut begun).unwrap() {

@@ -155,7 +155,7 @@ impl Engine {
     /// to everything that is applied by then, and up to where that is. One that the full disk interrupted is taken up again.
     pub fn checkpoint(
         &self,
-        mark: impl FnOnce() -> CheckpointMark,
+        mark: CheckpointMark,
         make_durable: impl FnOnce() -> Result<u64>,
     ) -> Result<CheckpointMark> {
         let mut in_progress = self.checkpointing.lock();
@@ -174,11 +174,10 @@ impl Engine {
         Ok(published)
     }
 
-    /// Begins a checkpoint: its preparation.
-    pub fn begin_checkpoint(&self, mark: impl FnOnce() -> CheckpointMark) -> Result<CheckpointInProgress> {
+    /// Begins a checkpoint: its preparation. Everything before `mark` is applied.
+    pub fn begin_checkpoint(&self, mark: CheckpointMark) -> Result<CheckpointInProgress> {
         self.trees.cache.check_poisoned()?;
-        let contents =
-            MarkContents { mark: mark(), chains: Vec::new(), dropped_trees: Vec::new(), saved_changes: None };
+        let contents = MarkContents { mark, chains: Vec::new(), dropped_trees: Vec::new(), saved_changes: None };
         // Only now: an image that is good has everything before the mark.
         self.trees.cache.begin_preparation();
         Ok(CheckpointInProgress {

@@ -207,7 +207,7 @@ impl Store {
         // Not before: `counts` may be the last holder of a dropped collection.
         drop(counts);
         self.catalog.reap()?;
-        let checkpoint = self.engine.begin_checkpoint(|| mark)?;
+        let checkpoint = self.engine.begin_checkpoint(mark)?;
         Ok(Beginning { checkpoint, at: now, oplog_from })
     }
 

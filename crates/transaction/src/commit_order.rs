@@ -199,8 +199,7 @@ impl CommitOrder {
         let mut queue = self.queue.lock();
         let front = queue.commits.front().map_or(queue.applied_end, |commit| commit.position);
         let position = queue.concealed.first().map_or(front, |concealed| concealed.position.min(front));
-        let mark =
-            CheckpointMark { oplog_position: position.0, timestamp: queue.visible, oplog_end: queue.applied_end.0 };
+        let mark = CheckpointMark { oplog_position: position.0, timestamp: queue.visible, oplog_end: 0 };
         let changed = std::mem::take(&mut queue.changed);
         let counts = changed.into_iter().map(|collection| {
             let (documents, bytes) = collection.counts().take_changed();

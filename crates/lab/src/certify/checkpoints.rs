@@ -43,11 +43,15 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
             }
         }
     }
-    let p99 = |phases: &[PhaseResult]| median(phases.iter().map(|phase| phase.latency_microseconds.p99 / 1e3));
+    let p99 = |phases: &[PhaseResult]| median(phases.iter().map(|phase| phase.undisturbed_latency().p99 / 1e3));
+    let with_stolen = |phases: &[PhaseResult]| median(phases.iter().map(|phase| phase.latency_microseconds.p99 / 1e3));
     judgement
         .figure("p99 with / without checkpoints", p99(&with) / p99(&without).max(1e-3), "x", Bound::AtMost(1.25))
         .figure("p99 without, median of the rounds", p99(&without), "ms", Bound::Shown)
         .figure("p99 with, median of the rounds", p99(&with), "ms", Bound::Shown)
+        .figure("p99 without, with what the host disturbed", with_stolen(&without), "ms", Bound::Shown)
+        .figure("p99 with checkpoints, with what the host disturbed", with_stolen(&with), "ms", Bound::Shown)
+        .leaves_out_stolen_time(with.iter().chain(&without))
         .figure("checkpoints asked for", made as f64, "", Bound::AtLeast(ROUNDS as f64));
     let by_itself = |phase: &PhaseResult| COUNTERS.iter().find_map(|path| phase.counters.get(*path)).copied();
     match without.iter().filter_map(by_itself).sum::<f64>() {

@@ -155,6 +155,24 @@ impl Judgement {
         self
     }
 
+    /// Says that the phases' latencies are those of [`PhaseResult::undisturbed_latency`], where that makes a difference.
+    pub(crate) fn leaves_out_stolen_time<'p>(&mut self, phases: impl Iterator<Item = &'p PhaseResult>) -> &mut Self {
+        let (mut left_out, mut all, mut share) = (0, 0, 0.0_f64);
+        for phase in phases {
+            all += phase.latency_microseconds.count;
+            left_out += phase.latency_microseconds.count - phase.undisturbed_latency().count;
+            share = share.max(phase.overhead.stolen_share_of_machine);
+        }
+        if share > 0.0 {
+            self.remark(format!(
+                "The host of this virtual machine took up to {:.1} % of the processors' time. The {left_out} of {all} operations during which it took some \
+                 are left out, in phases where they are fewer than the others: they do not tell what the server does with a machine of its own.",
+                share * 100.0
+            ));
+        }
+        self
+    }
+
     pub(crate) fn evidence(&mut self, caption: &str, phase: &PhaseResult) -> &mut Self {
         // Its histograms are in the run's own result; here they would only weigh.
         let mut phase = phase.clone();

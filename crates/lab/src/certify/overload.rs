@@ -181,11 +181,20 @@ fn writers(rig: &Rig, seen: &Seen) -> Judgement {
 
 fn readers(rig: &Rig, seen: &Seen) -> Judgement {
     let mut judgement = rig.judgement("G3");
-    let (idle, loaded) = (&seen.idle_readers.latency_microseconds, &seen.readers.latency_microseconds);
+    let (idle, loaded) = (seen.idle_readers.undisturbed_latency(), seen.readers.undisturbed_latency());
+    let with_stolen = |phase: &PhaseResult| phase.latency_microseconds.p99 / 1e3;
     judgement
         .figure("p99 / idle p99", loaded.p99 / idle.p99.max(1.0), "x", Bound::AtMost(3.0))
         .figure("p99 while writers overload", loaded.p99 / 1e3, "ms", Bound::Shown)
-        .figure("idle p99", idle.p99 / 1e3, "ms", Bound::Shown);
+        .figure("idle p99", idle.p99 / 1e3, "ms", Bound::Shown)
+        .figure(
+            "p99 while writers overload, with what the host disturbed",
+            with_stolen(&seen.readers),
+            "ms",
+            Bound::Shown,
+        )
+        .figure("idle p99 with it", with_stolen(&seen.idle_readers), "ms", Bound::Shown)
+        .leaves_out_stolen_time([&seen.idle_readers, &seen.readers].into_iter());
     let with_own_waits = |phase: &PhaseResult| phase.overhead.latency_with_own_waits_microseconds.clone();
     let (loaded, idle) = (with_own_waits(&seen.readers), with_own_waits(&seen.idle_readers));
     if loaded.count > 0 {

@@ -94,7 +94,8 @@ pub(super) fn judge_others<T>(judgement: &mut Judgement, during: &str, alone: &P
             worst_second([(alone, f64::INFINITY)]) / 1e3,
             "ms",
             Bound::Shown,
-        );
+        )
+        .leaves_out_stolen_time(std::iter::once(alone).chain(&storm.beside));
 }
 
 impl<T> Storm<T> {
@@ -115,13 +116,15 @@ fn seconds<S>(of_phase: &[S], until: f64) -> impl Iterator<Item = &S> {
     seconds.take_while(move |(second, _)| (*second as f64) < until.max(2.0)).map(|(_, second)| second)
 }
 
-/// Of all operations in phases up to a time in each, in microseconds.
+/// Of all operations in phases up to a time in each, in microseconds; without those that the host of a virtual machine disturbed, where they are the fewer.
 fn p99<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
-    let mut all = Latencies::coarse();
+    let (mut all, mut undisturbed) = (Latencies::coarse(), Latencies::coarse());
     for (phase, until) in phases {
         seconds(&phase.second_latencies.histograms, until).for_each(|second| all.merge(second));
+        seconds(&phase.second_latencies.undisturbed, until).for_each(|second| undisturbed.merge(second));
     }
-    let summary = all.summary();
+    let (all, undisturbed) = (all.summary(), undisturbed.summary());
+    let summary = undisturbed.most_of(&all);
     // Nothing answered proves nothing.
     if summary.count == 0 { f64::INFINITY } else { summary.p99 }
 }

@@ -234,6 +234,13 @@ fn write_overhead(page: &mut Page, phase: &PhaseResult) {
             with_own_waits.p99
         );
     }
+    if overhead.stolen_share_of_machine > 0.01 {
+        text += &format!(
+            "; the host of this virtual machine took {:.1} % of it: without the operations of those moments p99 is {:.0} us",
+            overhead.stolen_share_of_machine * 100.0,
+            overhead.latency_undisturbed_microseconds.p99
+        );
+    }
     if overhead.others_share_of_machine > 0.1 {
         text += &format!(
             ". Other work took {:.0} % of the machine meanwhile: figures in seconds are uncertain",

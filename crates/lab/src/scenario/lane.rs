@@ -139,7 +139,8 @@ impl Lane {
         }
         let end = times.deadline.map_or_else(Instant::now, |deadline| deadline.min(Instant::now()));
         state.note_unfinished(end);
-        let record = state.record().clone();
+        let mut record = state.record().clone();
+        record.settle_undisturbed(None, &self.shared.live);
         Ok(record)
     }
 

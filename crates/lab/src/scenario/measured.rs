@@ -184,6 +184,7 @@ impl Measured<'_> {
             p99: summaries.iter().map(|summary| summary.p99).collect(),
             maximum: summaries.iter().map(|summary| summary.maximum).collect(),
             histograms: self.record.seconds.clone(),
+            undisturbed: self.record.undisturbed_seconds.clone(),
         }
     }
 
@@ -206,6 +207,13 @@ impl Measured<'_> {
         ((busy - client_microseconds - server) / total.max(1.0)).clamp(0.0, 1.0)
     }
 
+    /// The part of the machine that its host took.
+    fn stolen(&self) -> f64 {
+        let (before, after) = self.machine;
+        let total = after.total_microseconds.saturating_sub(before.total_microseconds) as f64;
+        after.stolen_microseconds.saturating_sub(before.stolen_microseconds) as f64 / total.max(1.0)
+    }
+
     fn overhead(&self, operations: u64) -> Overhead {
         let (before, after) = self.client;
         let microseconds = after.cpu_microseconds.saturating_sub(before.cpu_microseconds) as f64;
@@ -218,6 +226,8 @@ impl Measured<'_> {
             others_share_of_machine: self.others(microseconds),
             start_delay_microseconds: self.record.start_delays.summary(),
             latency_with_own_waits_microseconds: self.record.with_own_waits.summary(),
+            latency_undisturbed_microseconds: self.record.undisturbed.summary(),
+            stolen_share_of_machine: self.stolen(),
             client_resident_bytes: after.resident_peak_bytes,
         }
     }

@@ -1,10 +1,12 @@
 //! What the clients of a lane write down: latencies, the series of 0.1 s, errors. One lock a lane, taken by one thread, so
 //! never waited for; records of lanes are merged when a phase has ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::stolen_time::{SEEN_AFTER, StolenTime};
 use crate::error::LabError;
 use crate::latency::Latencies;
 use crate::throughput::{CommandSpan, Gap};
@@ -22,6 +24,7 @@ pub(crate) struct Live {
     pub(crate) errors: AtomicU64,
     /// Nanoseconds from the start of the series to the last success.
     last_success: AtomicU64,
+    pub(crate) stolen: Arc<StolenTime>,
 }
 
 /// One 0.1 s.
@@ -66,6 +69,12 @@ pub(crate) struct Record {
     pub(crate) start_delays: Latencies,
     /// From the intended start with what is left out elsewhere, if anything is.
     pub(crate) with_own_waits: Latencies,
+    /// From the intended start, of what the host of a virtual machine took no processor away from.
+    pub(crate) undisturbed: Latencies,
+    /// As `seconds`, of those.
+    pub(crate) undisturbed_seconds: Vec<Latencies>,
+    /// Intended start and end of what may belong there: what the host took is seen a little later.
+    ended_lately: VecDeque<(Instant, Instant)>,
     pub(crate) good: u64,
     /// Answered within the same bound of being sent.
     pub(crate) answered_in_time: u64,
@@ -124,6 +133,9 @@ impl Record {
             spans_complete: true,
             start_delays: Latencies::new(),
             with_own_waits: Latencies::new(),
+            undisturbed: Latencies::new(),
+            undisturbed_seconds: Vec::new(),
+            ended_lately: VecDeque::new(),
             good: 0,
             answered_in_time: 0,
             unstarted: 0,
@@ -146,13 +158,15 @@ impl Record {
         if let Some(left_out) = operation.left_out {
             self.with_own_waits.record(latency + left_out);
         }
+        self.ended_lately.push_back((operation.intended, operation.ended));
+        self.settle_undisturbed(operation.ended.checked_sub(SEEN_AFTER), live);
         let service = operation.ended.saturating_duration_since(operation.sent);
         self.answered_in_time += u64::from(service <= GOODPUT_BOUND);
         let tenth = self.tenth(at);
         tenth.operations += 1;
         tenth.documents += documents;
         tenth.latency_maximum = tenth.latency_maximum.max(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
-        self.second(at).record(latency);
+        of_second(&mut self.seconds, at).record(latency);
         if let Some(step) = self.steps.get_mut(operation.step) {
             step.operations += 1;
             step.documents += documents;
@@ -164,6 +178,21 @@ impl Record {
             self.spans.push(CommandSpan { start, end: at.as_secs_f64(), documents });
         } else {
             self.spans_complete = false;
+        }
+    }
+
+    /// Decides of the operations that ended until then whether the host disturbed them; of all when there is no such moment.
+    pub(crate) fn settle_undisturbed(&mut self, until: Option<Instant>, live: &Live) {
+        while let Some((intended, ended)) = self.ended_lately.front().copied() {
+            if until.is_some_and(|until| ended > until) {
+                return;
+            }
+            self.ended_lately.pop_front();
+            if !live.stolen.overlaps(intended, ended) {
+                let latency = ended.saturating_duration_since(intended);
+                self.undisturbed.record(latency);
+                of_second(&mut self.undisturbed_seconds, ended.saturating_duration_since(self.start)).record(latency);
+            }
         }
     }
 
@@ -187,8 +216,11 @@ impl Record {
             return;
         }
         self.unstarted += 1;
-        let at = end.saturating_duration_since(self.start);
-        self.second(at).record(end.saturating_duration_since(intended));
+        let (at, waited) = (end.saturating_duration_since(self.start), end.saturating_duration_since(intended));
+        // Whatever the host took: what is never sent is not forgiven.
+        for seconds in [&mut self.seconds, &mut self.undisturbed_seconds] {
+            of_second(seconds, at).record(waited);
+        }
     }
 
     /// Adds another lane's record of the same phase.
@@ -201,10 +233,8 @@ impl Record {
             mine.errors += theirs.errors;
             mine.latency_maximum = mine.latency_maximum.max(theirs.latency_maximum);
         }
-        self.seconds.resize_with(self.seconds.len().max(other.seconds.len()), Latencies::coarse);
-        for (mine, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
-            mine.merge(theirs);
-        }
+        merge_seconds(&mut self.seconds, &other.seconds);
+        merge_seconds(&mut self.undisturbed_seconds, &other.undisturbed_seconds);
         for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
             mine.operations += theirs.operations;
             mine.documents += theirs.documents;
@@ -223,6 +253,7 @@ impl Record {
         self.spans_complete &= other.spans_complete;
         self.start_delays.merge(&other.start_delays);
         self.with_own_waits.merge(&other.with_own_waits);
+        self.undisturbed.merge(&other.undisturbed);
         self.good += other.good;
         self.answered_in_time += other.answered_in_time;
         self.unstarted += other.unstarted;
@@ -240,13 +271,20 @@ impl Record {
         // Just made long enough.
         &mut self.tenths[position]
     }
+}
 
-    fn second(&mut self, at: Duration) -> &mut Latencies {
-        let position = at.as_secs() as usize;
-        if self.seconds.len() <= position {
-            self.seconds.resize_with(position + 1, Latencies::coarse);
-        }
-        &mut self.seconds[position]
+fn of_second(seconds: &mut Vec<Latencies>, at: Duration) -> &mut Latencies {
+    let position = at.as_secs() as usize;
+    if seconds.len() <= position {
+        seconds.resize_with(position + 1, Latencies::coarse);
+    }
+    &mut seconds[position]
+}
+
+fn merge_seconds(mine: &mut Vec<Latencies>, theirs: &[Latencies]) {
+    mine.resize_with(mine.len().max(theirs.len()), Latencies::coarse);
+    for (mine, theirs) in mine.iter_mut().zip(theirs) {
+        mine.merge(theirs);
     }
 }
 
@@ -261,6 +299,27 @@ fn keep_common(labels: &mut BTreeMap<String, BTreeSet<String>>, name: String, of
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_host_took_disturbs_what_was_under_way() {
+        let start = Instant::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        let (mut record, live) = (Record::new(start, None, 1), Live::default());
+        live.stolen.note(at(1_040), at(1_060));
+        for (sent, ended) in [(900, 950), (1_000, 1_041), (1_070, 1_080), (2_000, 2_010)] {
+            record.success(
+                Ended { step: 0, intended: at(sent), sent: at(sent), ended: at(ended), left_out: None },
+                1,
+                &live,
+            );
+        }
+        assert_eq!(record.undisturbed.summary().count, 2, "the last is not settled");
+        record.settle_undisturbed(None, &live);
+        let seconds: Vec<u64> = record.undisturbed_seconds.iter().map(|second| second.summary().count).collect();
+        assert_eq!((record.undisturbed.summary().count, seconds), (3, vec![1, 1, 1]));
+        record.unstarted(at(2_500), at(2_600));
+        assert_eq!(record.undisturbed_seconds[2].summary().count, 2);
+    }
 
     #[test]
     fn an_answer_after_the_end_closes_a_gap_at_the_end() {

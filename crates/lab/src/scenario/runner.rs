@@ -21,6 +21,7 @@ use super::measured::Measured;
 use super::observer::{OBSERVATION_INTERVAL, Observations, Observer};
 use super::plan::{Plan, PlannedPhase, Work};
 use super::recorder::{Live, Record};
+use super::stolen_time::StolenTimeWatch;
 use crate::error::LabError;
 use crate::output::{OutputDirectory, time_now};
 use crate::progress::{Extent, Progress};
@@ -181,6 +182,7 @@ impl Run<'_> {
         let progress = self.options.progress.then(|| Progress::new(&phase.name, extent(phase)));
         let mut observations = Observations::new(phase.name.clone(), counted_as(phase), progress);
         let mut running = lanes.all_connected().await?;
+        let stolen = StolenTimeWatch::start(Arc::clone(&shared.live.stolen))?;
         let begin = Instant::now();
         let series_start = begin + Duration::from_secs_f64(phase.warm_up_seconds);
         let deadline = phase.seconds.map(|seconds| series_start + Duration::from_secs_f64(seconds));
@@ -194,6 +196,7 @@ impl Run<'_> {
         let length = Instant::now().saturating_duration_since(series_start);
         let grace = if failure.is_some() { Duration::from_secs(1) } else { GRACE };
         let (record, unanswered) = running.end(grace, Record::new(series_start, deadline, steps_of(phase))).await;
+        drop(stolen);
         self.observer.observe(series_start, &shared, &mut observations).await;
         let client_after = ServerProcess::own().sample().unwrap_or_default();
         let machine_after = MachineSample::now().unwrap_or_default();

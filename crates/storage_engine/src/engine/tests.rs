@@ -25,7 +25,7 @@ fn open(disk: &Arc<SimulatedDisk>) -> Arc<Engine> {
 
 /// A checkpoint that has come so far that later changes are told apart by it.
 fn freeze(engine: &Engine, mark: CheckpointMark) -> crate::checkpoint::CheckpointInProgress {
-    let mut begun = engine.begin_checkpoint(|| mark).unwrap();
+    let mut begun = engine.begin_checkpoint(mark).unwrap();
     while engine.prepare_checkpoint_step(&mut begun).unwrap() {}
     engine.freeze_checkpoint(&mut begun).unwrap();
     begun
@@ -33,7 +33,7 @@ fn freeze(engine: &Engine, mark: CheckpointMark) -> crate::checkpoint::Checkpoin
 
 fn checkpoint(engine: &Engine) {
     let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
-    engine.checkpoint(|| mark, || Ok(0)).unwrap();
+    engine.checkpoint(mark, || Ok(0)).unwrap();
 }
 
 fn commit(engine: &Engine, batch: &Batch, clock: &mut u64) {

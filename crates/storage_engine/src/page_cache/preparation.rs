@@ -107,7 +107,7 @@ impl PageCache {
         if !is_good {
             return None;
         }
-        writer.push_image(Fixed { page, frame, version }, epoch);
+        self.push_image(writer, Fixed { page, frame, version }, epoch);
         Some(())
     }
 }

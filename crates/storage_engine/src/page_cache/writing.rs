@@ -18,6 +18,9 @@ use crate::page_table::{DiskPage, PageState};
 /// Pages in one batch.
 pub(super) const BATCH_PAGES: usize = 64;
 
+/// Pages compressed before others may have the processor: about two tenths of a millisecond.
+const PAGES_BETWEEN_OFFERS: usize = 8;
+
 /// What the writing of pages needs, one at a time.
 pub(super) struct Writer {
     batch: WriteBatch,
@@ -59,7 +62,7 @@ impl Writer {
     }
 
     /// Takes the image that was copied from a frame into the batch.
-    pub(super) fn push_image(&mut self, fixed: Fixed, epoch: u64) {
+    fn push_image(&mut self, fixed: Fixed, epoch: u64) {
         #[cfg(feature = "key-rebuild-demonstration")]
         crate::key_rebuild_demonstration::rebuild_keys_from_page_start(&self.image);
         self.batch.push(fixed.page, &self.image[..], epoch, Node(&*self.image).notes());
@@ -195,6 +198,14 @@ impl PageCache {
         true
     }
 
+    /// Takes an image into the batch, and lets others run now and then while there are frames enough: nobody waits for the batch then.
+    pub(super) fn push_image(&self, writer: &mut Writer, fixed: Fixed, epoch: u64) {
+        writer.push_image(fixed, epoch);
+        if writer.batch.len().is_multiple_of(PAGES_BETWEEN_OFFERS) && self.frame_supply() >= 1.0 {
+            platform::offer_processor();
+        }
+    }
+
     /// Copies a dirty frame's image into the batch; `None` when it is being changed just now.
     fn push_frame(&self, writer: &mut Writer, frame: FrameId) -> Option<()> {
         if writer.frames.iter().any(|pushed| pushed.frame == frame) {
@@ -207,7 +218,7 @@ impl PageCache {
         if !self.arena.copy_optimistic(frame, version, &mut writer.image) || epoch == 0 || page.0 == NO_PAGE {
             return None;
         }
-        writer.push_image(Fixed { page, frame, version }, epoch);
+        self.push_image(writer, Fixed { page, frame, version }, epoch);
         Some(())
     }
 

@@ -7,9 +7,6 @@ use super::address::{PAGE_BYTES, PageAddress, PageId, UNIT_BYTES};
 use super::block::BlockEncoder;
 use super::slot_differences::SlotArray;
 
-/// Pages compressed before others may have the processor: about two tenths of a millisecond.
-const PAGES_BETWEEN_OFFERS: usize = 8;
-
 /// One page version in a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchEntry {
@@ -60,9 +57,6 @@ impl WriteBatch {
         let length_units = self.encoder.append(&mut self.blocks, page, epoch, image, notes.slots);
         let room_units = PageAddress::room_units_of(notes.room_bytes);
         self.entries.push(BatchEntry { page, epoch, length_units, room_units });
-        if self.entries.len().is_multiple_of(PAGES_BETWEEN_OFFERS) {
-            platform::offer_processor();
-        }
     }
 
     /// Pages in the batch.

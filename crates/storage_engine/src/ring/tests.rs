@@ -153,7 +153,7 @@ impl Run {
 
     fn restart(&mut self) {
         let mark = CheckpointMark { oplog_position: 0, timestamp: self.engine.visible(), oplog_end: 0 };
-        self.engine.checkpoint(|| mark, || Ok(0)).unwrap();
+        self.engine.checkpoint(mark, || Ok(0)).unwrap();
         let tree = self.ring.tree();
         self.disk.power_loss();
         self.engine = open(&self.disk);

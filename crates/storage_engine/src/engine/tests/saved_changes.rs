@@ -301,10 +301,8 @@ fn a_checkpoint_has_what_was_done_when_it_began() {
         }
         while done.iter().all(|done| done.load(Ordering::Acquire) < STEPS_BESIDE as u64) {
             let steps = || std::array::from_fn(|worker| done[worker].load(Ordering::Acquire) as usize);
-            let mark = || {
-                *marked.lock() = steps();
-                CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 }
-            };
+            *marked.lock() = steps();
+            let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
             let mut begun = engine.begin_checkpoint(mark).unwrap();
             while engine.prepare_checkpoint_step(&mut begun).unwrap() {}
             let gate = paused.write();
