@@ -107,7 +107,7 @@ impl PageCache {
         if !is_good {
             return None;
         }
-        self.push_image(writer, Fixed { page, frame, version }, epoch);
+        writer.push_image(Fixed { page, frame, version }, epoch);
         Some(())
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Writer {
     hand: usize,
     spared: Spared,
     ahead: AheadHand,
+    /// Whether others may run between the pages of the batch: nobody waits for it.
+    offers_processor: bool,
 }
 
 /// Writing ahead of eviction: where it goes on, and for which pages.
@@ -58,15 +60,26 @@ impl Writer {
     pub(super) fn new(store: &PageStore) -> Result<Self> {
         let batch = store.new_batch()?;
         let ahead = AheadHand { hand: 0, cold: Cold::Leaving, written: 0 };
-        Ok(Self { batch, image: Box::new([0; PAGE_BYTES]), frames: Vec::new(), hand: 0, spared: Spared::new(), ahead })
+        Ok(Self {
+            batch,
+            image: Box::new([0; PAGE_BYTES]),
+            frames: Vec::new(),
+            hand: 0,
+            spared: Spared::new(),
+            ahead,
+            offers_processor: true,
+        })
     }
 
     /// Takes the image that was copied from a frame into the batch.
-    fn push_image(&mut self, fixed: Fixed, epoch: u64) {
+    pub(super) fn push_image(&mut self, fixed: Fixed, epoch: u64) {
         #[cfg(feature = "key-rebuild-demonstration")]
         crate::key_rebuild_demonstration::rebuild_keys_from_page_start(&self.image);
         self.batch.push(fixed.page, &self.image[..], epoch, Node(&*self.image).notes());
         self.frames.push(fixed);
+        if self.offers_processor && self.batch.len().is_multiple_of(PAGES_BETWEEN_OFFERS) {
+            platform::offer_processor();
+        }
     }
 }
 
@@ -90,6 +103,7 @@ impl PageCache {
         let writer = &mut *writer;
         let mut scope = PageWriteScope::begin(self.invariants());
         let mut freed = 0;
+        writer.offers_processor = self.frame_supply() >= 1.0;
         for _ in 0..self.arena.len() * (2 + usize::from(WORTH_MAX)) {
             let frame = FrameId(writer.hand as u32);
             writer.hand = (writer.hand + 1) % self.arena.len();
@@ -106,6 +120,7 @@ impl PageCache {
                 break;
             }
         }
+        writer.offers_processor = true;
         match self.write_batch(writer, After::Evict) {
             Ok(written) => Ok(freed + written),
             // Readers go on with the frames of pages that need not be written.
@@ -198,14 +213,6 @@ impl PageCache {
         true
     }
 
-    /// Takes an image into the batch, and lets others run now and then while there are frames enough: nobody waits for the batch then.
-    pub(super) fn push_image(&self, writer: &mut Writer, fixed: Fixed, epoch: u64) {
-        writer.push_image(fixed, epoch);
-        if writer.batch.len().is_multiple_of(PAGES_BETWEEN_OFFERS) && self.frame_supply() >= 1.0 {
-            platform::offer_processor();
-        }
-    }
-
     /// Copies a dirty frame's image into the batch; `None` when it is being changed just now.
     fn push_frame(&self, writer: &mut Writer, frame: FrameId) -> Option<()> {
         if writer.frames.iter().any(|pushed| pushed.frame == frame) {
@@ -218,7 +225,7 @@ impl PageCache {
         if !self.arena.copy_optimistic(frame, version, &mut writer.image) || epoch == 0 || page.0 == NO_PAGE {
             return None;
         }
-        self.push_image(writer, Fixed { page, frame, version }, epoch);
+        writer.push_image(Fixed { page, frame, version }, epoch);
         Some(())
     }
 
@@ -316,6 +323,9 @@ impl PageCache {
         };
         for copy in &copies {
             writer.batch.push(copy.page, &copy.image[..], copy.epoch, Node(&*copy.image).notes());
+            if writer.batch.len().is_multiple_of(PAGES_BETWEEN_OFFERS) {
+                platform::offer_processor();
+            }
             scope.count_page();
         }
         copies.len()
