@@ -232,10 +232,11 @@ fn line(judgement: &Judgement) -> String {
 
 impl Certificate {
     fn add(&mut self, judgement: Judgement) {
-        let others = judgement.evidence.iter().map(|evidence| evidence.phase.overhead.others_share_of_machine);
-        self.others_share_of_machine = others.fold(self.others_share_of_machine, f64::max);
-        let stolen = judgement.evidence.iter().map(|evidence| evidence.phase.overhead.stolen_share_of_machine);
-        self.stolen_share_of_machine = stolen.fold(self.stolen_share_of_machine, f64::max);
+        for evidence in &judgement.evidence {
+            let overhead = &evidence.phase.overhead;
+            self.others_share_of_machine = self.others_share_of_machine.max(overhead.others_share_of_machine);
+            self.stolen_share_of_machine = self.stolen_share_of_machine.max(overhead.stolen_share_of_machine);
+        }
         self.judgements.push(Judged { verdict: judgement.verdict(), judgement });
         let place =
             |judged: &Judged| GUARANTEES.iter().position(|guarantee| guarantee.number == judged.judgement.guarantee);

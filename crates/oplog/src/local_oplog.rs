@@ -14,6 +14,7 @@
 //! Lock order: `truncation`, `flushing`, `writer`, then one of `tail`, `durability`, `segments`, `flush_counts`; the flush
 //! signal may be rung under any of them. None is held during a file operation but `writer`, `flushing` and `truncation`.
 
+mod cached;
 mod flush;
 mod offline;
 mod reader;

@@ -82,6 +82,12 @@ pub trait File: Send + Sync {
         let _ = (offset, length);
     }
 
+    /// Says that what was made durable in a range will hardly be read again, so that the operating system need not keep it in its memory.
+    /// Promises nothing.
+    fn forget_cached(&self, offset: u64, length: u64) {
+        let _ = (offset, length);
+    }
+
     /// Makes everything written so far durable (and the length, as far as it is needed to read it back).
     fn sync_data(&self) -> io::Result<()>;
 

@@ -182,6 +182,10 @@ impl File for RealFile {
         let _ = fadvise(&self.file, offset, NonZeroU64::new(length), Advice::WillNeed);
     }
 
+    fn forget_cached(&self, offset: u64, length: u64) {
+        let _ = fadvise(&self.file, offset, NonZeroU64::new(length), Advice::DontNeed);
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -274,6 +278,9 @@ mod tests {
             file.keep_written(number % 3 == 0);
             file.write_all_at(piece, number as u64 * 7_777).unwrap();
         }
+        file.forget_cached(0, 100_000);
+        file.sync_data().unwrap();
+        file.forget_cached(50_000, 200_000);
         let mut read = vec![0; expected.len() - 1000];
         file.read_exact_at(&mut read, 1000).unwrap();
         assert_eq!(read, expected[1000..]);

@@ -27,13 +27,14 @@ const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
 /// Dirty share of the frames, in percent, above which cold pages are written ahead of eviction.
 const DIRTY_PERCENT_MAX: usize = 85;
 /// Time from one piece of free space given back to the file system to the next, with much being written and without, and the bytes of one: the
-/// file cannot be read while they go, and file systems mounted with `discard` hand them on to the disk, which may do nothing else meanwhile. What is
-/// written in a minute replaces as much, so with much being written most free space is soon wanted again.
+/// file cannot be read while they go, file systems mounted with `discard` hand them on to the disk, which may do nothing else meanwhile, and the memory that the
+/// operating system kept them in goes back to the host of a virtual machine, which stops everybody for a moment too.
 const GIVING_BACK_PAUSE_BUSY: Duration = Duration::from_millis(200);
 const GIVING_BACK_PAUSE: Duration = Duration::from_millis(40);
 const GIVEN_BACK_BYTES: u64 = 4 << 20;
-/// Free extents that keep their space while little is being changed.
-const FREE_EXTENTS_KEPT: usize = 2;
+/// Free space that is never given back, and with much being written.
+const FREE_BYTES_KEPT: u64 = 4 << 20;
+const FREE_BYTES_KEPT_BUSY: u64 = 16 << 20;
 /// Leaves looked at, chains and pages freed in one step.
 const STEP_ITEMS: usize = 64;
 
@@ -278,7 +279,7 @@ impl Engine {
                 return Ok(());
             }
             pace.gave_back_at = now;
-            if is_busy { usize::MAX } else { FREE_EXTENTS_KEPT }
+            if is_busy { pace.cleaning.expected_bytes().max(FREE_BYTES_KEPT_BUSY) } else { FREE_BYTES_KEPT }
         };
         self.poison_on_error(self.store.give_space_back(GIVEN_BACK_BYTES, kept).map_err(EngineError::from))?;
         Ok(())

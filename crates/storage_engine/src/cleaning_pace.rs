@@ -28,6 +28,9 @@ const BYTES_IDLE: u64 = 128 << 20;
 /// Time from one piece of cleaning to the next while much is being changed. Which blocks an extent still holds is found by going through the addresses
 /// of all pages, and the more extents have become sparse meanwhile, the more of them share that.
 const PAUSE_BUSY: Duration = Duration::from_millis(50);
+/// Free space that writing will take again within this many times `WINDOW` is not given back to the file system meanwhile. A checkpoint spread over eight
+/// seconds frees at its end about what is written until the next one frees anything.
+const EXPECTED_WINDOWS: u64 = 4;
 /// While little is being changed, cleaning waits for a checkpoint when what goes with it is more than one byte for this many that stay, and some more.
 const WAITING_ONE_IN: u64 = 8;
 const WAITING_SLACK: u64 = 8 << 20;
@@ -61,6 +64,8 @@ pub(crate) struct CleaningPace {
     /// When the time began.
     then: PageActivity,
     rate: Rate,
+    /// Written and moved in the last time.
+    bytes: u64,
     cleaned_at: Duration,
 }
 
@@ -68,6 +73,11 @@ impl CleaningPace {
     /// Whether much is being changed.
     pub(crate) fn is_busy(&self) -> bool {
         self.rate == Rate::Busy
+    }
+
+    /// How much of the file's free space will soon be taken again, going by what was taken last; nothing while little is being changed.
+    pub(crate) fn expected_bytes(&self) -> u64 {
+        if self.is_busy() { self.bytes * EXPECTED_WINDOWS } else { 0 }
     }
 
     /// How much a piece of cleaning may cost now. `None`: nothing is to be moved at this moment.
@@ -85,6 +95,8 @@ impl CleaningPace {
                 _ if changed * IDLE_ONE_IN > pages => Rate::Calm,
                 _ => Rate::Idle,
             };
+            let taken = |activity: PageActivity| activity.bytes_written + activity.bytes_moved;
+            self.bytes = taken(activity).saturating_sub(taken(self.then));
             self.since = now;
             self.then = activity;
         }
@@ -157,6 +169,22 @@ mod tests {
             // A new window begins.
             assert!(pace.effort(later + WINDOW, moved, space(0)).is_some());
         }
+    }
+
+    #[test]
+    fn what_was_taken_last_is_expected_to_be_taken_again() {
+        let (mut pace, activity) = after_window(10_000);
+        assert_eq!(pace.expected_bytes(), 0);
+        let more = PageActivity {
+            pages_changed: 20_000,
+            bytes_written: activity.bytes_written + 50 * MIB,
+            bytes_moved: activity.bytes_moved + 10 * MIB,
+            ..activity
+        };
+        pace.effort(2 * WINDOW, more, space(0));
+        assert_eq!(pace.expected_bytes(), EXPECTED_WINDOWS * 60 * MIB);
+        pace.effort(3 * WINDOW, PageActivity { bytes_written: more.bytes_written + 50 * MIB, ..more }, space(0));
+        assert_eq!(pace.expected_bytes(), 0, "little is being changed");
     }
 
     #[test]

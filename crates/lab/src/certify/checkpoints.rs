@@ -9,6 +9,7 @@ use super::probe::Probe;
 use super::rig::{OFFERED_WRITERS, Rig, only_phase};
 use super::statistic::median;
 use crate::error::LabError;
+use crate::latency::LatencySummary;
 use crate::result::PhaseResult;
 
 /// Of the sustainable rate: a load under which a server without checkpoints has room.
@@ -43,8 +44,8 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
             }
         }
     }
-    let p99 = |phases: &[PhaseResult]| median(phases.iter().map(|phase| phase.undisturbed_latency().p99 / 1e3));
-    let with_stolen = |phases: &[PhaseResult]| median(phases.iter().map(|phase| phase.latency_microseconds.p99 / 1e3));
+    let p99 = |phases: &[PhaseResult]| median_p99(phases.iter().map(PhaseResult::undisturbed_latency));
+    let with_stolen = |phases: &[PhaseResult]| median_p99(phases.iter().map(|phase| &phase.latency_microseconds));
     judgement
         .figure("p99 with / without checkpoints", p99(&with) / p99(&without).max(1e-3), "x", Bound::AtMost(1.25))
         .figure("p99 without, median of the rounds", p99(&without), "ms", Bound::Shown)
@@ -65,6 +66,11 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
         judgement.evidence("The same with checkpoints one after the other", stormy);
     }
     Ok(vec![judgement])
+}
+
+/// Milliseconds.
+fn median_p99<'a>(rounds: impl Iterator<Item = &'a LatencySummary>) -> f64 {
+    median(rounds.map(|latency| latency.p99 / 1e3))
 }
 
 async fn updates(rig: &mut Rig, rate: f64) -> Result<PhaseResult, LabError> {

@@ -202,16 +202,20 @@ impl Measured<'_> {
     fn others(&self, client_microseconds: f64) -> f64 {
         let (before, after) = self.machine;
         let busy = after.busy_microseconds.saturating_sub(before.busy_microseconds) as f64;
-        let total = after.total_microseconds.saturating_sub(before.total_microseconds) as f64;
         let server = cpu_seconds(&self.observations.seen).unwrap_or(0.0) * 1e6;
-        ((busy - client_microseconds - server) / total.max(1.0)).clamp(0.0, 1.0)
+        ((busy - client_microseconds - server) / self.machine_microseconds()).clamp(0.0, 1.0)
     }
 
     /// The part of the machine that its host took.
     fn stolen(&self) -> f64 {
         let (before, after) = self.machine;
-        let total = after.total_microseconds.saturating_sub(before.total_microseconds) as f64;
-        after.stolen_microseconds.saturating_sub(before.stolen_microseconds) as f64 / total.max(1.0)
+        after.stolen_microseconds.saturating_sub(before.stolen_microseconds) as f64 / self.machine_microseconds()
+    }
+
+    /// Of all its processors; at least one.
+    fn machine_microseconds(&self) -> f64 {
+        let (before, after) = self.machine;
+        after.total_microseconds.saturating_sub(before.total_microseconds).max(1) as f64
     }
 
     fn overhead(&self, operations: u64) -> Overhead {

@@ -25,6 +25,7 @@ use parking_lot::MutexGuard;
 use platform::is_disk_full;
 
 use super::Shared;
+use super::cached::LetGo;
 use super::segment::{SegmentFile, file_offset};
 use super::segment_store::SpareFile;
 use super::tail::{Batch, Spare, Standing, Switch};
@@ -34,6 +35,7 @@ use crate::{Flushed, OplogError, OplogPosition, Result};
 #[derive(Default)]
 pub(super) struct Flushing {
     pub(super) spare: Option<SpareFile>,
+    let_go: LetGo,
 }
 
 /// The file that is written to. Not held during a sync, except where a segment ends.
@@ -97,6 +99,7 @@ impl Shared {
             self.publish_durable(written);
         }
         self.finish(written);
+        self.let_go_of_cached(&mut flushing.let_go, written);
         Ok(())
     }
 

@@ -77,6 +77,11 @@ impl Writer {
         crate::key_rebuild_demonstration::rebuild_keys_from_page_start(&self.image);
         self.batch.push(fixed.page, &self.image[..], epoch, Node(&*self.image).notes());
         self.frames.push(fixed);
+        self.offer_processor();
+    }
+
+    /// Called after each page.
+    fn offer_processor(&self) {
         if self.offers_processor && self.batch.len().is_multiple_of(PAGES_BETWEEN_OFFERS) {
             platform::offer_processor();
         }
@@ -323,9 +328,7 @@ impl PageCache {
         };
         for copy in &copies {
             writer.batch.push(copy.page, &copy.image[..], copy.epoch, Node(&*copy.image).notes());
-            if writer.batch.len().is_multiple_of(PAGES_BETWEEN_OFFERS) {
-                platform::offer_processor();
-            }
+            writer.offer_processor();
             scope.count_page();
         }
         copies.len()

@@ -21,19 +21,21 @@ impl PageStore {
     /// Punches some free extents out of the file, but not those that are kept, cuts holes off its end, and allocates
     /// extents for the reserve.
     pub(super) fn reclaim(&self) -> Result<()> {
-        self.give_space_back(PUNCHED_BYTES_MAX, self.options.kept_free_extents).map(|_| ())
+        let kept_bytes = self.ledger.lock().extents.extent_bytes() * self.options.kept_free_extents as u64;
+        self.give_space_back(PUNCHED_BYTES_MAX, kept_bytes).map(|_| ())
     }
 
-    /// Gives back about `bytes` of what is free beyond `kept` extents, of which there are at most as many as the options say; whether it gave anything.
+    /// Gives back about `bytes` of what is free beyond `kept_bytes`; whether it gave anything.
     ///
     /// # Errors
     /// `Io`, `Poisoned`.
-    pub fn give_space_back(&self, bytes: u64, kept: usize) -> Result<bool> {
+    pub fn give_space_back(&self, bytes: u64, kept_bytes: u64) -> Result<bool> {
         if self.recovering.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let most = bytes / self.ledger.lock().extents.extent_bytes();
-        let punched = self.punch_free_extents(kept.min(self.options.kept_free_extents), most.max(1) as usize)?;
+        let extent_bytes = self.ledger.lock().extents.extent_bytes();
+        let most = (bytes / extent_bytes).max(1);
+        let punched = self.punch_free_extents((kept_bytes / extent_bytes) as usize, most as usize)?;
         self.cut_file()?;
         self.fill_reserve()?;
         Ok(punched > 0)
