@@ -123,28 +123,10 @@ def run(program, name, directory, options, group=None):
     return results
 
 
-def warm_memory(work, gib):
-    """Fills the operating system's cache with a file of `gib` GiB, so that memory which is taken from now on was in use before.
-
-    A virtual machine whose host takes free memory back gets it again page by page, for microseconds each, while it looks as if we used the processor."""
-    if not gib:
-        return
-    path, piece = work / "warm", bytes(MIB)
-    if not path.exists() or path.stat().st_size != gib << 30:
-        with path.open("wb") as file:
-            for _ in range(gib << 10):
-                file.write(piece)
-    os.sync()
-    with path.open("rb", buffering=0) as file:
-        while file.read(MIB):
-            pass
-
-
 def measure(name, program, arguments):
     directory = arguments.work / "data" / name
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    warm_memory(arguments.work, arguments.warm_memory)
     common = {"--docs": arguments.documents, "--sync-ms": 100, "--ckpt-s": 60}
     try:
         results = run(program, name, directory, common | {"--cache": arguments.cache, "--phases": "load,update", "--verify": 1})
@@ -202,8 +184,6 @@ def main():
     parser.add_argument("--stall-seconds", type=int, default=600, help="of uniformly random updates; 0 leaves them out (default %(default)s)")
     parser.add_argument("--stall-cache", type=int, default=64, help="MiB (default %(default)s)")
     parser.add_argument("--stall-memory", type=int, default=256, help="MiB of the memory control group (default %(default)s)")
-    parser.add_argument("--warm-memory", type=int, default=0, metavar="GIB", help="read a file of this size before each engine, for virtual machines whose host takes free "
-                        "memory back: about the size of the memory (default: none)")
     parser.add_argument("--rounds", type=int, default=1, help="how often each engine runs, in turn (default %(default)s)")
     parser.add_argument("--install", action="store_true", help="install Debian's packages first")
     arguments = parser.parse_args()
