@@ -45,6 +45,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use platform::{Clock, Disk, Timestamp};
 
+use self::cached::LetGo;
 use self::flush::{Flushing, Writer};
 use self::reader::LocalReader;
 use self::recovery::recover;
@@ -150,7 +151,7 @@ impl LocalOplog {
             flush_interval: options.flush_interval,
             tail: Mutex::new(tail),
             tail_changed: Condvar::new(),
-            flushing: Mutex::new(Flushing::default()),
+            flushing: Mutex::new(Flushing { spare: None, let_go: LetGo::opened_at(end) }),
             writer: Mutex::new(Writer { current: recovered.current, written: end, retained: None }),
             durable: AtomicU64::new(end),
             durability: Mutex::new(Durability { durable: end, disk_full: false, full_attempts: 0, poisoned: None }),

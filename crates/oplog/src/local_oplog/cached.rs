@@ -19,7 +19,7 @@ const STEP_BYTES: u64 = 2 << 20;
 const BLOCK_BYTES: u64 = 2 << 20;
 
 /// Up to where the log has been let go.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LetGo {
     until: u64,
 }
@@ -33,6 +33,11 @@ struct Part {
 }
 
 impl LetGo {
+    /// Of a log that has been opened: what earlier lives wrote is not gone through.
+    pub(super) fn opened_at(end: u64) -> Self {
+        Self { until: end.saturating_sub(HELD_BYTES) }
+    }
+
     /// The parts of segments that need not stay in memory any more, now that the log is durable up to a position.
     fn next_parts(&mut self, durable: u64, segments: &BTreeSet<u64>) -> Vec<Part> {
         let until = durable.saturating_sub(HELD_BYTES);
@@ -73,7 +78,7 @@ mod tests {
     #[test]
     fn all_but_the_end_is_let_go_in_steps_that_overlap() {
         let segments = BTreeSet::from([0, 10 * MIB, 64 * MIB]);
-        let mut let_go = LetGo::default();
+        let mut let_go = LetGo::opened_at(0);
         assert_eq!(let_go.next_parts(HELD_BYTES + STEP_BYTES - 1, &segments), []);
         let first = let_go.next_parts(HELD_BYTES + 12 * MIB, &segments);
         assert_eq!(

@@ -32,10 +32,9 @@ use super::tail::{Batch, Spare, Standing, Switch};
 use crate::{Flushed, OplogError, OplogPosition, Result};
 
 /// What only a flush touches; whoever holds it is the one that flushes.
-#[derive(Default)]
 pub(super) struct Flushing {
     pub(super) spare: Option<SpareFile>,
-    let_go: LetGo,
+    pub(super) let_go: LetGo,
 }
 
 /// The file that is written to. Not held during a sync, except where a segment ends.

@@ -289,7 +289,8 @@ fn a_checkpoint_has_what_was_done_when_it_began() {
     let mut differed = Differences::default();
     for seed in 7..15 {
         let differs = checkpoints_beside_changes(seed);
-        differed = Differences { records: differed.records || differs.records, index: differed.index || differs.index };
+        differed.records |= differs.records;
+        differed.index |= differs.index;
         if differed.records && differed.index {
             return;
         }
