@@ -166,7 +166,14 @@ static COMMANDS: &[Command] = &[
         session_use: SessionUse::RetryableWrite,
         ..command!("findAndModify", crud::find_and_modify::run, "Changes one document and returns it.")
     },
-    Command { is_admin_only: true, ..command!("fsync", diagnostics::fsync::run, "Makes everything durable.") },
+    Command {
+        is_admin_only: true,
+        ..command!(
+            "fsync",
+            diagnostics::fsync::run,
+            "Makes everything durable with a checkpoint, which takes up to two seconds longer while others write, so that they do not notice."
+        )
+    },
     Command {
         is_admin_only: true,
         ..command!("getCmdLineOpts", diagnostics::get_cmd_line_opts::run, "How the server was started.")

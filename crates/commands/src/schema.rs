@@ -89,11 +89,16 @@ fn missing_field(command: &str, field: &str) -> CommandError {
     CommandError::numbered(40414, format!("BSON field '{command}.{field}' is missing but a required field"))
 }
 
-/// Waits until a change of definitions is durable, whatever the write concern: it is rare, and what clients do next
-/// builds on it. Every later command sees it.
-fn acknowledge(context: &mut Context<'_>, commit: Option<&CommitInfo>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+/// Waits until a change of definitions is as safe as the client asked for. Every later command sees it, and a later
+/// write that is durable makes it durable, too, as the oplog has one order.
+fn acknowledge(
+    context: &mut Context<'_>,
+    concern: WriteConcern,
+    commit: Option<&CommitInfo>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
     if context.session.transaction().is_none() {
-        write_concern_error(WriteConcern::DURABLE.wait(context, commit), reply);
+        write_concern_error(concern.wait(context, commit), reply);
     }
     Ok(())
 }

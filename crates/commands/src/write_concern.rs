@@ -25,9 +25,6 @@ pub(crate) struct WriteConcern {
 }
 
 impl WriteConcern {
-    /// Acknowledged once it survives a crash.
-    pub(crate) const DURABLE: WriteConcern = WriteConcern { durable: true, time_limit: None };
-
     /// Parses `{w, j, wtimeout, fsync}`.
     pub(crate) fn parse(source: &RawDocument) -> Result<Self> {
         let mut parsed = Self::default();
@@ -51,6 +48,11 @@ impl WriteConcern {
         parsed.durable = journal.unwrap_or(parsed.durable);
         parsed.time_limit = time_limit.filter(|_| is_majority).map(Duration::from_millis);
         Ok(parsed)
+    }
+
+    /// The same, and durable whatever was asked for.
+    pub(crate) fn and_durable(self) -> Self {
+        Self { durable: true, ..self }
     }
 
     /// Waits until everything committed so far is as safe as asked for.

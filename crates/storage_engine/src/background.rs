@@ -26,15 +26,8 @@ const MERGE_PAUSE: Duration = Duration::from_millis(5);
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
 /// Dirty share of the frames, in percent, above which cold pages are written ahead of eviction.
 const DIRTY_PERCENT_MAX: usize = 85;
-/// Time from one piece of free space given back to the file system to the next, with much being written and without, and the bytes of one: the
-/// file cannot be read while they go, file systems mounted with `discard` hand them on to the disk, which may do nothing else meanwhile, and the memory that the
-/// operating system kept them in goes back to the host of a virtual machine, which stops everybody for a moment too.
-const GIVING_BACK_PAUSE_BUSY: Duration = Duration::from_millis(200);
-const GIVING_BACK_PAUSE: Duration = Duration::from_millis(40);
+/// Bytes of a piece of free space that is given back to the file system.
 const GIVEN_BACK_BYTES: u64 = 4 << 20;
-/// Free space that is never given back, and with much being written.
-const FREE_BYTES_KEPT: u64 = 4 << 20;
-const FREE_BYTES_KEPT_BUSY: u64 = 16 << 20;
 /// Leaves looked at, chains and pages freed in one step.
 const STEP_ITEMS: usize = 64;
 
@@ -273,15 +266,14 @@ impl Engine {
         let now = self.clock.monotonic();
         let kept = {
             let mut pace = self.reclaim_pace.lock();
-            let is_busy = pace.cleaning.is_busy();
-            let pause = if is_busy { GIVING_BACK_PAUSE_BUSY } else { GIVING_BACK_PAUSE };
-            if now.saturating_sub(pace.gave_back_at) < pause {
+            if now.saturating_sub(pace.gave_back_at) < pace.cleaning.giving_back_pause() {
                 return Ok(());
             }
             pace.gave_back_at = now;
-            if is_busy { pace.cleaning.expected_bytes().max(FREE_BYTES_KEPT_BUSY) } else { FREE_BYTES_KEPT }
+            pace.cleaning.kept_bytes(self.store.space())
         };
-        self.poison_on_error(self.store.give_space_back(GIVEN_BACK_BYTES, kept).map_err(EngineError::from))?;
+        self.store.keep_free(kept);
+        self.poison_on_error(self.store.give_space_back(GIVEN_BACK_BYTES).map_err(EngineError::from))?;
         Ok(())
     }
 

@@ -118,7 +118,7 @@ pub struct CheckpointInProgress {
     saved: SavedChanges,
     /// When its preparation began, or since it is frozen, when that was.
     stage_began: Duration,
-    /// Pages to be written, as it seemed when it was frozen.
+    /// Pages to be written, as it seemed when it began and then when it was frozen.
     pages_total: usize,
     pages_done: usize,
     /// Where the scan of the frames goes on.
@@ -142,6 +142,11 @@ impl CheckpointInProgress {
     /// Whether it has come so far that changes are told apart by it.
     pub fn is_frozen(&self) -> bool {
         self.epoch.is_some()
+    }
+
+    /// About how many pages it writes.
+    pub fn pages_expected(&self) -> usize {
+        self.pages_total
     }
 
     /// What the checkpoint will say of the oplog.
@@ -186,12 +191,17 @@ impl Engine {
             to_save: ToSave::Unknown,
             saved: SavedChanges::default(),
             stage_began: self.clock.monotonic(),
-            pages_total: 0,
+            pages_total: self.pages_to_checkpoint(),
             pages_done: 0,
             hand: 0,
             skipped: Vec::new(),
             dropped_rings: Vec::new(),
         })
+    }
+
+    /// Dirty pages, and those that buffered changes would fill.
+    fn pages_to_checkpoint(&self) -> usize {
+        self.trees.cache.dirty_frames() + self.trees.cache.buffered_bytes() / PAGE_BYTES
     }
 
     /// Writes one batch of leaves of records, before the checkpoint is frozen; `false` when all are written, or the disk is full: then it has less
@@ -246,7 +256,7 @@ impl Engine {
             ToSave::Nothing => return Ok(false),
             ToSave::Leaves(leaves) => leaves,
             unknown @ ToSave::Unknown => {
-                checkpoint.pages_total = cache.dirty_frames() + cache.buffered_bytes() / PAGE_BYTES;
+                checkpoint.pages_total = self.pages_to_checkpoint();
                 *unknown = ToSave::Leaves(cache.unsaved_pages());
                 return Ok(true);
             }

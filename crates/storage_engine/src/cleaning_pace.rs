@@ -28,9 +28,19 @@ const BYTES_IDLE: u64 = 128 << 20;
 /// Time from one piece of cleaning to the next while much is being changed. Which blocks an extent still holds is found by going through the addresses
 /// of all pages, and the more extents have become sparse meanwhile, the more of them share that.
 const PAUSE_BUSY: Duration = Duration::from_millis(50);
+/// Time from one piece of free space given back to the file system to the next: the file cannot be read while they go, file systems mounted with
+/// `discard` hand them on to the disk, which may do nothing else meanwhile, and the memory that the operating system kept them in goes back to the host of
+/// a virtual machine, which stops everybody for a moment too (4 GB given back in a minute took an eighth of the processors' time).
+const GIVING_BACK_PAUSE_BUSY: Duration = Duration::from_millis(200);
+const GIVING_BACK_PAUSE_CALM: Duration = Duration::from_millis(100);
+const GIVING_BACK_PAUSE_IDLE: Duration = Duration::from_millis(40);
 /// Free space that writing will take again within this many times `WINDOW` is not given back to the file system meanwhile. A checkpoint spread over eight
 /// seconds frees at its end about what is written until the next one frees anything.
 const EXPECTED_WINDOWS: u64 = 4;
+/// ... but no more than one byte for this many that stay, and some.
+const KEPT_ONE_IN: u64 = 16;
+const KEPT_BYTES: u64 = 4 << 20;
+const KEPT_BYTES_BUSY: u64 = 16 << 20;
 /// While little is being changed, cleaning waits for a checkpoint when what goes with it is more than one byte for this many that stay, and some more.
 const WAITING_ONE_IN: u64 = 8;
 const WAITING_SLACK: u64 = 8 << 20;
@@ -75,9 +85,21 @@ impl CleaningPace {
         self.rate == Rate::Busy
     }
 
-    /// How much of the file's free space will soon be taken again, going by what was taken last; nothing while little is being changed.
-    pub(crate) fn expected_bytes(&self) -> u64 {
-        if self.is_busy() { self.bytes * EXPECTED_WINDOWS } else { 0 }
+    /// How much of the file's free space is not given back: what will soon be taken again, going by what was taken last.
+    pub(crate) fn kept_bytes(&self, space: PageStoreSpace) -> u64 {
+        match self.rate {
+            Rate::Busy => (self.bytes * EXPECTED_WINDOWS).min(space.lasting_bytes / KEPT_ONE_IN).max(KEPT_BYTES_BUSY),
+            Rate::Calm | Rate::Idle => KEPT_BYTES,
+        }
+    }
+
+    /// Time from one piece of free space given back to the file system to the next.
+    pub(crate) fn giving_back_pause(&self) -> Duration {
+        match self.rate {
+            Rate::Busy => GIVING_BACK_PAUSE_BUSY,
+            Rate::Calm => GIVING_BACK_PAUSE_CALM,
+            Rate::Idle => GIVING_BACK_PAUSE_IDLE,
+        }
     }
 
     /// How much a piece of cleaning may cost now. `None`: nothing is to be moved at this moment.
@@ -174,17 +196,19 @@ mod tests {
     #[test]
     fn what_was_taken_last_is_expected_to_be_taken_again() {
         let (mut pace, activity) = after_window(10_000);
-        assert_eq!(pace.expected_bytes(), 0);
+        assert_eq!(pace.kept_bytes(space(0)), KEPT_BYTES_BUSY);
         let more = PageActivity {
             pages_changed: 20_000,
-            bytes_written: activity.bytes_written + 50 * MIB,
-            bytes_moved: activity.bytes_moved + 10 * MIB,
+            bytes_written: activity.bytes_written + 5 * MIB,
+            bytes_moved: activity.bytes_moved + MIB,
             ..activity
         };
         pace.effort(2 * WINDOW, more, space(0));
-        assert_eq!(pace.expected_bytes(), EXPECTED_WINDOWS * 60 * MIB);
-        pace.effort(3 * WINDOW, PageActivity { bytes_written: more.bytes_written + 50 * MIB, ..more }, space(0));
-        assert_eq!(pace.expected_bytes(), 0, "little is being changed");
+        assert_eq!(pace.kept_bytes(space(0)), EXPECTED_WINDOWS * 6 * MIB);
+        let smaller = PageStoreSpace { lasting_bytes: 320 * MIB, ..space(0) };
+        assert_eq!(pace.kept_bytes(smaller), 20 * MIB);
+        pace.effort(3 * WINDOW, PageActivity { bytes_written: more.bytes_written + 5 * MIB, ..more }, space(0));
+        assert_eq!(pace.kept_bytes(space(0)), KEPT_BYTES, "little is being changed");
     }
 
     #[test]

@@ -82,7 +82,7 @@ mod write_batch;
 mod writing;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -122,7 +122,7 @@ pub struct PageStoreOptions {
     pub uuid: [u8; 16],
     /// Extents allocated in advance for checkpoints and cleaning when the disk is full. Default 4.
     pub reserve_extents: usize,
-    /// Free extents that keep their space on the disk, to be reused without allocation. Default 8.
+    /// Free extents that keep their space on the disk, to be reused without allocation, until `keep_free` says how many. Default 8.
     pub kept_free_extents: usize,
     /// Cleaning begins when extents take this many times the bytes of the blocks in them (a quarter as much more than these while little is changed) ...
     /// Default 1.25.
@@ -171,6 +171,8 @@ pub struct PageStore {
     epoch: AtomicU64,
     poison: OnceLock<String>,
     punching_unsupported: AtomicBool,
+    /// Free extents that keep their space on the disk now.
+    kept_free_extents: AtomicUsize,
     /// Between the opening and `end_recovery`.
     recovering: AtomicBool,
     counters: Counters,

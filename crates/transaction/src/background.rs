@@ -53,6 +53,7 @@ impl Store {
             })?,
             self.spawn("checkpointer", |store| {
                 store.watch_space();
+                store.answer_checkpoint_requests();
                 store.checkpoint_step(Urgency::IfDue).map(|_| POLL)
             })?,
             self.spawn("ring-writer", |store| {
@@ -77,6 +78,7 @@ impl Store {
                 Ok(store.options.ttl_interval)
             })?,
         ];
+        self.checkpoints.set_answered(true);
         *background = Some(BackgroundThreads { workers, flusher, stop_flusher });
         Ok(())
     }
@@ -128,6 +130,7 @@ impl Store {
             // A thread that panicked has said so itself.
             let _ = worker.join();
         }
+        self.checkpoints.set_answered(false);
         let finished = self.checkpoint_step(Urgency::Now).map(|_| ());
         if let Some((flusher, stop)) = flusher {
             stop.store(true, Ordering::Release);

@@ -1,22 +1,26 @@
 //! Checkpoints: when one is due, and how counts and the oplog go with it.
 //!
-//! Called in a loop by the background thread, by the simulator, for `fsync` and at shutdown. The checkpoint's mark is the oldest commit that is not
-//! applied; the counts stored with it are those of exactly the commits before the mark, and replay adds what it
-//! replays. The definition lock is held while a checkpoint is frozen (microseconds), so it has no half of a change of definitions.
+//! Called in a loop by the background thread, by the simulator and at shutdown; `fsync` asks the background thread for one, as clients' threads write no
+//! pages (invariant I3). The checkpoint's mark is the oldest commit that is not applied; the counts stored with it are those of exactly the commits before the
+//! mark, and replay adds what it replays. The definition lock is held while a checkpoint is frozen (microseconds), so it has no half of a change of definitions.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
 use storage_engine::CheckpointInProgress;
 
-use crate::error::Result;
+use crate::error::{Result, TransactionError};
 use crate::store::Store;
 
 /// Time from the beginning of one checkpoint to that of the next that somebody asks for. Each holds up all commits for a moment, and writes anew the
 /// pages that change all the time.
 const REQUESTED_APART: Duration = Duration::from_millis(250);
+/// While others write, one that somebody waits for takes so long for each of its pages, at most `REQUESTED_SPREAD`, and no longer than one that nobody waits for.
+const REQUESTED_PER_PAGE: Duration = Duration::from_millis(2);
+const REQUESTED_SPREAD: Duration = Duration::from_secs(2);
 /// Longest sleep between two looks at whether the store is being closed.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -54,11 +58,22 @@ enum Pace {
     AtOnce,
 }
 
-/// The last checkpoint. The lock is held while one is made.
+/// The last checkpoint. The lock `last` is held while one is made.
 pub(crate) struct CheckpointState {
     last: Mutex<LastCheckpoint>,
-    /// How many wait for a checkpoint to be finished.
+    /// Checkpoints begun: counted before anything is read for them, so that whoever asks waits for a higher number.
+    begun: AtomicU64,
+    /// How many make a checkpoint that is to take no longer than it must.
     hurried: AtomicUsize,
+    /// Those who wait for the background thread; `None`: there is no such thread.
+    requests: Mutex<Option<Vec<Request>>>,
+}
+
+/// Somebody waits for a checkpoint.
+struct Request {
+    /// For one that began after so many had begun.
+    after: u64,
+    done: SyncSender<Result<()>>,
 }
 
 /// While it lives, checkpoints do not take their time.
@@ -72,7 +87,9 @@ impl Drop for Hurry<'_> {
 
 struct LastCheckpoint {
     position: OplogPosition,
+    /// When it began, and as which.
     at: Duration,
+    number: u64,
     /// One that is being made, or that the full disk interrupted, and when it began.
     in_progress: Option<Beginning>,
     quiet: Quiet,
@@ -98,19 +115,58 @@ impl Quiet {
 struct Beginning {
     checkpoint: CheckpointInProgress,
     at: Duration,
+    number: u64,
     /// From where recovery from it needs the oplog: parts of transactions may be before its mark.
     oplog_from: OplogPosition,
 }
 
 impl CheckpointState {
     pub(crate) fn new(position: OplogPosition, now: Duration) -> CheckpointState {
-        let last = LastCheckpoint { position, at: now, in_progress: None, quiet: Quiet { end: position, since: now } };
-        CheckpointState { last: Mutex::new(last), hurried: AtomicUsize::new(0) }
+        let quiet = Quiet { end: position, since: now };
+        let last = LastCheckpoint { position, at: now, number: 0, in_progress: None, quiet };
+        CheckpointState {
+            last: Mutex::new(last),
+            begun: AtomicU64::new(0),
+            hurried: AtomicUsize::new(0),
+            requests: Mutex::new(None),
+        }
     }
 
     fn hurry(&self) -> Hurry<'_> {
         self.hurried.fetch_add(1, Ordering::Relaxed);
         Hurry(&self.hurried)
+    }
+
+    /// Whether requests are answered by a thread that calls `answer_checkpoint_requests`. Who waits when it ends makes the checkpoint itself.
+    pub(crate) fn set_answered(&self, is_answered: bool) {
+        *self.requests.lock() = is_answered.then(Vec::new);
+    }
+
+    fn is_asked_for(&self) -> bool {
+        self.requests.lock().as_ref().is_some_and(|requests| !requests.is_empty())
+    }
+
+    /// The lowest number that somebody waits to see exceeded.
+    fn asked_after(&self) -> Option<u64> {
+        self.requests.lock().as_ref()?.iter().map(|request| request.after).min()
+    }
+
+    /// Answers those who wait for no more than checkpoint `number`.
+    fn answer(&self, number: u64) {
+        let mut requests = self.requests.lock();
+        let Some(requests) = requests.as_mut() else { return };
+        for request in requests.extract_if(.., |request| request.after < number) {
+            // Whoever does not wait any more needs no answer.
+            let _ = request.done.send(Ok(()));
+        }
+    }
+
+    /// One of those who wait is told; the others see what becomes of the next attempt.
+    fn answer_failed(&self, error: TransactionError) {
+        let request = self.requests.lock().as_mut().and_then(Vec::pop);
+        if let Some(request) = request {
+            let _ = request.done.send(Err(error));
+        }
     }
 }
 
@@ -131,22 +187,48 @@ impl Store {
         }
     }
 
-    /// A checkpoint because somebody asks for one: what is done now is in it. Those who wait at the same time share it.
+    /// A checkpoint because somebody asks for one: what is done now is in it. Those who wait at the same time share it. The background thread makes it
+    /// where there is one, and takes some time for it while others write.
     ///
     /// # Errors
     /// As `checkpoint_step`.
     pub fn requested_checkpoint(&self) -> Result<()> {
-        let asked_at = self.clock.monotonic();
-        let _hurry = self.checkpoints.hurry();
+        let after = self.checkpoints.begun.load(Ordering::Acquire);
+        let answer = self.checkpoints.requests.lock().as_mut().map(|requests| {
+            let (done, answer) = sync_channel(1);
+            requests.push(Request { after, done });
+            answer
+        });
+        match answer.map(|answer| answer.recv()) {
+            Some(Ok(answered)) => answered,
+            Some(Err(_)) | None => {
+                let _hurry = self.checkpoints.hurry();
+                self.checkpoint_after(after, Pace::AtOnce)
+            }
+        }
+    }
+
+    /// Makes the checkpoints that somebody waits for.
+    pub(crate) fn answer_checkpoint_requests(&self) {
+        while !self.is_stopping()
+            && let Some(after) = self.checkpoints.asked_after()
+        {
+            if let Err(error) = self.checkpoint_after(after, Pace::Spread) {
+                return self.checkpoints.answer_failed(error);
+            }
+        }
+    }
+
+    /// Makes a checkpoint, if none that began after so many has been made meanwhile.
+    fn checkpoint_after(&self, after: u64, pace: Pace) -> Result<()> {
         let mut last = self.checkpoints.last.lock();
-        if last.at > asked_at {
-            return Ok(());
+        while last.number <= after {
+            let earliest = last.at + REQUESTED_APART;
+            while !self.is_stopping() && last.in_progress.is_none() && self.clock.monotonic() < earliest {
+                self.clock.sleep(LOOK_PAUSE.min(earliest.saturating_sub(self.clock.monotonic())));
+            }
+            self.advance(&mut last, Urgency::Now, pace)?;
         }
-        let earliest = last.at + REQUESTED_APART;
-        while !self.is_stopping() && self.clock.monotonic() < earliest {
-            self.clock.sleep(LOOK_PAUSE.min(earliest.saturating_sub(self.clock.monotonic())));
-        }
-        while self.advance(&mut last, Urgency::Now, Pace::AtOnce)? != CheckpointProgress::Published {}
         Ok(())
     }
 
@@ -184,13 +266,15 @@ impl Store {
             return finished;
         }
         let position = OplogPosition(beginning.checkpoint.mark().oplog_position);
-        (last.position, last.at) = (position, beginning.at);
+        (last.position, last.at, last.number) = (position, beginning.at, beginning.number);
+        self.checkpoints.answer(last.number);
         self.truncate_oplog(beginning.oplog_from)?;
         finished
     }
 
     fn begin_checkpoint(&self, now: Duration) -> Result<Beginning> {
         self.commits.check_running()?;
+        let number = self.checkpoints.begun.fetch_add(1, Ordering::AcqRel) + 1;
         // Most sessions now, so that there are few to store while definitions are locked.
         if let Some(tree) = self.catalog.session_tree() {
             self.sessions.flush(&self.engine, tree)?;
@@ -208,7 +292,7 @@ impl Store {
         drop(counts);
         self.catalog.reap()?;
         let checkpoint = self.engine.begin_checkpoint(mark)?;
-        Ok(Beginning { checkpoint, at: now, oplog_from })
+        Ok(Beginning { checkpoint, at: now, number, oplog_from })
     }
 
     /// With no half of a change of definitions.
@@ -228,8 +312,7 @@ impl Store {
         };
         if is_going {
             if pace == Pace::Spread {
-                let is_hurried = || self.is_stopping() || self.checkpoints.hurried.load(Ordering::Relaxed) > 0;
-                self.engine.pause_checkpoint(checkpoint, self.options.checkpoint_spread, &is_hurried)?;
+                self.pause_checkpoint(checkpoint)?;
             }
             return Ok(CheckpointProgress::Going);
         }
@@ -238,6 +321,24 @@ impl Store {
         self.oplog.wait_durable(end)?;
         self.engine.publish_checkpoint(checkpoint, end.0)?;
         Ok(CheckpointProgress::Published)
+    }
+
+    /// Between two pieces. Somebody who begins to wait ends the pause; the next ones are shorter then.
+    fn pause_checkpoint(&self, checkpoint: &CheckpointInProgress) -> Result<()> {
+        let checkpoints = &self.checkpoints;
+        let (was_asked_for, spread) = (checkpoints.is_asked_for(), self.options.checkpoint_spread);
+        let spread = match was_asked_for {
+            true => {
+                REQUESTED_PER_PAGE.saturating_mul(checkpoint.pages_expected() as u32).min(REQUESTED_SPREAD).min(spread)
+            }
+            false => spread,
+        };
+        let is_hurried = || {
+            self.is_stopping()
+                || checkpoints.hurried.load(Ordering::Relaxed) > 0
+                || (!was_asked_for && checkpoints.is_asked_for())
+        };
+        Ok(self.engine.pause_checkpoint(checkpoint, spread, &is_hurried)?)
     }
 }
 
@@ -302,5 +403,52 @@ mod tests {
         });
         assert_eq!(made(&fixture) - before, 1);
         assert_eq!(checkpoints.hurried.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn with_a_background_no_other_thread_makes_checkpoints() {
+        let mut fixture = Fixture::with(StoreOptions { engine_threads: true, ..options() });
+        let collection = fixture.collection("a.b");
+        fixture.store.start_background().unwrap();
+        for id in 0..3 {
+            fixture.insert(&collection, rawdoc! { "_id": id }).unwrap();
+            fixture.store.requested_checkpoint().unwrap();
+        }
+        let statistics = fixture.store.engine().statistics().unwrap();
+        assert!(statistics.store.checkpoints >= 3);
+        assert_eq!(statistics.client_page_writes, 0);
+        fixture.store.shutdown().unwrap();
+    }
+
+    #[test]
+    fn a_failed_checkpoint_is_told_to_one_who_waits_and_the_next_one_to_the_others() {
+        let fixture = Fixture::new();
+        let checkpoints = &fixture.store.checkpoints;
+        checkpoints.set_answered(true);
+        let wait_until_asked = |count: usize| {
+            while checkpoints.requests.lock().as_ref().is_some_and(|requests| requests.len() < count) {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = (0..3).map(|_| scope.spawn(|| fixture.store.requested_checkpoint())).collect();
+            wait_until_asked(3);
+            checkpoints.answer_failed(TransactionError::Stopped);
+            checkpoints.answer(0);
+            assert_eq!(checkpoints.asked_after(), Some(0), "no checkpoint has begun since");
+            checkpoints.answer(1);
+            assert_eq!(checkpoints.asked_after(), None);
+            let answers: Vec<_> = asked.into_iter().map(|asked| asked.join().unwrap()).collect();
+            assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 2);
+        });
+        // Who waits when there is no thread any more makes it.
+        std::thread::scope(|scope| {
+            let (before, asked) = (made(&fixture), scope.spawn(|| fixture.store.requested_checkpoint()));
+            wait_until_asked(1);
+            fixture.clock.advance(REQUESTED_APART);
+            checkpoints.set_answered(false);
+            asked.join().unwrap().unwrap();
+            assert_eq!(made(&fixture) - before, 1);
+        });
     }
 }

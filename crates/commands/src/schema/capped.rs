@@ -33,7 +33,7 @@ pub(crate) fn convert(
     let converted = context.server.store.convert_to_capped(&namespace, capped, &is_stopped);
     let commit: CommitInfo = converted.map_err(|error| reason_to_stop(error, operation))?;
     context.server.usage.forget(namespace.as_str());
-    acknowledge(context, Some(&commit), reply)
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 /// Runs `cloneCollectionAsCapped`.
@@ -59,7 +59,7 @@ pub(crate) fn clone_collection(
     let is_stopped = || operation.check_interrupt().is_err();
     let cloned = context.server.store.clone_as_capped(&from, &to, capped, &is_stopped);
     let commit = cloned.map_err(|error| reason_to_stop(error, operation))?;
-    acknowledge(context, Some(&commit), reply)
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 fn bounds(command: &str, size: Option<i64>) -> Result<CappedOptions> {

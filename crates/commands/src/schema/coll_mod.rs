@@ -53,7 +53,7 @@ pub(crate) fn run(
     let is_change = modification.options.is_some() || modification.index.is_some();
     let store = &context.server.store;
     let commit = if is_change { Some(store.modify_collection(&collection, modification)?) } else { None };
-    acknowledge(context, commit.as_ref(), reply)
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
 /// The collection's options with the given fields in place of what they were.

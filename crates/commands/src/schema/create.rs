@@ -23,7 +23,7 @@ pub(crate) fn run(
     check_may_create(&namespace)?;
     let options = parse_options(&mut arguments)?;
     let commit = create(context, &namespace, options)?;
-    acknowledge(context, commit.as_ref(), reply)
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
 fn parse_options(arguments: &mut Arguments<'_>) -> Result<CollectionOptions> {

@@ -53,7 +53,10 @@ pub(crate) fn run(
     if created.before == created.after {
         reply.string("note", "all indexes already exist");
     }
-    acknowledge(context, created.commit.as_ref(), reply)
+    let asked = arguments.generic.write_concern;
+    // What was sorted and written for an index of many documents is not work to do twice after a crash.
+    let concern = if collection.counts().documents() > 0 { asked.and_durable() } else { asked };
+    acknowledge(context, concern, created.commit.as_ref(), reply)
 }
 
 fn parse_specifications(field: Field<'_>) -> Result<Vec<IndexSpecification>> {

@@ -20,5 +20,5 @@ pub(crate) fn run(
     context.server.usage.forget(namespace.as_str());
     reply.count("nIndexesWas", indexes as u64);
     reply.string("ns", namespace.as_str());
-    acknowledge(context, Some(&commit), reply)
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }

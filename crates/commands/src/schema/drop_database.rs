@@ -23,7 +23,7 @@ pub(crate) fn run(
     let Some(commit) = context.server.store.drop_database(database)? else { return Ok(()) };
     context.server.usage.forget_database(database);
     reply.string("dropped", database);
-    acknowledge(context, Some(&commit), reply)
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 fn check_target(arguments: &Arguments<'_>) -> Result<()> {

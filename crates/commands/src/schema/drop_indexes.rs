@@ -33,7 +33,7 @@ pub(crate) fn run(
     let which = parse_which(index, &collection)?;
     let (indexes, commit) = store.drop_indexes(&collection, which)?;
     reply.count("nIndexesWas", indexes as u64);
-    acknowledge(context, commit.as_ref(), reply)
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
 fn parse_which(index: Field<'_>, collection: &Collection) -> Result<WhichIndexes> {

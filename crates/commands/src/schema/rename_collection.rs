@@ -33,7 +33,7 @@ pub(crate) fn run(
     check_may_create(&to)?;
     let commit = context.server.store.rename_collection(&from, &to, replaced)?;
     context.server.usage.forget(from.as_str());
-    acknowledge(context, Some(&commit), reply)
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 fn parse_drop_target(field: Field<'_>) -> Result<RenameTarget> {

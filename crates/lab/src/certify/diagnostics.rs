@@ -24,6 +24,9 @@ const SCRAPE_PAUSE: Duration = Duration::from_secs(1);
 /// For the diagnostics alone.
 const ALONE: Duration = Duration::from_secs(2);
 const ALONE_ROUNDS: usize = 5;
+/// Before that, the server works off what came before: until it uses less of the machine, at most so many times `ALONE`.
+const REST_PERCENT: f64 = 0.5;
+const RESTS_MAX: usize = 60;
 const BOUND_PERCENT: f64 = 1.0;
 /// Of the runs of one build, where too few were made to measure it.
 const RUN_NOISE: f64 = 0.03;
@@ -91,8 +94,11 @@ async fn clients(rig: &mut Rig) -> Result<PhaseResult, LabError> {
 /// What the diagnostics take of the machine while the server does nothing else, in percent: the middle of several
 /// differences, as the server's background work comes and goes.
 async fn alone(rig: &Rig) -> Result<Option<f64>, LabError> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let share = |microseconds: f64| microseconds / 1e6 / ALONE.as_secs_f64() / processors * 100.0;
+    for _ in 0..RESTS_MAX {
+        if used(rig).await.is_none_or(|percent| percent < REST_PERCENT) {
+            break;
+        }
+    }
     let mut differences = Vec::new();
     for _ in 0..ALONE_ROUNDS {
         let Some(idle) = used(rig).await else { return Ok(None) };
@@ -100,16 +106,18 @@ async fn alone(rig: &Rig) -> Result<Option<f64>, LabError> {
         let asked = used(rig).await;
         finish(probes).await?;
         let Some(asked) = asked else { return Ok(None) };
-        differences.push(share(asked - idle));
+        differences.push(asked - idle);
     }
     Ok(Some(median(differences.into_iter()).max(0.0)))
 }
 
-/// CPU that the server uses in a while, in microseconds.
+/// CPU that the server uses in a while, in percent of the machine.
 async fn used(rig: &Rig) -> Option<f64> {
-    let before = rig.process()?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let before = rig.process()?.cpu_microseconds;
     tokio::time::sleep(ALONE).await;
-    Some(rig.process()?.cpu_microseconds as f64 - before.cpu_microseconds as f64)
+    let microseconds = rig.process()?.cpu_microseconds as f64 - before as f64;
+    Some(microseconds / 1e6 / ALONE.as_secs_f64() / processors * 100.0)
 }
 
 async fn start(rig: &Rig) -> Result<[Probe; 2], LabError> {

@@ -19,7 +19,7 @@ use crate::page_table::{DiskPage, PageState};
 pub(super) const BATCH_PAGES: usize = 64;
 
 /// Pages compressed before others may have the processor: about two tenths of a millisecond.
-const PAGES_BETWEEN_OFFERS: usize = 8;
+pub(crate) const PAGES_BETWEEN_OFFERS: usize = 8;
 
 /// What the writing of pages needs, one at a time.
 pub(super) struct Writer {

@@ -21,21 +21,25 @@ impl PageStore {
     /// Punches some free extents out of the file, but not those that are kept, cuts holes off its end, and allocates
     /// extents for the reserve.
     pub(super) fn reclaim(&self) -> Result<()> {
-        let kept_bytes = self.ledger.lock().extents.extent_bytes() * self.options.kept_free_extents as u64;
-        self.give_space_back(PUNCHED_BYTES_MAX, kept_bytes).map(|_| ())
+        self.give_space_back(PUNCHED_BYTES_MAX).map(|_| ())
     }
 
-    /// Gives back about `bytes` of what is free beyond `kept_bytes`; whether it gave anything.
+    /// From now on about so much of what is free keeps its space on the disk.
+    pub fn keep_free(&self, bytes: u64) {
+        let extents = bytes / self.ledger.lock().extents.extent_bytes();
+        self.kept_free_extents.store(extents as usize, Ordering::Relaxed);
+    }
+
+    /// Gives back about `bytes` of what is free beyond what is kept; whether it gave anything.
     ///
     /// # Errors
     /// `Io`, `Poisoned`.
-    pub fn give_space_back(&self, bytes: u64, kept_bytes: u64) -> Result<bool> {
+    pub fn give_space_back(&self, bytes: u64) -> Result<bool> {
         if self.recovering.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let extent_bytes = self.ledger.lock().extents.extent_bytes();
-        let most = (bytes / extent_bytes).max(1);
-        let punched = self.punch_free_extents((kept_bytes / extent_bytes) as usize, most as usize)?;
+        let most = (bytes / self.ledger.lock().extents.extent_bytes()).max(1);
+        let punched = self.punch_free_extents(self.kept_free_extents.load(Ordering::Relaxed), most as usize)?;
         self.cut_file()?;
         self.fill_reserve()?;
         Ok(punched > 0)

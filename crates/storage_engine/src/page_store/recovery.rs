@@ -1,7 +1,7 @@
 //! Opening and closing a store: creation, finding the last published checkpoint, and the superblocks.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -73,6 +73,7 @@ impl PageStore {
             epoch: AtomicU64::new(last_number + 1),
             poison: OnceLock::new(),
             punching_unsupported: AtomicBool::new(false),
+            kept_free_extents: AtomicUsize::new(options.kept_free_extents),
             recovering: AtomicBool::new(false),
             counters: Counters::default(),
             options,
