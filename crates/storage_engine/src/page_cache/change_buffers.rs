@@ -37,6 +37,10 @@ pub(super) const VALUE_BYTES_MAX: usize = 255;
 /// A leaf is due for merging when of its room no more than a share is left: one that is different from leaf to leaf, from nothing to
 /// this many parts of 256. Leaves that change alike would otherwise all be full at the same time.
 const DUE_PARTS_MAX: usize = 160;
+/// It is due, too, when that many parts of 256 of what it held have been removed, give or take: nobody may ever read it again, and the space
+/// of what was removed would never return.
+const SPARSE_PARTS_MIN: usize = 96;
+const SPARSE_PARTS_MORE: usize = 64;
 
 /// Most pages of a shard that are chosen at a time because they are the fullest.
 const FULLEST_MAX: usize = 128;
@@ -59,8 +63,10 @@ pub(super) struct LeafBuffer {
     settled_bytes: u16,
     /// Bytes of the page that are still free for more changes.
     room: u16,
-    /// It is due for merging with less room than this.
+    /// It is due for merging with less room than this ...
     due_room: u16,
+    /// ... and when removals have taken so many bytes more from the page than inserts have added.
+    until_sparse: u16,
     /// Bytes of each key that are the leaf's prefix and left out.
     prefix_length: u16,
     /// Of the newest change: the low bits, since it is the open one or the one before.
@@ -83,6 +89,35 @@ impl CopiedChanges {
 }
 
 impl LeafBuffer {
+    /// An empty one for a page that has `room` bytes.
+    fn new(page: PageId, room: usize, prefix_length: usize, first_seconds: u32, epoch: u16) -> Self {
+        let parts = PageIdHasher::of(page) as usize % DUE_PARTS_MAX;
+        let sparse_parts = SPARSE_PARTS_MIN + PageIdHasher::of(page) as usize % SPARSE_PARTS_MORE;
+        Self {
+            room: room as u16,
+            due_room: (room * parts / 256) as u16,
+            until_sparse: (PAGE_BYTES.saturating_sub(room) * sparse_parts / 256).max(1) as u16,
+            prefix_length: prefix_length as u16,
+            first_seconds,
+            epoch,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it should be merged although there is memory for it.
+    fn is_due(&self) -> bool {
+        self.room < self.due_room || self.until_sparse == 0
+    }
+
+    /// Counts what a change adds to the page or takes from it.
+    fn count_change(&mut self, change: BufferedChange<'_>, suffix_length: usize) {
+        let bytes = change_bytes_max(false, suffix_length, change.value.len(), true) as u16;
+        self.until_sparse = match change.is_removal {
+            true => self.until_sparse.saturating_sub(bytes),
+            false => self.until_sparse.saturating_add(bytes),
+        };
+    }
+
     /// Bytes of changes that belong to an epoch before the open one and are not saved.
     fn unsaved(&self, open_epoch: u64) -> usize {
         usize::from(if self.epoch != open_epoch as u16 { self.bytes } else { self.unsaved_bytes })
@@ -97,6 +132,14 @@ fn number_of(page: PageId) -> Option<u32> {
 /// Page ids are dense numbers: one multiplication spreads them.
 #[derive(Default)]
 pub(super) struct PageIdHasher(u64);
+
+impl PageIdHasher {
+    fn of(page: PageId) -> u64 {
+        let mut hasher = Self::default();
+        hasher.write_u64(page.0);
+        hasher.finish()
+    }
+}
 
 impl Hasher for PageIdHasher {
     fn finish(&self) -> u64 {
@@ -238,13 +281,13 @@ impl ChangeBuffers {
         }
     }
 
-    /// Appends pages whose leaves have become nearly full, about `wanted` of them.
+    /// Appends pages whose leaves have become nearly full or sparse, about `wanted` of them.
     pub(super) fn take_due(&self, wanted: usize, pages: &mut Vec<PageId>) {
         for shard in &self.shards {
             let mut contents = shard.lock();
             let count = contents.due.len().min(wanted / SHARDS);
             let chosen: SmallVec<[PageId; 128]> = contents.due.drain(..count).collect();
-            let is_due = |page: &PageId| contents.buffer(*page).is_some_and(|buffer| buffer.room < buffer.due_room);
+            let is_due = |page: &PageId| contents.buffer(*page).is_some_and(LeafBuffer::is_due);
             pages.extend(chosen.into_iter().filter(is_due));
         }
     }
@@ -284,13 +327,6 @@ fn append_fullest(map: &LeafBuffers, wanted: usize, pages: &mut Vec<PageId>) {
     });
     let least = enough.unwrap_or(0);
     pages.extend(map.iter().filter(|(_, buffer)| class_of(buffer) >= least).map(|(page, _)| PageId(u64::from(*page))));
-}
-
-/// The room below which a page with so much is due.
-fn due_room(page: PageId, room: usize) -> u16 {
-    let mut hasher = PageIdHasher::default();
-    hasher.write_u64(page.0);
-    (room * (hasher.finish() as usize % DUE_PARTS_MAX) / 256) as u16
 }
 
 /// Blocks that so many bytes of changes take.
@@ -368,14 +404,10 @@ impl Shard<'_> {
         let suffix_length = change.key.len() - prefix_length;
         let needed = change_bytes_max(change.is_removal, suffix_length, change.value.len(), change.since == 0);
         let epoch = now.epoch as u16;
-        let mut buffer = self.contents.buffer(page).copied().unwrap_or(LeafBuffer {
-            room: room as u16,
-            due_room: due_room(page, room),
-            prefix_length: prefix_length as u16,
-            first_seconds: Timestamp(change.since).seconds(),
-            epoch,
-            ..LeafBuffer::default()
-        });
+        let first_seconds = Timestamp(change.since).seconds();
+        let new = || LeafBuffer::new(page, room, prefix_length, first_seconds, epoch);
+        let mut buffer = self.contents.buffer(page).copied().unwrap_or_else(new);
+        let was_due = buffer.is_due();
         let is_third_part =
             buffer.epoch != epoch && (buffer.unsaved_bytes > 0 || buffer.epoch.wrapping_add(1) != epoch);
         let length = HEADER_BYTES_MAX + suffix_length + change.value.len();
@@ -408,9 +440,8 @@ impl Shard<'_> {
         if !is_done {
             return Pushed::NoRoom;
         }
-        let is_due = buffer.room < buffer.due_room;
-        let was_due = usize::from(buffer.room) + needed < usize::from(buffer.due_room);
-        if is_due && !was_due && self.contents.due.len() < DUE_LEAVES_MAX {
+        buffer.count_change(change, suffix_length);
+        if buffer.is_due() && !was_due && self.contents.due.len() < DUE_LEAVES_MAX {
             self.contents.due.push(page);
         }
         self.insert(page, buffer);
@@ -453,17 +484,15 @@ impl Shard<'_> {
             change_bytes_max(change.is_removal, change.key.len(), change.value.len(), change.since == 0)
         };
         let needed: usize = changes.iter().map(needed_by).sum();
-        let mut buffer = LeafBuffer {
-            room: room.saturating_sub(needed) as u16,
-            due_room: due_room(page, room),
-            prefix_length: changes.prefix_length as u16,
-            first_seconds: changes.first_seconds,
-            epoch: epoch as u16,
-            ..LeafBuffer::default()
-        };
+        let mut buffer = LeafBuffer::new(page, room, changes.prefix_length, changes.first_seconds, epoch as u16);
+        buffer.room = room.saturating_sub(needed) as u16;
+        changes.iter().for_each(|change| buffer.count_change(change, change.key.len()));
         let fits = needed <= room && changes.bytes.len() <= usize::from(u16::MAX) && number_of(page).is_some();
         if !fits || !self.append(&mut buffer, changes.bytes, lender) {
             return false;
+        }
+        if buffer.until_sparse == 0 && self.contents.due.len() < DUE_LEAVES_MAX {
+            self.contents.due.push(page);
         }
         self.insert(page, buffer);
         true

@@ -102,3 +102,35 @@ fn what_is_left_of_a_large_deletion_is_put_together() {
         assert_sound(&engine, &[TreeId::CATALOG, tree]);
     }
 }
+
+/// Removals that wait for their leaves to be read do not wait for ever: what they emptied is put together although nobody looks.
+#[test]
+fn what_blind_removals_emptied_is_put_together_although_nobody_reads_it() {
+    let engine = open(&Arc::new(SimulatedDisk::new(7)));
+    let tree = engine.create_tree().unwrap();
+    let (mut batch, mut clock) = (Batch::new(), 0);
+    let key = |number: u32| format!("{:08}", number.wrapping_mul(7_919) % 40_000).into_bytes();
+    let mut pass = |numbers: std::ops::Range<u32>, change: &mut dyn FnMut(&mut Batch, &[u8])| {
+        for number in numbers {
+            batch.clear();
+            change(&mut batch, &key(number));
+            commit(&engine, &batch, &mut clock);
+        }
+    };
+    pass(0..40_000, &mut |batch, key| batch.blind_insert(tree, key, b""));
+    let full = engine.tree_statistics(tree).unwrap().leaf_pages;
+    let read = engine.statistics().unwrap().pages_read;
+    while engine.evict_all().unwrap() > 0 {}
+    for first in (0..36_000).step_by(1_000) {
+        pass(first..first + 1_000, &mut |batch, key| batch.blind_remove(tree, key));
+        while engine.merge_step().unwrap() > 0 {}
+        while engine.reclaim_step().unwrap() {}
+        while engine.evict_all().unwrap() > 0 {}
+    }
+    let now = engine.statistics().unwrap();
+    assert!(now.pages_read - read < 10 * full, "{} for {full} leaves", now.pages_read - read);
+    let left = engine.tree_statistics(tree).unwrap();
+    assert!(left.leaf_pages * 4 < full, "{full} leaves have become {left:?}");
+    assert_eq!(all(&engine, &engine.begin_snapshot(), tree).len(), 4_000);
+    assert_sound(&engine, &[TreeId::CATALOG, tree]);
+}

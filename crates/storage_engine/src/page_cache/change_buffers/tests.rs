@@ -156,6 +156,35 @@ fn leaves_that_change_alike_become_due_one_after_the_other() {
 }
 
 #[test]
+fn a_leaf_is_due_when_removals_have_taken_much_of_what_it_held() {
+    let (buffers, frames, page) = (ChangeBuffers::new(64 << 20), Frames::new(64), PageId(3));
+    // The page holds 6,000 bytes; each of these entries takes a little more than ten.
+    let room = PAGE_BYTES - 6_000;
+    let change = |is_removal| BufferedChange { is_removal, since: 0, key: b"some key", value: b"" };
+    let push = |is_removal| buffers.lock(page).push(page, change(is_removal), 0, room, NOW, &frames);
+    let is_due = || {
+        let mut due = Vec::new();
+        buffers.take_due(1_600, &mut due);
+        !due.is_empty()
+    };
+    // What is removed as another comes takes nothing from it.
+    for _ in 0..200 {
+        assert_eq!([push(false), push(true)], [Pushed::Done, Pushed::Done]);
+    }
+    let removed = (1..500).find(|_| push(true) == Pushed::Done && is_due()).unwrap();
+    let bytes = removed * change_bytes_max(false, 8, 0, true);
+    assert!((2_000..4_000).contains(&bytes), "{bytes}");
+    assert!(push(true) == Pushed::Done && !is_due(), "it was told once");
+    // So it is after a restart.
+    let copied = buffers.lock(page).copy(page).unwrap();
+    let restored = ChangeBuffers::new(64 << 20);
+    assert!(restored.lock(page).restore(page, copied.encoded(), room, 1, &frames));
+    let mut due = Vec::new();
+    restored.take_due(1_600, &mut due);
+    assert_eq!(due, [page]);
+}
+
+#[test]
 fn the_fullest_come_first() {
     let (buffers, frames) = (ChangeBuffers::new(64 << 20), Frames::new(64));
     for page in (0..100).map(PageId) {
