@@ -20,5 +20,5 @@ pub use local_oplog::{
     LocalOplog, OplogOptions, SalvagedOplog, SegmentFacts, StoredRetention, read_offline, salvage_entries,
     salvage_entry,
 };
-pub use log::{Appended, Flushed, Oplog, OplogEntry, OplogPosition, OplogReader, OplogStatistics};
+pub use log::{Appended, Flushed, Oplog, OplogEntry, OplogPosition, OplogReader, OplogStatistics, SpaceReturn};
 pub use platform::Timestamp;

@@ -11,7 +11,7 @@
 //!
 //! Life of the log: open → (disk full ⇄ open) → poisoned, see `tail::Standing`.
 //!
-//! Lock order: `truncation`, `flushing`, `writer`, then one of `tail`, `durability`, `segments`, `flush_counts`; the flush
+//! Lock order: `truncation`, `flushing`, `writer`, then one of `tail`, `durability`, `segments`, `flush_counts`, `removed`; the flush
 //! signal may be rung under any of them. None is held during a file operation but `writer`, `flushing` and `truncation`.
 
 mod cached;
@@ -19,6 +19,7 @@ mod flush;
 mod offline;
 mod reader;
 mod recovery;
+mod removed_segments;
 mod retention;
 mod salvage;
 mod scan;
@@ -43,17 +44,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use platform::{Clock, Disk, Timestamp};
+use platform::{Clock, Disk, OpenMode, Timestamp};
 
 use self::cached::LetGo;
 use self::flush::{Flushing, Writer};
 use self::reader::LocalReader;
 use self::recovery::recover;
+use self::removed_segments::RemovedSegments;
 pub use self::salvage::{SalvagedOplog, salvage_entries, salvage_entry};
 use self::segment_store::SegmentStore;
 use self::signal::FlushSignal;
 use self::tail::{Attempt, Standing, Tail};
-use crate::{Appended, Flushed, Oplog, OplogError, OplogPosition, OplogReader, OplogStatistics, Result};
+use crate::{Appended, Flushed, Oplog, OplogError, OplogPosition, OplogReader, OplogStatistics, Result, SpaceReturn};
 
 /// How a `LocalOplog` is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +110,7 @@ struct Shared {
     /// Segments are removed by one thread at a time, oldest first.
     truncation: Mutex<()>,
     flush_counts: Mutex<FlushCounts>,
+    removed: RemovedSegments,
 }
 
 /// What those who wait for durability look at.
@@ -162,6 +165,7 @@ impl LocalOplog {
             segments: Mutex::new(recovered.starts),
             truncation: Mutex::new(()),
             flush_counts: Mutex::new(FlushCounts::default()),
+            removed: RemovedSegments::default(),
         };
         shared.prepare_spare(&mut shared.flushing.lock());
         Ok(LocalOplog { shared: Arc::new(shared) })
@@ -237,12 +241,17 @@ impl Shared {
             }
         };
         let Some(start) = oldest else { return Ok(false) };
+        // To be held open. Without that its space goes with its name.
+        let file = if self.removed.are_taken() { self.store.open(start, OpenMode::ReadWrite).ok() } else { None };
         if let Err(error) = self.store.remove(start) {
             self.segments.lock().insert(start);
             return Err(OplogError::io("remove a segment")(error));
         }
         // One by one, so that a power loss cannot bring an older one back without its successor.
         self.store.sync_directory().map_err(|error| self.poison(error))?;
+        if let Some(file) = file {
+            self.removed.push(file);
+        }
         Ok(true)
     }
 }
@@ -320,6 +329,10 @@ impl Oplog for LocalOplog {
 
     fn write_ahead_step(&self) -> Result<bool> {
         self.shared.write_ahead_step()
+    }
+
+    fn give_space_back(&self, how: SpaceReturn) -> bool {
+        self.shared.removed.give_back(how)
     }
 
     #[inline]

@@ -159,6 +159,10 @@ pub trait Oplog: Send + Sync {
     /// `Poisoned`, `DiskFull`.
     fn write_ahead_step(&self) -> Result<bool>;
 
+    /// Background work: gives some of the space of entries that were given up back to the file system; `false` when none is left. Where nobody ever calls this,
+    /// `truncate_before` does it.
+    fn give_space_back(&self, how: SpaceReturn) -> bool;
+
     /// Fails once the log is closed for writing. Cheap.
     ///
     /// # Errors
@@ -167,6 +171,15 @@ pub trait Oplog: Send + Sync {
 
     /// Counters and gauges.
     fn statistics(&self) -> OplogStatistics;
+}
+
+/// How fast space goes back to the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceReturn {
+    /// So little at a time that nobody else who uses the disk notices.
+    Gradual,
+    /// All of it: somebody needs it.
+    AtOnce,
 }
 
 /// Reads entries in order, up to the end of what was appended.

@@ -2,7 +2,7 @@
 //!
 //! Called by `real_disk` for files of which that is said. Relies on `RWF_DONTCACHE` and a file system that knows it: a page of the file that was not in the
 //! kernel's memory before leaves it again once it is on the disk. The kernel begins to write at once. Linux has it since 6.14; from 6.16 on it takes care of
-//! what is written again while it is being written, which we do where one batch ends and the next begins.
+//! what is written again while it is being written.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::TreeId;
 use crate::btree::{Merged, Shrinking, SparseLeaf};
-use crate::cleaning_pace::{CleaningPace, PageActivity};
+use crate::cleaning_pace::{CleaningPace, DiskRoom, PageActivity};
 use crate::counters::mark_background_thread;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
@@ -270,11 +270,21 @@ impl Engine {
                 return Ok(());
             }
             pace.gave_back_at = now;
-            pace.cleaning.kept_bytes(self.store.space())
+            pace.cleaning.kept_bytes(self.store.space(), self.disk_room())
         };
         self.store.keep_free(kept);
         self.poison_on_error(self.store.give_space_back(GIVEN_BACK_BYTES).map_err(EngineError::from))?;
         Ok(())
+    }
+
+    fn disk_room(&self) -> DiskRoom {
+        if self.is_disk_ample.load(Ordering::Relaxed) { DiskRoom::Ample } else { DiskRoom::Short }
+    }
+
+    /// Says what the disk has left, of which `reserved` is spoken for. As often as somebody looks.
+    pub fn note_disk_space(&self, available: u64, reserved: u64) {
+        let wanted = reserved.saturating_add(self.store.space().used_bytes);
+        self.is_disk_ample.store(available >= wanted, Ordering::Relaxed);
     }
 
     /// How much cleaning is worth now; `None`: nothing.

@@ -37,10 +37,13 @@ const GIVING_BACK_PAUSE_IDLE: Duration = Duration::from_millis(40);
 /// Free space that writing will take again within this many times `WINDOW` is not given back to the file system meanwhile. A checkpoint spread over eight
 /// seconds frees at its end about what is written until the next one frees anything.
 const EXPECTED_WINDOWS: u64 = 4;
-/// ... but no more than one byte for this many that stay, and some.
+/// ... but no more than one byte for this many that stay, and some ...
 const KEPT_ONE_IN: u64 = 16;
 const KEPT_BYTES: u64 = 4 << 20;
 const KEPT_BYTES_BUSY: u64 = 16 << 20;
+/// ... unless all that stays would be written anew in this many times `WINDOW`: then the file takes several times what it holds before each checkpoint
+/// anyway, and what was given back would have to be taken again within the minute. As long as the disk has room for that.
+const TURNOVER_WINDOWS: u64 = 15;
 /// While little is being changed, cleaning waits for a checkpoint when what goes with it is more than one byte for this many that stay, and some more.
 const WAITING_ONE_IN: u64 = 8;
 const WAITING_SLACK: u64 = 8 << 20;
@@ -56,6 +59,15 @@ pub(crate) struct PageActivity {
     pub(crate) bytes_written: u64,
     /// Bytes moved by cleaning.
     pub(crate) bytes_moved: u64,
+}
+
+/// What the disk has left beside our files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiskRoom {
+    /// As much again as the page file takes.
+    Ample,
+    /// Others may soon need what the page file has free.
+    Short,
 }
 
 /// How fast pages are being changed.
@@ -86,8 +98,10 @@ impl CleaningPace {
     }
 
     /// How much of the file's free space is not given back: what will soon be taken again, going by what was taken last.
-    pub(crate) fn kept_bytes(&self, space: PageStoreSpace) -> u64 {
+    pub(crate) fn kept_bytes(&self, space: PageStoreSpace, disk: DiskRoom) -> u64 {
+        let is_turned_over = self.bytes.saturating_mul(TURNOVER_WINDOWS) > space.lasting_bytes;
         match self.rate {
+            Rate::Busy if disk == DiskRoom::Ample && is_turned_over => u64::MAX,
             Rate::Busy => (self.bytes * EXPECTED_WINDOWS).min(space.lasting_bytes / KEPT_ONE_IN).max(KEPT_BYTES_BUSY),
             Rate::Calm | Rate::Idle => KEPT_BYTES,
         }
@@ -196,7 +210,7 @@ mod tests {
     #[test]
     fn what_was_taken_last_is_expected_to_be_taken_again() {
         let (mut pace, activity) = after_window(10_000);
-        assert_eq!(pace.kept_bytes(space(0)), KEPT_BYTES_BUSY);
+        assert_eq!(pace.kept_bytes(space(0), DiskRoom::Ample), KEPT_BYTES_BUSY);
         let more = PageActivity {
             pages_changed: 20_000,
             bytes_written: activity.bytes_written + 5 * MIB,
@@ -204,11 +218,14 @@ mod tests {
             ..activity
         };
         pace.effort(2 * WINDOW, more, space(0));
-        assert_eq!(pace.kept_bytes(space(0)), EXPECTED_WINDOWS * 6 * MIB);
+        assert_eq!(pace.kept_bytes(space(0), DiskRoom::Ample), EXPECTED_WINDOWS * 6 * MIB);
         let smaller = PageStoreSpace { lasting_bytes: 320 * MIB, ..space(0) };
-        assert_eq!(pace.kept_bytes(smaller), 20 * MIB);
+        let turned_over = PageStoreSpace { lasting_bytes: 89 * MIB, ..space(0) };
+        assert_eq!(pace.kept_bytes(turned_over, DiskRoom::Ample), u64::MAX);
+        assert_eq!(pace.kept_bytes(turned_over, DiskRoom::Short), KEPT_BYTES_BUSY);
+        assert_eq!(pace.kept_bytes(smaller, DiskRoom::Ample), 20 * MIB);
         pace.effort(3 * WINDOW, PageActivity { bytes_written: more.bytes_written + 5 * MIB, ..more }, space(0));
-        assert_eq!(pace.kept_bytes(space(0)), KEPT_BYTES, "little is being changed");
+        assert_eq!(pace.kept_bytes(space(0), DiskRoom::Ample), KEPT_BYTES, "little is being changed");
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Engine {
     pub(crate) stop: AtomicBool,
     /// Whether a write of the background found no space since `space_returned`.
     pub(crate) out_of_space: AtomicBool,
+    /// Whether the disk has so much left that the page file may keep what it has free. Not before somebody has looked.
+    pub(crate) is_disk_ample: AtomicBool,
     pub(crate) threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// What the tables take of the memory budget.
     pub(crate) table_memory: Mutex<MemoryReservation>,
@@ -95,6 +97,7 @@ impl Engine {
             reclaim_pace: Mutex::default(),
             stop: AtomicBool::new(false),
             out_of_space: AtomicBool::new(false),
+            is_disk_ample: AtomicBool::new(false),
             threads: Mutex::default(),
             table_memory: Mutex::new(options.memory.reservation(MemoryUse::PageTables)),
             recovered: contents.as_ref().map(|contents| contents.mark),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oplog::Oplog;
+use oplog::{Oplog, SpaceReturn};
 use platform::{Precedence, PrecedenceScope, spawn_named};
 
 use crate::checkpoint::Urgency;
@@ -18,6 +18,8 @@ use crate::write_context::WriteContext;
 
 /// How often threads look whether something is due or they should end.
 const POLL: Duration = Duration::from_millis(50);
+/// From one piece of the oplog's space that is given back to the next.
+const OPLOG_SPACE_PAUSE: Duration = Duration::from_millis(100);
 /// Pause after an error of background work, before it is tried again.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
@@ -50,6 +52,11 @@ impl Store {
                 // The flusher meets the same error, and those who wait get it.
                 let _ = store.oplog.write_ahead_step();
                 Ok(POLL)
+            })?,
+            self.spawn("oplog-space", |store| {
+                let how = if store.is_short_of_space() { SpaceReturn::AtOnce } else { SpaceReturn::Gradual };
+                store.oplog.give_space_back(how);
+                Ok(OPLOG_SPACE_PAUSE)
             })?,
             self.spawn("checkpointer", |store| {
                 store.watch_space();

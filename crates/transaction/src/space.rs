@@ -44,6 +44,7 @@ impl Store {
         // Not back and forth at the mark.
         let slack = if was_short { watch.reserve_bytes / 4 } else { 0 };
         let has_room = available >= wanted.saturating_add(slack);
+        self.engine.note_disk_space(available, wanted);
         if has_room {
             self.engine.space_returned();
         }

@@ -176,7 +176,11 @@ impl LocalReader {
             Found::Invalid(_) if self.last_timestamp.is_none() && self.position != segment_start => {
                 return Err(self.no_entry(durable));
             }
-            Found::Invalid(reason) => return Err(corrupt(segment_start, self.position, reason)),
+            Found::Invalid(reason) => {
+                // Unless it was truncated since we looked.
+                self.shared.segment_around(self.position)?;
+                return Err(corrupt(segment_start, self.position, reason));
+            }
         };
         if self.last_timestamp.is_some_and(|last| last >= entry.timestamp) {
             return Err(corrupt(segment_start, self.position, "the entry's timestamp is not after the one before"));

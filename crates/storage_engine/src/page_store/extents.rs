@@ -25,9 +25,10 @@ use std::collections::BTreeSet;
 
 use super::address::{PageAddress, UNIT_BYTES};
 use super::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_COUNT};
+use super::writing::RUN_ALIGNMENT_BYTES;
 
 /// Units between two places where a run may begin. Extents are multiples of it, and begin at one.
-const RUN_ALIGNMENT_UNITS: u32 = 4096 / UNIT_BYTES as u32;
+const RUN_ALIGNMENT_UNITS: u32 = RUN_ALIGNMENT_BYTES as u32 / UNIT_BYTES as u32;
 
 /// Where the first extent begins, in bytes.
 pub(super) const FIRST_EXTENT_OFFSET: u64 = SUPERBLOCK_COUNT * SUPERBLOCK_BYTES as u64;

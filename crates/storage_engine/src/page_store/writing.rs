@@ -15,6 +15,9 @@ use super::{PageStore, statistics::count};
 
 /// Bytes written at a time; pieces end at multiples of it, so that no page of the system's cache is in two.
 const PIECE_BYTES: u64 = 64 << 10;
+/// Blocks that are written together begin at multiples of this, and zeros fill what is left of it behind them: file systems have blocks of this length or less,
+/// and whoever writes a part of one reads it first, or, behind the end of the file, has its rest filled with zeros and written a second time later.
+pub(super) const RUN_ALIGNMENT_BYTES: u64 = 4096;
 
 impl PageStore {
     /// An empty batch. Keep it and use it again: it owns the compressor's tables and the buffers.
@@ -116,13 +119,16 @@ impl PageStore {
     /// of them. With little memory it finds nothing else to free while one large piece is being written, lets the thread rest for a tenth of a second, and all others
     /// that write the file wait for that thread.
     fn write_in_pieces(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-        let mut done = 0;
-        while done < bytes.len() {
-            let at = offset + done as u64;
-            let end = bytes.len().min(done + (PIECE_BYTES - at % PIECE_BYTES) as usize);
-            self.file.write_all_at(&bytes[done..end], at)?;
-            self.file.begin_write_back(at, (end - done) as u64);
-            done = end;
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(rest.len().min((PIECE_BYTES - at % PIECE_BYTES) as usize));
+            let length = (piece.len() as u64).next_multiple_of(RUN_ALIGNMENT_BYTES);
+            match length == piece.len() as u64 {
+                true => self.file.write_all_at(piece, at)?,
+                false => self.file.write_all_at(&padded(piece, length as usize), at)?,
+            }
+            self.file.begin_write_back(at, length);
+            (at, rest) = (at + length, behind);
         }
         Ok(())
     }
@@ -154,6 +160,14 @@ impl PageStore {
             None => Ok(written),
         }
     }
+}
+
+/// The last piece of a run, with zeros behind it.
+fn padded(piece: &[u8], length: usize) -> Vec<u8> {
+    let mut padded = Vec::with_capacity(length);
+    padded.extend_from_slice(piece);
+    padded.resize(length, 0);
+    padded
 }
 
 /// Where each block of the given lengths is, in order, when they were placed in `runs`.

@@ -1,7 +1,10 @@
 //! Space: it returns after deletions, stays bounded under updates, and cleaning ends.
 
-use platform::{Random, SeededRandom, SimulatedDisk};
+use std::path::Path;
 
+use platform::{Disk, OpenMode, Random, SeededRandom, SimulatedDisk};
+
+use super::superblock::PAGE_FILE_NAME;
 use super::*;
 
 const PAGES: u64 = 1_000;
@@ -148,4 +151,29 @@ fn version_superseded_within_an_epoch_is_free_at_once() {
     assert_eq!(statistics.live_bytes, store.current_address(page).length_bytes() as u64);
     assert!(statistics.file_bytes < 8 * statistics.extent_bytes, "{statistics:?}");
     assert_ne!(store.current_address(page), written[0].address);
+}
+
+#[test]
+fn what_is_written_together_ends_with_its_block_of_the_file_system() {
+    const BLOCK_BYTES: u64 = 4096;
+    let disk = SimulatedDisk::new(5);
+    let store = open(&disk);
+    let file = disk.open(Path::new(PAGE_FILE_NAME), OpenMode::Read).unwrap();
+    let pages: Vec<_> = (0..3).map(|_| store.allocate_page_id().unwrap()).collect();
+    let mut ends = Vec::new();
+    for round in 1..40_u64 {
+        // So few that the space of earlier rounds is taken again.
+        let versions: Vec<_> = pages[..round as usize % 3 + 1].iter().map(|page| (*page, round * 7)).collect();
+        let written = write(&store, &versions, store.epoch()).unwrap();
+        let end =
+            written.last().map(|written| written.address.offset_units() + written.address.length_units()).unwrap();
+        ends.push(end * UNIT_BYTES as u64 % BLOCK_BYTES);
+        let behind = (end * UNIT_BYTES as u64).next_multiple_of(BLOCK_BYTES) - end * UNIT_BYTES as u64;
+        let mut bytes = vec![1; behind as usize];
+        file.read_exact_at(&mut bytes, end * UNIT_BYTES as u64).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 0), "round {round}");
+        checkpoint(&store, b"").unwrap();
+    }
+    assert!(ends.iter().any(|end| *end != 0));
+    assert_sound(&store);
 }
