@@ -215,6 +215,7 @@ impl Engine {
         let in_order: Vec<PageId> =
             pages.overflow.iter().chain(&pages.leaves).chain(pages.inner.iter().rev()).copied().collect();
         for group in in_order.chunks(STEP_ITEMS) {
+            platform::offer_processor();
             self.trim_history()?;
             let _barrier = self.barrier.read();
             self.free_pages(group)?;
@@ -232,6 +233,7 @@ impl Engine {
             if self.is_dropped(leaf.tree) {
                 continue;
             }
+            platform::offer_processor();
             did_something |= self.shrink_leaf(leaf)?;
         }
         Ok(did_something)

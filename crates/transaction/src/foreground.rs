@@ -9,9 +9,11 @@ use std::time::Duration;
 use crate::store::Store;
 
 /// Work between two looks.
-const WORK: Duration = Duration::from_micros(500);
+const WORK: Duration = Duration::from_micros(250);
 /// Shortest rest after each when others were there.
-const REST: Duration = Duration::from_millis(1);
+const REST: Duration = Duration::from_micros(500);
+/// For so long after an operation of theirs the next one is expected.
+const LATELY: Duration = Duration::from_millis(10);
 
 /// Says how many operations of clients have been finished.
 pub type Foreground = dyn Fn() -> u64 + Send + Sync;
@@ -21,6 +23,8 @@ pub type Foreground = dyn Fn() -> u64 + Send + Sync;
 pub(crate) struct Slice {
     until: Duration,
     finished: u64,
+    /// When it was last seen that others had finished some.
+    others_seen: Option<Duration>,
     /// Of the operations that are finished, the worker's.
     own: u64,
 }
@@ -47,10 +51,11 @@ impl Store {
             return;
         }
         let finished = foreground().saturating_sub(slice.own);
-        let is_alone = finished == slice.finished;
-        slice.finished = finished;
+        if finished != slice.finished {
+            (slice.finished, slice.others_seen) = (finished, Some(now));
+        }
         slice.until = now + WORK;
-        if !is_alone {
+        if slice.others_seen.is_some_and(|seen| now.saturating_sub(seen) < LATELY) {
             self.clock.sleep(REST.max(self.engine.pace_long()));
             slice.until = self.clock.monotonic() + WORK;
         }
@@ -67,9 +72,9 @@ mod tests {
     use super::*;
     use crate::tests::fixture::Fixture;
 
-    /// What is left of the clock when `work` was done once more.
-    fn rested(fixture: &Fixture, work: impl FnOnce(&Store)) -> Duration {
-        fixture.clock.advance(WORK);
+    /// How long it rests after so much work.
+    fn rested(fixture: &Fixture, worked: Duration, work: impl FnOnce(&Store)) -> Duration {
+        fixture.clock.advance(worked);
         let began = fixture.clock.monotonic();
         work(&fixture.store);
         fixture.clock.monotonic() - began
@@ -81,16 +86,18 @@ mod tests {
         let finished = Arc::new(AtomicU64::new(5));
         let counted = finished.clone();
         let mut slice = Slice::default();
-        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), Duration::ZERO);
+        assert_eq!(rested(&fixture, LATELY, |store| store.give_way(&mut slice)), Duration::ZERO);
         fixture.store.set_foreground(Box::new(move || counted.load(Ordering::Relaxed)));
-        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), REST);
-        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), Duration::ZERO);
+        assert_eq!(rested(&fixture, LATELY, |store| store.give_way(&mut slice)), REST);
+        // They were there a moment ago, and then they are not any more.
+        assert_eq!(rested(&fixture, WORK, |store| store.give_way(&mut slice)), REST);
+        assert_eq!(rested(&fixture, LATELY, |store| store.give_way(&mut slice)), Duration::ZERO);
         // Its own, as a statement of a transaction is.
         finished.fetch_add(1, Ordering::Relaxed);
         slice.note_own();
-        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), Duration::ZERO);
+        assert_eq!(rested(&fixture, LATELY, |store| store.give_way(&mut slice)), Duration::ZERO);
         finished.fetch_add(1, Ordering::Relaxed);
-        assert_eq!(rested(&fixture, |store| store.give_way(&mut slice)), REST);
+        assert_eq!(rested(&fixture, LATELY, |store| store.give_way(&mut slice)), REST);
         // Within a slice it goes on.
         finished.fetch_add(1, Ordering::Relaxed);
         let began = fixture.clock.monotonic();

@@ -84,6 +84,8 @@ impl RecordsToChange {
             }
             RecordsToChange::Streamed(view) => loop {
                 view.move_on(found, context)?;
+                // A change takes far longer than what the query looks after.
+                context.operation.turn().check();
                 let Some(row) = found.next(&context.operation)? else { return Ok(None) };
                 if row.record_id.is_some() {
                     return Ok(row.record_id);

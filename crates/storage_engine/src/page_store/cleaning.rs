@@ -31,6 +31,8 @@ const CHEAP_RATIO_MAX: f64 = 2.5;
 const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
 /// Chunks gone through before others may have the processor: about two tenths of a millisecond.
 const CHUNKS_BETWEEN_OFFERS: u64 = 16;
+/// Blocks checked between two offers of the processor: a tenth of a millisecond.
+const BLOCKS_BETWEEN_OFFERS: usize = 32;
 /// Blocks nearer to each other than this are read together.
 const READ_GAP_BYTES: usize = 4 << 10;
 /// Relocations recorded under one hold of the ledger.
@@ -189,6 +191,7 @@ impl PageStore {
         let found = match mapped {
             Some(blocks) => {
                 for range in read_ranges(&blocks, offset) {
+                    platform::offer_processor();
                     self.read_extent(&mut buffers.extent[range.clone()], offset + range.start as u64)?;
                 }
                 blocks
@@ -200,7 +203,10 @@ impl PageStore {
         };
         buffers.blocks.clear();
         let mut moved = Vec::new();
-        for block in found {
+        for (number, block) in found.into_iter().enumerate() {
+            if number.is_multiple_of(BLOCKS_BETWEEN_OFFERS) {
+                platform::offer_processor();
+            }
             let start = (block.address.offset_bytes() - offset) as usize;
             let bytes = &buffers.extent[start..start + block.address.length_bytes()];
             match check_block(bytes) {
