@@ -143,14 +143,19 @@ def measure(name, program, arguments):
 # Telling
 
 
+def of_median(result, window):
+    """A window's operations as a share of the median's; "-" when there was no such window."""
+    return "-" if result[window] < 0 else f"{result[window] / max(result['win_p50'], 1):.2f}"
+
+
 COLUMNS = [
     ("documents/s", lambda r: f"{r['ops_s']:,}"),
     ("CPU us/document", lambda r: f"{r['cpu_s_per_M']:.1f}"),
     ("p50 / p99.9 / max ms", lambda r: f"{r['lat_us']['p50'] / 1e3:.2f} / {r['lat_us']['p999'] / 1e3:.1f} / {r['lat_us']['max'] / 1e3:.0f}"),
-    ("smallest 0.1 s window / median", lambda r: f"{r['win_min_steady'] / max(r['win_p50'], 1):.2f}"),
-    ("the same, while the host took no processor", lambda r: "-" if r["win_min_given"] < 0 else f"{r['win_min_given'] / max(r['win_p50'], 1):.2f}"),
+    ("smallest 0.1 s window / median", lambda r: of_median(r, "win_min_steady")),
+    ("the same, while the host took no processor", lambda r: of_median(r, "win_min_given")),
     ("the same, outside of disk flushes of more than 50 ms (windows left out)",
-     lambda r: "-" if r["win_min_unflushed"] < 0 else f"{r['win_min_unflushed'] / max(r['win_p50'], 1):.2f} ({r['win_flushed']})"),
+     lambda r: of_median(r, "win_min_unflushed") + (f" ({r['win_flushed']})" if r["win_min_unflushed"] >= 0 else "")),
     ("windows without a commit", lambda r: str(r["win_zero"])),
     ("KB read + written/document", lambda r: f"{r['read_mb'] * 1e3 / r['ops']:.1f} + {r['write_mb'] * 1e3 / r['ops']:.1f}"),
     ("largest RSS MB", lambda r: f"{r['rss_mb']:.0f}"),

@@ -1,4 +1,5 @@
-//! The directory of segment files: every file operation of the log except reading and writing entries.
+//! The directory of segment files: every file operation of the log except reading and writing entries, and
+//! shortening what was removed (`removed_segments`).
 //!
 //! Called by recovery, the flusher, truncation and readers. It only does what it is told; what a failure means is decided
 //! by the caller.
