@@ -48,15 +48,15 @@ static double stolen_s() {
   int n = fscanf(f, "cpu %lu %lu %lu %lu %lu %lu %lu %lu", v, v + 1, v + 2, v + 3, v + 4, v + 5, v + 6, v + 7); fclose(f);
   return n == 8 ? v[7] / (double)sysconf(_SC_CLK_TCK) : 0;
 }
-// How long the disk answers nothing: requests are there and none is completed. A virtual machine's disk does that while its host is busy, and no engine can do anything
-// about it. Asks the kernel's counters of the disk every 5 ms from a thread of its own. Without them, `known` stays false.
+// How long the disk answers nothing: requests are there and none is completed. A virtual machine's disk does that while its host is busy; an engine that
+// asks too much of it may be the reason, too. Asks the kernel's counters of the disk every 5 ms from a thread of its own, which is not there without them.
 struct DiskSilence {
-  std::string path; std::thread asking; std::atomic<bool> stop{false}, known{false}; std::atomic<long> longest_us{0}, now_us{0};
+  std::string path; std::thread asking; std::atomic<bool> stop{false}; std::atomic<long> longest_us{0}, now_us{0};
   explicit DiskSilence(const std::string &dir) {
     struct stat st; if (stat(dir.c_str(), &st)) return;
     path = "/sys/dev/block/" + std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "/stat";
     unsigned long done; bool waiting; if (!counters(&done, &waiting)) return;
-    known = true; asking = std::thread([this] { watch(); });
+    asking = std::thread([this] { watch(); });
   }
   ~DiskSilence() { stop = true; if (asking.joinable()) asking.join(); }
   bool counters(unsigned long *done, bool *waiting) {  // reads, writes, discards and flushes completed (the latter two since Linux 4.18 and 5.5); requests in flight
@@ -76,7 +76,7 @@ struct DiskSilence {
     }
   }
   // Milliseconds of the longest silence that lasted into the time since the last call, with what it lasted before; -1: unknown.
-  long take_ms() { return known ? longest_us.exchange(now_us) / 1000 : -1; }
+  long take_ms() { return asking.joinable() ? longest_us.exchange(now_us) / 1000 : -1; }
 };
 static long du_bytes(const std::string &d) {
   std::string cmd = "du -sk '" + d + "' | cut -f1"; FILE *p = popen(cmd.c_str(), "r"); long k = 0;
