@@ -126,7 +126,8 @@ fn compares(value: Option<&Bson>, operator: &str, constant: &Bson) -> bool {
         return false;
     }
     let ordering = compare_values(left, right);
-    if ordering != Ordering::Equal && (is_nan(value) || is_nan(constant)) {
+    // NaN is ordered among numbers only: MinKey and MaxKey are below and above it as well.
+    if !constant_is_limit && ordering != Ordering::Equal && (is_nan(value) || is_nan(constant)) {
         return false;
     }
     match operator {
@@ -190,6 +191,17 @@ proptest! {
 
 fn view_of(document: &RawDocumentBuf) -> ValueView<'_> {
     document::elements(document).next().unwrap().view()
+}
+
+#[test]
+fn limits_stand_around_nan_too() {
+    let document = raw(doc! { "a": f64::NAN });
+    let accepts = |name: &str, constant: Bson| parsed(&doc! { "a": { name: constant } }).matches(&document).unwrap();
+    for (above, below) in [("$gt", "$lt"), ("$gte", "$lte")] {
+        assert!(accepts(above, Bson::MinKey) && accepts(below, Bson::MaxKey));
+        assert!(!accepts(below, Bson::MinKey) && !accepts(above, Bson::MaxKey));
+    }
+    assert!(!accepts("$gt", Bson::Double(0.0)) && accepts("$gte", Bson::Double(f64::NAN)));
 }
 
 #[test]
