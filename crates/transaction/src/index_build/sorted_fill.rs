@@ -13,6 +13,9 @@
 //! Short snapshots, so a long build holds no version history; some tens of megabytes of memory, however large the collection is, which are counted in the memory
 //! budget: where they do not fit, pieces are smaller.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use bson::RawDocument;
@@ -35,6 +38,9 @@ const RUN_BYTES: usize = 64 << 10;
 /// Room is made for so much more at a time as is one in this many of what is there, so that it is never much more than what is counted.
 const GROWTH_ONE_IN: usize = 8;
 
+/// Entries that are sorted at once.
+const STRETCH: usize = 1024;
+
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
@@ -48,7 +54,7 @@ struct Entry {
     value_length: u32,
 }
 
-/// Entries of consecutive records.
+/// Entries of consecutive records: sorted in stretches while they come, so that no sort goes on for much longer than a slice of work (`give_way`).
 #[derive(Default)]
 struct Piece {
     bytes: Vec<u8>,
@@ -96,15 +102,6 @@ impl Piece {
         (self.last, self.is_full) = (None, false);
     }
 
-    fn entries(&self) -> impl Iterator<Item = BuiltEntry<'_>> {
-        self.entries.iter().map(|entry| {
-            let bytes = &self.bytes[entry.start..];
-            let (key, rest) = bytes.split_at(entry.key_length as usize);
-            let value = &rest[..entry.value_length as usize];
-            BuiltEntry { tree: entry.tree, record_id: entry.record_id, key, value }
-        })
-    }
-
     fn push(&mut self, tree: usize, record_id: RecordId, key: &[u8], value: &[u8]) {
         let (start, key_length, value_length) = (self.bytes.len(), key.len() as u32, value.len() as u32);
         grow(&mut self.bytes, key.len() + value.len());
@@ -112,17 +109,71 @@ impl Piece {
         self.bytes.extend_from_slice(value);
         grow(&mut self.entries, 1);
         self.entries.push(Entry { tree, record_id, start, key_length, value_length });
+        if self.entries.len().is_multiple_of(STRETCH) {
+            self.sort_stretch(self.entries.len() - STRETCH);
+        }
     }
 
     fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.entries.len() * ENTRY_BYTES
     }
 
-    fn sort(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        let key = |entry: &Entry| &bytes[entry.start..entry.start + entry.key_length as usize];
-        self.entries.sort_unstable_by(|one, other| (one.tree, key(one)).cmp(&(other.tree, key(other))));
-        self.bytes = bytes;
+    /// Sorts the entries from the one at `begin` on.
+    fn sort_stretch(&mut self, begin: usize) {
+        let Self { bytes, entries, .. } = self;
+        let stretch = entries.get_mut(begin..).unwrap_or_default();
+        stretch.sort_unstable_by(|one, other| one.place(bytes).cmp(&other.place(bytes)));
+    }
+
+    /// All entries in the order of trees and keys.
+    fn in_order(&mut self) -> InOrder<'_> {
+        self.sort_stretch(self.entries.len() / STRETCH * STRETCH);
+        let starts = (0..self.entries.len()).step_by(STRETCH);
+        let heads = starts.filter_map(|start| Some((Reverse(self.entries.get(start)?.place(&self.bytes)), start)));
+        InOrder { piece: self, heads: heads.collect() }
+    }
+}
+
+impl Entry {
+    fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        bytes.get(self.start..self.start + self.key_length as usize).unwrap_or_default()
+    }
+
+    fn value<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let start = self.start + self.key_length as usize;
+        bytes.get(start..start + self.value_length as usize).unwrap_or_default()
+    }
+
+    fn place<'a>(&self, bytes: &'a [u8]) -> (usize, &'a [u8]) {
+        (self.tree, self.key(bytes))
+    }
+}
+
+/// The sorted stretches of a piece, merged.
+struct InOrder<'a> {
+    piece: &'a Piece,
+    /// The first entry of what is left of each stretch: its place in the order, and its number. The smallest is the greatest of the heap.
+    heads: BinaryHeap<(Reverse<(usize, &'a [u8])>, usize)>,
+}
+
+impl<'a> Iterator for InOrder<'a> {
+    type Item = BuiltEntry<'a>;
+
+    fn next(&mut self) -> Option<BuiltEntry<'a>> {
+        let Piece { bytes, entries, .. } = self.piece;
+        let mut head = self.heads.peek_mut()?;
+        let number = head.1;
+        match entries.get(number + 1).filter(|_| !(number + 1).is_multiple_of(STRETCH)) {
+            Some(following) => *head = (Reverse(following.place(bytes)), number + 1),
+            None => drop(PeekMut::pop(head)),
+        }
+        let entry = entries.get(number)?;
+        Some(BuiltEntry {
+            tree: entry.tree,
+            record_id: entry.record_id,
+            key: entry.key(bytes),
+            value: entry.value(bytes),
+        })
     }
 }
 
@@ -152,8 +203,8 @@ impl Store {
             if let Some(working) = self.working_memory.get().filter(|_| piece.is_full) {
                 loop {
                     let piece_bytes = piece.memory_bytes();
-                    piece.sort();
-                    memory.runs.add(working.temporary(), piece.entries().inspect(|_| self.give_way(&mut slice)))?;
+                    let entries = piece.in_order().inspect(|_| self.give_way(&mut slice));
+                    memory.runs.add(working.temporary(), entries)?;
                     piece.clear();
                     if !memory.takes_run(piece_bytes) {
                         break;
@@ -163,12 +214,13 @@ impl Store {
                     last = newer;
                 }
             }
-            piece.sort();
-            piece.entries().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
+            piece.in_order().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
             while let Some(entry) = memory.runs.next()? {
                 self.put_entry(&mut fill, entry, &mut slice)?;
             }
-            memory.runs = SortedRuns::default();
+            while memory.runs.remove_one() {
+                self.give_way(&mut slice);
+            }
             for record_id in fill.take_left_out() {
                 self.fill_record_patiently(collection, trees, record_id, &mut buffers, is_stopped)?;
             }
@@ -293,4 +345,33 @@ impl Fill<'_> {
 fn building_indexes(collection: &Arc<Collection>, trees: &[TreeId]) -> Result<Vec<Arc<Index>>> {
     let indexes = super::find_indexes(collection, trees);
     if indexes.len() < trees.len() { Err(aborted(collection)) } else { Ok(indexes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::{Random, SeededRandom};
+
+    use super::*;
+
+    #[test]
+    fn a_piece_gives_its_entries_in_the_order_of_trees_and_keys() {
+        let random = SeededRandom::new(7);
+        let mut piece = Piece::default();
+        for count in [0, 1, STRETCH - 1, STRETCH, STRETCH + 1, 3 * STRETCH, 5 * STRETCH + 17] {
+            piece.clear();
+            let mut expected = Vec::new();
+            for number in 0..count {
+                let (tree, key) = (random.below(3) as usize, format!("{:05}/{number}", random.below(2000)).into_bytes());
+                piece.push(tree, RecordId(number as i64), &key, &key[..4]);
+                expected.push((tree, key, number as i64));
+            }
+            expected.sort();
+            let found: Vec<_> = piece
+                .in_order()
+                .inspect(|entry| assert_eq!(entry.value, &entry.key[..4]))
+                .map(|entry| (entry.tree, entry.key.to_vec(), entry.record_id.0))
+                .collect();
+            assert_eq!(found, expected, "{count}");
+        }
+    }
 }
