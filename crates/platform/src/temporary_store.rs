@@ -20,6 +20,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const HELD_BYTES_MAX: u64 = 4 << 20;
 /// It is sent in pieces of so many.
 const SENT_BYTES: u64 = 1 << 20;
+/// What a passing reader has behind it is given back in pieces of so many.
+const GIVEN_BACK_BYTES: u64 = 512 << 10;
 
 /// The directory of temporary files.
 pub struct TemporaryStore {
@@ -113,7 +115,14 @@ impl RunWriter {
     /// Those of the disk.
     pub fn finish(mut self) -> io::Result<RunReader> {
         self.flush()?;
-        Ok(RunReader { file: self.file, length: self.offset, offset: 0, buffer: Vec::new(), start: 0 })
+        Ok(RunReader {
+            file: self.file,
+            length: self.offset,
+            offset: 0,
+            buffer: Vec::new(),
+            start: 0,
+            given_back: None,
+        })
     }
 }
 
@@ -126,9 +135,17 @@ pub struct RunReader {
     buffer: Vec<u8>,
     /// Where in the buffer the next record begins.
     start: usize,
+    /// Up to here the file's space has been given back; `None`: it is kept.
+    given_back: Option<u64>,
 }
 
 impl RunReader {
+    /// Gives the file's space back while it is read, so that it cannot be read again. Where the file system passes on to the disk what becomes free, gigabytes
+    /// at once hold up everybody's reads for seconds; so they go as slowly as they are read.
+    pub fn give_back_behind(&mut self) {
+        self.given_back = Some(0);
+    }
+
     /// Puts the next record into `record`, replacing its content; `false` at the end.
     ///
     /// # Errors
@@ -150,8 +167,9 @@ impl RunReader {
         Ok(true)
     }
 
-    /// Goes back to the first record.
+    /// Goes back to the first record. Not when the space behind is given back.
     pub fn restart(&mut self) {
+        debug_assert!(self.given_back.is_none(), "what was given back cannot be read again");
         self.offset = 0;
         self.buffer.clear();
         self.start = 0;
@@ -177,11 +195,20 @@ impl RunReader {
         if left == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        self.give_back();
         self.buffer.resize(left.min(BUFFER_BYTES), 0);
         self.file.read_exact_at(&mut self.buffer, self.offset)?;
         self.offset += self.buffer.len() as u64;
         self.start = 0;
         Ok(())
+    }
+
+    /// The buffer has been read to its end, and all before it.
+    fn give_back(&mut self) {
+        let Some(given_back) = self.given_back.filter(|from| self.offset - from >= GIVEN_BACK_BYTES) else { return };
+        // A file system that cannot do it frees all when the file is closed.
+        let done = self.file.punch_hole(given_back, self.offset - given_back);
+        self.given_back = done.is_ok().then_some(self.offset);
     }
 }
 
@@ -215,6 +242,32 @@ mod tests {
         assert_eq!(record, records[1]);
         let mut none = store.begin_run().unwrap().finish().unwrap();
         assert!(!none.next(&mut record).unwrap());
+    }
+
+    #[test]
+    fn a_passing_reader_gives_the_space_behind_it_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let disks: [Arc<dyn Disk>; 2] =
+            [Arc::new(SimulatedDisk::new(1)), Arc::new(RealDisk::new(directory.path()).unwrap())];
+        for disk in disks {
+            let store = TemporaryStore::open(disk, Path::new("temporary")).unwrap();
+            let mut writer = store.begin_run().unwrap();
+            let records = 3 * GIVEN_BACK_BYTES / 1000;
+            for number in 0..records {
+                writer.append(&[&number.to_le_bytes(), &[7; 992]]).unwrap();
+            }
+            let mut reader = writer.finish().unwrap();
+            reader.give_back_behind();
+            let mut record = Vec::new();
+            for number in 0..records {
+                assert!(reader.next(&mut record).unwrap());
+                assert!(record.starts_with(&number.to_le_bytes()) && record.ends_with(&[7; 992]));
+            }
+            assert!(!reader.next(&mut record).unwrap());
+            let mut first = [7; 8];
+            reader.file.read_exact_at(&mut first, 0).unwrap();
+            assert_eq!(first, [0; 8]);
+        }
     }
 
     #[test]

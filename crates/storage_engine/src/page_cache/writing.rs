@@ -21,6 +21,9 @@ pub(super) const BATCH_PAGES: usize = 64;
 /// Pages compressed before others may have the processor: about two tenths of a millisecond.
 pub(crate) const PAGES_BETWEEN_OFFERS: usize = 8;
 
+/// With so many free frames, as a share of the low mark, the evictor offers its processor to others. It is woken just below 1; writers are slowed below 0.75.
+const OFFERED_FROM_SUPPLY: f64 = 0.85;
+
 /// What the writing of pages needs, one at a time.
 pub(super) struct Writer {
     batch: WriteBatch,
@@ -108,7 +111,7 @@ impl PageCache {
         let writer = &mut *writer;
         let mut scope = PageWriteScope::begin(self.invariants());
         let mut freed = 0;
-        writer.offers_processor = self.frame_supply() >= 1.0;
+        writer.offers_processor = self.frame_supply() >= OFFERED_FROM_SUPPLY;
         for _ in 0..self.arena.len() * (2 + usize::from(WORTH_MAX)) {
             let frame = FrameId(writer.hand as u32);
             writer.hand = (writer.hand + 1) % self.arena.len();

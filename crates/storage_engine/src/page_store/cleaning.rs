@@ -30,7 +30,7 @@ const CHEAP_RATIO_MAX: f64 = 2.5;
 /// Bytes of the ledger's maps that may be gone through for each byte of an extent that need not be read then.
 const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
 /// Chunks gone through before others may have the processor: about two tenths of a millisecond.
-const CHUNKS_BETWEEN_OFFERS: u64 = 16;
+const CHUNKS_BETWEEN_OFFERS: u64 = 2;
 /// Blocks checked between two offers of the processor: a tenth of a millisecond.
 const BLOCKS_BETWEEN_OFFERS: usize = 32;
 /// Blocks nearer to each other than this are read together.

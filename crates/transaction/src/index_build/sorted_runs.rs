@@ -63,6 +63,7 @@ impl SortedRuns {
             writer.append(&[&tree, &key_length, &record_id, entry.key, entry.value]).map_err(file_error)?;
         }
         let mut reader = writer.finish().map_err(file_error)?;
+        reader.give_back_behind();
         let mut record = Vec::new();
         if reader.next(&mut record).map_err(file_error)? {
             self.heads.push(Head { record, run: self.runs.len() });
