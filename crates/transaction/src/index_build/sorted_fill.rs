@@ -361,7 +361,8 @@ mod tests {
             piece.clear();
             let mut expected = Vec::new();
             for number in 0..count {
-                let (tree, key) = (random.below(3) as usize, format!("{:05}/{number}", random.below(2000)).into_bytes());
+                let (tree, key) =
+                    (random.below(3) as usize, format!("{:05}/{number}", random.below(2000)).into_bytes());
                 piece.push(tree, RecordId(number as i64), &key, &key[..4]);
                 expected.push((tree, key, number as i64));
             }
