@@ -48,7 +48,6 @@ pub(crate) use merging::MERGER_THREADS;
 use merging::PageMerger;
 use preparation::Preparation;
 use replacement::{note_arrival, note_use};
-pub(crate) use writing::PAGES_BETWEEN_OFFERS;
 use writing::Writer;
 
 /// Groups of waiters for pages that are being read.

@@ -13,7 +13,7 @@ use crate::error::{EngineError, Result};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::KIND_CHANGES;
 use crate::overflow::{LAST, PAYLOAD_BYTES, fill_chain_page, parse_chain_page};
-use crate::page_cache::{EncodedChanges, PAGES_BETWEEN_OFFERS, PageCache};
+use crate::page_cache::{EncodedChanges, PageCache};
 use crate::page_store::{ImageNotes, PageId, PageStore, WriteBatch};
 use crate::varint::{push_varint, take_varint};
 
@@ -87,9 +87,7 @@ impl SavedChanges {
             image.fill(0);
             fill_chain_page(&mut image, KIND_CHANGES, NO_TREE, next, payload);
             batch.push(self.pages[self.written + number], &image[..], epoch, ImageNotes::default());
-            if number % PAGES_BETWEEN_OFFERS == PAGES_BETWEEN_OFFERS - 1 {
-                platform::offer_processor();
-            }
+            platform::offer_processor();
         }
         let written = store.write(&mut batch);
         batch.clear();

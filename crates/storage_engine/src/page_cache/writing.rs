@@ -18,9 +18,6 @@ use crate::page_table::{DiskPage, PageState};
 /// Pages in one batch.
 pub(super) const BATCH_PAGES: usize = 64;
 
-/// Pages compressed before others may have the processor: about two tenths of a millisecond.
-pub(crate) const PAGES_BETWEEN_OFFERS: usize = 8;
-
 /// With so many free frames, as a share of the low mark, the evictor offers its processor to others. It is woken just below 1; writers are slowed below 0.75.
 const OFFERED_FROM_SUPPLY: f64 = 0.85;
 
@@ -85,7 +82,7 @@ impl Writer {
 
     /// Called after each page.
     fn offer_processor(&self) {
-        if self.offers_processor && self.batch.len().is_multiple_of(PAGES_BETWEEN_OFFERS) {
+        if self.offers_processor {
             platform::offer_processor();
         }
     }

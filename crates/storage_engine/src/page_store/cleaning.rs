@@ -29,10 +29,8 @@ const CROWDED_SHARE_MAX: f64 = 0.6;
 const CHEAP_RATIO_MAX: f64 = 2.5;
 /// Bytes of the ledger's maps that may be gone through for each byte of an extent that need not be read then.
 const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
-/// Chunks gone through before others may have the processor: about two tenths of a millisecond.
-const CHUNKS_BETWEEN_OFFERS: u64 = 2;
-/// Blocks checked between two offers of the processor: a tenth of a millisecond.
-const BLOCKS_BETWEEN_OFFERS: usize = 32;
+/// Blocks checked between two offers of the processor: some hundredths of a millisecond.
+const BLOCKS_BETWEEN_OFFERS: usize = 8;
 /// Blocks nearer to each other than this are read together.
 const READ_GAP_BYTES: usize = 4 << 10;
 /// Relocations recorded under one hold of the ledger.
@@ -158,9 +156,7 @@ impl PageStore {
         let mut found = vec![Vec::new(); chosen.len()];
         let mut pages = Vec::new();
         for chunk in 0..limit.div_ceil(CHUNK_PAGES as u64) {
-            if chunk % CHUNKS_BETWEEN_OFFERS == 0 {
-                platform::offer_processor();
-            }
+            platform::offer_processor();
             let ledger = self.ledger.lock();
             pages.clear();
             let place = |address| places.get(ledger.extents.index_of(address)).copied().flatten();
