@@ -58,6 +58,10 @@ pub fn set_interactive(is_interactive: bool) {
 ///
 /// Whoever wakes up interrupts at once, but a thread that has just used more than its share waits until it may run again, and only the kernel's clock,
 /// every 4 ms on usual kernels, or the end of what runs looks whether that is so.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the processor's own time, which no simulated run sees: yielding changes no outcome"
+)]
 pub fn offer_processor() {
     if OFFERED_AT.get().is_none_or(|at| at.elapsed() >= OFFERED_EVERY) {
         std::thread::yield_now();

@@ -54,6 +54,9 @@ struct Entry {
     value_length: u32,
 }
 
+/// Where an entry comes in the order of a piece: its tree, and its key.
+type Place<'a> = (usize, &'a [u8]);
+
 /// Entries of consecutive records: sorted in stretches while they come, so that no sort goes on for much longer than a slice of work (`give_way`).
 #[derive(Default)]
 struct Piece {
@@ -144,7 +147,7 @@ impl Entry {
         bytes.get(start..start + self.value_length as usize).unwrap_or_default()
     }
 
-    fn place<'a>(&self, bytes: &'a [u8]) -> (usize, &'a [u8]) {
+    fn place<'a>(&self, bytes: &'a [u8]) -> Place<'a> {
         (self.tree, self.key(bytes))
     }
 }
@@ -153,7 +156,7 @@ impl Entry {
 struct InOrder<'a> {
     piece: &'a Piece,
     /// The first entry of what is left of each stretch: its place in the order, and its number. The smallest is the greatest of the heap.
-    heads: BinaryHeap<(Reverse<(usize, &'a [u8])>, usize)>,
+    heads: BinaryHeap<(Reverse<Place<'a>>, usize)>,
 }
 
 impl<'a> Iterator for InOrder<'a> {
