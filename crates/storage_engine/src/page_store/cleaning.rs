@@ -29,8 +29,6 @@ const CROWDED_SHARE_MAX: f64 = 0.6;
 const CHEAP_RATIO_MAX: f64 = 2.5;
 /// Bytes of the ledger's maps that may be gone through for each byte of an extent that need not be read then.
 const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
-/// Blocks checked between two offers of the processor: some hundredths of a millisecond.
-const BLOCKS_BETWEEN_OFFERS: usize = 8;
 /// Blocks nearer to each other than this are read together.
 const READ_GAP_BYTES: usize = 4 << 10;
 /// Relocations recorded under one hold of the ledger.
@@ -199,10 +197,8 @@ impl PageStore {
         };
         buffers.blocks.clear();
         let mut moved = Vec::new();
-        for (number, block) in found.into_iter().enumerate() {
-            if number.is_multiple_of(BLOCKS_BETWEEN_OFFERS) {
-                platform::offer_processor();
-            }
+        for block in found {
+            platform::offer_processor();
             let start = (block.address.offset_bytes() - offset) as usize;
             let bytes = &buffers.extent[start..start + block.address.length_bytes()];
             match check_block(bytes) {

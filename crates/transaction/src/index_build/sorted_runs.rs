@@ -72,8 +72,8 @@ impl SortedRuns {
         Ok(())
     }
 
-    /// Removes one run, and no entry is given out any more; `false` when there is none. The caller rests between them: the system frees all of a file at
-    /// once, which for all runs together takes it tenths of a second.
+    /// Removes one run, and no entry is given out any more; `false` when there is none. The caller rests between them, because the system frees at once what a
+    /// file still has: its last piece, or all of it where the file system could not give it back before.
     pub(super) fn remove_one(&mut self) -> bool {
         self.heads.clear();
         self.is_used = false;
