@@ -139,6 +139,8 @@ impl<J: Job> Workers<J> {
                     }
                     drop(jobs);
                     job.run();
+                    // While jobs keep coming it never sleeps, and who has woken up meanwhile may have to wait for the next tick.
+                    platform::offer_processor();
                     jobs = self.jobs.lock();
                     jobs.awake += usize::from(WAITS.take());
                 }
