@@ -3,12 +3,13 @@
 //! Each is a function that does a bounded piece of work, so that threads (`start_background`) and the simulator drive the
 //! same code. Client threads call none of them (invariant I3).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::TreeId;
-use crate::btree::{Merged, Shrinking, SparseLeaf};
+use crate::btree::{Merged, Shrinking, SparseLeaf, TreePages};
 use crate::cleaning_pace::{CleaningPace, DiskRoom, PageActivity};
 use crate::counters::mark_background_thread;
 use crate::engine::Engine;
@@ -207,22 +208,45 @@ impl Engine {
     }
 
     /// Frees all pages of one dropped tree, which may take minutes. What nobody else does meanwhile must not wait for it: older versions would fill the
-    /// memory for them, and writers would be slowed down.
+    /// memory for them, and writers would be slowed down. Leaves are freed as they are found, so that a large tree that is read for the last time does not drive
+    /// out of the cache what others read.
     fn free_dropped_tree(&self) -> Result<bool> {
         let Some(tree) = self.dropped_trees.lock().first().copied() else { return Ok(false) };
-        let pages = self.trees.walk_pages(tree, usize::MAX, &mut || self.trim_history().map(drop))?;
-        // Overflow pages first and the root last: whatever a crash leaves is found again from the root.
-        let in_order: Vec<PageId> =
-            pages.overflow.iter().chain(&pages.leaves).chain(pages.inner.iter().rev()).copied().collect();
-        for group in in_order.chunks(STEP_ITEMS) {
+        let mut rest = self.trees.walk_pages(tree, usize::MAX, &mut |found| {
+            platform::offer_processor();
+            self.trim_history()?;
+            if found.leaves.len() + found.overflow.len() >= STEP_ITEMS {
+                self.free_found(found)?;
+            }
+            Ok(if self.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if !rest.is_whole {
+            // The next start goes on with it.
+            return Ok(true);
+        }
+        self.free_found(&mut rest)?;
+        // The root last: whatever a crash leaves is found again from it.
+        rest.inner.reverse();
+        self.free_in_groups(&rest.inner)?;
+        self.dropped_trees.lock().retain(|other| *other != tree);
+        self.trees.leftovers.sparse_leaves.forget_tree(tree);
+        Ok(true)
+    }
+
+    /// Frees what a walk has found so far, but inner pages: overflow pages before the leaves that refer to them.
+    fn free_found(&self, found: &mut TreePages) -> Result<()> {
+        self.free_in_groups(&std::mem::take(&mut found.overflow))?;
+        self.free_in_groups(&std::mem::take(&mut found.leaves))
+    }
+
+    fn free_in_groups(&self, pages: &[PageId]) -> Result<()> {
+        for group in pages.chunks(STEP_ITEMS) {
             platform::offer_processor();
             self.trim_history()?;
             let _barrier = self.barrier.read();
             self.free_pages(group)?;
         }
-        self.dropped_trees.lock().retain(|other| *other != tree);
-        self.trees.leftovers.sparse_leaves.forget_tree(tree);
-        Ok(true)
+        Ok(())
     }
 
     /// Compacts and merges leaves with many deleted entries.

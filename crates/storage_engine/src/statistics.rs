@@ -1,5 +1,7 @@
 //! The engine's figures, for `serverStatus`, `collStats` and tests.
 
+use std::ops::ControlFlow;
+
 use platform::Timestamp;
 
 use crate::TreeId;
@@ -117,7 +119,7 @@ impl Engine {
 
     /// As `tree_statistics`, of about `pages_max` pages if it has more.
     pub fn first_tree_statistics(&self, tree: TreeId, pages_max: usize) -> Result<TreeStatistics> {
-        let pages = self.trees.walk_pages(tree, pages_max, &mut || Ok(()))?;
+        let pages = self.trees.walk_pages(tree, pages_max, &mut |_| Ok(ControlFlow::Continue(())))?;
         let all = pages.inner.iter().chain(&pages.leaves).chain(&pages.overflow);
         let bytes_of = |page| self.trees.cache.disk_address(page).map_or(PAGE_BYTES, |at| at.length_bytes()) as u64;
         Ok(TreeStatistics {

@@ -2,6 +2,8 @@
 //!
 //! Called by the reclaimer (drop: nobody uses the tree any more) and by `engine` (statistics).
 
+use std::ops::ControlFlow;
+
 use super::Trees;
 use crate::TreeId;
 use crate::error::{Result, Retry};
@@ -32,15 +34,16 @@ impl Trees {
     /// Collects the pages of a tree; the root is the first inner page or the only leaf. Reads every leaf, for its overflow chains and entry count. Exact for a
     /// tree that is not being changed.
     pub(crate) fn pages_of(&self, tree: TreeId) -> Result<TreePages> {
-        self.walk_pages(tree, usize::MAX, &mut || Ok(()))
+        self.walk_pages(tree, usize::MAX, &mut |_| Ok(ControlFlow::Continue(())))
     }
 
-    /// As `pages_of`, but ends after about `most` pages, and calls `between` after each leaf, with nothing latched.
+    /// As `pages_of`, but ends after about `most` pages. Calls `between` after each leaf with what was found since it last took it away, with nothing latched;
+    /// it may end the walk. Leaves and overflow pages taken away may be freed: the walk does not come back to them.
     pub(crate) fn walk_pages(
         &self,
         tree: TreeId,
         most: usize,
-        between: &mut dyn FnMut() -> Result<()>,
+        between: &mut dyn FnMut(&mut TreePages) -> Result<ControlFlow<()>>,
     ) -> Result<TreePages> {
         let mut found = TreePages::default();
         let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
@@ -57,7 +60,7 @@ impl Trees {
                 continue;
             }
             if !node.is_leaf() {
-                to_visit.extend((0..=node.count()).map(|position| node.child(position)));
+                to_visit.extend((0..=node.count()).rev().map(|position| node.child(position)));
                 found.inner.push(page);
                 continue;
             }
@@ -69,7 +72,9 @@ impl Trees {
                     found.overflow.extend(overflow::remaining_pages(&self.cache, tree, reference.head)?);
                 }
             }
-            between()?;
+            if between(&mut found)?.is_break() {
+                return Ok(found);
+            }
         }
         found.is_whole = true;
         Ok(found)

@@ -134,3 +134,35 @@ fn what_blind_removals_emptied_is_put_together_although_nobody_reads_it() {
     assert_eq!(all(&engine, &engine.begin_snapshot(), tree).len(), 4_000);
     assert_sound(&engine, &[TreeId::CATALOG, tree]);
 }
+
+/// The pages of a large tree are read for the last time to free them, and must not take the place of what is in use.
+#[test]
+fn a_tree_that_is_dropped_leaves_the_cache_to_others() {
+    let disk = Arc::new(SimulatedDisk::new(3));
+    let engine = open(&disk);
+    let (hot, large) = (engine.create_tree().unwrap(), engine.create_tree().unwrap());
+    let (mut batch, mut clock) = (Batch::new(), 0);
+    for (tree, count) in [(large, 80_000u32), (hot, 10_000)] {
+        for number in 0..count {
+            batch.clear();
+            batch.put(tree, &number.to_be_bytes(), &[7; 100]);
+            commit(&engine, &batch, &mut clock);
+            if number % 100 == 0 {
+                while engine.evict_batch().unwrap() > 0 {}
+            }
+        }
+    }
+    let read = |engine: &Engine| {
+        assert_eq!(all(engine, &engine.begin_snapshot(), hot).len(), 10_000);
+        engine.statistics().unwrap().pages_read
+    };
+    read(&engine);
+    let before = read(&engine);
+    assert_eq!(before, read(&engine), "it is in the cache");
+    engine.drop_tree(large).unwrap();
+    while engine.reclaim_step().unwrap() {}
+    let freed = engine.statistics().unwrap().pages_read;
+    assert!(freed > before + 500, "{before} {freed}");
+    assert_eq!(freed, read(&engine));
+    assert_sound(&engine, &[TreeId::CATALOG, hot]);
+}
