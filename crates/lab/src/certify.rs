@@ -30,6 +30,7 @@ pub(crate) mod judgement;
 mod key_shapes;
 mod many_collections;
 mod memory;
+mod memory_group;
 mod overload;
 mod probe;
 mod raw_client;

@@ -81,6 +81,10 @@ impl LaunchedServer {
         Ok(started.elapsed())
     }
 
+    pub(crate) fn program(&self) -> &str {
+        &self.binary
+    }
+
     /// Of the server; under valgrind that is the same process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()

@@ -1,4 +1,4 @@
-//! G14: the server's resident memory with a full cache, thousands of connections, a large sort and an index build.
+//! G14: the server's resident memory with a full cache, thousands of connections, a large sort and an index build, and in a control group.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::index_build;
 use super::judgement::{Bound, Judgement};
+use super::memory_group;
 use super::raw_client::RawClient;
 use super::rig::Rig;
 use crate::error::LabError;
@@ -39,7 +40,7 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     judge_peak(rig, &mut judgement, "after the index build");
     let budget = rig.memory_bytes.unwrap_or(0.0) / 1_048_576.0;
     judgement.figure("budget", budget, "MiB", Bound::Shown);
-    judgement.leaves_out("limits of a cgroup are not set here");
+    memory_group::judge(rig, &mut judgement).await?;
     Ok(vec![judgement])
 }
 

@@ -262,6 +262,16 @@ impl Rig {
         self.process.map(|process| process.pid)
     }
 
+    /// The program of the rig's own server, of which another may be started.
+    pub(super) fn program(&self) -> Option<&str> {
+        self.launched.as_ref().map(LaunchedServer::program)
+    }
+
+    /// A place for files of a server of that name.
+    pub(super) fn scratch(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
     /// Whether the rig may stop and start the server.
     pub(super) fn is_own(&self) -> bool {
         self.launched.is_some()
