@@ -40,6 +40,7 @@ mod template;
 
 pub(crate) use runner::give_way;
 pub use runner::{Outcome, RunOptions, run};
+pub(crate) use template::text;
 
 use definition::Definition;
 use plan::Plan;

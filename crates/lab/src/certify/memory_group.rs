@@ -5,12 +5,14 @@
 use std::path::{Path, PathBuf};
 
 use bson::{Document, doc};
-use mongodb::Client;
 
 use super::judgement::{Bound, Judgement};
-use super::rig::{DATABASE, Rig};
+use super::rig::{BUDGET, DATABASE, Rig};
 use crate::error::LabError;
 use crate::launch::{DEFAULT_COMMAND, LaunchedServer};
+use crate::random::Random;
+use crate::scenario::text;
+use crate::server_counters::ServerStatus;
 use crate::target::Target;
 
 const LIMIT_BYTES: u64 = 512 << 20;
@@ -66,8 +68,7 @@ pub(super) async fn judge(rig: &Rig, judgement: &mut Judgement) -> Result<(), La
         return Ok(());
     };
     let scratch = rig.scratch("server-in-group");
-    let data = scratch.join("data");
-    std::fs::create_dir_all(&data).map_err(LabError::output(&data))?;
+    std::fs::create_dir_all(&scratch).map_err(LabError::output(&scratch))?;
     let script = scratch.join("join");
     std::fs::write(&script, group.joining()).map_err(LabError::output(&script))?;
     let command = format!("sh {{data}}/../join {DEFAULT_COMMAND}");
@@ -82,7 +83,10 @@ pub(super) async fn judge(rig: &Rig, judgement: &mut Judgement) -> Result<(), La
 
 async fn use_it(server: &LaunchedServer, judgement: &mut Judgement) -> Result<(), LabError> {
     let target = Target::connect_to(&server.uri, Some(server.pid()), 1).await?;
-    let budget = budget_bytes(&target.client).await?;
+    let status = ServerStatus::fetch(&target.observing_client).await?;
+    let Some(budget) = status.numbers.get(BUDGET).copied() else {
+        return Err(LabError::Unsupported(format!("serverStatus does not say {BUDGET}")));
+    };
     judgement.figure("budget in a cgroup / its limit", budget / LIMIT_BYTES as f64, "x", Bound::Below(1.0));
     let documents = LIMIT_BYTES * LIMITS_OF_DATA / DOCUMENT_BYTES;
     let collection = target.client.database(DATABASE).collection::<Document>("in_group");
@@ -110,19 +114,7 @@ async fn use_it(server: &LaunchedServer, judgement: &mut Judgement) -> Result<()
     Ok(())
 }
 
-async fn budget_bytes(client: &Client) -> Result<f64, LabError> {
-    let database = client.database("admin");
-    let status = database.run_command(doc! { "serverStatus": 1 }).await.map_err(LabError::command("serverStatus"))?;
-    let memory = status.get_document("plimsoll").and_then(|section| section.get_document("memory"));
-    let limit = memory.ok().and_then(|memory| memory.get("limitBytes"));
-    let number = limit.and_then(|limit| limit.as_i64().map(|number| number as f64).or_else(|| limit.as_f64()));
-    number.ok_or_else(|| LabError::Unsupported("serverStatus does not say plimsoll.memory.limitBytes".to_owned()))
-}
-
 /// Of about a thousand bytes, in no order.
 fn document(number: u64) -> Document {
-    let state: String = (0..55u64)
-        .map(|piece| format!("{:016x}", (number * 64 + piece).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)))
-        .collect();
-    doc! { "_id": number as i64, "state": state }
+    doc! { "_id": number as i64, "state": text(&mut Random::stream(1, number), 900, 900) }
 }

@@ -33,6 +33,8 @@ const CACHE_BYTES_MIN: f64 = 16.0 * 1_048_576.0;
 /// The cache is this part of the memory budget, as our server divides it.
 const CACHE_SHARE_OF_MEMORY: f64 = 0.6;
 const MEMORY_BYTES_MIN: f64 = 96.0 * 1_048_576.0;
+/// Where `serverStatus` says what the server may use, in bytes.
+pub(super) const BUDGET: &str = "plimsoll.memory.limitBytes";
 /// Database of all scenarios.
 pub(super) const DATABASE: &str = "plimsoll_certify";
 
@@ -91,7 +93,7 @@ impl Rig {
         let documents = cache_bytes.unwrap_or(CACHE_BYTES) * CACHES_OF_DATA / DOCUMENT_BYTES;
         // The rig's own cache is scaled already; of another server's, only the data can be.
         let documents = if launched.is_some() { documents } else { documents * arguments.scale.min(1.0) };
-        let budget = status.numbers.get("plimsoll.memory.limitBytes").copied();
+        let budget = status.numbers.get(BUDGET).copied();
         Ok(Self {
             uri,
             launched,

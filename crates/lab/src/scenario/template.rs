@@ -172,7 +172,8 @@ fn integer(value: i64) -> Bson {
     i32::try_from(value).map_or(Bson::Int64(value), Bson::Int32)
 }
 
-fn text(random: &mut Random, shortest: u64, longest: u64) -> String {
+/// Random letters, so many that their number lies between the two, both included.
+pub(crate) fn text(random: &mut Random, shortest: u64, longest: u64) -> String {
     let length = shortest + random.below(longest - shortest + 1);
     let mut text = String::with_capacity(length as usize);
     let mut bits = 0_u64;

@@ -42,6 +42,19 @@ fn commit(engine: &Engine, batch: &Batch, clock: &mut u64) {
     engine.set_visible(Timestamp(*clock));
 }
 
+/// Puts so many records of 100 bytes in the order of their keys, one commit each, with room made in the cache now and then.
+fn put_numbers(engine: &Engine, tree: TreeId, count: u32, clock: &mut u64) {
+    let mut batch = Batch::new();
+    for number in 0..count {
+        batch.clear();
+        batch.put(tree, &number.to_be_bytes(), &[7; 100]);
+        commit(engine, &batch, clock);
+        if number % 100 == 0 {
+            while engine.evict_batch().unwrap() > 0 {}
+        }
+    }
+}
+
 fn all(engine: &Engine, snapshot: &Snapshot, tree: TreeId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cursor = engine.cursor(snapshot, tree);
     let mut found = Vec::new();
@@ -274,14 +287,7 @@ fn a_tree_shrinks_when_its_entries_are_deleted() {
     let engine = open(&disk);
     let tree = engine.create_tree().unwrap();
     let (mut batch, mut clock) = (Batch::new(), 0);
-    for number in 0..30_000u32 {
-        batch.clear();
-        batch.put(tree, &number.to_be_bytes(), &[7; 100]);
-        commit(&engine, &batch, &mut clock);
-        if number % 100 == 0 {
-            while engine.evict_batch().unwrap() > 0 {}
-        }
-    }
+    put_numbers(&engine, tree, 30_000, &mut clock);
     let full = engine.tree_statistics(tree).unwrap();
     for number in 0..30_000u32 {
         batch.clear();

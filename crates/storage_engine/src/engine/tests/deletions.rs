@@ -141,17 +141,9 @@ fn a_tree_that_is_dropped_leaves_the_cache_to_others() {
     let disk = Arc::new(SimulatedDisk::new(3));
     let engine = open(&disk);
     let (hot, large) = (engine.create_tree().unwrap(), engine.create_tree().unwrap());
-    let (mut batch, mut clock) = (Batch::new(), 0);
-    for (tree, count) in [(large, 80_000u32), (hot, 10_000)] {
-        for number in 0..count {
-            batch.clear();
-            batch.put(tree, &number.to_be_bytes(), &[7; 100]);
-            commit(&engine, &batch, &mut clock);
-            if number % 100 == 0 {
-                while engine.evict_batch().unwrap() > 0 {}
-            }
-        }
-    }
+    let mut clock = 0;
+    put_numbers(&engine, large, 80_000, &mut clock);
+    put_numbers(&engine, hot, 10_000, &mut clock);
     let read = |engine: &Engine| {
         assert_eq!(all(engine, &engine.begin_snapshot(), hot).len(), 10_000);
         engine.statistics().unwrap().pages_read
