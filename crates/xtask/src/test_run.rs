@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use crate::{Outcome, driver_tests, simulation, step};
 
@@ -32,9 +33,9 @@ impl std::ops::AddAssign for Tally {
 pub fn run_all(root: &Path) -> Outcome {
     let mut tally = Tally::default();
     let mut broken = Vec::new();
-    record("Rust tests", rust_tests(root), &mut tally, &mut broken);
-    record("simulator", simulation::test(root), &mut tally, &mut broken);
-    record("comparison of storage engines", engine_peer(root), &mut tally, &mut broken);
+    record("Rust tests", || rust_tests(root), &mut tally, &mut broken);
+    record("simulator", || simulation::test(root), &mut tally, &mut broken);
+    record("comparison of storage engines", || engine_peer(root), &mut tally, &mut broken);
     run_driver_suites(root, &mut tally, &mut broken);
     conclude(tally, &broken)
 }
@@ -55,14 +56,18 @@ fn run_driver_suites(root: &Path, tally: &mut Tally, broken: &mut Vec<String>) {
         Ok(server) => server,
         Err(message) => return broken.push(message),
     };
-    record("Python suites", driver_tests::python_suites(root, &server), tally, broken);
-    record("Node suites", driver_tests::node_suites(root, &server), tally, broken);
+    record("Python suites", || driver_tests::python_suites(root, &server), tally, broken);
+    record("Node suites", || driver_tests::node_suites(root, &server), tally, broken);
 }
 
-fn record(name: &str, outcome: Result<Tally, String>, tally: &mut Tally, broken: &mut Vec<String>) {
-    match outcome {
+/// Runs a suite and says what came of it, and in how long: CI has a limit.
+fn record(name: &str, suite: impl FnOnce() -> Result<Tally, String>, tally: &mut Tally, broken: &mut Vec<String>) {
+    let began = Instant::now();
+    match suite() {
         Ok(suite) => {
-            println!("{name}: {} passed, {} failed, {} skipped", suite.passed, suite.failed, suite.skipped);
+            let Tally { passed, failed, skipped } = suite;
+            let seconds = began.elapsed().as_secs();
+            println!("{name}: {passed} passed, {failed} failed, {skipped} skipped in {seconds} s");
             *tally += suite;
         }
         Err(message) => broken.push(format!("{name}: {message}")),
