@@ -14,8 +14,8 @@ use crate::result::PhaseResult;
 
 /// Of the sustainable rate: a load under which a server without checkpoints has room.
 const LOAD: f64 = 0.3;
-/// Times that both are measured, one right after the other. Their ratio is taken round by round: on a machine that others use too p99 drifts by
-/// a third within minutes, and two phases side by side have the same share of that.
+/// Times that both are measured, one right after the other. Their ratio is taken round by round: on a machine that others use too p99 drifts
+/// within minutes, and two phases side by side have the same share of that.
 const ROUNDS: usize = 8;
 /// Of the rig's seconds: how long a phase lasts.
 const PHASE_SHARE: f64 = 0.25;
