@@ -11,6 +11,7 @@
 //! what came before.
 
 mod apply;
+mod progress;
 mod ring;
 mod workers;
 
@@ -29,6 +30,7 @@ use crate::oplog_entry::{
     DocumentEntry, DocumentOperation, Entry, TransactionCommit, TransactionEntry, TransactionStep,
 };
 pub(crate) use apply::EntryApplier;
+use progress::Progress;
 use workers::Workers;
 
 /// What a replay did.
@@ -94,11 +96,13 @@ pub fn replay(
 ) -> Result<ReplaySummary> {
     let mut summary = ReplaySummary::default();
     let mut reader = oplog.read_from(from)?;
+    let mut progress = Progress::new(from, oplog.end_position());
     let mut workers = Workers::start(catalog, engine, threads)?;
     while let Some(entry) = reader.next_entry().map_err(|error| damaged_start(error, from))? {
         summary.entries += 1;
         summary.bytes += entry.payload.len() as u64;
         summary.last_timestamp = entry.timestamp;
+        progress.at(entry.position);
         match Entry::decode(entry.payload)? {
             Entry::Document(change) => {
                 LoggedStatement::of(&change, entry.position).into_iter().for_each(|logged| sessions.statement(logged));
@@ -110,7 +114,8 @@ pub fn replay(
                 TransactionStep::Commit(commit) => {
                     summary.decided.retain(|decided| decided.parts != commit.parts);
                     for part in &commit.parts {
-                        replay_part(oplog, *part, entry.timestamp, &mut workers)?;
+                        let bytes = replay_part(oplog, *part, entry.timestamp, &mut workers)?;
+                        progress.read_part(entry.position, bytes);
                     }
                     dispatch_operations(&transaction, entry.timestamp, &mut workers)?;
                     sessions.commit(commit.session, commit.txn_number);
@@ -126,7 +131,8 @@ pub fn replay(
     // What they changed was theirs alone until they were committed, so nothing since the decision is in their way.
     for decided in &summary.decided {
         for part in &decided.parts {
-            replay_part(oplog, *part, summary.last_timestamp, &mut workers)?;
+            let bytes = replay_part(oplog, *part, summary.last_timestamp, &mut workers)?;
+            progress.read_part(oplog.end_position(), bytes);
         }
         sessions.commit(decided.session, decided.txn_number);
     }
@@ -150,14 +156,20 @@ fn dispatch_operations(transaction: &TransactionEntry<'_>, timestamp: Timestamp,
     Ok(())
 }
 
-/// Has a part of a transaction applied, which is somewhere before its commit, and maybe before where replay began.
-fn replay_part(oplog: &dyn Oplog, position: OplogPosition, timestamp: Timestamp, workers: &mut Workers) -> Result<()> {
+/// Has a part of a transaction applied, which is somewhere before its commit, and maybe before where replay began. Gives its bytes.
+fn replay_part(
+    oplog: &dyn Oplog,
+    position: OplogPosition,
+    timestamp: Timestamp,
+    workers: &mut Workers,
+) -> Result<usize> {
     let mut reader = oplog.read_from(position).map_err(|error| damaged_start(error, position))?;
     let missing = || CollectionError::Damaged(format!("the part of a transaction at {position} is not there"));
     let entry = reader.next_entry().map_err(|error| damaged_start(error, position))?.ok_or_else(missing)?;
     match Entry::decode(entry.payload)? {
         Entry::Transaction(part) if part.step == TransactionStep::Part => {
-            dispatch_operations(&part, timestamp, workers)
+            dispatch_operations(&part, timestamp, workers)?;
+            Ok(entry.payload.len())
         }
         _ => Err(missing()),
     }

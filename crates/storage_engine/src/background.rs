@@ -14,6 +14,7 @@ use crate::cleaning_pace::{CleaningPace, DiskRoom, PageActivity};
 use crate::counters::mark_background_thread;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
+use crate::history::OverQuota;
 use crate::overflow;
 use crate::page_cache::MERGER_THREADS;
 use crate::page_store::{CleaningEffort, PageId};
@@ -171,10 +172,16 @@ impl Engine {
         {
             // A chain must always be either in the history or in the leftovers when a checkpoint is frozen.
             let _barrier = self.barrier.read();
-            self.trees.history.trim(self.trees.snapshots.oldest(), &mut chains);
+            let snapshots = &self.trees.snapshots;
+            self.trees.history.trim(snapshots.oldest(), snapshots.settled(), &mut chains);
             self.trees.leftovers.chains.lock().append(&mut chains);
         }
-        if self.trees.history.is_over_quota() && self.trees.snapshots.give_up_oldest() {
+        let has_given_up = match self.trees.history.over_quota() {
+            None => false,
+            Some(OverQuota::Usual) => self.trees.snapshots.give_up_oldest(),
+            Some(OverQuota::Concealed) => self.trees.snapshots.give_up_for_concealed(),
+        };
+        if has_given_up {
             return Ok(true);
         }
         self.trees.history.spill_step()
@@ -251,7 +258,7 @@ impl Engine {
 
     /// Compacts and merges leaves with many deleted entries.
     fn shrink_leaves(&self) -> Result<bool> {
-        let leaves = self.trees.leftovers.sparse_leaves.take(self.trees.snapshots.oldest(), STEP_ITEMS);
+        let leaves = self.trees.leftovers.sparse_leaves.take(self.trees.snapshots.settled(), STEP_ITEMS);
         let mut did_something = false;
         for leaf in leaves {
             if self.is_dropped(leaf.tree) {

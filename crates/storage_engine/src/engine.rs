@@ -273,6 +273,11 @@ impl Engine {
         BTreeCursor::new(self.trees.clone(), snapshot.clone(), tree)
     }
 
+    /// A cursor over a tree in which everything was applied by `apply_settled`: no snapshot is held for it, and it is never too old.
+    pub fn cursor_over_settled(&self, tree: TreeId) -> BTreeCursor {
+        BTreeCursor::new(self.trees.clone(), Snapshot::of_settled(), tree)
+    }
+
     /// Fails once the engine has stopped writing after an error.
     pub fn check_writable(&self) -> Result<()> {
         self.trees.cache.check_poisoned()

@@ -6,33 +6,30 @@
 //! The history is a ring of chunks. A record is appended when an entry's state is replaced and says what the state was.
 //! It is needed by snapshots older than the commit that replaced it and by nobody else, so a chunk whose newest
 //! replacement every snapshot sees is dropped whole: dropping history is moving the tail. Chunks beyond the memory
-//! budget are written to a spill file, one after the other. The file is scratch: it is emptied when the engine opens,
-//! because no snapshot outlives the process.
+//! budget are written to a spill file.
 //!
-//! Life of a chunk: `filling` → `sealed in memory` → (`spilled`) → `dropped`.
-//!
-//! ```text
-//! record: length u32 | presence u8 | version kind u8 | overflow u8 | 0 | since u64 | position u64 | value
-//! ```
+//! What a concealed commit (`snapshot`) replaces is needed until it is revealed, by snapshots that are not older than it, too. It is in a ring of its
+//! own, so that it does not keep what everybody else replaces meanwhile. The highest bit of a position says which ring it is in.
 
-use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::RwLock;
-use platform::{Disk, File, OpenMode};
+use platform::Disk;
 
+use self::chunk_ring::ChunkRing;
 use crate::error::{EngineError, Result};
 use crate::node::{Presence, Version};
 use crate::page_store::PageId;
 
+mod chunk_ring;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a chunk.
-const CHUNK_BYTES: usize = 256 * 1024;
-const RECORD_HEADER_BYTES: usize = 24;
 const SPILL_FILE: &str = "history.spill";
+const CONCEALED_SPILL_FILE: &str = "history.concealed.spill";
+const IN_CONCEALED: u64 = 1 << 63;
+/// Of the memory budget, the share from which on chunks are spilled: a history that is spilled as fast as it grows slows nobody down (`pacing`).
+const SPILLED_FROM: f64 = 0.75;
 
 /// The state of an entry as of some commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,40 +40,15 @@ pub(crate) struct EntryState {
     pub(crate) overflow: bool,
 }
 
-enum Place {
-    Memory(Arc<Vec<u8>>),
-    /// In the spill file, at this slot.
-    Spilled(u64),
-}
-
-struct Chunk {
-    place: Place,
-    length: usize,
-    /// Commit timestamp of the newest replacement in it.
-    replaced_at_max: u64,
-    overflow_heads: Vec<PageId>,
-}
-
-#[derive(Default)]
-struct Ring {
-    sealed: VecDeque<Chunk>,
-    /// Number of the first sealed chunk (of `filling` when none is sealed).
-    first: u64,
-    filling: Vec<u8>,
-    filling_replaced_at_max: u64,
-    filling_overflow_heads: Vec<PageId>,
-    free_slots: Vec<u64>,
-    slots: u64,
-    spilled_bytes: u64,
-    sealed_bytes: u64,
-}
-
 /// The version history of one engine.
 pub(crate) struct History {
-    ring: RwLock<Ring>,
+    usual: ChunkRing,
+    /// Of what concealed commits replace; made when there is one.
+    concealed: OnceLock<ChunkRing>,
     disk: Arc<dyn Disk>,
-    file: RwLock<Option<Arc<dyn File>>>,
-    memory_bytes: usize,
+    memory_bytes: u64,
+    /// In memory, from here on chunks are spilled.
+    spilled_from_bytes: u64,
     quota_bytes: u64,
 }
 
@@ -85,45 +57,48 @@ pub(crate) struct History {
 pub struct HistoryStatistics {
     /// Bytes in memory.
     pub memory_bytes: u64,
-    /// Bytes in the spill file.
+    /// Bytes in spill files.
     pub spilled_bytes: u64,
 }
 
+/// Which part of the history holds more than the quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OverQuota {
+    /// What is needed by snapshots older than the commits that replaced it.
+    Usual,
+    /// What concealed commits have replaced.
+    Concealed,
+}
+
 impl History {
-    /// An empty history that keeps about `memory_bytes` in memory and at most `quota_bytes` in all.
+    /// An empty history that keeps less than `memory_bytes` in memory, as long as it is spilled in time. `quota_bytes`: how much it may hold in all, and again as much
+    /// for concealed commits.
     pub(crate) fn new(disk: Arc<dyn Disk>, memory_bytes: usize, quota_bytes: u64) -> Result<Self> {
-        let path = Path::new(SPILL_FILE);
-        if disk.exists(path).map_err(file_error)? {
-            disk.remove(path).map_err(file_error)?;
+        for left in [SPILL_FILE, CONCEALED_SPILL_FILE].map(Path::new) {
+            if disk.exists(left).map_err(chunk_ring::file_error)? {
+                disk.remove(left).map_err(chunk_ring::file_error)?;
+            }
         }
-        Ok(Self { ring: RwLock::default(), disk, file: RwLock::new(None), memory_bytes, quota_bytes })
+        let usual = ChunkRing::new(disk.clone(), SPILL_FILE);
+        let spilled_from_bytes = (memory_bytes as f64 * SPILLED_FROM) as u64;
+        let (concealed, memory_bytes) = (OnceLock::new(), memory_bytes as u64);
+        Ok(Self { usual, concealed, disk, memory_bytes, spilled_from_bytes, quota_bytes })
     }
 
     /// Records the state that a commit at `replaced_at` replaces; returns its position. A value that refers to overflow
     /// pages gives its chain to the history, which hands it to [`History::trim`]'s caller when nobody needs it any more.
-    pub(crate) fn append(&self, state: EntryState, value: &[u8], chain: Option<PageId>, replaced_at: u64) -> u64 {
-        let mut ring = self.ring.write();
-        if ring.filling.len() + RECORD_HEADER_BYTES + value.len() > CHUNK_BYTES {
-            ring.seal();
+    pub(crate) fn append(
+        &self,
+        state: EntryState,
+        value: &[u8],
+        chain: Option<PageId>,
+        (replaced_at, is_concealed): (u64, bool),
+    ) -> u64 {
+        if !is_concealed {
+            return self.usual.append(state, value, chain, replaced_at);
         }
-        if ring.filling.capacity() == 0 {
-            ring.filling.reserve_exact(CHUNK_BYTES);
-        }
-        let position = ring.filling_number() * CHUNK_BYTES as u64 + ring.filling.len() as u64;
-        let (kind, chained) = match state.version {
-            Version::Settled => (0, 0),
-            Version::Implied { .. } => (1, 0),
-            Version::Chained { position, .. } => (2, position),
-        };
-        let filling = &mut ring.filling;
-        filling.extend_from_slice(&(value.len() as u32).to_le_bytes());
-        filling.extend_from_slice(&[u8::from(state.presence == Presence::Live), kind, u8::from(state.overflow), 0]);
-        filling.extend_from_slice(&state.version.since().to_le_bytes());
-        filling.extend_from_slice(&chained.to_le_bytes());
-        filling.extend_from_slice(value);
-        ring.filling_replaced_at_max = ring.filling_replaced_at_max.max(replaced_at);
-        ring.filling_overflow_heads.extend(chain);
-        position
+        let ring = self.concealed.get_or_init(|| ChunkRing::new(self.disk.clone(), CONCEALED_SPILL_FILE));
+        ring.append(state, value, chain, replaced_at) | IN_CONCEALED
     }
 
     /// Reads the record at a position; its value replaces what is in `value`.
@@ -131,168 +106,67 @@ impl History {
     /// # Errors
     /// `SnapshotTooOld` when the record was dropped, or a failed read of the spill file.
     pub(crate) fn read(&self, position: u64, value: &mut Vec<u8>) -> Result<EntryState> {
-        let number = position / CHUNK_BYTES as u64;
-        let offset = (position % CHUNK_BYTES as u64) as usize;
-        let ring = self.ring.read();
-        if number == ring.filling_number() {
-            return decode(&ring.filling, offset, value).ok_or(EngineError::SnapshotTooOld);
+        if position & IN_CONCEALED == 0 {
+            return self.usual.read(position, value);
         }
-        let index = number.checked_sub(ring.first).ok_or(EngineError::SnapshotTooOld)?;
-        let chunk = ring.sealed.get(index as usize).ok_or(EngineError::SnapshotTooOld)?;
-        match &chunk.place {
-            Place::Memory(bytes) => decode(bytes, offset, value).ok_or(EngineError::SnapshotTooOld),
-            Place::Spilled(slot) => {
-                // The lock is kept: it keeps the slot from being given to another chunk while it is read.
-                let mut bytes = vec![0; chunk.length - offset.min(chunk.length)];
-                let file = self.file.read().clone().ok_or(EngineError::SnapshotTooOld)?;
-                let at = slot * CHUNK_BYTES as u64 + offset as u64;
-                file.read_exact_at(&mut bytes, at).map_err(file_error)?;
-                decode(&bytes, 0, value).ok_or(EngineError::SnapshotTooOld)
-            }
+        let ring = self.concealed.get().ok_or(EngineError::SnapshotTooOld)?;
+        ring.read(position & !IN_CONCEALED, value)
+    }
+
+    /// Drops the chunks that no snapshot at or after `oldest` needs, and those of concealed commits in which everything replaced up to `settled`
+    /// was; the overflow chains they held are pushed to `chains`.
+    pub(crate) fn trim(&self, oldest: u64, settled: u64, chains: &mut Vec<PageId>) {
+        self.usual.trim(oldest, chains);
+        if let Some(concealed) = self.concealed.get() {
+            concealed.trim(settled, chains);
         }
     }
 
-    /// Drops the chunks that no snapshot at or after `oldest` needs; the overflow chains they held are pushed to `chains`.
-    pub(crate) fn trim(&self, oldest: u64, chains: &mut Vec<PageId>) {
-        let needs_it = {
-            let ring = self.ring.read();
-            let front = ring.sealed.front().map_or(ring.filling_replaced_at_max, |chunk| chunk.replaced_at_max);
-            ring.bytes() > 0 && front <= oldest
-        };
-        if !needs_it {
-            return;
-        }
-        let mut ring = self.ring.write();
-        while ring.sealed.front().is_some_and(|chunk| chunk.replaced_at_max <= oldest) {
-            let Some(chunk) = ring.sealed.pop_front() else { break };
-            ring.first += 1;
-            ring.sealed_bytes -= chunk.length as u64;
-            chains.extend(chunk.overflow_heads);
-            if let Place::Spilled(slot) = chunk.place {
-                ring.free_slots.push(slot);
-                ring.spilled_bytes -= chunk.length as u64;
-            }
-        }
-        if ring.sealed.is_empty() && !ring.filling.is_empty() && ring.filling_replaced_at_max <= oldest {
-            ring.first += 1;
-            ring.filling.clear();
-            chains.append(&mut ring.filling_overflow_heads);
-        }
-    }
-
-    /// Writes one chunk to the spill file when more is in memory than budgeted; `true` when it did. Background only.
+    /// Writes one chunk to a spill file when much of the memory budget is used; `true` when it did. Background only.
     pub(crate) fn spill_step(&self) -> Result<bool> {
-        let (number, bytes, slot) = {
-            let mut ring = self.ring.write();
-            if ring.memory_bytes() <= self.memory_bytes as u64 {
-                return Ok(false);
-            }
-            let in_memory = ring.sealed.iter().enumerate().find_map(|(index, chunk)| match &chunk.place {
-                Place::Memory(bytes) => Some((index as u64, bytes.clone())),
-                Place::Spilled(_) => None,
-            });
-            let Some((index, bytes)) = in_memory else { return Ok(false) };
-            let slot = ring.free_slots.pop().unwrap_or_else(|| {
-                ring.slots += 1;
-                ring.slots - 1
-            });
-            (ring.first + index, bytes, slot)
-        };
-        let written =
-            self.spill_file().and_then(|file| file.write_all_at(&bytes, slot * CHUNK_BYTES as u64).map_err(file_error));
-        let mut ring = self.ring.write();
-        let first = ring.first;
-        match (written, number.checked_sub(first)) {
-            (Ok(()), Some(index)) => {
-                if let Some(chunk) = ring.sealed.get_mut(index as usize) {
-                    chunk.place = Place::Spilled(slot);
-                    ring.spilled_bytes += bytes.len() as u64;
-                }
-                Ok(true)
-            }
-            // Trimmed meanwhile, or not written: the slot is free again.
-            (written, _) => {
-                ring.free_slots.push(slot);
-                written.map(|()| true)
-            }
+        if self.in_memory() <= self.spilled_from_bytes {
+            return Ok(false);
         }
-    }
-
-    fn spill_file(&self) -> Result<Arc<dyn File>> {
-        if let Some(file) = self.file.read().clone() {
-            return Ok(file);
+        let Some(concealed) = self.concealed.get() else { return self.usual.spill_step() };
+        let (mut first, mut second) = (&self.usual, concealed);
+        if concealed.memory_bytes() > self.usual.memory_bytes() {
+            std::mem::swap(&mut first, &mut second);
         }
-        let file = self.disk.open(Path::new(SPILL_FILE), OpenMode::Create).map_err(file_error)?;
-        *self.file.write() = Some(file.clone());
-        Ok(file)
+        Ok(first.spill_step()? || second.spill_step()?)
     }
 
     /// Whether more is held than the quota allows.
-    pub(crate) fn is_over_quota(&self) -> bool {
-        self.ring.read().bytes() > self.quota_bytes
+    pub(crate) fn over_quota(&self) -> Option<OverQuota> {
+        if self.usual.bytes() > self.quota_bytes {
+            return Some(OverQuota::Usual);
+        }
+        let concealed = self.concealed.get()?;
+        (concealed.bytes() > self.quota_bytes).then_some(OverQuota::Concealed)
+    }
+
+    fn in_memory(&self) -> u64 {
+        self.usual.memory_bytes() + self.concealed.get().map_or(0, ChunkRing::memory_bytes)
     }
 
     /// Share of the memory budget in use; above 1 the background is behind with spilling.
     pub(crate) fn memory_share(&self) -> f64 {
-        self.ring.read().memory_bytes() as f64 / self.memory_bytes.max(1) as f64
+        self.in_memory() as f64 / self.memory_bytes.max(1) as f64
     }
 
     /// The overflow chains that the history holds, for the checkpoint to free if this process dies.
     pub(crate) fn overflow_heads(&self) -> Vec<PageId> {
-        let ring = self.ring.read();
-        let sealed = ring.sealed.iter().flat_map(|chunk| chunk.overflow_heads.iter());
-        sealed.chain(&ring.filling_overflow_heads).copied().collect()
+        let mut heads = Vec::new();
+        self.usual.overflow_heads(&mut heads);
+        if let Some(concealed) = self.concealed.get() {
+            concealed.overflow_heads(&mut heads);
+        }
+        heads
     }
 
     /// What is held where.
     pub(crate) fn statistics(&self) -> HistoryStatistics {
-        let ring = self.ring.read();
-        HistoryStatistics { memory_bytes: ring.memory_bytes(), spilled_bytes: ring.spilled_bytes }
+        let bytes = self.usual.bytes() + self.concealed.get().map_or(0, ChunkRing::bytes);
+        let memory_bytes = self.in_memory().min(bytes);
+        HistoryStatistics { memory_bytes, spilled_bytes: bytes - memory_bytes }
     }
-}
-
-impl Ring {
-    fn filling_number(&self) -> u64 {
-        self.first + self.sealed.len() as u64
-    }
-
-    fn bytes(&self) -> u64 {
-        self.sealed_bytes + self.filling.len() as u64
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        self.bytes() - self.spilled_bytes
-    }
-
-    fn seal(&mut self) {
-        let bytes = std::mem::take(&mut self.filling);
-        self.sealed_bytes += bytes.len() as u64;
-        self.sealed.push_back(Chunk {
-            length: bytes.len(),
-            place: Place::Memory(Arc::new(bytes)),
-            replaced_at_max: std::mem::take(&mut self.filling_replaced_at_max),
-            overflow_heads: std::mem::take(&mut self.filling_overflow_heads),
-        });
-    }
-}
-
-fn file_error(error: std::io::Error) -> EngineError {
-    EngineError::HistoryFile(Arc::new(error))
-}
-
-fn decode(bytes: &[u8], offset: usize, value: &mut Vec<u8>) -> Option<EntryState> {
-    let header: &[u8; RECORD_HEADER_BYTES] = bytes.get(offset..)?.first_chunk()?;
-    let number = |at: usize| header[at..at + 8].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-    let length = (number(0) as u32) as usize;
-    let start = offset + RECORD_HEADER_BYTES;
-    value.clear();
-    value.extend_from_slice(bytes.get(start..start + length)?);
-    let (since, position) = (number(8), number(16));
-    let version = match header[5] {
-        0 => Version::Settled,
-        1 => Version::Implied { since },
-        _ => Version::Chained { since, position },
-    };
-    let presence = if header[4] == 1 { Presence::Live } else { Presence::Ghost };
-    Some(EntryState { presence, version, overflow: header[6] == 1 })
 }

@@ -4,7 +4,7 @@
 //! two events that must not pass each other: a reader registering at the visible timestamp, and the visible timestamp
 //! moving on while no reader is registered.
 //!
-//! Life of a snapshot: `active` → `released` (dropped), or `active` → `too old` (given up because the version history
+//! Life of a snapshot: `active` → `released` (dropped or ended), or `active` → `too old` (given up because the version history
 //! outgrew its quota) → `released`.
 //!
 //! A large commit is *concealed* while it is applied: its changes carry the timestamp at which it was logged, and commits after it become
@@ -14,8 +14,8 @@
 //! concealed at C ──────── applied ──────── revealed at R         a snapshot at t sees changes of C only if t < C (none yet) or t >= R
 //! ```
 //!
-//! So what a snapshot does not see is decided by its timestamp alone, whenever it was taken. While C is concealed, and as long as a snapshot from
-//! between C and R lives, nothing from C on is settled.
+//! So what a snapshot does not see is decided by its timestamp alone, whenever it was taken. C is *unsettled* while it is concealed and as long as a
+//! snapshot from between C and R lives or can be had; commits after it are settled all the same, once no snapshot is older than they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +29,6 @@ use crate::error::{EngineError, Result};
 struct Active {
     count: usize,
     too_old: Arc<AtomicBool>,
-    /// Versions at or below this are settled for it.
-    settled: u64,
 }
 
 /// A commit that becomes visible later than others with higher timestamps.
@@ -44,7 +42,7 @@ struct Concealed {
 #[derive(Default)]
 struct Registered {
     active: BTreeMap<u64, Active>,
-    /// In the order of `at`; none, nearly always.
+    /// The unsettled ones, in the order of `at`; none, nearly always.
     concealed: Vec<Concealed>,
 }
 
@@ -55,9 +53,10 @@ impl Registered {
         self.concealed.iter().filter(is_unseen).map(|one| one.at)
     }
 
-    /// What is settled for a snapshot at `timestamp`.
-    fn settled(&self, timestamp: u64) -> u64 {
-        self.unseen(timestamp).next().map_or(timestamp, |first| first - 1)
+    /// The oldest snapshot that was not given up.
+    fn oldest(&self) -> Option<(u64, &Active)> {
+        let mut kept = self.active.iter().filter(|(_, active)| !active.too_old.load(Ordering::Relaxed));
+        kept.next().map(|(timestamp, active)| (*timestamp, active))
     }
 }
 
@@ -66,6 +65,23 @@ pub(crate) struct SnapshotRegistry {
     registered: Mutex<Registered>,
     visible: AtomicU64,
     oldest: AtomicU64,
+    /// The first commit that is unsettled because it is or was concealed; `u64::MAX` when there is none.
+    first_concealed: AtomicU64,
+}
+
+/// Which commits are settled: every present and future snapshot sees them.
+#[derive(Clone, Copy)]
+pub(crate) struct Horizon<'a> {
+    registry: &'a SnapshotRegistry,
+    oldest: u64,
+}
+
+impl Horizon<'_> {
+    /// Whether the commit at `timestamp` is settled.
+    #[inline]
+    pub(crate) fn is_settled(self, timestamp: u64) -> bool {
+        timestamp <= self.oldest && !self.registry.is_concealed(timestamp)
+    }
 }
 
 impl SnapshotRegistry {
@@ -75,6 +91,7 @@ impl SnapshotRegistry {
             registered: Mutex::new(Registered::default()),
             visible: AtomicU64::new(0),
             oldest: AtomicU64::new(0),
+            first_concealed: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -83,36 +100,63 @@ impl SnapshotRegistry {
         Timestamp(self.visible.load(Ordering::Acquire))
     }
 
-    /// Versions at or below this timestamp are seen by every present and future snapshot: they are settled.
+    /// The timestamp of the oldest snapshot that there is or can be had. Every snapshot sees the commits up to here, unless they are concealed.
     #[inline]
     pub(crate) fn oldest(&self) -> u64 {
         self.oldest.load(Ordering::Acquire)
     }
 
+    /// Every commit at or below this timestamp is settled, and there is none that is concealed.
+    #[inline]
+    pub(crate) fn settled(&self) -> u64 {
+        // In this order: a commit is concealed before it can be visible.
+        let oldest = self.oldest();
+        oldest.min(self.first_concealed.load(Ordering::Acquire).saturating_sub(1))
+    }
+
+    /// Which commits are settled now; they remain so.
+    #[inline]
+    pub(crate) fn horizon(&self) -> Horizon<'_> {
+        Horizon { registry: self, oldest: self.oldest() }
+    }
+
+    /// Whether the commit at `timestamp` is unsettled because it is concealed, or was and a snapshot does not see it.
+    #[inline]
+    pub(crate) fn is_concealed(&self, timestamp: u64) -> bool {
+        timestamp >= self.first_concealed.load(Ordering::Acquire)
+            && self.registered.lock().concealed.iter().any(|one| one.at == timestamp)
+    }
+
     /// Moves the visible timestamp forward; earlier ones are ignored.
     pub(crate) fn set_visible(&self, timestamp: Timestamp) {
-        let registered = self.registered.lock();
+        let mut registered = self.registered.lock();
         if timestamp.0 > self.visible.load(Ordering::Relaxed) {
             self.visible.store(timestamp.0, Ordering::Release);
-            self.update_oldest(&registered);
+            self.update_oldest(&mut registered);
         }
     }
 
-    fn update_oldest(&self, registered: &Registered) {
-        // What is settled for a snapshot is settled for those after it.
-        let first = registered.active.values().find(|active| !active.too_old.load(Ordering::Relaxed));
-        let settled = match first {
-            Some(active) => active.settled,
-            None => registered.settled(self.visible.load(Ordering::Relaxed)),
-        };
-        self.oldest.store(settled, Ordering::Release);
+    fn update_oldest(&self, registered: &mut Registered) {
+        let oldest =
+            registered.oldest().map_or_else(|| self.visible.load(Ordering::Relaxed), |(timestamp, _)| timestamp);
+        self.oldest.store(oldest, Ordering::Release);
+        if !registered.concealed.is_empty() {
+            // From here on no snapshot can be had that does not see them.
+            registered.concealed.retain(|one| one.revealed.is_none_or(|revealed| revealed > oldest));
+            self.note_first_concealed(registered);
+        }
+    }
+
+    fn note_first_concealed(&self, registered: &Registered) {
+        let first = registered.concealed.first().map_or(u64::MAX, |one| one.at);
+        self.first_concealed.store(first, Ordering::Release);
     }
 
     /// Conceals the commit at `timestamp`, which is not visible yet and of which nothing is applied, until it is revealed.
     pub(crate) fn conceal(&self, timestamp: Timestamp) {
         let mut registered = self.registered.lock();
         registered.concealed.push(Concealed { at: timestamp.0, revealed: None });
-        self.update_oldest(&registered);
+        self.note_first_concealed(&registered);
     }
 
     /// Everything of a concealed commit is applied: snapshots from `revealed` on, which is not visible yet, see it.
@@ -139,13 +183,13 @@ impl SnapshotRegistry {
 
     fn register(self: &Arc<Self>, registered: &mut Registered, timestamp: u64) -> Snapshot {
         let unseen: Box<[u64]> = registered.unseen(timestamp).collect();
-        let settled = unseen.first().map_or(timestamp, |first| first - 1);
-        let fresh = || Active { count: 0, too_old: Arc::new(AtomicBool::new(false)), settled };
+        let fresh = || Active { count: 0, too_old: Arc::new(AtomicBool::new(false)) };
         let active = registered.active.entry(timestamp).or_insert_with(fresh);
         active.count += 1;
         let too_old = active.too_old.clone();
         self.update_oldest(registered);
-        Snapshot(Arc::new(Registration { timestamp, unseen, too_old, registry: self.clone() }))
+        let (registry, has_ended) = (Some(self.clone()), AtomicBool::new(false));
+        Snapshot(Arc::new(Registration { timestamp, unseen, too_old, registry, has_ended }))
     }
 
     /// Registers a snapshot at an earlier timestamp. `None`: it is not visible yet, or what it needs may be gone.
@@ -162,19 +206,25 @@ impl SnapshotRegistry {
         Some(self.register(&mut registered, timestamp.0))
     }
 
-    /// Gives up the oldest snapshot below the visible timestamp; `false` when there is none.
+    /// Gives up the oldest snapshot below the visible timestamp, to free what the history keeps for it; `false` when there is none.
     pub(crate) fn give_up_oldest(&self) -> bool {
-        let registered = self.registered.lock();
+        let mut registered = self.registered.lock();
         let visible = self.visible.load(Ordering::Relaxed);
-        let oldest = registered.active.iter().find(|(_, active)| !active.too_old.load(Ordering::Relaxed));
-        match oldest {
-            Some((timestamp, active)) if *timestamp < visible => {
+        match registered.oldest() {
+            Some((timestamp, active)) if timestamp < visible => {
                 active.too_old.store(true, Ordering::Release);
-                self.update_oldest(&registered);
+                self.update_oldest(&mut registered);
                 true
             }
             _ => false,
         }
+    }
+
+    /// Gives up the oldest snapshot to free what is kept of a concealed commit. `false` when there is none, or that would free nothing, because the
+    /// first such commit is still concealed.
+    pub(crate) fn give_up_for_concealed(&self) -> bool {
+        let is_revealed = self.registered.lock().concealed.first().is_some_and(|one| one.revealed.is_some());
+        is_revealed && self.give_up_oldest()
     }
 
     /// How many snapshots are registered, and the timestamp of the oldest.
@@ -192,10 +242,7 @@ impl SnapshotRegistry {
                 registered.active.remove(&timestamp);
             }
         }
-        self.update_oldest(&registered);
-        let oldest = self.oldest.load(Ordering::Relaxed);
-        // From here on no snapshot can be had that does not see them.
-        registered.concealed.retain(|one| one.revealed.is_none_or(|revealed| revealed > oldest));
+        self.update_oldest(&mut registered);
     }
 }
 
@@ -204,21 +251,43 @@ struct Registration {
     /// Timestamps not above its own that it does not see.
     unseen: Box<[u64]>,
     too_old: Arc<AtomicBool>,
-    registry: Arc<SnapshotRegistry>,
+    /// None: nothing was ever kept for it.
+    registry: Option<Arc<SnapshotRegistry>>,
+    has_ended: AtomicBool,
+}
+
+impl Registration {
+    fn end(&self) {
+        if let Some(registry) = self.registry.as_ref().filter(|_| !self.has_ended.swap(true, Ordering::AcqRel)) {
+            registry.release(self.timestamp);
+        }
+    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.registry.release(self.timestamp);
+        self.end();
     }
 }
 
 /// A reader's point in time: it sees every commit up to its timestamp and none after. Cloning shares it; the versions
-/// it needs are kept until the last clone is dropped.
+/// it needs are kept until the last clone is dropped, or one is ended.
 #[derive(Clone)]
 pub struct Snapshot(Arc<Registration>);
 
 impl Snapshot {
+    /// For trees in which everything was applied as settled: it sees only that, is never given up, and nothing is kept for it.
+    pub(crate) fn of_settled() -> Snapshot {
+        let too_old = Arc::new(AtomicBool::new(false));
+        let (unseen, has_ended) = (Box::default(), AtomicBool::new(false));
+        Snapshot(Arc::new(Registration { timestamp: 0, unseen, too_old, registry: None, has_ended }))
+    }
+
+    /// Nobody will read with it, whoever has clones of it: nothing is kept for it any more, and reads with it fail.
+    pub fn end(&self) {
+        self.0.end();
+    }
+
     /// The newest commit it sees.
     pub fn timestamp(&self) -> Timestamp {
         Timestamp(self.0.timestamp)
@@ -230,9 +299,13 @@ impl Snapshot {
         timestamp.0 <= self.0.timestamp && (self.0.unseen.is_empty() || !self.0.unseen.contains(&timestamp.0))
     }
 
-    /// Fails once the snapshot was given up; asked after every read, since what was read before may be incomplete.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.0.too_old.load(Ordering::Acquire) { Err(EngineError::SnapshotTooOld) } else { Ok(()) }
+    /// Fails once the snapshot was given up or ended; asked after every read, since what was read before may be incomplete.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld`.
+    pub fn check(&self) -> Result<()> {
+        let is_over = self.0.too_old.load(Ordering::Acquire) || self.0.has_ended.load(Ordering::Acquire);
+        if is_over { Err(EngineError::SnapshotTooOld) } else { Ok(()) }
     }
 }
 
@@ -268,7 +341,9 @@ mod tests {
         assert!(!before.sees(Timestamp(6)) && !before.sees(Timestamp(9)));
         assert!(beside.sees(Timestamp(5)) && !beside.sees(Timestamp(6)) && beside.sees(Timestamp(9)));
         drop(before);
-        assert_eq!(registry.oldest(), 5, "what the concealed commit has replaced is needed");
+        assert_eq!(registry.settled(), 5, "what the concealed commit has replaced is needed");
+        let horizon = registry.horizon();
+        assert!(horizon.is_settled(5) && !horizon.is_settled(6) && horizon.is_settled(7) && horizon.is_settled(9));
         registry.reveal(Timestamp(6), Timestamp(10));
         assert!(!registry.begin().sees(Timestamp(6)), "it is seen at ten");
         registry.set_visible(Timestamp(10));
@@ -276,10 +351,10 @@ mod tests {
         assert!(after.sees(Timestamp(6)) && !beside.sees(Timestamp(6)));
         let earlier = registry.begin_at(Timestamp(9)).unwrap();
         assert!(!earlier.sees(Timestamp(6)), "a point in time is the same whenever it is read");
-        assert_eq!(registry.oldest(), 5);
+        assert_eq!((registry.settled(), registry.oldest()), (5, 9));
         drop((beside, earlier));
-        assert_eq!(registry.oldest(), 10);
-        assert!(registry.registered.lock().concealed.is_empty());
+        assert_eq!((registry.settled(), registry.oldest()), (10, 10));
+        assert!(registry.registered.lock().concealed.is_empty() && registry.horizon().is_settled(6));
     }
 
     #[test]
@@ -289,15 +364,30 @@ mod tests {
         registry.conceal(Timestamp(6));
         registry.conceal(Timestamp(8));
         registry.set_visible(Timestamp(9));
-        assert_eq!(registry.oldest(), 5);
+        assert_eq!((registry.settled(), registry.oldest()), (5, 9));
         registry.reveal(Timestamp(6), Timestamp(10));
         registry.set_visible(Timestamp(10));
-        assert_eq!(registry.oldest(), 7);
+        assert_eq!((registry.settled(), registry.oldest()), (7, 10));
         registry.reveal(Timestamp(8), Timestamp(11));
         registry.set_visible(Timestamp(11));
-        assert_eq!(registry.oldest(), 11);
-        drop(registry.begin());
+        assert_eq!(registry.settled(), 11);
         assert!(registry.registered.lock().concealed.is_empty());
+    }
+
+    #[test]
+    fn for_a_concealed_commit_snapshots_are_given_up_once_it_is_revealed() {
+        let registry = SnapshotRegistry::new();
+        registry.set_visible(Timestamp(5));
+        registry.conceal(Timestamp(6));
+        registry.set_visible(Timestamp(9));
+        let beside = registry.begin();
+        registry.set_visible(Timestamp(10));
+        assert!(!registry.give_up_for_concealed(), "it would free nothing");
+        registry.reveal(Timestamp(6), Timestamp(11));
+        registry.set_visible(Timestamp(11));
+        assert!(registry.give_up_for_concealed() && beside.check().is_err());
+        assert_eq!(registry.settled(), 11);
+        assert!(!registry.give_up_for_concealed());
     }
 
     #[test]
@@ -310,7 +400,11 @@ mod tests {
         assert_eq!(registry.oldest(), 5);
         drop(first.clone());
         assert_eq!(registry.oldest(), 5);
-        drop(first);
+        let again = first.clone();
+        first.end();
+        assert!(again.check().is_err());
+        assert_eq!(registry.oldest(), 9);
+        drop((first, again));
         assert_eq!(registry.oldest(), 9);
         registry.set_visible(Timestamp(7));
         assert_eq!(registry.visible(), Timestamp(9));

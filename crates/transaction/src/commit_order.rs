@@ -116,6 +116,11 @@ pub(crate) struct InFlight<'a> {
 /// The counts of a collection at a checkpoint's mark: documents, bytes.
 pub(crate) type CountsAtMark = (Arc<Collection>, i64, i64);
 
+/// Says in the server's log why a commit that is in the oplog stops all writes. Whoever waits for one is only told that they are stopped.
+pub(crate) fn tell_why_stopped(error: &TransactionError) {
+    tracing::error!(%error, "a commit that is in the oplog could not be applied: writes are stopped until the server is started again");
+}
+
 impl CommitOrder {
     /// An order in which everything before `end` is visible. `changed`: the collections whose counts replay has changed.
     pub(crate) fn new(engine: Arc<Engine>, end: OplogPosition, changed: Vec<Arc<Collection>>) -> CommitOrder {

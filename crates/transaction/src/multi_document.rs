@@ -15,6 +15,7 @@ mod change;
 mod commit;
 mod creation;
 mod large_commit;
+mod progress;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

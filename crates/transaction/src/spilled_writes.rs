@@ -98,7 +98,7 @@ impl SpilledWrites {
     /// What comes behind a place in the order.
     pub(crate) fn next_in_order(&self, last: Option<Place>) -> Result<Option<(Place, Listed)>> {
         let Some(private) = self.order else { return Ok(None) };
-        let mut cursor = self.engine.cursor(&self.engine.begin_snapshot(), private);
+        let mut cursor = self.engine.cursor_over_settled(private);
         match last {
             None => cursor.seek_first()?,
             Some(place) => cursor.seek_after(&encode_place(place))?,
@@ -147,10 +147,9 @@ impl SpilledWrites {
         entry(cursor, moved)
     }
 
-    /// Every snapshot sees what is in there.
+    /// No snapshot is held: what is in there is settled, and a commit that has been decided must be able to read it whatever happens to snapshots.
     fn cursor(&self, tree: TreeId) -> Option<BTreeCursor> {
-        let private = self.private.get(&tree)?;
-        Some(self.engine.cursor(&self.engine.begin_snapshot(), *private))
+        self.private.get(&tree).map(|private| self.engine.cursor_over_settled(*private))
     }
 }
 

@@ -18,7 +18,7 @@ use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
 use crate::checkpoint::CheckpointState;
-use crate::commit_order::{CommitInfo, CommitOrder, Effect};
+use crate::commit_order::{CommitInfo, CommitOrder, Effect, tell_why_stopped};
 use crate::error::{Result, TransactionError};
 use crate::expiry::ExpiryProgress;
 use crate::feed::Feed;
@@ -410,7 +410,7 @@ impl Store {
             in_flight.register(timestamp, position)
         })?;
         self.options.interleaving.at_logged(appended.timestamp, entry);
-        apply(&appended)?;
+        apply(&appended).inspect_err(tell_why_stopped)?;
         in_flight.complete(appended.end, effect);
         Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })
     }

@@ -45,8 +45,8 @@ impl Trees {
                     key: change.key,
                     value: stored.bytes,
                 };
-                let (oldest, leads_here) = (self.snapshots.oldest(), || self.cache.validate(&fixed));
-                let pushed = self.cache.buffer_change(child, buffered, prefix_length, oldest, leads_here)?;
+                let (settled, leads_here) = (self.snapshots.settled(), || self.cache.validate(&fixed));
+                let pushed = self.cache.buffer_change(child, buffered, prefix_length, settled, leads_here)?;
                 if pushed == BufferedPush::Done {
                     return Ok(None);
                 }
@@ -90,14 +90,14 @@ impl MergeChanges for Trees {
         let prefix_length = changes.prefix_length;
         let mut key = view.lower_fence().get(..prefix_length).unwrap_or(&[]).to_vec();
         let is_leaf = view.is_leaf() && key.len() == prefix_length;
-        let oldest = self.snapshots.oldest();
+        let horizon = self.snapshots.horizon();
         for buffered in changes.by_key() {
             key.truncate(prefix_length);
             key.extend_from_slice(buffered.key);
             let kind = if buffered.is_removal { ChangeKind::BlindRemove } else { ChangeKind::BlindInsert };
             let change = Change { kind, tree, key: &key, value: buffered.value };
             let stored = Stored { bytes: buffered.value, overflow: false };
-            let write = if buffered.since <= oldest { Write::Settled } else { Write::At(buffered.since) };
+            let write = if horizon.is_settled(buffered.since) { Write::Settled } else { Write::At(buffered.since) };
             let mut outcome = self.change_node(&mut NodeMut(leaf), change, stored, write);
             if matches!(outcome, Outcome::NoRoom(_)) {
                 self.compact(leaf);

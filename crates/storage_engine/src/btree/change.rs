@@ -219,7 +219,7 @@ impl Trees {
         let view = node.view();
         let (value, overflow) = view.value(position);
         let (presence, version) = (view.presence(position), view.version(position));
-        let is_settled = version.since() <= self.snapshots.oldest();
+        let is_settled = self.snapshots.horizon().is_settled(version.since());
         let Write::At(since) = write else {
             self.leftovers.free_chain_of(node, position);
             return Version::Settled;
@@ -238,7 +238,8 @@ impl Trees {
                 let takes_chain = overflow && next == Presence::Live;
                 let chain = if takes_chain { OverflowReference::decode(value).map(|chain| chain.head) } else { None };
                 let state = EntryState { presence, version, overflow };
-                Version::Chained { since, position: self.history.append(state, value, chain, since) }
+                let replaced = (since, self.snapshots.is_concealed(since));
+                Version::Chained { since, position: self.history.append(state, value, chain, replaced) }
             }
         }
     }

@@ -73,10 +73,10 @@ impl Trees {
         old: &Node<&PageImage>,
         range: Range<usize>,
     ) -> bool {
-        let oldest = self.snapshots.oldest();
+        let horizon = self.snapshots.horizon();
         for position in range {
             let version = old.version(position);
-            let is_settled = version.since() <= oldest;
+            let is_settled = horizon.is_settled(version.since());
             if is_settled && old.presence(position) == Presence::Ghost {
                 let (value, overflow) = old.value(position);
                 if let Some(reference) = OverflowReference::decode(value).filter(|_| overflow) {

@@ -94,6 +94,12 @@ enum Step {
         key: u16,
         bytes: usize,
     },
+    /// As `Put` or `Delete`, by a commit that is concealed until `Reveal`.
+    Concealed {
+        key: u16,
+        bytes: Option<usize>,
+    },
+    Reveal,
     Snapshot,
     Release,
     Checkpoint,
@@ -109,6 +115,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         40 => (0u16..400, bytes).prop_map(|(key, bytes)| Step::Put { key, bytes }),
         20 => (0u16..400).prop_map(|key| Step::Delete { key }),
         60 => (0u16..400, 0usize..60).prop_map(|(key, bytes)| Step::Flip { key, bytes }),
+        10 => (0u16..400, proptest::option::of(0usize..300)).prop_map(|(key, bytes)| Step::Concealed { key, bytes }),
+        1 => Just(Step::Reveal),
         3 => Just(Step::Snapshot),
         3 => Just(Step::Release),
         2 => Just(Step::Checkpoint),
@@ -138,6 +146,8 @@ struct ModelRun {
     model: Model,
     durable: Model,
     snapshots: Vec<(Snapshot, Model)>,
+    /// The commit that is concealed, and what it has changed.
+    concealed: Option<(Timestamp, BTreeMap<Vec<u8>, Option<Vec<u8>>>)>,
     clock: u64,
     batch: Batch,
 }
@@ -149,7 +159,42 @@ impl ModelRun {
         let tree = engine.create_tree().unwrap();
         checkpoint(&engine);
         let (model, durable, snapshots) = Default::default();
-        Self { disk, engine, tree, model, durable, snapshots, clock: 0, batch: Batch::new() }
+        Self { disk, engine, tree, model, durable, snapshots, concealed: None, clock: 0, batch: Batch::new() }
+    }
+
+    /// Whether the concealed commit has changed a key, which nobody else changes then.
+    fn is_owned(&self, key: u16) -> bool {
+        self.concealed.as_ref().is_some_and(|(_, changes)| changes.contains_key(&key_bytes(key)))
+    }
+
+    fn change_concealed(&mut self, key: Vec<u8>, bytes: Option<usize>) {
+        if self.concealed.is_none() {
+            self.clock += 1;
+            self.engine.conceal(Timestamp(self.clock));
+            self.concealed = Some((Timestamp(self.clock), BTreeMap::new()));
+        }
+        let Some((timestamp, changes)) = &mut self.concealed else { return };
+        let value = bytes.map(|bytes| vec![self.clock as u8; bytes]);
+        match (&value, self.model.contains_key(&key)) {
+            (Some(value), false) => self.batch.blind_insert(self.tree, &key, value),
+            (Some(value), true) => self.batch.put(self.tree, &key, value),
+            (None, _) => self.batch.delete(self.tree, &key),
+        }
+        self.engine.apply(&self.batch, *timestamp).unwrap();
+        changes.insert(key, value);
+    }
+
+    fn reveal(&mut self) {
+        let Some((timestamp, changes)) = self.concealed.take() else { return };
+        self.clock += 1;
+        self.engine.reveal(timestamp, Timestamp(self.clock));
+        self.engine.set_visible(Timestamp(self.clock));
+        for (key, value) in changes {
+            match value {
+                Some(value) => drop(self.model.insert(key, value)),
+                None => drop(self.model.remove(&key)),
+            }
+        }
     }
 
     fn commit(&mut self) {
@@ -172,6 +217,10 @@ impl ModelRun {
     fn step(&mut self, step: Step) {
         self.batch.clear();
         match step {
+            Step::Put { key, .. } | Step::Delete { key } | Step::Flip { key, .. } | Step::Concealed { key, .. }
+                if self.is_owned(key) => {}
+            Step::Concealed { key, bytes } => self.change_concealed(key_bytes(key), bytes),
+            Step::Reveal => self.reveal(),
             Step::Put { key, bytes } => {
                 let value = vec![self.clock as u8; bytes];
                 self.batch.put(self.tree, &key_bytes(key), &value);
@@ -192,6 +241,8 @@ impl ModelRun {
             Step::Release if self.snapshots.is_empty() => {}
             Step::Release => drop(self.snapshots.swap_remove(self.clock as usize % self.snapshots.len())),
             Step::Checkpoint => {
+                // What is half applied would have to be replayed.
+                self.reveal();
                 checkpoint(&self.engine);
                 self.durable = self.model.clone();
             }
@@ -203,6 +254,7 @@ impl ModelRun {
 
     fn crash(&mut self) {
         self.snapshots.clear();
+        self.concealed = None;
         self.engine = Engine::open(
             Arc::new(SimulatedDisk::new(0)),
             Arc::new(SimulatedClock::new(0)),
@@ -217,8 +269,9 @@ impl ModelRun {
     }
 
     fn check(mut self) {
-        let now = self.engine.begin_snapshot();
-        self.snapshots.push((now, self.model));
+        self.snapshots.push((self.engine.begin_snapshot(), self.model.clone()));
+        self.reveal();
+        self.snapshots.push((self.engine.begin_snapshot(), self.model));
         for (snapshot, model) in &self.snapshots {
             assert_eq!(all(&self.engine, snapshot, self.tree), model.clone().into_iter().collect::<Vec<_>>());
             for key in 0..400 {
@@ -233,6 +286,55 @@ impl ModelRun {
         checkpoint(&self.engine);
         assert_sound(&self.engine, &[TreeId::CATALOG, self.tree]);
     }
+}
+
+/// Others' old versions are kept within the quota while a commit is concealed, and no snapshot is given up for what that commit keeps.
+#[test]
+fn a_concealed_commit_does_not_keep_what_others_replace() {
+    let quota = 1 << 20;
+    let disk = Arc::new(SimulatedDisk::new(7));
+    let options = EngineOptions { history_memory_bytes: 512 << 10, history_quota_bytes: quota, ..options() };
+    let engine = Engine::open(disk, Arc::new(SimulatedClock::new(0)), options).unwrap();
+    let tree = engine.create_tree().unwrap();
+    let (mut batch, mut clock) = (Batch::new(), 0);
+    put_numbers(&engine, tree, 4_000, &mut clock);
+    clock += 1;
+    let concealed = Timestamp(clock);
+    engine.conceal(concealed);
+    let (mut most, mut kept) = (0, None);
+    for number in 0..20_000_u32 {
+        if number % 10 == 0 {
+            batch.clear();
+            batch.put(tree, &(number / 10).to_be_bytes(), &[8; 1000]);
+            engine.apply(&batch, concealed).unwrap();
+        }
+        let snapshot = engine.begin_snapshot();
+        batch.clear();
+        batch.put(tree, &(2_000 + number % 2_000).to_be_bytes(), &[number as u8; 300]);
+        commit(&engine, &batch, &mut clock);
+        if number % 100 == 0 {
+            while engine.reclaim_step().unwrap() || engine.evict_batch().unwrap() > 0 {}
+            snapshot.check().unwrap();
+            let held = engine.statistics().unwrap().history;
+            most = most.max(held.memory_bytes + held.spilled_bytes);
+        }
+        if number == 10_000 {
+            kept = Some(snapshot);
+        }
+    }
+    assert!(kept.unwrap().check().is_err(), "what is kept for it exceeds the quota");
+    assert!((quota..2 * quota).contains(&most), "{most} bytes of history");
+    let before = all(&engine, &engine.begin_snapshot(), tree);
+    assert!(before.iter().all(|(_, value)| value[0] != 8 || value.len() == 300), "half of the commit is seen");
+    clock += 1;
+    engine.reveal(concealed, Timestamp(clock));
+    engine.set_visible(Timestamp(clock));
+    while engine.reclaim_step().unwrap() {}
+    let after = all(&engine, &engine.begin_snapshot(), tree);
+    assert_eq!(after.iter().filter(|(_, value)| value.len() == 1000).count(), 2_000);
+    let held = engine.statistics().unwrap().history;
+    assert_eq!(held.memory_bytes + held.spilled_bytes, 0);
+    assert_sound(&engine, &[TreeId::CATALOG, tree]);
 }
 
 fn run(steps: Vec<Step>) {

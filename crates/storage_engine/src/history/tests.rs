@@ -5,6 +5,7 @@ use std::sync::Arc;
 use platform::SimulatedDisk;
 use proptest::prelude::*;
 
+use super::chunk_ring::CHUNK_BYTES;
 use super::*;
 
 fn history(memory_bytes: usize) -> History {
@@ -17,15 +18,15 @@ fn state(since: u64) -> EntryState {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Append { bytes: usize },
-    Trim { behind: u64 },
+    Append { bytes: usize, is_concealed: bool },
+    Trim { behind: u64, settled_behind: u64 },
     Spill,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        6 => (0usize..6000).prop_map(|bytes| Step::Append { bytes }),
-        1 => (0u64..200).prop_map(|behind| Step::Trim { behind }),
+        6 => (0usize..6000, any::<bool>()).prop_map(|(bytes, is_concealed)| Step::Append { bytes, is_concealed }),
+        1 => (0u64..200, 0u64..50).prop_map(|(behind, settled_behind)| Step::Trim { behind, settled_behind }),
         1 => Just(Step::Spill),
     ];
     proptest::collection::vec(step, 1..400)
@@ -36,33 +37,36 @@ proptest! {
     #[test]
     fn what_is_needed_is_kept(steps in steps()) {
         let history = history(2 * CHUNK_BYTES);
-        let mut kept: Vec<(u64, u64, Vec<u8>)> = Vec::new();
+        let mut kept: Vec<(u64, bool, u64, Vec<u8>)> = Vec::new();
         let mut clock = 0;
         for step in steps {
             match step {
-                Step::Append { bytes } => {
+                Step::Append { bytes, is_concealed } => {
                     clock += 1;
                     let value = vec![clock as u8; bytes];
                     let chain = (clock % 7 == 0).then_some(PageId(clock));
-                    kept.push((clock, history.append(state(clock), &value, chain, clock), value));
+                    let position = history.append(state(clock), &value, chain, (clock, is_concealed));
+                    kept.push((clock, is_concealed, position, value));
                 }
-                Step::Trim { behind } => {
+                Step::Trim { behind, settled_behind } => {
                     let oldest = clock.saturating_sub(behind);
+                    let settled = oldest.saturating_sub(settled_behind);
                     let mut chains = Vec::new();
-                    history.trim(oldest, &mut chains);
-                    prop_assert!(chains.iter().all(|chain| chain.0 <= oldest), "a chain still needed was freed");
-                    kept.retain(|(replaced_at, ..)| *replaced_at > oldest);
+                    history.trim(oldest, settled, &mut chains);
+                    kept.retain(|(at, is_concealed, ..)| *at > if *is_concealed { settled } else { oldest });
+                    let is_kept = |chain: &PageId| kept.iter().any(|(at, ..)| *at == chain.0);
+                    prop_assert!(!chains.iter().any(is_kept), "a chain still needed was freed");
                 }
                 Step::Spill => while history.spill_step().unwrap() {},
             }
         }
-        for (replaced_at, position, value) in kept {
+        for (replaced_at, _, position, value) in kept {
             let mut found = Vec::new();
             prop_assert_eq!(history.read(position, &mut found).unwrap(), state(replaced_at));
             prop_assert_eq!(found, value);
         }
         let mut chains = Vec::new();
-        history.trim(u64::MAX, &mut chains);
+        history.trim(u64::MAX, u64::MAX, &mut chains);
         prop_assert_eq!(history.statistics(), HistoryStatistics::default());
         prop_assert!(history.overflow_heads().is_empty());
     }
@@ -71,7 +75,11 @@ proptest! {
 #[test]
 fn dropped_records_say_that_the_snapshot_is_too_old() {
     let history = history(CHUNK_BYTES);
-    let position = history.append(state(1), b"old", None, 1);
-    history.trim(1, &mut Vec::new());
+    let position = history.append(state(1), b"old", None, (1, false));
+    let concealed = history.append(state(1), b"old", None, (1, true));
+    history.trim(1, 0, &mut Vec::new());
     assert!(matches!(history.read(position, &mut Vec::new()), Err(EngineError::SnapshotTooOld)));
+    assert_eq!(history.read(concealed, &mut Vec::new()).unwrap(), state(1));
+    history.trim(1, 1, &mut Vec::new());
+    assert!(matches!(history.read(concealed, &mut Vec::new()), Err(EngineError::SnapshotTooOld)));
 }

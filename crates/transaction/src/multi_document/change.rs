@@ -137,6 +137,8 @@ impl Store {
             return Ok(());
         }
         let latest = self.engine.latest_timestamp(collection.record_tree(), &record_id.record_key())?;
+        // One that was given up may have been in the way of telling when the record was last written.
+        transaction.snapshot.check()?;
         if transaction.snapshot.sees(latest) { Ok(()) } else { Err(TransactionError::WriteConflict) }
     }
 

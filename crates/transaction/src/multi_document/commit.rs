@@ -19,7 +19,7 @@ use storage_engine::Batch;
 use super::Transaction;
 use crate::change::stored_document;
 use crate::change_order::{Listed, RecordNote};
-use crate::commit_order::{CommitInfo, Effect};
+use crate::commit_order::{CommitInfo, Effect, tell_why_stopped};
 use crate::error::{Result, TransactionError};
 use crate::interleaving::Moment;
 use crate::sessions::Session;
@@ -91,7 +91,8 @@ impl Store {
                 in_flight.register(timestamp, position);
             })?;
         self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry: payload });
-        batches.iter().try_for_each(|batch| self.engine.apply(batch, appended.timestamp))?;
+        let applied = batches.iter().try_for_each(|batch| Ok(self.engine.apply(batch, appended.timestamp)?));
+        applied.inspect_err(tell_why_stopped)?;
         self.sessions.record_commit(session, txn_number);
         in_flight.complete_all(appended.end, effects);
         Ok(Some(CommitInfo { timestamp: appended.timestamp, end: appended.end }))

@@ -25,9 +25,10 @@ use storage_engine::Timestamp;
 
 use super::Transaction;
 use super::commit::telling_of;
+use super::progress::Progress;
 use crate::change_order::Listed;
-use crate::commit_order::{CommitInfo, Decided, Effect};
-use crate::error::Result;
+use crate::commit_order::{CommitInfo, Decided, Effect, tell_why_stopped};
+use crate::error::{Result, TransactionError};
 use crate::foreground::Slice;
 use crate::interleaving::Moment;
 use crate::sessions::Session;
@@ -107,6 +108,8 @@ impl Store {
         txn_number: i64,
     ) -> Result<Option<CommitInfo>> {
         let gives_way = PrecedenceScope::begin(Precedence::Long);
+        // What is committed was read and checked. Nobody reads in the transaction any more, and others' old versions must not be kept for it.
+        transaction.snapshot.end();
         let hold = self.commits.hold();
         let mut logging = Logging { entry: TransactionEncoder::new(), parts: Vec::new() };
         let effects = self.log_changes(transaction, accesses, &mut logging, &hold)?;
@@ -125,7 +128,7 @@ impl Store {
             })?;
         self.options.interleaving.at(Moment::Logged { timestamp: logged.timestamp, entry: decision });
         for access in accesses {
-            self.apply_changes(transaction, access, logged.timestamp)?;
+            self.apply_changes(transaction, access, logged.timestamp).inspect_err(tell_why_stopped)?;
         }
         // For the commit itself others wait.
         drop(gives_way);
@@ -166,7 +169,7 @@ impl Store {
                     self.clock.sleep(FULL_DISK_PAUSE);
                 }
                 append => {
-                    appended = append?;
+                    appended = append.map_err(TransactionError::from).inspect_err(tell_why_stopped)?;
                     break;
                 }
             }
@@ -189,11 +192,13 @@ impl Store {
         let part_bytes = PART_BYTES_MAX.min(self.options.large_transaction_bytes);
         let (mut change, mut old, mut new) = (DocumentChange::default(), Vec::new(), Vec::new());
         let (mut slice, mut in_order) = (Slice::default(), transaction.writes.in_order());
+        let mut progress = Progress::new(&*self.clock, "logged");
         while let Some(listed) = in_order.next()? {
             self.give_way(&mut slice);
             match listed {
                 Listed::Step(operation) => logging.entry.push(LoggedEntry::whole(&operation), Telling::Step),
                 Listed::Record(tree, record_id) => {
+                    progress.count();
                     let number = accesses.iter().position(|access| access.collection.record_tree() == tree);
                     let Some((access, effect)) =
                         number.and_then(|number| Some((accesses.get(number)?, effects.get_mut(number)?)))
@@ -236,8 +241,9 @@ impl Store {
 
     /// Prepares every change in a collection again and applies it.
     fn apply_changes(&self, transaction: &Transaction, access: &WriteAccess<'_>, timestamp: Timestamp) -> Result<()> {
-        let mut slice = Slice::default();
+        let (mut slice, mut progress) = (Slice::default(), Progress::new(&*self.clock, "applied"));
         let applied = self.for_each_change(transaction, access, |change, _| {
+            progress.count();
             self.pace();
             self.give_way(&mut slice);
             self.options.interleaving.at(Moment::LargeCommit);

@@ -8,9 +8,11 @@ use bson::rawdoc;
 use collection::{Collection, TransactionStep, Validation};
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
+use platform::{MemoryBudget, MemoryUse};
+use storage_engine::EngineOptions;
 
 use super::fixture::*;
-use super::transactions::{begin, commit, in_transaction, seen};
+use super::transactions::{begin, commit, in_transaction, seen, session_id};
 use crate::*;
 
 /// Documents that are there before.
@@ -29,6 +31,10 @@ struct Run {
 
 impl Run {
     fn new() -> Run {
+        Run::with(options().engine)
+    }
+
+    fn with(engine: EngineOptions) -> Run {
         let beside: Beside = Arc::new(Mutex::new(Box::new(|_| {})));
         let (called, changes) = (beside.clone(), AtomicU32::new(0));
         let interleaving = Interleaving::new(move |moment| {
@@ -36,7 +42,8 @@ impl Run {
                 called.lock()(changes.fetch_add(1, Ordering::Relaxed));
             }
         });
-        let mut fixture = Fixture::with(StoreOptions { large_transaction_bytes: 500, interleaving, ..options() });
+        let mut fixture =
+            Fixture::with(StoreOptions { large_transaction_bytes: 500, interleaving, engine, ..options() });
         let collection = fixture.collection("db.c");
         fixture.create_index(&collection, rawdoc! { "key": { "a": 1 }, "name": "a_1" }).unwrap();
         for id in 0..BEFORE {
@@ -47,7 +54,10 @@ impl Run {
 
     /// Writes the transaction.
     fn write(&self) {
-        let transaction = begin(&self.fixture.store, 1, 1);
+        self.write_as(begin(&self.fixture.store, 1, 1));
+    }
+
+    fn write_as(&self, transaction: Arc<Transaction>) {
         let mut context = in_transaction(&transaction);
         for id in 0..2 * CHANGED {
             let record_id = find(&self.fixture.store, &self.collection, id).unwrap();
@@ -120,6 +130,58 @@ fn others_go_past_a_large_commit() {
     }
     // Whoever began before it became visible may not write what it has written.
     assert_eq!(Run::commits_in_oplog(store), 1);
+}
+
+/// While a large transaction is applied, whose changes are spilled, others replace far more than the history may keep: neither is a snapshot of theirs
+/// given up, nor does the transaction fail.
+#[test]
+fn old_versions_beside_a_large_commit_stay_in_their_quota() {
+    let quota = 1 << 20;
+    let run = Run::with(EngineOptions { history_quota_bytes: quota, ..options().engine });
+    let session = run.fixture.store.sessions().refresh(session_id(1)).unwrap();
+    let budget = MemoryBudget::new(20_000);
+    let transaction = run.fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets));
+    run.write_as(transaction.unwrap());
+    let (store, collection) = (run.fixture.store.clone(), run.collection.clone());
+    let most = Arc::new(Mutex::new(0));
+    let seen_most = most.clone();
+    let record_id = find(&store, &collection, BEFORE - 1).unwrap();
+    *run.beside.lock() = Box::new(move |change| {
+        let engine = store.engine();
+        for round in 0..10 {
+            let view = engine.begin_snapshot();
+            let decide = |_: &bson::RawDocument, new: &mut Vec<u8>| -> Result<Decision> {
+                let text = "x".repeat(30_000);
+                let document = rawdoc! { "_id": BEFORE - 1, "a": 2, "round": change as i32 * 10 + round, "text": text };
+                new.extend_from_slice(document.as_bytes());
+                Ok(Decision::Replace)
+            };
+            let (mut context, validation) = (WriteContext::new(), Validation::Enforce);
+            store.change_document(&mut context, &collection, record_id, validation, decide).unwrap();
+            for small in 0..20 {
+                let decide = |_: &bson::RawDocument, new: &mut Vec<u8>| -> Result<Decision> {
+                    new.extend_from_slice(
+                        rawdoc! { "_id": BEFORE - 2, "a": small, "text": "x".repeat(1_000) }.as_bytes(),
+                    );
+                    Ok(Decision::Replace)
+                };
+                let record_id = find(&store, &collection, BEFORE - 2).unwrap();
+                store.change_document(&mut context, &collection, record_id, validation, decide).unwrap();
+            }
+            while engine.reclaim_step().unwrap() {}
+            view.check().unwrap();
+            let held = engine.statistics().unwrap().history;
+            let mut most = seen_most.lock();
+            *most = (held.memory_bytes + held.spilled_bytes).max(*most);
+        }
+    });
+    let store = &run.fixture.store;
+    let committed = commit(store, 1, 1).unwrap().unwrap();
+    store.acknowledge(&committed, Acknowledgement::Visible).unwrap();
+    *run.beside.lock() = Box::new(|_| {});
+    let most = *most.lock();
+    assert!(most > 0 && most < quota, "{most} bytes of history");
+    Run::assert_is_there(store, &run.collection, 0);
 }
 
 #[test]
