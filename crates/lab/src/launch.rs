@@ -36,6 +36,8 @@ pub(crate) enum Stop {
     Orderly,
     /// `kill -9`.
     Kill,
+    /// In order, and its data are removed.
+    ForGood,
 }
 
 impl LaunchedServer {
@@ -64,8 +66,7 @@ impl LaunchedServer {
         Ok(launched)
     }
 
-    /// Stops it, in order or by a kill, starts it again on the same data and port, and gives the time from its start to
-    /// its first answer.
+    /// Stops it, starts it again at the same port, on the same data if they are there, and gives the time from its start to its first answer.
     pub(crate) async fn restart(&mut self, stop: Stop) -> Result<Duration, LabError> {
         match stop {
             Stop::Orderly => self.end(),
@@ -73,6 +74,11 @@ impl LaunchedServer {
                 // It may have ended by itself.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
+            }
+            Stop::ForGood => {
+                self.end();
+                let renewed = std::fs::remove_dir_all(&self.data).and_then(|()| std::fs::create_dir_all(&self.data));
+                renewed.map_err(LabError::output(&self.data))?;
             }
         }
         let started = Instant::now();

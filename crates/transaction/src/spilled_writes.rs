@@ -95,19 +95,14 @@ impl SpilledWrites {
         chunks.finish()
     }
 
-    /// What comes behind a place in the order.
-    pub(crate) fn next_in_order(&self, last: Option<Place>) -> Result<Option<(Place, Listed)>> {
-        let Some(private) = self.order else { return Ok(None) };
-        let mut cursor = self.engine.cursor_over_settled(private);
-        match last {
-            None => cursor.seek_first()?,
-            Some(place) => cursor.seek_after(&encode_place(place))?,
-        }
-        if !cursor.next()? {
-            return Ok(None);
-        }
-        let key = cursor.key().to_vec();
-        Ok(Listed::decode(&key, cursor.value()?))
+    /// All that is listed in the order.
+    pub(crate) fn order(&self) -> SpilledOrder {
+        SpilledOrder(self.order.map(|private| self.engine.cursor_over_settled(private)))
+    }
+
+    /// All changes of a tree, by key.
+    pub(crate) fn changes(&self, tree: TreeId) -> SpilledChanges {
+        SpilledChanges(self.cursor(tree))
     }
 
     /// What was remembered of a record.
@@ -132,8 +127,7 @@ impl SpilledWrites {
             From::At(key) => cursor.seek(key)?,
             From::Beyond(key) => cursor.seek_after(key)?,
         }
-        let moved = cursor.next()?;
-        entry(cursor, moved)
+        if cursor.next()? { entry(&mut cursor).map(Some) } else { Ok(None) }
     }
 
     pub(crate) fn previous(&self, tree: TreeId, from: From<'_>) -> Result<Option<Entry>> {
@@ -143,13 +137,43 @@ impl SpilledWrites {
             From::At(key) => cursor.seek_at_or_before(key)?,
             From::Beyond(key) => cursor.seek_before(key)?,
         }
-        let moved = cursor.previous()?;
-        entry(cursor, moved)
+        if cursor.previous()? { entry(&mut cursor).map(Some) } else { Ok(None) }
     }
 
     /// No snapshot is held: what is in there is settled, and a commit that has been decided must be able to read it whatever happens to snapshots.
     fn cursor(&self, tree: TreeId) -> Option<BTreeCursor> {
         self.private.get(&tree).map(|private| self.engine.cursor_over_settled(*private))
+    }
+}
+
+/// A walk over the order, while nothing more is spilled.
+pub(crate) struct SpilledOrder(Option<BTreeCursor>);
+
+impl SpilledOrder {
+    /// The next one.
+    pub(crate) fn next(&mut self) -> Result<Option<(Place, Listed)>> {
+        let Some(cursor) = &mut self.0 else { return Ok(None) };
+        if !cursor.next()? {
+            self.0 = None;
+            return Ok(None);
+        }
+        let key = cursor.key().to_vec();
+        Ok(Listed::decode(&key, cursor.value()?))
+    }
+}
+
+/// A walk over the changes of a tree, while nothing more is spilled.
+pub(crate) struct SpilledChanges(Option<BTreeCursor>);
+
+impl SpilledChanges {
+    /// The next one.
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+        let Some(cursor) = &mut self.0 else { return Ok(None) };
+        if !cursor.next()? {
+            self.0 = None;
+            return Ok(None);
+        }
+        entry(cursor).map(Some)
     }
 }
 
@@ -159,12 +183,10 @@ impl Drop for SpilledWrites {
     }
 }
 
-fn entry(mut cursor: BTreeCursor, moved: bool) -> Result<Option<Entry>> {
-    if !moved {
-        return Ok(None);
-    }
+/// What a cursor is on.
+fn entry(cursor: &mut BTreeCursor) -> Result<Entry> {
     let written = decode(cursor.value()?);
-    Ok(Some((Box::from(cursor.key()), written)))
+    Ok((Box::from(cursor.key()), written))
 }
 
 fn decode(value: &[u8]) -> Written {

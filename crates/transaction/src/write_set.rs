@@ -16,7 +16,7 @@ use storage_engine::{Batch, Engine, TreeId};
 
 use crate::change_order::{ChangeOrder, Listed, Place, RecordChange, RecordNote};
 use crate::error::{Result, TransactionError};
-use crate::spilled_writes::SpilledWrites;
+use crate::spilled_writes::{SpilledChanges, SpilledOrder, SpilledWrites};
 
 /// Bytes of changes that a transaction keeps in memory.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
@@ -193,9 +193,16 @@ impl WriteSet {
         }
     }
 
-    /// What was written, in the order of the first changes of records, and all of their steps.
-    pub(crate) fn in_order(&self) -> InOrder<'_> {
-        InOrder { writes: self, in_memory: self.state.lock().order.unlisted().into(), last: None }
+    /// What was written, in the order of the first changes of records, and all of their steps. Nothing is written while it is read.
+    pub(crate) fn in_order(&self) -> InOrder {
+        let state = self.state.lock();
+        InOrder { in_memory: state.order.unlisted().into(), spilled: state.spilled.order(), ahead: None }
+    }
+
+    /// All keys of a tree that were written, and what they have become, by key. Nothing is written while it is read.
+    pub(crate) fn changes(&self, tree: TreeId) -> Changes<'_> {
+        let spilled = self.state.lock().spilled.changes(tree);
+        Changes { writes: self, tree, spilled, ahead: None, last: None }
     }
 
     /// What a key has become; `None`: it was not written.
@@ -244,25 +251,62 @@ impl WriteSet {
 }
 
 /// See `WriteSet::in_order`.
-pub(crate) struct InOrder<'a> {
-    writes: &'a WriteSet,
+pub(crate) struct InOrder {
     in_memory: VecDeque<(Place, Listed)>,
-    last: Option<Place>,
+    spilled: SpilledOrder,
+    /// Of what is spilled, the next one.
+    ahead: Option<(Place, Listed)>,
 }
 
-impl InOrder<'_> {
+impl InOrder {
     /// The next one.
     pub(crate) fn next(&mut self) -> EngineResult<Option<Listed>> {
-        let spilled = self.writes.state.lock().spilled.next_in_order(self.last)?;
-        let in_memory = self.in_memory.front();
-        let next = match (in_memory, spilled) {
-            (Some((place, _)), Some(spilled)) if spilled.0 < *place => Some(spilled),
-            (None, spilled) => spilled,
-            (Some(_), _) => self.in_memory.pop_front(),
+        if self.ahead.is_none() {
+            self.ahead = self.spilled.next()?;
+        }
+        let is_spilled = match (self.in_memory.front(), &self.ahead) {
+            (Some((place, _)), Some((spilled, _))) => spilled < place,
+            (in_memory, _) => in_memory.is_none(),
         };
-        let Some((place, listed)) = next else { return Ok(None) };
-        self.last = Some(self.last.map_or(place, |last| last.max(place)));
-        Ok(Some(listed))
+        let next = if is_spilled { self.ahead.take() } else { self.in_memory.pop_front() };
+        Ok(next.map(|(_, listed)| listed))
+    }
+}
+
+/// See `WriteSet::changes`.
+pub(crate) struct Changes<'a> {
+    writes: &'a WriteSet,
+    tree: TreeId,
+    spilled: SpilledChanges,
+    /// Of what is spilled, the next one.
+    ahead: Option<Entry>,
+    /// The key that was given last.
+    last: Option<Box<[u8]>>,
+}
+
+impl Changes<'_> {
+    /// The next one.
+    pub(crate) fn next(&mut self) -> EngineResult<Option<Entry>> {
+        if self.ahead.is_none() {
+            self.ahead = self.spilled.next()?;
+        }
+        let next = {
+            let state = self.writes.state.lock();
+            let from = self.last.as_deref().map_or(From::Edge, From::Beyond);
+            let in_memory = state.trees.get(&self.tree);
+            let in_memory = in_memory.and_then(|written| written.range::<[u8], _>((from.bound(), Bound::Unbounded)).next());
+            match (in_memory, self.ahead.take()) {
+                (Some((key, _)), Some(spilled)) if spilled.0 < *key => Some(spilled),
+                (Some((key, written)), spilled) => {
+                    // What is in memory is newer.
+                    self.ahead = spilled.filter(|(spilled, _)| spilled != key);
+                    Some((key.clone(), written.clone()))
+                }
+                (None, spilled) => spilled,
+            }
+        };
+        self.last = next.as_ref().map(|(key, _)| key.clone());
+        Ok(next)
     }
 }
 

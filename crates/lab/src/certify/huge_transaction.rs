@@ -17,7 +17,7 @@ const DOCUMENT_BYTES: usize = 4000;
 const BATCH: u64 = 500;
 const TOO_LARGE: &str = "TransactionTooLargeForCache";
 /// How long the others may have to wait for its end.
-const PATIENCE: Duration = Duration::from_secs(1800);
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     let rate = rig.sustainable().await? * LOAD;

@@ -24,7 +24,7 @@ use crate::error::{Result, TransactionError};
 use crate::interleaving::Moment;
 use crate::sessions::Session;
 use crate::store::Store;
-use crate::write_set::{From, WrittenCollection};
+use crate::write_set::WrittenCollection;
 
 /// Bytes of changes that are applied in one go.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -108,8 +108,8 @@ impl Store {
         let mut effect = Effect::of(access.collection);
         let (tree, writes) = (access.collection.record_tree(), &transaction.writes);
         let (mut change, mut old) = (DocumentChange::default(), Vec::new());
-        let mut next = writes.next(tree, From::Edge)?;
-        while let Some((key, new)) = next {
+        let mut changes = writes.changes(tree);
+        while let Some((key, new)) = changes.next()? {
             let record_id = RecordId::from_record_key(&key)?;
             let style = writes.note_in_memory(tree, record_id).map_or(UpdateStyle::Fields, |note| note.style);
             if self.prepare_net(access, record_id, new.as_deref(), style, (&mut change, &mut old))? {
@@ -117,7 +117,6 @@ impl Store {
                 effect.count(&change);
                 visit(&change, record_id)?;
             }
-            next = writes.next(tree, From::Beyond(&key))?;
         }
         Ok(effect)
     }
