@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use collection::Catalog;
+use collection::{Catalog, CollectionError};
 use storage_engine::{BTreeCursor, Batch, Engine, EngineError, TreeId};
 
 use crate::change_order::{Listed, Place, RecordNote, encode_place};
@@ -151,14 +151,19 @@ pub(crate) struct SpilledOrder(Option<BTreeCursor>);
 
 impl SpilledOrder {
     /// The next one.
-    pub(crate) fn next(&mut self) -> Result<Option<(Place, Listed)>> {
+    ///
+    /// # Errors
+    /// `Engine`; `Collection` with `Damaged`.
+    pub(crate) fn next(&mut self) -> crate::error::Result<Option<(Place, Listed)>> {
         let Some(cursor) = &mut self.0 else { return Ok(None) };
         if !cursor.next()? {
             self.0 = None;
             return Ok(None);
         }
         let key = cursor.key().to_vec();
-        Ok(Listed::decode(&key, cursor.value()?))
+        let listed = Listed::decode(&key, cursor.value()?);
+        let damaged = || CollectionError::Damaged("the order of a transaction's changes".to_owned());
+        Ok(Some(listed.ok_or_else(damaged)?))
     }
 }
 

@@ -260,7 +260,7 @@ pub(crate) struct InOrder {
 
 impl InOrder {
     /// The next one.
-    pub(crate) fn next(&mut self) -> EngineResult<Option<Listed>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Listed>> {
         if self.ahead.is_none() {
             self.ahead = self.spilled.next()?;
         }

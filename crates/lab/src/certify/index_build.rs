@@ -14,6 +14,8 @@ use crate::launch::Stop;
 const INDEX: &str = "state_1";
 /// How long a build may take at all.
 const PATIENCE: Duration = Duration::from_secs(1800);
+/// Seconds after which a build is killed, at least.
+const KILLED_AFTER_MIN: f64 = 0.05;
 
 pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     let rate = rig.sustainable().await? * LOAD;
@@ -57,17 +59,10 @@ pub(super) async fn drop_index(rig: &Rig) {
 
 /// Kills the server in the middle of a build and looks whether the build goes on by itself.
 async fn resume(rig: &mut Rig, judgement: &mut Judgement, built: &Storm<Result<(), LabError>>) -> Result<(), LabError> {
-    let client = rig.new_client(1).await?;
-    let building = tokio::spawn(async move { build(&client).await });
-    // Without clients beside it, it takes less time than before.
-    tokio::time::sleep(Duration::from_secs_f64((built.seconds / 4.0).max(0.2))).await;
-    if building.is_finished() {
+    if !kill_during_build(rig, built.seconds).await? {
         judgement.leaves_out("resuming after a kill: the build was over before it could be killed");
-        drop_index(rig).await;
         return Ok(());
     }
-    rig.restart(Stop::Kill).await?;
-    building.abort();
     let (restarted, patience) = (Instant::now(), Duration::from_secs_f64(built.seconds * 3.0 + 5.0));
     while restarted.elapsed() < patience {
         if has_index(rig).await? {
@@ -80,6 +75,25 @@ async fn resume(rig: &mut Rig, judgement: &mut Judgement, built: &Storm<Result<(
     }
     judgement.breaks("a build that was under way at kill -9 does not go on after the restart: the index is not there");
     Ok(())
+}
+
+/// Begins a build, kills the server and starts it again; `false` when the build was always over before. Without clients beside it, it takes less time than it
+/// took with them, nobody knows how much less: it is killed earlier when it was over.
+async fn kill_during_build(rig: &mut Rig, seconds: f64) -> Result<bool, LabError> {
+    let mut after = (seconds / 4.0).max(4.0 * KILLED_AFTER_MIN);
+    while after > KILLED_AFTER_MIN {
+        let client = rig.new_client(1).await?;
+        let building = tokio::spawn(async move { build(&client).await });
+        tokio::time::sleep(Duration::from_secs_f64(after)).await;
+        if !building.is_finished() {
+            rig.restart(Stop::Kill).await?;
+            building.abort();
+            return Ok(true);
+        }
+        drop_index(rig).await;
+        after /= 2.0;
+    }
+    Ok(false)
 }
 
 async fn has_index(rig: &Rig) -> Result<bool, LabError> {
