@@ -294,7 +294,8 @@ impl Changes<'_> {
             let state = self.writes.state.lock();
             let from = self.last.as_deref().map_or(From::Edge, From::Beyond);
             let in_memory = state.trees.get(&self.tree);
-            let in_memory = in_memory.and_then(|written| written.range::<[u8], _>((from.bound(), Bound::Unbounded)).next());
+            let in_memory =
+                in_memory.and_then(|written| written.range::<[u8], _>((from.bound(), Bound::Unbounded)).next());
             match (in_memory, self.ahead.take()) {
                 (Some((key, _)), Some(spilled)) if spilled.0 < *key => Some(spilled),
                 (Some((key, written)), spilled) => {

@@ -1,5 +1,7 @@
 //! What stays in the cache, and what buffered changes may take of their pages.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// Fills a tree whose leaves are about `leaves`.
