@@ -113,10 +113,7 @@ pub fn replay(
                 TransactionStep::Decision(decision) => summary.decided.push(decision.clone()),
                 TransactionStep::Commit(commit) => {
                     summary.decided.retain(|decided| decided.parts != commit.parts);
-                    for part in &commit.parts {
-                        let bytes = replay_part(oplog, *part, entry.timestamp, &mut workers)?;
-                        progress.read_part(entry.position, bytes);
-                    }
+                    replay_parts(oplog, &commit.parts, entry.timestamp, &mut workers, &mut progress)?;
                     dispatch_operations(&transaction, entry.timestamp, &mut workers)?;
                     sessions.commit(commit.session, commit.txn_number);
                 }
@@ -130,10 +127,7 @@ pub fn replay(
     }
     // What they changed was theirs alone until they were committed, so nothing since the decision is in their way.
     for decided in &summary.decided {
-        for part in &decided.parts {
-            let bytes = replay_part(oplog, *part, summary.last_timestamp, &mut workers)?;
-            progress.read_part(oplog.end_position(), bytes);
-        }
+        replay_parts(oplog, &decided.parts, summary.last_timestamp, &mut workers, &mut progress)?;
         sessions.commit(decided.session, decided.txn_number);
     }
     for uuid in workers.stop()? {
@@ -152,6 +146,20 @@ fn dispatch_operations(transaction: &TransactionEntry<'_>, timestamp: Timestamp,
             Entry::Document(change) => workers.dispatch(&change, timestamp, payload)?,
             _ => return Err(CollectionError::Damaged("a transaction with something else than documents".to_owned())),
         }
+    }
+    Ok(())
+}
+
+/// Has the parts of a transaction applied.
+fn replay_parts(
+    oplog: &dyn Oplog,
+    parts: &[OplogPosition],
+    timestamp: Timestamp,
+    workers: &mut Workers,
+    progress: &mut Progress,
+) -> Result<()> {
+    for part in parts {
+        progress.read_part(replay_part(oplog, *part, timestamp, workers)?);
     }
     Ok(())
 }

@@ -47,8 +47,6 @@ pub(crate) struct History {
     concealed: OnceLock<ChunkRing>,
     disk: Arc<dyn Disk>,
     memory_bytes: u64,
-    /// In memory, from here on chunks are spilled.
-    spilled_from_bytes: u64,
     quota_bytes: u64,
 }
 
@@ -80,9 +78,11 @@ impl History {
             }
         }
         let usual = ChunkRing::new(disk.clone(), SPILL_FILE);
-        let spilled_from_bytes = (memory_bytes as f64 * SPILLED_FROM) as u64;
-        let (concealed, memory_bytes) = (OnceLock::new(), memory_bytes as u64);
-        Ok(Self { usual, concealed, disk, memory_bytes, spilled_from_bytes, quota_bytes })
+        Ok(Self { usual, concealed: OnceLock::new(), disk, memory_bytes: memory_bytes as u64, quota_bytes })
+    }
+
+    fn rings(&self) -> impl Iterator<Item = &ChunkRing> {
+        std::iter::once(&self.usual).chain(self.concealed.get())
     }
 
     /// Records the state that a commit at `replaced_at` replaces; returns its position. A value that refers to overflow
@@ -124,7 +124,7 @@ impl History {
 
     /// Writes one chunk to a spill file when much of the memory budget is used; `true` when it did. Background only.
     pub(crate) fn spill_step(&self) -> Result<bool> {
-        if self.in_memory() <= self.spilled_from_bytes {
+        if self.memory_share() <= SPILLED_FROM {
             return Ok(false);
         }
         let Some(concealed) = self.concealed.get() else { return self.usual.spill_step() };
@@ -144,29 +144,24 @@ impl History {
         (concealed.bytes() > self.quota_bytes).then_some(OverQuota::Concealed)
     }
 
-    fn in_memory(&self) -> u64 {
-        self.usual.memory_bytes() + self.concealed.get().map_or(0, ChunkRing::memory_bytes)
-    }
-
     /// Share of the memory budget in use; above 1 the background is behind with spilling.
     pub(crate) fn memory_share(&self) -> f64 {
-        self.in_memory() as f64 / self.memory_bytes.max(1) as f64
+        let in_memory: u64 = self.rings().map(ChunkRing::memory_bytes).sum();
+        in_memory as f64 / self.memory_bytes.max(1) as f64
     }
 
     /// The overflow chains that the history holds, for the checkpoint to free if this process dies.
     pub(crate) fn overflow_heads(&self) -> Vec<PageId> {
         let mut heads = Vec::new();
-        self.usual.overflow_heads(&mut heads);
-        if let Some(concealed) = self.concealed.get() {
-            concealed.overflow_heads(&mut heads);
-        }
+        self.rings().for_each(|ring| ring.overflow_heads(&mut heads));
         heads
     }
 
     /// What is held where.
     pub(crate) fn statistics(&self) -> HistoryStatistics {
-        let bytes = self.usual.bytes() + self.concealed.get().map_or(0, ChunkRing::bytes);
-        let memory_bytes = self.in_memory().min(bytes);
-        HistoryStatistics { memory_bytes, spilled_bytes: bytes - memory_bytes }
+        self.rings().map(ChunkRing::statistics).fold(HistoryStatistics::default(), |sum, ring| HistoryStatistics {
+            memory_bytes: sum.memory_bytes + ring.memory_bytes,
+            spilled_bytes: sum.spilled_bytes + ring.spilled_bytes,
+        })
     }
 }

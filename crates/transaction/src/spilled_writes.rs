@@ -96,13 +96,17 @@ impl SpilledWrites {
     }
 
     /// All that is listed in the order.
-    pub(crate) fn order(&self) -> SpilledOrder {
-        SpilledOrder(self.order.map(|private| self.engine.cursor_over_settled(private)))
+    pub(crate) fn order(&self) -> SpilledWalk<(Place, Listed)> {
+        SpilledWalk {
+            cursor: self.order.map(|private| self.engine.cursor_over_settled(private)),
+            read: listed,
+            ahead: None,
+        }
     }
 
     /// All changes of a tree, by key.
-    pub(crate) fn changes(&self, tree: TreeId) -> SpilledChanges {
-        SpilledChanges(self.cursor(tree))
+    pub(crate) fn changes(&self, tree: TreeId) -> SpilledWalk<Entry> {
+        SpilledWalk { cursor: self.cursor(tree), read: |cursor| Ok(entry(cursor)?), ahead: None }
     }
 
     /// What was remembered of a record.
@@ -146,39 +150,34 @@ impl SpilledWrites {
     }
 }
 
-/// A walk over the order, while nothing more is spilled.
-pub(crate) struct SpilledOrder(Option<BTreeCursor>);
+/// A walk over a private tree, while nothing more is spilled.
+pub(crate) struct SpilledWalk<T> {
+    cursor: Option<BTreeCursor>,
+    /// What the cursor is on.
+    read: fn(&mut BTreeCursor) -> crate::error::Result<T>,
+    ahead: Option<T>,
+}
 
-impl SpilledOrder {
-    /// The next one.
+impl<T> SpilledWalk<T> {
+    /// The next one, which stays the next one until it is taken.
     ///
     /// # Errors
     /// `Engine`; `Collection` with `Damaged`.
-    pub(crate) fn next(&mut self) -> crate::error::Result<Option<(Place, Listed)>> {
-        let Some(cursor) = &mut self.0 else { return Ok(None) };
-        if !cursor.next()? {
-            self.0 = None;
-            return Ok(None);
+    pub(crate) fn peek(&mut self) -> crate::error::Result<Option<&T>> {
+        if self.ahead.is_none()
+            && let Some(cursor) = &mut self.cursor
+        {
+            match cursor.next()? {
+                true => self.ahead = Some((self.read)(cursor)?),
+                false => self.cursor = None,
+            }
         }
-        let key = cursor.key().to_vec();
-        let listed = Listed::decode(&key, cursor.value()?);
-        let damaged = || CollectionError::Damaged("the order of a transaction's changes".to_owned());
-        Ok(Some(listed.ok_or_else(damaged)?))
+        Ok(self.ahead.as_ref())
     }
-}
 
-/// A walk over the changes of a tree, while nothing more is spilled.
-pub(crate) struct SpilledChanges(Option<BTreeCursor>);
-
-impl SpilledChanges {
-    /// The next one.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
-        let Some(cursor) = &mut self.0 else { return Ok(None) };
-        if !cursor.next()? {
-            self.0 = None;
-            return Ok(None);
-        }
-        entry(cursor).map(Some)
+    /// Takes what `peek` has shown.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        self.ahead.take()
     }
 }
 
@@ -192,6 +191,14 @@ impl Drop for SpilledWrites {
 fn entry(cursor: &mut BTreeCursor) -> Result<Entry> {
     let written = decode(cursor.value()?);
     Ok((Box::from(cursor.key()), written))
+}
+
+/// What a cursor over the order is on.
+fn listed(cursor: &mut BTreeCursor) -> crate::error::Result<(Place, Listed)> {
+    let key = cursor.key().to_vec();
+    let listed = Listed::decode(&key, cursor.value()?);
+    let damaged = || CollectionError::Damaged("the order of a transaction's changes".to_owned());
+    Ok(listed.ok_or_else(damaged)?)
 }
 
 fn decode(value: &[u8]) -> Written {

@@ -16,7 +16,7 @@ use storage_engine::{Batch, Engine, TreeId};
 
 use crate::change_order::{ChangeOrder, Listed, Place, RecordChange, RecordNote};
 use crate::error::{Result, TransactionError};
-use crate::spilled_writes::{SpilledChanges, SpilledOrder, SpilledWrites};
+use crate::spilled_writes::{SpilledWalk, SpilledWrites};
 
 /// Bytes of changes that a transaction keeps in memory.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
@@ -196,13 +196,13 @@ impl WriteSet {
     /// What was written, in the order of the first changes of records, and all of their steps. Nothing is written while it is read.
     pub(crate) fn in_order(&self) -> InOrder {
         let state = self.state.lock();
-        InOrder { in_memory: state.order.unlisted().into(), spilled: state.spilled.order(), ahead: None }
+        InOrder { in_memory: state.order.unlisted().into(), spilled: state.spilled.order() }
     }
 
     /// All keys of a tree that were written, and what they have become, by key. Nothing is written while it is read.
     pub(crate) fn changes(&self, tree: TreeId) -> Changes<'_> {
         let spilled = self.state.lock().spilled.changes(tree);
-        Changes { writes: self, tree, spilled, ahead: None, last: None }
+        Changes { writes: self, tree, spilled, last: None }
     }
 
     /// What a key has become; `None`: it was not written.
@@ -253,22 +253,17 @@ impl WriteSet {
 /// See `WriteSet::in_order`.
 pub(crate) struct InOrder {
     in_memory: VecDeque<(Place, Listed)>,
-    spilled: SpilledOrder,
-    /// Of what is spilled, the next one.
-    ahead: Option<(Place, Listed)>,
+    spilled: SpilledWalk<(Place, Listed)>,
 }
 
 impl InOrder {
     /// The next one.
     pub(crate) fn next(&mut self) -> Result<Option<Listed>> {
-        if self.ahead.is_none() {
-            self.ahead = self.spilled.next()?;
-        }
-        let is_spilled = match (self.in_memory.front(), &self.ahead) {
+        let is_spilled = match (self.in_memory.front(), self.spilled.peek()?) {
             (Some((place, _)), Some((spilled, _))) => spilled < place,
             (in_memory, _) => in_memory.is_none(),
         };
-        let next = if is_spilled { self.ahead.take() } else { self.in_memory.pop_front() };
+        let next = if is_spilled { self.spilled.take() } else { self.in_memory.pop_front() };
         Ok(next.map(|(_, listed)| listed))
     }
 }
@@ -277,33 +272,29 @@ impl InOrder {
 pub(crate) struct Changes<'a> {
     writes: &'a WriteSet,
     tree: TreeId,
-    spilled: SpilledChanges,
-    /// Of what is spilled, the next one.
-    ahead: Option<Entry>,
+    spilled: SpilledWalk<Entry>,
     /// The key that was given last.
     last: Option<Box<[u8]>>,
 }
 
 impl Changes<'_> {
     /// The next one.
-    pub(crate) fn next(&mut self) -> EngineResult<Option<Entry>> {
-        if self.ahead.is_none() {
-            self.ahead = self.spilled.next()?;
-        }
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
+        let spilled = self.spilled.peek()?.map(|(key, _)| key);
         let next = {
             let state = self.writes.state.lock();
             let from = self.last.as_deref().map_or(From::Edge, From::Beyond);
             let in_memory = state.trees.get(&self.tree);
             let in_memory =
                 in_memory.and_then(|written| written.range::<[u8], _>((from.bound(), Bound::Unbounded)).next());
-            match (in_memory, self.ahead.take()) {
-                (Some((key, _)), Some(spilled)) if spilled.0 < *key => Some(spilled),
-                (Some((key, written)), spilled) => {
-                    // What is in memory is newer.
-                    self.ahead = spilled.filter(|(spilled, _)| spilled != key);
+            let comes_first = spilled.is_some_and(|spilled| in_memory.is_none_or(|(key, _)| spilled <= key));
+            let spilled = if comes_first { self.spilled.take() } else { None };
+            match in_memory {
+                // Of the same key, what is in memory is newer.
+                Some((key, written)) if spilled.as_ref().is_none_or(|(spilled, _)| spilled == key) => {
                     Some((key.clone(), written.clone()))
                 }
-                (None, spilled) => spilled,
+                _ => spilled,
             }
         };
         self.last = next.as_ref().map(|(key, _)| key.clone());

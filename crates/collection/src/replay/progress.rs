@@ -11,6 +11,8 @@ const STEP_BYTES: u64 = 256 << 20;
 pub(super) struct Progress {
     from: OplogPosition,
     end: OplogPosition,
+    /// Up to the entry that is being replayed.
+    entry_bytes: u64,
     /// Of parts of transactions, which may be before `from`.
     part_bytes: u64,
     next: u64,
@@ -19,27 +21,32 @@ pub(super) struct Progress {
 impl Progress {
     /// Of a replay of the entries between two positions.
     pub(super) fn new(from: OplogPosition, end: OplogPosition) -> Progress {
-        Progress { from, end, part_bytes: 0, next: STEP_BYTES }
+        Progress { from, end, entry_bytes: 0, part_bytes: 0, next: STEP_BYTES }
     }
 
     /// The replay has come to the entry at a position.
     pub(super) fn at(&mut self, position: OplogPosition) {
-        let done = position.0.saturating_sub(self.from.0);
-        if done + self.part_bytes >= self.next {
-            self.next = done + self.part_bytes + STEP_BYTES;
-            let (all, parts) = (self.end.0.saturating_sub(self.from.0) >> 20, self.part_bytes >> 20);
-            tracing::info!(
-                mib = done >> 20,
-                of_mib = all,
-                mib_of_large_transactions = parts,
-                "the oplog is being replayed; connections are accepted when that is done"
-            );
-        }
+        self.entry_bytes = position.0.saturating_sub(self.from.0);
+        self.tell();
     }
 
-    /// So many bytes of a large transaction, of which the entry at `position` tells, were read.
-    pub(super) fn read_part(&mut self, position: OplogPosition, bytes: usize) {
+    /// So many bytes of a large transaction were read.
+    pub(super) fn read_part(&mut self, bytes: usize) {
         self.part_bytes += bytes as u64;
-        self.at(position);
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        let done = self.entry_bytes + self.part_bytes;
+        if done < self.next {
+            return;
+        }
+        self.next = done + STEP_BYTES;
+        tracing::info!(
+            mib = self.entry_bytes >> 20,
+            of_mib = self.end.0.saturating_sub(self.from.0) >> 20,
+            mib_of_large_transactions = self.part_bytes >> 20,
+            "the oplog is being replayed; connections are accepted when that is done"
+        );
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use platform::{Disk, File, OpenMode};
 
-use super::EntryState;
+use super::{EntryState, HistoryStatistics};
 use crate::error::{EngineError, Result};
 use crate::node::{Presence, Version};
 use crate::page_store::PageId;
@@ -93,10 +93,7 @@ impl ChunkRing {
         position
     }
 
-    /// Reads the record at a position; its value replaces what is in `value`.
-    ///
-    /// # Errors
-    /// `SnapshotTooOld` when the record was dropped, or a failed read of the spill file.
+    /// See [`History::read`](super::History::read).
     pub(super) fn read(&self, position: u64, value: &mut Vec<u8>) -> Result<EntryState> {
         let number = position / CHUNK_BYTES as u64;
         let offset = (position % CHUNK_BYTES as u64) as usize;
@@ -199,6 +196,12 @@ impl ChunkRing {
     /// Bytes held in memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.chunks.read().memory_bytes()
+    }
+
+    /// What is held where.
+    pub(super) fn statistics(&self) -> HistoryStatistics {
+        let chunks = self.chunks.read();
+        HistoryStatistics { memory_bytes: chunks.memory_bytes(), spilled_bytes: chunks.spilled_bytes }
     }
 
     /// The overflow chains that its records hold.
