@@ -7,21 +7,27 @@
 //!   First ─── a read, health, background that others wait for ──▶ the thread's own slice: short if it is interactive
 //!   Write ─── a command that writes ─────────────────────────────▶ the same; may not take the last free frames
 //!   Long ──── has worked for long, or will ──────────────────────▶ long slice: whoever wakes up goes first; as Write
+//!             and commits now and then ──────────────────────────▶ short slice
 //! ```
 //!
 //! A long slice is not a lower priority: the thread keeps its share of the processors, but under EEVDF a thread that wakes up
 //! with an earlier deadline runs at once, and not after the slices of those that compute. So a thread that holds a latch is not starved,
 //! which a nice value would do, and every user may go back, which a nice value does not allow. A short slice is the same in the other direction: an
 //! interactive thread interrupts those that compute, whose slices are the kernel's, as soon as somebody asks it something.
+//!
+//! Long work that commits has a short slice, too, and works for less than that between two rests: in the midst of a commit, for which all later ones
+//! wait, it would otherwise be interrupted by everything that runs in the background, and come again after all of that.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use crate::schedule::{Slice, set_slice};
+use crate::schedule::{Slice, set_precise_timers, set_slice};
 
 /// From one offer of the processor to the next.
 const OFFERED_EVERY: Duration = Duration::from_micros(200);
+/// See [`rest_briefly`].
+const BRIEF: Duration = Duration::from_micros(20);
 
 /// See the module's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -39,6 +45,8 @@ thread_local! {
     static PRECEDENCE: Cell<Precedence> = const { Cell::new(Precedence::First) };
     static OTHERS_WAIT: Cell<bool> = const { Cell::new(false) };
     static INTERACTIVE: Cell<bool> = const { Cell::new(false) };
+    static PRECISE: Cell<bool> = const { Cell::new(false) };
+    static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };
     static OFFERED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -46,8 +54,13 @@ thread_local! {
 /// slice. Costs a thread-local word if that was known already.
 pub fn set_interactive(is_interactive: bool) {
     if INTERACTIVE.replace(is_interactive) != is_interactive && PRECEDENCE.get() != Precedence::Long {
-        set_slice(own_slice());
+        take_slice(own_slice());
     }
+}
+
+/// Says of the calling thread that it works in the background, for good: whoever wakes up goes first, unless that has just had more than its share.
+pub fn set_background() {
+    take_slice(Slice::Long);
 }
 
 /// Lets whoever waits for this processor run first, if anybody does and the thread has not done so for a fifth of a millisecond. For work that goes on without a pause, in the
@@ -67,6 +80,15 @@ pub fn offer_processor() {
         std::thread::yield_now();
         OFFERED_AT.set(Some(Instant::now()));
     }
+}
+
+/// Sleeps for an instant: until somebody lets go of what is never held for long.
+#[allow(clippy::disallowed_methods, reason = "real time, which no simulated run sees: it changes no outcome")]
+pub fn rest_briefly() {
+    if !PRECISE.replace(true) {
+        set_precise_timers();
+    }
+    std::thread::sleep(BRIEF);
 }
 
 fn own_slice() -> Slice {
@@ -104,7 +126,7 @@ impl Drop for OthersWait {
 #[must_use]
 #[derive(Debug)]
 pub struct PrecedenceScope {
-    before: Precedence,
+    before: (Precedence, Slice),
     /// Scopes end on the thread on which they began.
     _thread_bound: PhantomData<*const ()>,
 }
@@ -112,24 +134,38 @@ pub struct PrecedenceScope {
 impl PrecedenceScope {
     /// Begins a scope. Costs a thread-local word, and a system call only for long work.
     pub fn begin(precedence: Precedence) -> PrecedenceScope {
-        let before = PRECEDENCE.get();
-        change(before, before.max(precedence));
+        PrecedenceScope::begin_with(precedence, Slice::Long)
+    }
+
+    /// Begins long work that commits now and then. It must rest before a short slice is over.
+    pub fn begin_committing() -> PrecedenceScope {
+        if !PRECISE.replace(true) {
+            set_precise_timers();
+        }
+        PrecedenceScope::begin_with(Precedence::Long, Slice::Short)
+    }
+
+    fn begin_with(precedence: Precedence, long: Slice) -> PrecedenceScope {
+        let before = (PRECEDENCE.get(), SLICE.get());
+        PRECEDENCE.set(before.0.max(precedence));
+        if precedence == Precedence::Long && before.0 != Precedence::Long {
+            take_slice(long);
+        }
         PrecedenceScope { before, _thread_bound: PhantomData }
     }
 }
 
 impl Drop for PrecedenceScope {
     fn drop(&mut self) {
-        change(PRECEDENCE.get(), self.before);
+        let (precedence, slice) = self.before;
+        PRECEDENCE.set(precedence);
+        take_slice(slice);
     }
 }
 
-fn change(from: Precedence, to: Precedence) {
-    PRECEDENCE.set(to);
-    match (from == Precedence::Long, to == Precedence::Long) {
-        (false, true) => set_slice(Slice::Long),
-        (true, false) => set_slice(own_slice()),
-        _ => {}
+fn take_slice(slice: Slice) {
+    if SLICE.replace(slice) != slice {
+        set_slice(slice);
     }
 }
 
@@ -152,6 +188,13 @@ mod tests {
             assert_eq!(precedence(), Precedence::Long);
         }
         assert_eq!(precedence(), Precedence::Write);
+        {
+            let _committing = PrecedenceScope::begin_committing();
+            assert_eq!((precedence(), SLICE.get()), (Precedence::Long, Slice::Short));
+            let _inner = PrecedenceScope::begin(Precedence::Long);
+            assert_eq!(SLICE.get(), Slice::Short);
+        }
+        assert_eq!((precedence(), SLICE.get()), (Precedence::Write, Slice::Usual));
         drop(write);
         assert_eq!(precedence(), Precedence::First);
     }

@@ -62,6 +62,17 @@ pub(crate) fn set_slice(slice: Slice) {
     }
 }
 
+/// Has the calling thread's sleeps end when they are over: usually the kernel adds up to 50 us.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_precise_timers() {
+    // Where it is refused, sleeps are longer.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
+}
+
+/// Elsewhere there is nothing to tell.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn set_precise_timers() {}
+
 /// Elsewhere there is nothing to tell.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn set_slice(_slice: Slice) {}

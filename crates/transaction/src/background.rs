@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use oplog::{Oplog, SpaceReturn};
-use platform::{Precedence, PrecedenceScope, spawn_named};
+use platform::{PrecedenceScope, spawn_named};
 
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
@@ -77,7 +77,7 @@ impl Store {
                 Ok(store.options.ttl_interval)
             })?,
             self.spawn("ttl", |store| {
-                let _gives_way = PrecedenceScope::begin(Precedence::Long);
+                let _gives_way = PrecedenceScope::begin_committing();
                 let pass = store.ttl_pass(&mut WriteContext::new())?;
                 if pass.deleted > 0 {
                     tracing::info!(deleted = pass.deleted, "expired documents deleted");

@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::store::Store;
 
 /// Work between two looks.
-const WORK: Duration = Duration::from_micros(250);
+const WORK: Duration = Duration::from_micros(100);
 /// Shortest rest after each when others were there.
-const REST: Duration = Duration::from_micros(500);
+const REST: Duration = Duration::from_micros(200);
 /// For so long after an operation of theirs the next one is expected.
 const LATELY: Duration = Duration::from_millis(10);
 

@@ -4,7 +4,7 @@
 //! of many. A short command pays for a counter.
 //!
 //! ```text
-//!   short ── 10 ms ──▶ long: a long slice (platform::Precedence), and after each stretch of a quarter of a millisecond:
+//!   short ── 10 ms ──▶ long: a long slice (platform::Precedence), and after each stretch of a tenth of a millisecond:
 //!                        commands that are short came lately ────▶ sleeps, so that all long ones together take a
 //!                                                                  quarter of the processors
 //!                        somebody waits for a ticket ────────────▶ gives it, and waits at the end of the queue
@@ -25,9 +25,9 @@ const CHECKS_PER_LOOK: u32 = 16;
 /// A command that has worked so long is a long one.
 const LONG_AFTER: Duration = Duration::from_millis(10);
 /// How long a long command works before it looks around. Where processors are short, others wait for so long: who wakes up does not always interrupt it.
-const STRETCH: Duration = Duration::from_micros(250);
+const STRETCH: Duration = Duration::from_micros(100);
 /// A stretch without a check, because it waited for something or for lack of one, counts as so many at most.
-const STRETCHES_COUNTED: u32 = 64;
+const STRETCHES_COUNTED: u32 = 160;
 /// For so long after a short command the next one is expected.
 const LATELY: Duration = Duration::from_millis(10);
 /// All long commands together may take one processor in so many while short ones come.
@@ -38,6 +38,7 @@ const SHARE_MIN: f64 = 0.05;
 /// See the module's head.
 pub(crate) struct Turn<'a> {
     admission: &'a Admission,
+    class: Class,
     ticket: RefCell<Option<Ticket<'a>>>,
     gives_way: bool,
     checks: Cell<u32>,
@@ -63,6 +64,7 @@ impl<'a> Turn<'a> {
     ) -> Turn<'a> {
         Turn {
             admission,
+            class,
             gives_way: ticket.is_some() && !is_in_transaction,
             ticket: RefCell::new(ticket),
             checks: Cell::new(0),
@@ -105,7 +107,10 @@ impl<'a> Turn<'a> {
             self.long.borrow_mut().get_or_insert_with(|| {
                 self.admission.long_running.fetch_add(1, Ordering::Relaxed);
                 self.others_before.set(self.admission.short_finished());
-                PrecedenceScope::begin(Precedence::Long)
+                match self.class {
+                    Class::Write => PrecedenceScope::begin_committing(),
+                    Class::Read | Class::Exempt => PrecedenceScope::begin(Precedence::Long),
+                }
             });
             if self.admission.short_finished() != self.others_before.get() {
                 self.others_seen.set(Some(now));

@@ -5,7 +5,7 @@
 use super::{SCRATCH, SparseLeaf, Trees};
 use crate::TreeId;
 use crate::error::{Attempt, Result, Retry};
-use crate::frame_arena::{ExclusiveFrame, PAGE_BYTES, PageImage};
+use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, SLOT_BYTES, common_prefix};
 use crate::page_cache::Fixed;
 use crate::page_store::PageId;
@@ -121,60 +121,69 @@ impl Trees {
         let (left, right) = (view.child(left_at), view.child(left_at + 1));
         self.cache.validate(&parent)?;
         let (left, right) = (self.cache.fix(left)?, self.cache.fix(right)?);
-        let mut parent_frame = self.cache.lock(&parent)?;
-        let latched = self.cache.lock(&left).and_then(|left| Ok((left, self.cache.lock(&right)?)));
-        let Ok((mut left_frame, right_frame)) = latched else {
-            parent_frame.release_unchanged();
+        let mut left_frame = self.cache.lock(&left)?;
+        let Ok(right_frame) = self.cache.lock(&right) else {
+            left_frame.release_unchanged();
             return Err(Retry::Restart);
         };
-        if !self.merge_nodes(&mut left_frame, &right_frame) {
-            parent_frame.release_unchanged();
+        if self.cache.validate(&parent).is_err() {
             left_frame.release_unchanged();
             right_frame.release_unchanged();
-            return Ok(None);
+            return Err(Retry::Restart);
         }
-        self.cache.prepare_change(&parent_frame);
-        let mut parent_node = NodeMut(&mut parent_frame);
-        parent_node.set_child(left_at + 1, left.page);
-        parent_node.remove(left_at);
-        Ok(Some(right.page))
+        SCRATCH.with_borrow_mut(|[target, _]| {
+            let mut chains = Vec::new();
+            let fits = self.build_merged(target, &Node(&*left_frame), &Node(&*right_frame), &mut chains);
+            // Everybody comes by the parent, so it is latched only now.
+            let parent_frame = if fits { self.cache.lock(&parent).map(Some) } else { Ok(None) };
+            let Ok(Some(mut parent_frame)) = parent_frame else {
+                left_frame.release_unchanged();
+                right_frame.release_unchanged();
+                return parent_frame.map(|_| None);
+            };
+            self.cache.prepare_change(&left_frame);
+            left_frame.copy_from_slice(&target[..]);
+            self.cache.prepare_change(&parent_frame);
+            let mut parent_node = NodeMut(&mut parent_frame);
+            parent_node.set_child(left_at + 1, left.page);
+            parent_node.remove(left_at);
+            self.leave_chains(chains);
+            Ok(Some(right.page))
+        })
     }
 
-    /// Moves the right node's entries into the left one; `false` when they would not fit well.
-    fn merge_nodes(&self, left: &mut ExclusiveFrame<'_>, right: &ExclusiveFrame<'_>) -> bool {
-        SCRATCH.with_borrow_mut(|[target, copy]| {
-            copy.copy_from_slice(&left[..]);
-            let (left_node, right_node) = (Node(&**copy), Node(&**right));
-            let mut separator = right_node.lower_fence().to_vec();
-            let lower = left_node.lower_fence();
-            let upper = right_node.upper_fence();
-            let shared = merged_prefix(&left_node, &right_node);
-            let growth = |node: &Node<&PageImage>| node.prefix_length().saturating_sub(shared);
-            let bytes = HEADER_BYTES
-                + lower.len()
-                + upper.map_or(0, <[u8]>::len)
-                + left_node.live_bytes(growth(&left_node))
-                + right_node.live_bytes(growth(&right_node))
-                + if left_node.is_leaf() { 0 } else { SLOT_BYTES + 10 + separator.len() };
-            if bytes > MERGED_BYTES_MAX {
-                return false;
-            }
-            let mut builder =
-                NodeBuilder::with_prefix(target, left_node.tree(), left_node.level(), (lower, upper), shared);
-            let mut fits = self.push_range(&mut builder, &left_node, 0..left_node.count());
-            if !left_node.is_leaf() {
-                separator.truncate(right_node.lower_fence().len());
-                fits &= builder.push(&separator, &left_node.rightmost().0.to_le_bytes());
-                builder.set_rightmost(right_node.rightmost());
-            }
-            fits &= self.push_range(&mut builder, &right_node, 0..right_node.count());
-            debug_assert!(fits, "the bytes were counted");
-            if fits {
-                self.cache.prepare_change(left);
-                left.copy_from_slice(&target[..]);
-            }
-            fits
-        })
+    /// Fills `target` with the entries of two neighbours; `false` when they would not fit well.
+    fn build_merged(
+        &self,
+        target: &mut PageImage,
+        left: &Node<&PageImage>,
+        right: &Node<&PageImage>,
+        chains: &mut Vec<PageId>,
+    ) -> bool {
+        let mut separator = right.lower_fence().to_vec();
+        let lower = left.lower_fence();
+        let upper = right.upper_fence();
+        let shared = merged_prefix(left, right);
+        let growth = |node: &Node<&PageImage>| node.prefix_length().saturating_sub(shared);
+        let bytes = HEADER_BYTES
+            + lower.len()
+            + upper.map_or(0, <[u8]>::len)
+            + left.live_bytes(growth(left))
+            + right.live_bytes(growth(right))
+            + if left.is_leaf() { 0 } else { SLOT_BYTES + 10 + separator.len() };
+        if bytes > MERGED_BYTES_MAX {
+            return false;
+        }
+        let mut builder = NodeBuilder::with_prefix(target, left.tree(), left.level(), (lower, upper), shared);
+        let mut fits = self.push_range(&mut builder, left, 0..left.count(), chains);
+        if !left.is_leaf() {
+            separator.truncate(right.lower_fence().len());
+            fits &= builder.push(&separator, &left.rightmost().0.to_le_bytes());
+            builder.set_rightmost(right.rightmost());
+        }
+        fits &= self.push_range(&mut builder, right, 0..right.count(), chains);
+        debug_assert!(fits, "the bytes were counted");
+        fits
     }
 
     /// The root has one child left: takes its contents and frees it.

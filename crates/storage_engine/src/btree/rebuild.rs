@@ -9,6 +9,7 @@ use super::{SCRATCH, Trees};
 use crate::frame_arena::{ExclusiveFrame, PAGE_BYTES, PageImage};
 use crate::node::{HEADER_BYTES, Node, NodeBuilder, Presence, Version, common_prefix};
 use crate::overflow::OverflowReference;
+use crate::page_store::PageId;
 
 impl Trees {
     /// Rebuilds a latched node in place, without garbage and without settled versions.
@@ -36,8 +37,11 @@ impl Trees {
             }
             let fences = (old.lower_fence(), old.upper_fence());
             let mut builder = NodeBuilder::with_prefix(frame, old.tree(), old.level(), fences, prefix_length);
-            let fits = self.push_range(&mut builder, &old, 0..old.count());
-            if !fits {
+            let mut chains = Vec::new();
+            let fits = self.push_range(&mut builder, &old, 0..old.count(), &mut chains);
+            if fits {
+                self.leave_chains(chains);
+            } else {
                 debug_assert!(false, "a page that was measured does not fit");
                 frame.copy_from_slice(&scratch[..]);
             }
@@ -63,15 +67,21 @@ impl Trees {
         if !old.is_leaf() {
             builder.set_rightmost(old.rightmost());
         }
-        self.push_range(&mut builder, old, range)
+        let mut chains = Vec::new();
+        let fits = self.push_range(&mut builder, old, range, &mut chains);
+        if fits {
+            self.leave_chains(chains);
+        }
+        fits
     }
 
-    /// Adds a range of another node's entries; `false` when they do not fit.
+    /// Adds a range of another node's entries; `false` when they do not fit. `chains` gets those overflow chains that nobody needs once the new node is in use.
     pub(super) fn push_range(
         &self,
         builder: &mut NodeBuilder<'_>,
         old: &Node<&PageImage>,
         range: Range<usize>,
+        chains: &mut Vec<PageId>,
     ) -> bool {
         let horizon = self.snapshots.horizon();
         for position in range {
@@ -80,7 +90,7 @@ impl Trees {
             if is_settled && old.presence(position) == Presence::Ghost {
                 let (value, overflow) = old.value(position);
                 if let Some(reference) = OverflowReference::decode(value).filter(|_| overflow) {
-                    self.leftovers.chains.lock().push(reference.head);
+                    chains.push(reference.head);
                 }
                 continue;
             }
@@ -89,5 +99,12 @@ impl Trees {
             }
         }
         true
+    }
+
+    /// Has overflow chains freed that no entry refers to any more.
+    pub(super) fn leave_chains(&self, chains: Vec<PageId>) {
+        if !chains.is_empty() {
+            self.leftovers.chains.lock().extend(chains);
+        }
     }
 }

@@ -1,8 +1,16 @@
 //! Merging buffered changes into pages on disk without bringing them into a frame: read, merge, write elsewhere.
 //!
 //! Called by the background, for the fullest buffers when memory for changes is short and for those that are nearly full. Relies on
-//! `buffered` for what a buffered page is. A page's word says `Loading` meanwhile, so that nobody else reads, moves or
-//! changes it; its buffer stays as it is until the new image is written, so that a failure loses nothing.
+//! `buffered` for what a buffered page is. A buffer stays as it is until the new image is written, so that a failure loses nothing.
+//!
+//! ```text
+//!   beside others: buffer copied and marked ─ read, merged, written ─ mark still there? ─ Loading ─ on disk at its new place
+//!                                                                     └ no: somebody added a change or read the page: alone
+//!   alone:         Loading ─ buffer copied, read, merged, written ──────────────────────────────── on disk at its new place
+//! ```
+//!
+//! While a page's word says `Loading` nobody else reads, moves or changes it. A commit that has a change for it waits, and all that come after it wait
+//! for that commit, so the word says so for an instant only, but for pages that are changed all the time.
 
 use std::sync::atomic::Ordering;
 
@@ -27,17 +35,28 @@ pub(super) struct PageMerger {
     batch: WriteBatch,
     image: Box<PageImage>,
     pages: Vec<MergingPage>,
+    /// Those that were changed, or could not be read, beside others.
+    left: Vec<PageId>,
 }
 
 /// A page of the batch.
 struct MergingPage {
     page: PageId,
     on_disk: DiskPage,
+    epoch: u64,
+    is_loading: bool,
+}
+
+/// How a page is merged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    BesideOthers,
+    Alone,
 }
 
 impl PageMerger {
     fn new(store: &PageStore) -> Result<Self> {
-        Ok(Self { batch: store.new_batch()?, image: Box::new([0; PAGE_BYTES]), pages: Vec::new() })
+        Ok(Self { batch: store.new_batch()?, image: Box::new([0; PAGE_BYTES]), pages: Vec::new(), left: Vec::new() })
     }
 
     /// One for each thread that merges.
@@ -57,25 +76,41 @@ impl PageCache {
                 self.store.begin_read(on_disk.address);
             }
         }
-        let prepared = pages.iter().try_for_each(|page| self.prepare_merge(merger, *page));
-        let written = prepared.and_then(|()| Ok(self.store.write(&mut merger.batch)?));
+        merger.left.clear();
+        self.merge_together(merger, pages, Manner::BesideOthers, &mut scope)?;
+        let left = std::mem::take(&mut merger.left);
+        self.merge_together(merger, &left, Manner::Alone, &mut scope)
+    }
+
+    fn merge_together(
+        &self,
+        merger: &mut PageMerger,
+        pages: &[PageId],
+        manner: Manner,
+        scope: &mut PageWriteScope<'_>,
+    ) -> Result<()> {
+        let prepared = pages.iter().try_for_each(|page| self.prepare_merge(merger, *page, manner));
+        let written = prepared.and_then(|()| {
+            let mut merging = merger.pages.iter_mut();
+            let is_wanted = |_| merging.next().is_some_and(|merging| self.claim(merging));
+            Ok(self.store.write_wanted(&mut merger.batch, is_wanted)?)
+        });
         match &written {
             Ok(written) => {
-                for (merging, written) in merger.pages.iter().zip(written) {
-                    self.finish_merge(merging.page, written);
-                    scope.count_page();
+                for (merging, written) in merger.pages.drain(..).zip(written) {
+                    match merging.is_loading {
+                        true => {
+                            self.finish_merge(merging.page, written);
+                            scope.count_page();
+                        }
+                        false => merger.left.push(merging.page),
+                    }
                 }
             }
             Err(_) => {
                 merger.batch.clear();
-                // The buffers are as they were.
-                merger.pages.iter().for_each(|merging| {
-                    self.table.set(merging.page, PageState::OnDisk(merging.on_disk));
-                });
+                merger.pages.drain(..).for_each(|merging| self.give_up_merge(&merging));
             }
-        }
-        for merging in merger.pages.drain(..) {
-            self.notify_loaded(merging.page);
         }
         written.map(|_| ())
     }
@@ -86,20 +121,66 @@ impl PageCache {
     }
 
     /// Puts a page's new image into the batch.
-    fn prepare_merge(&self, merger: &mut PageMerger, page: PageId) -> Result<()> {
+    fn prepare_merge(&self, merger: &mut PageMerger, page: PageId, manner: Manner) -> Result<()> {
+        let is_loading = manner == Manner::Alone;
         let (on_disk, copied, epoch) = {
             let mut shard = self.buffers.lock(page);
             let PageState::OnDisk(on_disk @ DiskPage { is_buffered: true, .. }) = self.table.get(page) else {
                 return Ok(());
             };
-            let Some(copied) = shard.copy(page) else { return Ok(()) };
-            if !self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk)) {
+            let copied = if is_loading { shard.copy(page) } else { shard.begin_merge(page) };
+            let Some(copied) = copied else { return Ok(()) };
+            if !is_loading {
+                (on_disk, copied, self.store.epoch())
+            } else if self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk)) {
+                (on_disk, copied, self.keep_unsaved(page, &mut shard))
+            } else {
                 return Ok(());
             }
-            (on_disk, copied, self.keep_unsaved(page, &mut shard))
         };
-        merger.pages.push(MergingPage { page, on_disk });
-        self.push_merged(merger, page, on_disk, copied.encoded(), epoch)
+        let merging = MergingPage { page, on_disk, epoch, is_loading };
+        match self.push_merged(merger, page, on_disk, copied.encoded(), epoch) {
+            Ok(()) => merger.pages.push(merging),
+            Err(error) => {
+                self.give_up_merge(&merging);
+                // Beside others the block may have been moved and written over: alone it will be seen whether it is damaged.
+                if is_loading {
+                    return Err(error);
+                }
+                merger.left.push(page);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a page's new image has all its changes. If so, nobody reads, moves or changes the page from now on.
+    fn claim(&self, merging: &mut MergingPage) -> bool {
+        let MergingPage { page, on_disk, epoch, .. } = *merging;
+        if !merging.is_loading {
+            let mut shard = self.buffers.lock(page);
+            // To a checkpoint that has begun since, the image would have changes that are not its own.
+            if shard.end_merge(page)
+                && self.store.epoch() == epoch
+                && self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk))
+            {
+                self.keep_unsaved(page, &mut shard);
+                merging.is_loading = true;
+            }
+        }
+        merging.is_loading
+    }
+
+    /// Leaves a page as it was, with its buffer.
+    fn give_up_merge(&self, merging: &MergingPage) {
+        match merging.is_loading {
+            true => {
+                self.table.set(merging.page, PageState::OnDisk(merging.on_disk));
+                self.notify_loaded(merging.page);
+            }
+            false => {
+                self.buffers.lock(merging.page).end_merge(merging.page);
+            }
+        }
     }
 
     fn push_merged(
@@ -124,6 +205,8 @@ impl PageCache {
         let mut shard = self.buffers.lock(page);
         shard.forget(page, self);
         self.table.set(page, PageState::OnDisk(DiskPage::at(written.address)));
+        drop(shard);
+        self.notify_loaded(page);
     }
 
     /// Merges changes that a checkpoint has saved, while the store is being opened.

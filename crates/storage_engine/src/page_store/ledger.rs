@@ -33,6 +33,8 @@ pub(super) enum Installed {
     PageFreed,
     /// The epoch takes no pages; the block is free again.
     WrongEpoch,
+    /// The image was no longer that of the page; the block is free again.
+    Discarded,
 }
 
 /// The maps and the extents.
@@ -131,6 +133,13 @@ impl Ledger {
             self.extents.release(address, false);
         }
         outcome
+    }
+
+    /// Frees a block that has been written and is not to be used.
+    pub(super) fn discard(&mut self, address: PageAddress) -> Installed {
+        self.extents.settle(address);
+        self.extents.release(address, false);
+        Installed::Discarded
     }
 
     fn install_open(&mut self, page: PageId, address: PageAddress) -> Installed {

@@ -21,7 +21,7 @@ pub(super) struct BatchEntry {
 pub struct Written {
     /// The page.
     pub page: PageId,
-    /// Where it is now; `NONE` when the page had been freed in that epoch, so that the image was not kept.
+    /// Where it is now; `NONE` when the image was not kept: the page had been freed in that epoch, or nobody wanted it any more.
     pub address: PageAddress,
     /// The epoch it was pushed with.
     pub epoch: u64,

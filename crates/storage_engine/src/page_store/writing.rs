@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::address::{PAGE_ID_LIMIT, PageAddress, UNIT_BYTES};
+use super::address::{PAGE_ID_LIMIT, PageAddress, PageId, UNIT_BYTES};
 use super::block::BlockEncoder;
 use super::error::{PageStoreError, Result};
 use super::extents::{Head, ReserveAccess, Run};
@@ -13,8 +13,10 @@ use super::superblock::PAGE_FILE_NAME;
 use super::write_batch::{BatchEntry, WriteBatch, Written};
 use super::{PageStore, statistics::count};
 
-/// Bytes written at a time; pieces end at multiples of it, so that no page of the system's cache is in two.
+/// Bytes sent to the disk at a time; pieces end at multiples of it, so that no page of the system's cache is in two.
 const PIECE_BYTES: u64 = 64 << 10;
+/// Of those, written by one system call: on many kernels nobody interrupts it, and where memory must be found first these take 50 us.
+const CALL_BYTES: usize = 16 << 10;
 /// Blocks that are written together begin at multiples of this, and zeros fill what is left of it behind them: file systems have blocks of this length or less,
 /// and whoever writes a part of one reads it first, or, behind the end of the file, has its rest filled with zeros and written a second time later.
 pub(super) const RUN_ALIGNMENT_BYTES: u64 = 4096;
@@ -39,13 +41,25 @@ impl PageStore {
     pub fn write(&self, batch: &mut WriteBatch) -> Result<Vec<Written>> {
         self.check_poison()?;
         self.check_batch(batch)?;
+        self.write_wanted(batch, |_| true)
+    }
+
+    /// As `write`, for pages that may be changed meanwhile: once their blocks are written, `is_wanted` says of each whether its image is still
+    /// that of the page and its epoch the open one. It must stay the page's until this returns. The others stay where they are, and their `Written` has
+    /// no address.
+    ///
+    /// # Errors
+    /// As `write`.
+    pub fn write_wanted(&self, batch: &mut WriteBatch, is_wanted: impl FnMut(PageId) -> bool) -> Result<Vec<Written>> {
+        self.check_poison()?;
         let open_epoch = self.epoch();
         let for_checkpoint = batch.entries.iter().any(|entry| entry.epoch < open_epoch);
         let is_needed = for_checkpoint || self.recovering.load(Ordering::Acquire);
         let access = if is_needed { ReserveAccess::All } else { ReserveAccess::Denied };
         let lengths = batch.entries.iter().map(|entry| entry.length_units);
         let runs = self.place(Head::Fresh, lengths, &batch.blocks, access)?;
-        let written = self.install(&batch.entries, &runs)?;
+        let wanted: Vec<bool> = batch.entries.iter().map(|entry| entry.page).map(is_wanted).collect();
+        let written = self.install(&batch.entries, &runs, &wanted)?;
         count(&self.counters.blocks_written, batch.len() as u64);
         count(&self.counters.bytes_written, batch.bytes() as u64);
         batch.clear();
@@ -124,8 +138,8 @@ impl PageStore {
             let (piece, behind) = rest.split_at(rest.len().min((PIECE_BYTES - at % PIECE_BYTES) as usize));
             let length = (piece.len() as u64).next_multiple_of(RUN_ALIGNMENT_BYTES);
             match length == piece.len() as u64 {
-                true => self.file.write_all_at(piece, at)?,
-                false => self.file.write_all_at(&padded(piece, length as usize), at)?,
+                true => self.write_in_calls(piece, at)?,
+                false => self.write_in_calls(&padded(piece, length as usize), at)?,
             }
             self.file.begin_write_back(at, length);
             (at, rest) = (at + length, behind);
@@ -133,16 +147,23 @@ impl PageStore {
         Ok(())
     }
 
-    fn install(&self, entries: &[BatchEntry], runs: &[Run]) -> Result<Vec<Written>> {
+    fn write_in_calls(&self, piece: &[u8], offset: u64) -> std::io::Result<()> {
+        let mut calls = piece.chunks(CALL_BYTES).enumerate();
+        calls.try_for_each(|(number, bytes)| self.file.write_all_at(bytes, offset + (number * CALL_BYTES) as u64))
+    }
+
+    fn install(&self, entries: &[BatchEntry], runs: &[Run], wanted: &[bool]) -> Result<Vec<Written>> {
         let mut written = Vec::with_capacity(entries.len());
         let mut late = None;
         let mut ledger = self.ledger.lock();
-        for (entry, address) in entries.iter().zip(addresses(runs, entries.iter().map(|entry| entry.length_units))) {
+        let addresses = addresses(runs, entries.iter().map(|entry| entry.length_units));
+        for ((entry, address), is_wanted) in entries.iter().zip(addresses).zip(wanted) {
             let BatchEntry { page, epoch, room_units, .. } = *entry;
             let address = address.with_room_units(room_units);
-            let address = match ledger.install(page, epoch, address) {
+            let installed = if *is_wanted { ledger.install(page, epoch, address) } else { ledger.discard(address) };
+            let address = match installed {
                 Installed::Kept => address,
-                Installed::PageFreed => PageAddress::NONE,
+                Installed::PageFreed | Installed::Discarded => PageAddress::NONE,
                 Installed::WrongEpoch => {
                     late = Some(PageStoreError::WrongEpoch { page, epoch });
                     PageAddress::NONE
