@@ -17,12 +17,15 @@
 //!
 //! Long work that commits has a short slice, too, and works for less than that between two rests: in the midst of a commit, for which all later ones
 //! wait, it would otherwise be interrupted by everything that runs in the background, and come again after all of that.
+//!
+//! What runs in the background, and what is long beside short commands, leaves a part of the processors to these. Otherwise two of them, each in a system call that
+//! nobody interrupts, are now and then all there is on a machine with two processors, and what came meanwhile comes at once.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use crate::schedule::{Slice, set_precise_timers, set_slice};
+use crate::schedule::{Slice, leave_processors, set_precise_timers, set_slice};
 
 /// From one offer of the processor to the next.
 const OFFERED_EVERY: Duration = Duration::from_micros(200);
@@ -46,6 +49,7 @@ thread_local! {
     static OTHERS_WAIT: Cell<bool> = const { Cell::new(false) };
     static INTERACTIVE: Cell<bool> = const { Cell::new(false) };
     static PRECISE: Cell<bool> = const { Cell::new(false) };
+    static LEAVES_ROOM: Cell<bool> = const { Cell::new(false) };
     static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };
     static OFFERED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
@@ -61,6 +65,14 @@ pub fn set_interactive(is_interactive: bool) {
 /// Says of the calling thread that it works in the background, for good: whoever wakes up goes first, unless that has just had more than its share.
 pub fn set_background() {
     take_slice(Slice::Long);
+    leave_room(true);
+}
+
+/// Whether the calling thread leaves a part of the processors to others, until the scope that it is in ends. Costs a thread-local word if that was known already.
+pub fn leave_room(leaves: bool) {
+    if LEAVES_ROOM.replace(leaves) != leaves {
+        leave_processors(leaves);
+    }
 }
 
 /// Lets whoever waits for this processor run first, if anybody does and the thread has not done so for a fifth of a millisecond. For work that goes on without a pause, in the
@@ -126,7 +138,7 @@ impl Drop for OthersWait {
 #[must_use]
 #[derive(Debug)]
 pub struct PrecedenceScope {
-    before: (Precedence, Slice),
+    before: (Precedence, Slice, bool),
     /// Scopes end on the thread on which they began.
     _thread_bound: PhantomData<*const ()>,
 }
@@ -146,7 +158,7 @@ impl PrecedenceScope {
     }
 
     fn begin_with(precedence: Precedence, long: Slice) -> PrecedenceScope {
-        let before = (PRECEDENCE.get(), SLICE.get());
+        let before = (PRECEDENCE.get(), SLICE.get(), LEAVES_ROOM.get());
         PRECEDENCE.set(before.0.max(precedence));
         if precedence == Precedence::Long && before.0 != Precedence::Long {
             take_slice(long);
@@ -157,9 +169,10 @@ impl PrecedenceScope {
 
 impl Drop for PrecedenceScope {
     fn drop(&mut self) {
-        let (precedence, slice) = self.before;
+        let (precedence, slice, leaves_room) = self.before;
         PRECEDENCE.set(precedence);
         take_slice(slice);
+        leave_room(leaves_room);
     }
 }
 
@@ -193,8 +206,9 @@ mod tests {
             assert_eq!((precedence(), SLICE.get()), (Precedence::Long, Slice::Short));
             let _inner = PrecedenceScope::begin(Precedence::Long);
             assert_eq!(SLICE.get(), Slice::Short);
+            leave_room(true);
         }
-        assert_eq!((precedence(), SLICE.get()), (Precedence::Write, Slice::Usual));
+        assert_eq!((precedence(), SLICE.get(), LEAVES_ROOM.get()), (Precedence::Write, Slice::Usual, false));
         drop(write);
         assert_eq!(precedence(), Precedence::First);
     }

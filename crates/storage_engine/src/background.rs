@@ -95,6 +95,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let thread = platform::spawn_named(name, move || {
             mark_background_thread();
+            platform::set_background();
             while !engine.is_stopping() {
                 if step(&engine).is_err() {
                     // The error was kept by `poison_on_error` or heals when there is space again.

@@ -42,7 +42,6 @@ impl InvariantCounters {
 /// Says that the calling thread is one whose work is writing pages.
 pub fn mark_background_thread() {
     IS_BACKGROUND.set(true);
-    platform::set_background();
 }
 
 /// Called by `node` for each key that is put together from prefix and suffix.

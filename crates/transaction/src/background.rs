@@ -44,6 +44,8 @@ impl Store {
         let (oplog, stop) = (self.oplog.clone(), stop_flusher.clone());
         let flusher = spawn_named("oplog-flusher", move || {
             storage_engine::mark_background_thread();
+            // Commits wait for it, so its slice is the usual one.
+            platform::leave_room(true);
             oplog.run_flusher(&stop);
         });
         let flusher = flusher.map_err(TransactionError::Thread)?;
@@ -99,6 +101,7 @@ impl Store {
         let store = self.clone();
         let body = move || {
             storage_engine::mark_background_thread();
+            platform::set_background();
             while !store.is_stopping() {
                 let pause = step(&store).unwrap_or_else(|error| {
                     tracing::error!(%error, thread = name, "background work failed");

@@ -55,7 +55,9 @@ impl Store {
             (slice.finished, slice.others_seen) = (finished, Some(now));
         }
         slice.until = now + WORK;
-        if slice.others_seen.is_some_and(|seen| now.saturating_sub(seen) < LATELY) {
+        let is_beside_others = slice.others_seen.is_some_and(|seen| now.saturating_sub(seen) < LATELY);
+        platform::leave_room(is_beside_others);
+        if is_beside_others {
             self.clock.sleep(REST.max(self.engine.pace_long()));
             slice.until = self.clock.monotonic() + WORK;
         }

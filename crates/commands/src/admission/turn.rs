@@ -115,7 +115,9 @@ impl<'a> Turn<'a> {
             if self.admission.short_finished() != self.others_before.get() {
                 self.others_seen.set(Some(now));
             }
-            if self.others_seen.get().is_some_and(|seen| now.saturating_sub(seen) < LATELY) {
+            let is_beside_others = self.others_seen.get().is_some_and(|seen| now.saturating_sub(seen) < LATELY);
+            platform::leave_room(is_beside_others);
+            if is_beside_others {
                 let counted = worked.min(STRETCH * STRETCHES_COUNTED);
                 self.admission.clock.sleep(counted.mul_f64(1.0 / self.admission.long_share() - 1.0));
                 self.admission.gave_way.fetch_add(1, Ordering::Relaxed);

@@ -177,3 +177,31 @@ fn what_is_written_together_ends_with_its_block_of_the_file_system() {
     assert!(ends.iter().any(|end| *end != 0));
     assert_sound(&store);
 }
+
+#[test]
+fn an_image_that_nobody_wants_any_more_leaves_the_page_where_it_was() {
+    let disk = SimulatedDisk::new(1);
+    let store = open(&disk);
+    let pages: Vec<_> = (0..8).map(|_| store.allocate_page_id().unwrap()).collect();
+    let first: Vec<_> = pages.iter().map(|page| (*page, 1)).collect();
+    let first = write(&store, &first, store.epoch()).unwrap();
+    let mut batch = store.new_batch().unwrap();
+    pages.iter().for_each(|page| batch.push(*page, &image_of(*page, 2), store.epoch(), notes_of(2)));
+    let mut asked = Vec::new();
+    let written = store.write_wanted(&mut batch, |page| {
+        asked.push(page);
+        page.0 % 2 == 0
+    });
+    assert_eq!(asked, pages);
+    for (written, first) in written.unwrap().iter().zip(&first) {
+        let is_wanted = written.page.0.is_multiple_of(2);
+        assert_eq!(written.address.is_none(), !is_wanted);
+        let (address, version) = if is_wanted { (written.address, 2) } else { (first.address, 1) };
+        assert_version(&store, written.page, address, version);
+    }
+    checkpoint(&store, b"").unwrap();
+    let in_use: usize = pages.iter().map(|page| store.current_address(*page).length_bytes()).sum();
+    assert_eq!(store.statistics().unwrap().live_bytes, in_use as u64);
+    assert_durable(&store, &pages.iter().map(|page| (*page, if page.0 % 2 == 0 { 2 } else { 1 })).collect());
+    assert_sound(&store);
+}
