@@ -97,10 +97,14 @@ pub fn offer_processor() {
 /// Sleeps for an instant: until somebody lets go of what is never held for long.
 #[allow(clippy::disallowed_methods, reason = "real time, which no simulated run sees: it changes no outcome")]
 pub fn rest_briefly() {
+    take_precise_timers();
+    std::thread::sleep(BRIEF);
+}
+
+fn take_precise_timers() {
     if !PRECISE.replace(true) {
         set_precise_timers();
     }
-    std::thread::sleep(BRIEF);
 }
 
 fn own_slice() -> Slice {
@@ -151,9 +155,7 @@ impl PrecedenceScope {
 
     /// Begins long work that commits now and then. It must rest before a short slice is over.
     pub fn begin_committing() -> PrecedenceScope {
-        if !PRECISE.replace(true) {
-            set_precise_timers();
-        }
+        take_precise_timers();
         PrecedenceScope::begin_with(Precedence::Long, Slice::Short)
     }
 

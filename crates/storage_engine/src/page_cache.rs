@@ -292,11 +292,11 @@ impl PageCache {
 
     fn begin_load(&self, page: PageId, on_disk: DiskPage) -> bool {
         // Whoever buffers a change does it while the word stands still.
-        let shard = on_disk.is_buffered.then(|| self.buffers.lock(page));
+        let mut shard = on_disk.is_buffered.then(|| self.buffers.lock(page));
         let begun = self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk));
-        shard.filter(|_| begun).into_iter().for_each(|mut shard| {
+        if begun && let Some(shard) = &mut shard {
             shard.end_merge(page);
-        });
+        }
         begun
     }
 

@@ -37,9 +37,6 @@ pub(super) struct Flushing {
     pub(super) let_go: LetGo,
 }
 
-/// Written by one system call: on many kernels nobody interrupts it, and where memory must be found first these take 50 us.
-const CALL_BYTES: usize = 16 << 10;
-
 /// The file that is written to. Not held during a sync, except where a segment ends.
 pub(super) struct Writer {
     pub(super) current: SegmentFile,
@@ -177,10 +174,7 @@ impl Shared {
         }
         let bytes = &batch.bytes[(from - batch.start) as usize..(end - batch.start) as usize];
         let segment = &writer.current;
-        for (number, bytes) in bytes.chunks(CALL_BYTES).enumerate() {
-            let at = file_offset(segment.start, from) + (number * CALL_BYTES) as u64;
-            segment.file.write_all_at(bytes, at).map_err(write_failure)?;
-        }
+        segment.file.write_all_at(bytes, file_offset(segment.start, from)).map_err(write_failure)?;
         writer.written = end;
         Ok(())
     }

@@ -126,16 +126,16 @@ impl Trees {
             left_frame.release_unchanged();
             return Err(Retry::Restart);
         };
-        if self.cache.validate(&parent).is_err() {
-            left_frame.release_unchanged();
-            right_frame.release_unchanged();
-            return Err(Retry::Restart);
-        }
         SCRATCH.with_borrow_mut(|[target, _]| {
             let mut chains = Vec::new();
-            let fits = self.build_merged(target, &Node(&*left_frame), &Node(&*right_frame), &mut chains);
-            // Everybody comes by the parent, so it is latched only now.
-            let parent_frame = if fits { self.cache.lock(&parent).map(Some) } else { Ok(None) };
+            let (left_node, right_node) = (Node(&*left_frame), Node(&*right_frame));
+            // Everybody comes by the parent, so it is latched only when all is ready. Unchanged until now, it says that these are still neighbours.
+            let parent_frame = self.cache.validate(&parent).and_then(|()| {
+                match self.build_merged(target, &left_node, &right_node, &mut chains) {
+                    true => self.cache.lock(&parent).map(Some),
+                    false => Ok(None),
+                }
+            });
             let Ok(Some(mut parent_frame)) = parent_frame else {
                 left_frame.release_unchanged();
                 right_frame.release_unchanged();

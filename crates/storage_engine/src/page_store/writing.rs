@@ -15,8 +15,6 @@ use super::{PageStore, statistics::count};
 
 /// Bytes sent to the disk at a time; pieces end at multiples of it, so that no page of the system's cache is in two.
 const PIECE_BYTES: u64 = 64 << 10;
-/// Of those, written by one system call: on many kernels nobody interrupts it, and where memory must be found first these take 50 us.
-const CALL_BYTES: usize = 16 << 10;
 /// Blocks that are written together begin at multiples of this, and zeros fill what is left of it behind them: file systems have blocks of this length or less,
 /// and whoever writes a part of one reads it first, or, behind the end of the file, has its rest filled with zeros and written a second time later.
 pub(super) const RUN_ALIGNMENT_BYTES: u64 = 4096;
@@ -138,18 +136,13 @@ impl PageStore {
             let (piece, behind) = rest.split_at(rest.len().min((PIECE_BYTES - at % PIECE_BYTES) as usize));
             let length = (piece.len() as u64).next_multiple_of(RUN_ALIGNMENT_BYTES);
             match length == piece.len() as u64 {
-                true => self.write_in_calls(piece, at)?,
-                false => self.write_in_calls(&padded(piece, length as usize), at)?,
+                true => self.file.write_all_at(piece, at)?,
+                false => self.file.write_all_at(&padded(piece, length as usize), at)?,
             }
             self.file.begin_write_back(at, length);
             (at, rest) = (at + length, behind);
         }
         Ok(())
-    }
-
-    fn write_in_calls(&self, piece: &[u8], offset: u64) -> std::io::Result<()> {
-        let mut calls = piece.chunks(CALL_BYTES).enumerate();
-        calls.try_for_each(|(number, bytes)| self.file.write_all_at(bytes, offset + (number * CALL_BYTES) as u64))
     }
 
     fn install(&self, entries: &[BatchEntry], runs: &[Run], wanted: &[bool]) -> Result<Vec<Written>> {
