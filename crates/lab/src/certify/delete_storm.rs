@@ -86,17 +86,15 @@ async fn storms(rig: &mut Rig, rate: f64) -> Result<Judgement, LabError> {
     for phase in deleted.beside.iter().take(2) {
         judgement.evidence("Others beside the deletion", phase);
     }
-    let storm_over = Instant::now();
-    loop {
-        let after = foreground(rig, rate).await?;
-        let is_back = after.latency_microseconds.p99 <= alone.latency_microseconds.p99 * AS_BEFORE;
-        let seconds = (storm_over.elapsed().as_secs_f64() - rig.seconds).max(0.0);
-        if is_back || seconds > BACK_WITHIN {
-            let seconds = if is_back { seconds } else { f64::INFINITY };
-            judgement.figure("p99 back within 1.25 x after", seconds, "s", Bound::AtMost(BACK_WITHIN));
-            break;
+    let (storm_over, mut after) = (Instant::now(), Vec::new());
+    let back = loop {
+        let back = storm::back_after(&alone, &deleted, &after, rig.seconds / 2.0, AS_BEFORE);
+        if back.is_finite() || storm_over.elapsed().as_secs_f64() > BACK_WITHIN + rig.seconds / 2.0 {
+            break back;
         }
-    }
+        after.push(foreground(rig, rate).await?);
+    };
+    judgement.figure("p99 back within 1.25 x after", back, "s", Bound::AtMost(BACK_WITHIN));
     expire(rig, rate, &alone, documents, &mut judgement).await?;
     Ok(judgement)
 }

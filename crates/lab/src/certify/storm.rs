@@ -98,6 +98,30 @@ pub(super) fn judge_others<T>(judgement: &mut Judgement, during: &str, alone: &P
         .leaves_out_stolen_time(std::iter::once(alone).chain(&storm.beside));
 }
 
+/// How many seconds after a storm others are as before: from that second on the p99 of all that they did in the next `window` seconds is at most `times`
+/// that without the storm. Infinite while there is no such second among those of the storm's phases and of those `after` it.
+pub(super) fn back_after<T>(
+    alone: &PhaseResult,
+    storm: &Storm<T>,
+    after: &[PhaseResult],
+    window: f64,
+    times: f64,
+) -> f64 {
+    let as_before = p99([(alone, f64::INFINITY)]) * times;
+    let (mut begin, mut seconds) = (-storm.seconds, Vec::new());
+    for phase in storm.beside.iter().chain(after) {
+        seconds.extend(measured_seconds(phase).map(|(second, measured)| (begin + second as f64, measured)));
+        begin += phase.duration_seconds;
+    }
+    let last = seconds.last().map_or(0.0, |(last, ..)| *last);
+    let begins = seconds.iter().map(|(from, ..)| *from).filter(|from| *from >= 0.0 && from + window <= last + 1.0);
+    let mut back = begins.filter(|from| {
+        let in_window = seconds.iter().filter(|(second, _)| (*from..from + window).contains(second));
+        p99_of(in_window.map(|(_, measured)| *measured)) <= as_before
+    });
+    back.next().unwrap_or(f64::INFINITY)
+}
+
 impl<T> Storm<T> {
     /// The phases of the clients, each with the time from its begin to the end of the storm. Part of a second of a later phase says nothing by itself.
     fn seconds_of_phases(&self) -> impl Iterator<Item = (&PhaseResult, f64)> {
@@ -110,18 +134,29 @@ impl<T> Storm<T> {
     }
 }
 
-/// Whole seconds of a phase up to `until`. The first, in which the clients begin, is left out, and the second one is there in any case.
-fn seconds<S>(of_phase: &[S], until: f64) -> impl Iterator<Item = &S> {
-    let seconds = of_phase.iter().enumerate().skip(1);
-    seconds.take_while(move |(second, _)| (*second as f64) < until.max(2.0)).map(|(_, second)| second)
+/// Of all operations in whole seconds of phases up to a time in each, in microseconds; the second second is there in any case; without those that the host of a virtual machine disturbed, where they are the fewer.
+fn p99<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
+    p99_of(phases.into_iter().flat_map(|(phase, until)| {
+        let seconds = measured_seconds(phase).take_while(move |(second, _)| (*second as f64) < until.max(2.0));
+        seconds.map(|(_, measured)| measured)
+    }))
 }
 
-/// Of all operations in phases up to a time in each, in microseconds; without those that the host of a virtual machine disturbed, where they are the fewer.
-fn p99<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
+/// The operations of a second, and those of them that the host did not disturb.
+type Measured<'a> = (&'a Latencies, Option<&'a Latencies>);
+
+/// A phase's seconds by number. The first, in which the clients begin, is left out.
+fn measured_seconds(phase: &PhaseResult) -> impl Iterator<Item = (usize, Measured<'_>)> {
+    let undisturbed = &phase.second_latencies.undisturbed;
+    let seconds = phase.second_latencies.histograms.iter().enumerate().skip(1);
+    seconds.map(|(second, all)| (second, (all, undisturbed.get(second))))
+}
+
+fn p99_of<'a>(seconds: impl Iterator<Item = Measured<'a>>) -> f64 {
     let (mut all, mut undisturbed) = (Latencies::coarse(), Latencies::coarse());
-    for (phase, until) in phases {
-        seconds(&phase.second_latencies.histograms, until).for_each(|second| all.merge(second));
-        seconds(&phase.second_latencies.undisturbed, until).for_each(|second| undisturbed.merge(second));
+    for (of_second, undisturbed_of_second) in seconds {
+        all.merge(of_second);
+        undisturbed_of_second.into_iter().for_each(|of_second| undisturbed.merge(of_second));
     }
     let (all, undisturbed) = (all.summary(), undisturbed.summary());
     let summary = undisturbed.most_of(&all);
@@ -131,8 +166,11 @@ fn p99<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
 
 /// The highest p99 of a second, in microseconds.
 fn worst_second<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
-    let worst = phases.into_iter().flat_map(|(phase, until)| seconds(&phase.second_latencies.p99, until));
-    worst.copied().fold(0.0, f64::max)
+    let worst = phases.into_iter().flat_map(|(phase, until)| {
+        let seconds = phase.second_latencies.p99.iter().enumerate().skip(1);
+        seconds.take_while(move |(second, _)| (*second as f64) < until.max(2.0)).map(|(_, p99)| *p99)
+    });
+    worst.fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -175,5 +213,23 @@ mod tests {
         assert!((ratio(&long, &alone) - 4.0).abs() < 0.1);
         let silent = Storm { outcome: (), seconds: 2.0, beside: vec![phase(&[])] };
         assert!(ratio(&silent, &alone).is_infinite());
+    }
+
+    #[test]
+    fn others_are_back_from_the_second_on_from_which_a_while_is_as_before() {
+        let calm: &[(u64, u64)] = &[(1000, 1000)];
+        let stormy: &[(u64, u64)] = &[(900, 1000), (100, 4000)];
+        let alone = phase(&[calm; 6]);
+        let back = |storm: &Storm<()>, after: &[PhaseResult]| back_after(&alone, storm, after, 3.0, 1.25);
+        // Over before the phase is: what it leaves lasts two seconds more.
+        let left = phase(&[calm, stormy, stormy, stormy, calm, calm, calm, calm]);
+        let storm = Storm { outcome: (), seconds: 2.0, beside: vec![left] };
+        assert_eq!(back(&storm, &[]), 2.0);
+        // Too little is known until another phase shows that it stays so.
+        let storm =
+            Storm { outcome: (), seconds: 4.0, beside: vec![phase(&[calm, stormy, stormy, stormy, stormy, calm])] };
+        assert!(back(&storm, &[]).is_infinite());
+        assert_eq!(back(&storm, &[phase(&[stormy, calm, calm, calm, stormy])]), 1.0);
+        assert!(back(&storm, &[phase(&[calm, stormy, calm, stormy, calm])]).is_infinite());
     }
 }
