@@ -295,7 +295,7 @@ impl PageCache {
         let mut shard = on_disk.is_buffered.then(|| self.buffers.lock(page));
         let begun = self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk));
         if begun && let Some(shard) = &mut shard {
-            shard.end_merge(page);
+            shard.outdate_merge(page);
         }
         begun
     }

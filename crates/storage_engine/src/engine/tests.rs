@@ -12,6 +12,7 @@ mod concealed;
 mod deletions;
 mod figures;
 mod long_keys;
+mod merging;
 mod model;
 mod saved_changes;
 mod slow_checkpoint;

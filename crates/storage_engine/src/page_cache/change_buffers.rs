@@ -27,6 +27,8 @@ use crate::page_store::PageId;
 mod merge_marks;
 mod settling;
 
+pub(super) use merge_marks::MergeMark;
+
 const SHARDS: usize = 16;
 /// Share of the cache that buffers may take, in percent.
 const CACHE_PERCENT_MAX: usize = 65;
@@ -173,7 +175,8 @@ struct ShardContents {
     /// Leaves that have become due for merging; some have been merged since.
     due: Vec<PageId>,
     /// Leaves that are being merged beside those who change them (`merge_marks`).
-    being_merged: SmallVec<[PageId; 4]>,
+    being_merged: SmallVec<[(PageId, MergeMark); 4]>,
+    merges_begun: u64,
     /// One encoded change.
     scratch: Vec<u8>,
     /// Changes that are looked at for whether they are settled, and what comes of them.
@@ -404,7 +407,7 @@ impl Shard<'_> {
         now: Now,
         lender: &impl Lender,
     ) -> Pushed {
-        self.end_merge(page);
+        self.outdate_merge(page);
         let suffix_length = change.key.len() - prefix_length;
         let needed = change_bytes_max(change.is_removal, suffix_length, change.value.len(), change.since == 0);
         let epoch = now.epoch as u16;
@@ -546,7 +549,7 @@ impl Shard<'_> {
 
     /// Forgets a page's buffer.
     pub(super) fn forget(&mut self, page: PageId, lender: &impl Lender) {
-        self.end_merge(page);
+        self.outdate_merge(page);
         if let Some(buffer) = number_of(page).and_then(|number| self.contents.map.remove(&number)) {
             self.buffers.leaves.fetch_sub(1, Ordering::Relaxed);
             self.buffers.bytes.fetch_sub(ENTRY_BYTES, Ordering::Relaxed);

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::change_buffers::MergeMark;
 use super::{EncodedChanges, PageCache};
 use crate::counters::PageWriteScope;
 use crate::error::Result;
@@ -44,7 +45,8 @@ struct MergingPage {
     page: PageId,
     on_disk: DiskPage,
     epoch: u64,
-    is_loading: bool,
+    /// `None`: its word says `Loading`, so that nobody can change it.
+    mark: Option<MergeMark>,
 }
 
 /// How a page is merged.
@@ -98,12 +100,12 @@ impl PageCache {
         match &written {
             Ok(written) => {
                 for (merging, written) in merger.pages.drain(..).zip(written) {
-                    match merging.is_loading {
-                        true => {
+                    match merging.mark {
+                        None => {
                             self.finish_merge(merging.page, written);
                             scope.count_page();
                         }
-                        false => merger.left.push(merging.page),
+                        Some(_) => merger.left.push(merging.page),
                     }
                 }
             }
@@ -122,29 +124,32 @@ impl PageCache {
 
     /// Puts a page's new image into the batch.
     fn prepare_merge(&self, merger: &mut PageMerger, page: PageId, manner: Manner) -> Result<()> {
-        let is_loading = manner == Manner::Alone;
-        let (on_disk, copied, epoch) = {
+        let (copied, merging) = {
             let mut shard = self.buffers.lock(page);
             let PageState::OnDisk(on_disk @ DiskPage { is_buffered: true, .. }) = self.table.get(page) else {
                 return Ok(());
             };
-            let copied = if is_loading { shard.copy(page) } else { shard.begin_merge(page) };
-            let Some(copied) = copied else { return Ok(()) };
-            if !is_loading {
-                (on_disk, copied, self.store.epoch())
-            } else if self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk)) {
-                (on_disk, copied, self.keep_unsaved(page, &mut shard))
-            } else {
-                return Ok(());
+            match manner {
+                Manner::BesideOthers => {
+                    let Some((copied, mark)) = shard.begin_merge(page) else { return Ok(()) };
+                    (copied, MergingPage { page, on_disk, epoch: self.store.epoch(), mark: Some(mark) })
+                }
+                Manner::Alone => {
+                    let Some(copied) = shard.copy(page) else { return Ok(()) };
+                    if !self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk)) {
+                        return Ok(());
+                    }
+                    let epoch = self.keep_unsaved(page, &mut shard);
+                    (copied, MergingPage { page, on_disk, epoch, mark: None })
+                }
             }
         };
-        let merging = MergingPage { page, on_disk, epoch, is_loading };
-        match self.push_merged(merger, page, on_disk, copied.encoded(), epoch) {
+        match self.push_merged(merger, page, merging.on_disk, copied.encoded(), merging.epoch) {
             Ok(()) => merger.pages.push(merging),
             Err(error) => {
                 self.give_up_merge(&merging);
                 // Beside others the block may have been moved and written over: alone it will be seen whether it is damaged.
-                if is_loading {
+                if manner == Manner::Alone {
                     return Err(error);
                 }
                 merger.left.push(page);
@@ -155,30 +160,28 @@ impl PageCache {
 
     /// Whether a page's new image has all its changes. If so, nobody reads, moves or changes the page from now on.
     fn claim(&self, merging: &mut MergingPage) -> bool {
-        let MergingPage { page, on_disk, epoch, .. } = *merging;
-        if !merging.is_loading {
-            let mut shard = self.buffers.lock(page);
-            // To a checkpoint that has begun since, the image would have changes that are not its own.
-            if shard.end_merge(page)
-                && self.store.epoch() == epoch
-                && self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk))
-            {
-                self.keep_unsaved(page, &mut shard);
-                merging.is_loading = true;
-            }
+        let MergingPage { page, on_disk, epoch, mark: Some(mark) } = *merging else { return true };
+        let mut shard = self.buffers.lock(page);
+        // To a checkpoint that has begun since, the image would have changes that are not its own.
+        let is_claimed = shard.end_merge(page, mark)
+            && self.store.epoch() == epoch
+            && self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk));
+        if is_claimed {
+            self.keep_unsaved(page, &mut shard);
+            merging.mark = None;
         }
-        merging.is_loading
+        is_claimed
     }
 
     /// Leaves a page as it was, with its buffer.
     fn give_up_merge(&self, merging: &MergingPage) {
-        match merging.is_loading {
-            true => {
+        match merging.mark {
+            Some(mark) => {
+                self.buffers.lock(merging.page).end_merge(merging.page, mark);
+            }
+            None => {
                 self.table.set(merging.page, PageState::OnDisk(merging.on_disk));
                 self.notify_loaded(merging.page);
-            }
-            false => {
-                self.buffers.lock(merging.page).end_merge(merging.page);
             }
         }
     }

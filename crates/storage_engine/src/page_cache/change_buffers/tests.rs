@@ -270,19 +270,25 @@ proptest! {
 fn whatever_touches_a_buffer_ends_its_merge() {
     let (buffers, frames, page, other) = (ChangeBuffers::new(1 << 20), Frames::new(4), PageId(3), PageId(3 + 16));
     let push = |page| buffers.lock(page).push(page, change(b"pre-a", 1), 4, 4000, NOW, &frames);
-    assert!(buffers.lock(page).begin_merge(page).is_none(), "it has no changes");
+    let begin = || buffers.lock(page).begin_merge(page);
+    assert!(begin().is_none(), "it has no changes");
     push(page);
     push(other);
-    assert_eq!(buffers.lock(page).begin_merge(page).unwrap().encoded().iter().count(), 1);
-    assert!(buffers.lock(page).begin_merge(page).is_none(), "it is being merged");
+    let (copied, mark) = begin().unwrap();
+    assert_eq!(copied.encoded().iter().count(), 1);
+    assert!(begin().is_none(), "it is being merged");
     push(other);
-    assert!(buffers.lock(page).end_merge(page));
-    assert!(!buffers.lock(page).end_merge(page));
-    buffers.lock(page).begin_merge(page).unwrap();
+    assert!(buffers.lock(page).end_merge(page, mark));
+    assert!(!buffers.lock(page).end_merge(page, mark));
+    // Outdated, and begun anew by another thread before the first one looks.
+    let (_, outdated) = begin().unwrap();
     push(page);
-    assert!(!buffers.lock(page).end_merge(page));
-    assert_eq!(buffers.lock(page).begin_merge(page).unwrap().encoded().iter().count(), 2);
+    let (copied, mark) = begin().unwrap();
+    assert_eq!(copied.encoded().iter().count(), 2);
+    assert!(!buffers.lock(page).end_merge(page, outdated), "the mark stands for another copy");
+    assert!(buffers.lock(page).end_merge(page, mark));
+    let (_, mark) = begin().unwrap();
     buffers.lock(page).forget(page, &frames);
-    assert!(!buffers.lock(page).end_merge(page));
+    assert!(!buffers.lock(page).end_merge(page, mark));
     assert_eq!(buffers.lock(other).copy(other).unwrap().encoded().iter().count(), 2);
 }
