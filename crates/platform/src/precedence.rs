@@ -18,11 +18,13 @@
 //! Long work that commits has a short slice, too, and works for less than that between two rests: in the midst of a commit, for which all later ones
 //! wait, it would otherwise be interrupted by everything that runs in the background, and come again after all of that.
 //!
-//! What runs in the background, and what is long beside short commands, leaves a part of the processors to these. Otherwise two of them, each in a system call that
-//! nobody interrupts, are now and then all there is on a machine with two processors, and what came meanwhile comes at once.
+//! What is long beside short commands leaves a part of the processors to these, and so does what runs in the background meanwhile. Otherwise two of them, each in a
+//! system call that nobody interrupts, are now and then all there is on a machine with two processors, and what came meanwhile comes at once. While there is no such
+//! long work, the background may use all processors: clients that load the machine fully would have 15 % less done otherwise.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::schedule::{Slice, leave_processors, set_precise_timers, set_slice};
@@ -31,6 +33,9 @@ use crate::schedule::{Slice, leave_processors, set_precise_timers, set_slice};
 const OFFERED_EVERY: Duration = Duration::from_micros(200);
 /// See [`rest_briefly`].
 const BRIEF: Duration = Duration::from_micros(20);
+
+/// Threads whose long work leaves room.
+static LONG_WORK: AtomicUsize = AtomicUsize::new(0);
 
 /// See the module's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -50,6 +55,8 @@ thread_local! {
     static INTERACTIVE: Cell<bool> = const { Cell::new(false) };
     static PRECISE: Cell<bool> = const { Cell::new(false) };
     static LEAVES_ROOM: Cell<bool> = const { Cell::new(false) };
+    /// As the kernel was told.
+    static KEPT_OFF: Cell<bool> = const { Cell::new(false) };
     static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };
     static OFFERED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
@@ -65,13 +72,29 @@ pub fn set_interactive(is_interactive: bool) {
 /// Says of the calling thread that it works in the background, for good: whoever wakes up goes first, unless that has just had more than its share.
 pub fn set_background() {
     take_slice(Slice::Long);
-    leave_room(true);
 }
 
-/// Whether the calling thread leaves a part of the processors to others, until the scope that it is in ends. Costs a thread-local word if that was known already.
+/// Whether the calling thread, whose work is long, leaves a part of the processors to others, until the scope that it is in ends. Costs a thread-local word if
+/// that was known already.
 pub fn leave_room(leaves: bool) {
     if LEAVES_ROOM.replace(leaves) != leaves {
-        leave_processors(leaves);
+        match leaves {
+            true => LONG_WORK.fetch_add(1, Ordering::Relaxed),
+            false => LONG_WORK.fetch_sub(1, Ordering::Relaxed),
+        };
+        keep_off(leaves);
+    }
+}
+
+/// The calling thread, which works in the background, leaves as much as long work does while there is any that leaves room. Called between small pieces of its work;
+/// costs a shared word that hardly ever changes.
+pub fn leave_room_beside_long_work() {
+    keep_off(LEAVES_ROOM.get() || LONG_WORK.load(Ordering::Relaxed) > 0);
+}
+
+fn keep_off(is_kept_off: bool) {
+    if KEPT_OFF.replace(is_kept_off) != is_kept_off {
+        leave_processors(is_kept_off);
     }
 }
 
@@ -209,8 +232,17 @@ mod tests {
             let _inner = PrecedenceScope::begin(Precedence::Long);
             assert_eq!(SLICE.get(), Slice::Short);
             leave_room(true);
+            let background = std::thread::scope(|scope| {
+                let background = scope.spawn(|| {
+                    leave_room_beside_long_work();
+                    KEPT_OFF.get()
+                });
+                background.join().unwrap()
+            });
+            assert!(background);
         }
         assert_eq!((precedence(), SLICE.get(), LEAVES_ROOM.get()), (Precedence::Write, Slice::Usual, false));
+        assert_eq!((KEPT_OFF.get(), LONG_WORK.load(Ordering::Relaxed)), (false, 0));
         drop(write);
         assert_eq!(precedence(), Precedence::First);
     }

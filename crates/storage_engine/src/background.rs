@@ -50,7 +50,9 @@ impl Engine {
         self.trees.cache.set_has_evictor(true);
         self.spawn("page-evictor", |engine| {
             engine.trees.cache.wait_for_eviction_request(EVICTION_PAUSE);
-            while !engine.is_stopping() && (engine.evict_batch()? > 0 || engine.flush_batch()? > 0) {}
+            while !engine.is_stopping() && (engine.evict_batch()? > 0 || engine.flush_batch()? > 0) {
+                platform::leave_room_beside_long_work();
+            }
             Ok(())
         })?;
         for _ in 0..MERGER_THREADS {
@@ -97,6 +99,7 @@ impl Engine {
             mark_background_thread();
             platform::set_background();
             while !engine.is_stopping() {
+                platform::leave_room_beside_long_work();
                 if step(&engine).is_err() {
                     // The error was kept by `poison_on_error` or heals when there is space again.
                     engine.clock.sleep(EVICTION_PAUSE);

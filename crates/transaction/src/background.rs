@@ -45,7 +45,6 @@ impl Store {
         let flusher = spawn_named("oplog-flusher", move || {
             storage_engine::mark_background_thread();
             // Commits wait for it, so its slice is the usual one.
-            platform::leave_room(true);
             oplog.run_flusher(&stop);
         });
         let flusher = flusher.map_err(TransactionError::Thread)?;
@@ -103,6 +102,7 @@ impl Store {
             storage_engine::mark_background_thread();
             platform::set_background();
             while !store.is_stopping() {
+                platform::leave_room_beside_long_work();
                 let pause = step(&store).unwrap_or_else(|error| {
                     tracing::error!(%error, thread = name, "background work failed");
                     ERROR_PAUSE
