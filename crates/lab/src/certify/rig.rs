@@ -45,8 +45,14 @@ pub(super) const OFFERED_WRITERS: &str = include_str!("../../scenarios/certify/o
 pub(super) const READERS: &str = include_str!("../../scenarios/certify/readers.yaml");
 pub(super) const FOREGROUND: &str = include_str!("../../scenarios/certify/foreground.yaml");
 
-/// Clients of [`READERS`].
-const READER_CLIENTS: usize = 4;
+/// How many clients a scenario has whose latencies are what is looked at.
+fn watched_clients(scenario: &str) -> Option<usize> {
+    match scenario {
+        READERS => Some(4),
+        FOREGROUND => Some(32),
+        _ => None,
+    }
+}
 
 /// The server under test and the sizes of the tests.
 pub(super) struct Rig {
@@ -177,11 +183,11 @@ impl Rig {
         let options = RunOptions {
             pid: self.process.map(|process| process.pid),
             output: Some(output),
-            lanes: if text == READERS { Some(READER_CLIENTS) } else { lanes.or(self.lanes) },
+            lanes: watched_clients(text).or(lanes).or(self.lanes),
             keep: true,
             // Many at once stand for other machines: those who are measured beside them do not wait for their processors.
             // A thread for each of them, so that it is known what it waits for.
-            leaves_out_own_waits: text == READERS,
+            leaves_out_own_waits: watched_clients(text).is_some(),
             gives_way: [WRITERS, OFFERED_WRITERS].contains(&text),
             ..RunOptions::new(&self.uri)
         };
@@ -376,5 +382,20 @@ pub(super) fn number_of(reply: &Document, name: &str) -> Option<f64> {
         Bson::Int64(number) => Some(*number as f64),
         Bson::Double(number) => Some(*number),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With another number of threads than clients, own waits would not be left out.
+    #[test]
+    fn each_watched_client_has_a_thread() {
+        for scenario in [READERS, FOREGROUND] {
+            let clients = watched_clients(scenario).unwrap();
+            assert!(scenario.contains(&format!("threads: {clients},")), "{scenario}");
+        }
+        assert!(watched_clients(WRITERS).is_none());
     }
 }
