@@ -110,7 +110,8 @@ pub(super) fn back_after<T>(
     let as_before = p99([(alone, f64::INFINITY)]) * times;
     let (mut begin, mut seconds) = (-storm.seconds, Vec::new());
     for phase in storm.beside.iter().chain(after) {
-        seconds.extend(measured_seconds(phase).map(|(second, measured)| (begin + second as f64, measured)));
+        let of_phase = seconds_until(measured(phase), f64::INFINITY);
+        seconds.extend(of_phase.map(|(second, measured)| (begin + second as f64, measured)));
         begin += phase.duration_seconds;
     }
     let last = seconds.last().map_or(0.0, |(last, ..)| *last);
@@ -134,22 +135,24 @@ impl<T> Storm<T> {
     }
 }
 
-/// Of all operations in whole seconds of phases up to a time in each, in microseconds; the second second is there in any case; without those that the host of a virtual machine disturbed, where they are the fewer.
+/// Of all operations in phases up to a time in each, in microseconds; without those that the host of a virtual machine disturbed, where they are the fewer.
 fn p99<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
-    p99_of(phases.into_iter().flat_map(|(phase, until)| {
-        let seconds = measured_seconds(phase).take_while(move |(second, _)| (*second as f64) < until.max(2.0));
-        seconds.map(|(_, measured)| measured)
-    }))
+    let seconds = phases.into_iter().flat_map(|(phase, until)| seconds_until(measured(phase), until));
+    p99_of(seconds.map(|(_, measured)| measured))
+}
+
+/// Whole seconds of a phase up to `until`, by number. The first, in which the clients begin, is left out, and the second one is there in any case.
+fn seconds_until<S>(of_phase: impl Iterator<Item = S>, until: f64) -> impl Iterator<Item = (usize, S)> {
+    of_phase.enumerate().skip(1).take_while(move |(second, _)| (*second as f64) < until.max(2.0))
 }
 
 /// The operations of a second, and those of them that the host did not disturb.
 type Measured<'a> = (&'a Latencies, Option<&'a Latencies>);
 
-/// A phase's seconds by number. The first, in which the clients begin, is left out.
-fn measured_seconds(phase: &PhaseResult) -> impl Iterator<Item = (usize, Measured<'_>)> {
+/// A phase, second by second.
+fn measured(phase: &PhaseResult) -> impl Iterator<Item = Measured<'_>> {
     let undisturbed = &phase.second_latencies.undisturbed;
-    let seconds = phase.second_latencies.histograms.iter().enumerate().skip(1);
-    seconds.map(|(second, all)| (second, (all, undisturbed.get(second))))
+    phase.second_latencies.histograms.iter().enumerate().map(|(second, all)| (all, undisturbed.get(second)))
 }
 
 fn p99_of<'a>(seconds: impl Iterator<Item = Measured<'a>>) -> f64 {
@@ -166,11 +169,8 @@ fn p99_of<'a>(seconds: impl Iterator<Item = Measured<'a>>) -> f64 {
 
 /// The highest p99 of a second, in microseconds.
 fn worst_second<'a>(phases: impl IntoIterator<Item = (&'a PhaseResult, f64)>) -> f64 {
-    let worst = phases.into_iter().flat_map(|(phase, until)| {
-        let seconds = phase.second_latencies.p99.iter().enumerate().skip(1);
-        seconds.take_while(move |(second, _)| (*second as f64) < until.max(2.0)).map(|(_, p99)| *p99)
-    });
-    worst.fold(0.0, f64::max)
+    let seconds = phases.into_iter().flat_map(|(phase, until)| seconds_until(phase.second_latencies.p99.iter(), until));
+    seconds.fold(0.0, |worst, (_, p99)| worst.max(*p99))
 }
 
 #[cfg(test)]
