@@ -69,11 +69,6 @@ pub fn set_interactive(is_interactive: bool) {
     }
 }
 
-/// Says of the calling thread that it works in the background, for good: whoever wakes up goes first, unless that has just had more than its share.
-pub fn set_background() {
-    take_slice(Slice::Long);
-}
-
 /// Whether the calling thread, whose work is long, leaves a part of the processors to others, until the scope that it is in ends. Costs a thread-local word if
 /// that was known already.
 pub fn leave_room(leaves: bool) {
@@ -89,7 +84,19 @@ pub fn leave_room(leaves: bool) {
 /// The calling thread, which works in the background, leaves as much as long work does while there is any that leaves room. Called between small pieces of its work;
 /// costs a shared word that hardly ever changes.
 pub fn leave_room_beside_long_work() {
-    keep_off(LEAVES_ROOM.get() || LONG_WORK.load(Ordering::Relaxed) > 0);
+    keep_off(is_beside_long_work());
+}
+
+/// As [`leave_room_beside_long_work`], for work that nobody waits for at once: whoever wakes up meanwhile goes first. Only meanwhile: beside clients that overload
+/// the machine a thread with a long slice comes last again and again, and reads wait for what it holds.
+pub fn give_way_beside_long_work() {
+    let gives_way = is_beside_long_work();
+    keep_off(gives_way);
+    take_slice(if gives_way { Slice::Long } else { own_slice() });
+}
+
+fn is_beside_long_work() -> bool {
+    LEAVES_ROOM.get() || LONG_WORK.load(Ordering::Relaxed) > 0
 }
 
 fn keep_off(is_kept_off: bool) {
@@ -235,11 +242,13 @@ mod tests {
             let background = std::thread::scope(|scope| {
                 let background = scope.spawn(|| {
                     leave_room_beside_long_work();
-                    KEPT_OFF.get()
+                    let others_wait = (KEPT_OFF.get(), SLICE.get());
+                    give_way_beside_long_work();
+                    (others_wait, (KEPT_OFF.get(), SLICE.get()))
                 });
                 background.join().unwrap()
             });
-            assert!(background);
+            assert_eq!(background, ((true, Slice::Usual), (true, Slice::Long)));
         }
         assert_eq!((precedence(), SLICE.get(), LEAVES_ROOM.get()), (Precedence::Write, Slice::Usual, false));
         assert_eq!((KEPT_OFF.get(), LONG_WORK.load(Ordering::Relaxed)), (false, 0));

@@ -51,7 +51,7 @@ impl Engine {
         self.spawn("page-evictor", |engine| {
             engine.trees.cache.wait_for_eviction_request(EVICTION_PAUSE);
             while !engine.is_stopping() && (engine.evict_batch()? > 0 || engine.flush_batch()? > 0) {
-                platform::leave_room_beside_long_work();
+                platform::give_way_beside_long_work();
             }
             Ok(())
         })?;
@@ -97,9 +97,8 @@ impl Engine {
         let engine = Arc::clone(self);
         let thread = platform::spawn_named(name, move || {
             mark_background_thread();
-            platform::set_background();
             while !engine.is_stopping() {
-                platform::leave_room_beside_long_work();
+                platform::give_way_beside_long_work();
                 if step(&engine).is_err() {
                     // The error was kept by `poison_on_error` or heals when there is space again.
                     engine.clock.sleep(EVICTION_PAUSE);

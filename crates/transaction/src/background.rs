@@ -100,9 +100,8 @@ impl Store {
         let store = self.clone();
         let body = move || {
             storage_engine::mark_background_thread();
-            platform::set_background();
             while !store.is_stopping() {
-                platform::leave_room_beside_long_work();
+                platform::give_way_beside_long_work();
                 let pause = step(&store).unwrap_or_else(|error| {
                     tracing::error!(%error, thread = name, "background work failed");
                     ERROR_PAUSE
