@@ -50,8 +50,10 @@ static double stolen_s() {
 }
 // How long the disk answers nothing: requests are there and none is completed. A virtual machine's disk does that while its host is busy; an engine that
 // asks too much of it may be the reason, too. Asks the kernel's counters of the disk every 5 ms from a thread of its own, which is not there without them.
+// Also how long that thread was not run although its sleep was over: who sleeps most of the time is run within some milliseconds beside any engine, and after tens of them only if the
+// whole machine stood still, by its host or its kernel. The disk seems to be silent then, too.
 struct DiskSilence {
-  std::string path; std::thread asking; std::atomic<bool> stop{false}; std::atomic<long> longest_us{0}, now_us{0};
+  std::string path; std::thread asking; std::atomic<bool> stop{false}; std::atomic<long> longest_us{0}, now_us{0}, late_us{0};
   explicit DiskSilence(const std::string &dir) {
     struct stat st; if (stat(dir.c_str(), &st)) return;
     path = "/sys/dev/block/" + std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "/stat";
@@ -65,16 +67,19 @@ struct DiskSilence {
     fclose(f); *done = v[0] + v[4] + v[11] + v[15]; *waiting = v[8] > 0; return n >= 11;
   }
   void watch() {
-    unsigned long before = 0, done; bool waited = false, waiting; double since = now();
+    unsigned long before = 0, done; bool waited = false, waiting; double since = now(), asleep = since;
     while (!stop) {
-      double at = now();
+      double at = now(); long late = (long)((at - asleep) * 1e6) - 5000;
+      if (late > late_us) late_us = late;
       if (!counters(&done, &waiting)) return;
       if (!waited || !waiting || done != before) since = at;
       before = done; waited = waiting; now_us = (long)((at - since) * 1e6);
       if (now_us > longest_us) longest_us = now_us.load();
-      usleep(5000);
+      asleep = now(); usleep(5000);
     }
   }
+  // Milliseconds of the longest standstill that ended since the last call; -1: unknown.
+  long take_late_ms() { return asking.joinable() ? late_us.exchange(0) / 1000 : -1; }
   // Milliseconds of the longest silence that lasted into the time since the last call, with what it lasted before; -1: unknown.
   long take_ms() { return asking.joinable() ? longest_us.exchange(now_us) / 1000 : -1; }
 };
@@ -85,7 +90,7 @@ static long du_bytes(const std::string &d) {
 
 struct Phase {
   const Cfg &c; const char *name; std::vector<Slot> &s; double t0, cpu0, sys0; long wr0, wc0, rd0, rc0; std::thread samp;
-  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at; std::vector<long> silent; DiskSilence disk; uint64_t unit;
+  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at; std::vector<long> silent, late; DiskSilence disk; uint64_t unit;
   Phase(const Cfg &c, const char *n, std::vector<Slot> &s, uint64_t unit) : c(c), name(n), s(s), disk(c.dir), unit(unit) {
     for (auto &x : s) { x.ops = 0; x.h = Hist(); x.retries = 0; }
     cpu0 = cpu_s(&sys0); wr0 = io_field("write_bytes:"); wc0 = io_field("wchar:"); rd0 = io_field("read_bytes:"); rc0 = io_field("rchar:"); t0 = now();
@@ -93,7 +98,7 @@ struct Phase {
       uint64_t last = 0; double next = t0, sy, lc = cpu0, lsy = sys0, ls = stolen_s();
       while (!stop) { next += 0.1; double w = next - now(); if (w > 0) usleep((useconds_t)(w * 1e6));
         uint64_t v = 0; for (auto &x : this->s) v += x.ops.load(std::memory_order_relaxed); win.push_back(v - last); double cn = cpu_s(&sy); cpuw.push_back(cn - lc); sysw.push_back(sy - lsy); lsy = sy;
-        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now()); silent.push_back(disk.take_ms());
+        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now()); silent.push_back(disk.take_ms()); late.push_back(disk.take_late_ms());
         if (cn - lc >= 0.01) eff.push_back((v - last) / (cn - lc)); lc = cn; last = v; }
     });
   }
@@ -112,7 +117,7 @@ struct Phase {
     uint64_t ops = 0, rt = 0; Hist h; for (auto &x : s) { ops += x.ops; rt += x.retries; h.merge(x.h); }
     if (win.size() > 1) win.pop_back();
     std::string wf = c.dir + "." + name + ".win"; FILE *f = fopen(wf.c_str(), "w");
-    for (size_t i = 0; i < win.size(); i++) fprintf(f, "%lu %.3f %.2f %.3f %.3f %ld\n", (unsigned long)win[i], cpuw[i], stolen[i], at[i], sysw[i], silent[i]); fclose(f);
+    for (size_t i = 0; i < win.size(); i++) fprintf(f, "%lu %.3f %.2f %.3f %.3f %ld %ld\n", (unsigned long)win[i], cpuw[i], stolen[i], at[i], sysw[i], silent[i], late[i]); fclose(f);
     std::sort(eff.begin(), eff.end());  // operations per CPU second of each window: does not move with the neighbours' load
     auto eq = [&](double q) { return eff.empty() ? 0.0 : eff[std::min(eff.size() - 1, (size_t)(q * eff.size()))]; };
     std::vector<uint64_t> w = win; std::sort(w.begin(), w.end());
@@ -120,25 +125,27 @@ struct Phase {
     size_t zero = 0, run = 0, maxrun = 0; double med = wq(0.5);
     size_t warm = std::min<size_t>(20, win.size() / 4);  // windows of warming up: two seconds, a quarter of a short run
     uint64_t steady = win.size() > warm ? *std::min_element(win.begin() + warm, win.end()) : 0;
-    // The smallest of the windows without a disk silence of more than 25 ms, and of those of them in which, and before which, the host took no processor time; -1: there was none.
-    long answered = -1, undisturbed = -1, silence = -1; size_t unanswered = 0, left = 0; double taken = 0;
+    // The smallest of the windows without a disk silence of more than 25 ms, and of those of them in which, and before which, the host took no
+    // processor time and the machine did not stand still for so long; -1: there was none.
+    long answered = -1, undisturbed = -1, silence = -1, standstill = -1; size_t unanswered = 0, stood = 0, left = 0; double taken = 0;
     auto lower = [](long &least, uint64_t value) { if (least < 0 || (long)value < least) least = value; };
     for (size_t i = 0; i < stolen.size(); i++) taken += stolen[i];
     for (size_t i = warm; i < win.size(); i++) {
-      silence = std::max(silence, silent[i]);
+      silence = std::max(silence, silent[i]); standstill = std::max(standstill, late[i]);
+      if (late[i] > 25) stood++;
       if (silent[i] > 25) { unanswered++; continue; }
       lower(answered, win[i]);
-      if (i > 0 && stolen[i] == 0 && stolen[i - 1] == 0) { lower(undisturbed, win[i]); left++; }
+      if (i > 0 && stolen[i] == 0 && stolen[i - 1] == 0 && late[i] <= 25) { lower(undisturbed, win[i]); left++; }
     }
     for (auto v : win) { if (v == 0) zero++; if (v < med * 0.1) { run++; maxrun = std::max(maxrun, run); } else run = 0; }
     double s0 = t1 - t0;
     printf("{\"label\":\"%s\",\"phase\":\"%s\",\"cache_mb\":%d,\"docs\":%ld,\"ops\":%lu,\"secs\":%.2f,\"ops_s\":%.0f,\"cpu_s\":%.1f,\"sys_s\":%.1f,"
            "\"cpu_s_per_M\":%.1f,\"write_mb\":%.1f,\"wchar_mb\":%.1f,\"read_mb\":%.1f,\"rchar_mb\":%.1f,\"rss_mb\":%.0f,\"retries\":%lu,"
-           "\"win_min\":%lu,\"win_min_steady\":%lu,\"win_min_answered\":%ld,\"win_unanswered\":%zu,\"disk_silence_ms\":%ld,\"win_min_undisturbed\":%ld,\"win_undisturbed\":%zu,\"stolen_s\":%.2f,\"settle_s\":%.1f,\"win_p1\":%lu,\"win_p10\":%lu,\"win_p50\":%lu,\"win_p99\":%lu,\"win_n\":%zu,\"win_zero\":%zu,\"longest_below_10pct_s\":%.1f,\"per_cpu_s\":{\"p1\":%.0f,\"p10\":%.0f,\"p50\":%.0f,\"p90\":%.0f},"
+           "\"win_min\":%lu,\"win_min_steady\":%lu,\"win_min_answered\":%ld,\"win_unanswered\":%zu,\"disk_silence_ms\":%ld,\"standstill_ms\":%ld,\"win_stood_still\":%zu,\"win_min_undisturbed\":%ld,\"win_undisturbed\":%zu,\"stolen_s\":%.2f,\"settle_s\":%.1f,\"win_p1\":%lu,\"win_p10\":%lu,\"win_p50\":%lu,\"win_p99\":%lu,\"win_n\":%zu,\"win_zero\":%zu,\"longest_below_10pct_s\":%.1f,\"per_cpu_s\":{\"p1\":%.0f,\"p10\":%.0f,\"p50\":%.0f,\"p90\":%.0f},"
            "\"lat_us\":{\"p50\":%.0f,\"p99\":%.0f,\"p999\":%.0f,\"max\":%.0f},\"disk_mb\":%ld%s}\n",
            c.label.c_str(), name, c.cache_mb, c.docs, (unsigned long)ops, s0, ops / s0, cpu1 - cpu0, sys1 - sys0, (cpu1 - cpu0) * 1e6 / (ops ? ops : 1),
            write_mb, wchar_mb, read_mb, rchar_mb,
-           vmhwm_kb() / 1024.0, (unsigned long)rt, (unsigned long)(w.empty() ? 0 : w.front()), (unsigned long)steady, answered, unanswered, silence, undisturbed, left, taken, settle, wq(0.01), wq(0.10), wq(0.5), wq(0.99), w.size(), zero, maxrun * 0.1, eq(.01), eq(.10), eq(.5), eq(.9),
+           vmhwm_kb() / 1024.0, (unsigned long)rt, (unsigned long)(w.empty() ? 0 : w.front()), (unsigned long)steady, answered, unanswered, silence, standstill, stood, undisturbed, left, taken, settle, wq(0.01), wq(0.10), wq(0.5), wq(0.99), w.size(), zero, maxrun * 0.1, eq(.01), eq(.10), eq(.5), eq(.9),
            h.q(.5), h.q(.99), h.q(.999), h.max / 1000.0, disk_mb, extra.c_str());
     fflush(stdout);
   }
