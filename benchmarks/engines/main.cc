@@ -125,8 +125,8 @@ struct Phase {
     size_t zero = 0, run = 0, maxrun = 0; double med = wq(0.5);
     size_t warm = std::min<size_t>(20, win.size() / 4);  // windows of warming up: two seconds, a quarter of a short run
     uint64_t steady = win.size() > warm ? *std::min_element(win.begin() + warm, win.end()) : 0;
-    // The smallest of the windows without a disk silence of more than 25 ms, and of those of them in which, and before which, the host took no
-    // processor time and the machine did not stand still for so long; -1: there was none.
+    // The smallest of the windows without a disk silence of more than 25 ms, and of those of them in which the machine did not
+    // stand still for so long, and in which, and before which, the host took no processor time; -1: there was none.
     long answered = -1, undisturbed = -1, silence = -1, standstill = -1; size_t unanswered = 0, stood = 0, left = 0; double taken = 0;
     auto lower = [](long &least, uint64_t value) { if (least < 0 || (long)value < least) least = value; };
     for (size_t i = 0; i < stolen.size(); i++) taken += stolen[i];

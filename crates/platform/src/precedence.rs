@@ -18,7 +18,7 @@
 //! Long work that commits has a short slice, too, and works for less than that between two rests: in the midst of a commit, for which all later ones
 //! wait, it would otherwise be interrupted by everything that runs in the background, and come again after all of that.
 //!
-//! What is long beside short commands leaves a part of the processors to these, and so does what runs in the background meanwhile. Otherwise two of them, each in a
+//! What is long beside short commands leaves a part of the processors to these, and so does what runs in the background meanwhile, with the long slice if nobody waits for it. Otherwise two of them, each in a
 //! system call that nobody interrupts, are now and then all there is on a machine with two processors, and what came meanwhile comes at once. While there is no such
 //! long work, the background may use all processors: clients that load the machine fully would have 15 % less done otherwise.
 
