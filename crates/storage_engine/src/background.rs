@@ -332,6 +332,7 @@ impl Engine {
             pages: self.store.page_id_limit(),
             bytes_written,
             bytes_moved,
+            is_cleaning: self.store.is_cleaning(),
         };
         pace.cleaning.effort(self.clock.monotonic(), activity, self.store.space())
     }

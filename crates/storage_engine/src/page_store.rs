@@ -105,7 +105,7 @@ pub use self::superblock::{PAGE_FILE_NAME, Superblock};
 pub use self::verification::Verification;
 pub use self::write_batch::{ImageNotes, WriteBatch, Written};
 
-use self::cleaning::CleanerBuffers;
+use self::cleaning::Cleaner;
 use self::ledger::Ledger;
 use self::page_ids::PageIds;
 use self::page_table_file::PageTableFile;
@@ -129,7 +129,7 @@ pub struct PageStoreOptions {
     pub space_ratio_max: f64,
     /// ... and this many bytes more. Default 32 MiB.
     pub space_slack_bytes: u64,
-    /// About how many bytes one `clean_step` copies at most. Default 4 MiB.
+    /// About how many bytes the extents hold that `clean_step` chooses together. Default 4 MiB.
     pub clean_step_bytes: u64,
     /// A page-table file is not replaced before its changes take this many bytes. Default 4 MiB.
     pub page_table_bytes_min: u64,
@@ -163,7 +163,7 @@ pub struct PageStore {
     clean_shutdown: bool,
     /// The publish lock: held by `publish`, `verify` and `close` from beginning to end.
     table: Mutex<PageTableFile>,
-    cleaner: Mutex<CleanerBuffers>,
+    cleaner: Mutex<Cleaner>,
     file_end: Mutex<()>,
     ledger: Mutex<Ledger>,
     page_ids: Mutex<PageIds>,

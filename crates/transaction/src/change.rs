@@ -133,8 +133,8 @@ impl Store {
         record_id: RecordId,
         (validation, update_style): (Validation, UpdateStyle),
     ) -> Result<Attempt> {
-        self.check_space()?;
         let WriteContext { change, old, new, unique, statement, .. } = context;
+        self.check_space_for(new.len())?;
         let (old, new) = (stored_document(old)?, stored_document(new)?);
         let change_context = ChangeContext { update_style, ..self.change_context(validation) };
         if !change.prepare_update(access, record_id, old, new, change_context)? {

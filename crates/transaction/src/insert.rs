@@ -92,7 +92,7 @@ impl Store {
         document: &RawDocument,
         validation: Validation,
     ) -> Result<CommitInfo> {
-        self.check_space()?;
+        self.check_space_for(document.as_bytes().len())?;
         self.pace();
         if let Some(transaction) = context.transaction.clone() {
             return self.insert_in_transaction(&transaction, context, collection, document, validation);

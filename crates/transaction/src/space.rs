@@ -3,8 +3,8 @@
 //! Before the disk is full, writes that add data are refused: what is left then is for deletes, and for the checkpoint that makes
 //! what they freed usable. So a full disk heals by itself when documents are deleted, and at once when space is given back.
 //!
-//! `watch_space` is called by the checkpointer's thread all the time, and by the simulator; the writers only look at a flag. The reserve has three
-//! parts: free bytes on the disk (`StoreOptions::space_reserve_bytes`, and as much as the dirty pages take), what is left of the
+//! `watch_space` is called by the checkpointer's thread all the time, and by the simulator; the writers only look at a flag, and those that write much at
+//! once at the disk: what cannot be applied to the end because there is no space ends all writing. The reserve has three parts: free bytes on the disk (`StoreOptions::space_reserve_bytes`, and as much as the dirty pages take), what is left of the
 //! oplog's segments, which are allocated in advance, and the page store's own extents for checkpoints.
 
 use std::sync::Arc;
@@ -18,6 +18,9 @@ use crate::store::Store;
 
 /// Pressure of dirty pages from which on not even deletes are taken while the disk is full: the rest of the frames are for readers.
 const DELETE_PRESSURE_MAX: f64 = 0.5;
+
+/// Writers of so much look at the disk first: many of them could use up the reserve before the next look.
+const LARGE_WRITE_BYTES: usize = 64 << 10;
 
 /// What was last seen of the disk.
 pub(crate) struct SpaceWatch {
@@ -86,6 +89,32 @@ impl Store {
             return Ok(());
         }
         Err(TransactionError::OutOfSpace { available_bytes: self.space.available_bytes.load(Ordering::Relaxed) })
+    }
+
+    /// For a write that adds so much.
+    ///
+    /// # Errors
+    /// `OutOfSpace`.
+    #[inline]
+    pub(crate) fn check_space_for(&self, bytes: usize) -> Result<()> {
+        self.check_space()?;
+        if bytes < LARGE_WRITE_BYTES { Ok(()) } else { self.look_for_space(bytes, self.space.reserve_bytes) }
+    }
+
+    /// For the commit of a transaction whose entry takes so much, which may use the reserve as deletes do.
+    ///
+    /// # Errors
+    /// `OutOfSpace`.
+    pub(crate) fn check_space_for_commit(&self, bytes: usize) -> Result<()> {
+        if bytes < LARGE_WRITE_BYTES { Ok(()) } else { self.look_for_space(bytes, 0) }
+    }
+
+    /// Looks whether the disk has room for so much beside `reserve` and the pages that are still to be written.
+    fn look_for_space(&self, bytes: usize, reserve: u64) -> Result<()> {
+        self.watch_space();
+        let available_bytes = self.space.available_bytes.load(Ordering::Relaxed);
+        let wanted = reserve.saturating_add(self.engine.dirty_bytes()).saturating_add(bytes as u64);
+        if available_bytes >= wanted { Ok(()) } else { Err(TransactionError::OutOfSpace { available_bytes }) }
     }
 
     /// For a delete, which may use the reserve.

@@ -8,6 +8,7 @@
 //! something that looks like a block header lies at a multiple of 64 bytes, the ledger is asked whether that page's current address is
 //! exactly there. Stale or forged bytes that look like a block are not at a mentioned address, so they are passed over.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::PageStore;
@@ -31,6 +32,8 @@ const CHEAP_RATIO_MAX: f64 = 2.5;
 const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
 /// Blocks nearer to each other than this are read together.
 const READ_GAP_BYTES: usize = 4 << 10;
+/// What is moved before others may have a say again (see `cleaning_pace`).
+const PIECE_BYTES: u64 = 512 << 10;
 /// Relocations recorded under one hold of the ledger.
 const RELOCATIONS_AT_ONCE: usize = 64;
 
@@ -47,7 +50,7 @@ pub enum CleaningEffort {
 /// What a `clean_step` did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleanOutcome {
-    /// Extents gone through. 0 when there was nothing to gain: call again after the next checkpoint.
+    /// Extents gone through or found to hold nothing any more. 0 when there was nothing to gain: call again after the next checkpoint.
     pub extents: usize,
     /// Blocks moved.
     pub blocks: usize,
@@ -59,11 +62,19 @@ pub struct CleanOutcome {
     pub corrupt: Vec<(PageId, PageAddress)>,
 }
 
-/// Buffers that are kept from step to step.
+/// What is kept from step to step.
 #[derive(Default)]
-pub(super) struct CleanerBuffers {
+pub(super) struct Cleaner {
+    /// Extents found worth it that are not yet gone through.
+    chosen: VecDeque<ChosenExtent>,
     extent: Vec<u8>,
     blocks: Vec<u8>,
+}
+
+struct ChosenExtent {
+    index: usize,
+    /// Its current blocks when it was chosen, in order of address; `None`: they are to be looked for in its bytes.
+    blocks: Option<Vec<FoundBlock>>,
 }
 
 /// A current block in an extent being cleaned.
@@ -74,8 +85,9 @@ pub(super) struct FoundBlock {
 }
 
 impl PageStore {
-    /// Moves the blocks of the sparsest extents elsewhere if the file takes more space than the options allow. Bounded:
-    /// about `clean_step_bytes` are copied. The extents become free when the open epoch has been published.
+    /// Moves the blocks of the sparsest extents elsewhere if the file takes more space than the options allow. Extents that hold
+    /// about `clean_step_bytes` are chosen together, and gone through in pieces, one a call. The extents become free when the epoch
+    /// in which that ends has been published.
     ///
     /// `relocated(page, old, new)` is asked for each block copied. If the page is not in memory and its address is
     /// `old`, or it is in memory and clean with that address, the engine must take `new` instead, in one atomic step,
@@ -89,20 +101,37 @@ impl PageStore {
         effort: CleaningEffort,
         relocated: &dyn Fn(PageId, PageAddress, PageAddress) -> bool,
     ) -> Result<CleanOutcome> {
-        let mut buffers = self.cleaner.lock();
+        let mut cleaner = self.cleaner.lock();
         self.check_poison()?;
+        if cleaner.chosen.is_empty() {
+            cleaner.chosen = self.choose_extents(effort);
+        }
         let mut outcome = CleanOutcome::default();
-        let chosen = self.choose_extents(effort);
-        let mut mapped = self.blocks_from_maps(&chosen).map(Vec::into_iter);
-        for index in chosen {
-            let blocks = mapped.as_mut().and_then(Iterator::next);
-            self.clean_extent(index, blocks, &mut buffers, relocated, &mut outcome)?;
+        while outcome.bytes < PIECE_BYTES {
+            let Some(chosen) = cleaner.chosen.pop_front() else { break };
+            if let Err(error) = self.clean_extent(chosen, &mut cleaner, relocated, &mut outcome) {
+                // They can be chosen again in the next epoch.
+                cleaner.chosen.clear();
+                return Err(error);
+            }
             outcome.extents += 1;
         }
         Ok(outcome)
     }
 
-    fn choose_extents(&self, effort: CleaningEffort) -> Vec<usize> {
+    /// Whether extents that were found worth it are not yet gone through.
+    pub fn is_cleaning(&self) -> bool {
+        !self.cleaner.lock().chosen.is_empty()
+    }
+
+    fn choose_extents(&self, effort: CleaningEffort) -> VecDeque<ChosenExtent> {
+        let chosen = self.sparse_extents(effort);
+        let mut mapped = self.blocks_from_maps(&chosen).map(Vec::into_iter);
+        let with_blocks = |index| ChosenExtent { index, blocks: mapped.as_mut().and_then(Iterator::next) };
+        chosen.into_iter().map(with_blocks).collect()
+    }
+
+    fn sparse_extents(&self, effort: CleaningEffort) -> Vec<usize> {
         let mut ledger = self.ledger.lock();
         let ratio = self.space_ratio(&ledger.extents, effort);
         let allowed = match effort {
@@ -171,46 +200,48 @@ impl PageStore {
 
     fn clean_extent(
         &self,
-        index: usize,
-        mapped: Option<Vec<FoundBlock>>,
-        buffers: &mut CleanerBuffers,
+        chosen: ChosenExtent,
+        cleaner: &mut Cleaner,
         relocated: &dyn Fn(PageId, PageAddress, PageAddress) -> bool,
         outcome: &mut CleanOutcome,
     ) -> Result<()> {
         let (offset, extent_bytes) = {
             let ledger = self.ledger.lock();
-            (ledger.extents.offset_bytes(index), ledger.extents.extent_bytes())
+            if !ledger.extents.may_be_cleaned(chosen.index) {
+                return Ok(());
+            }
+            (ledger.extents.offset_bytes(chosen.index), ledger.extents.extent_bytes())
         };
-        buffers.extent.resize(extent_bytes as usize, 0);
-        let found = match mapped {
+        cleaner.extent.resize(extent_bytes as usize, 0);
+        let found = match chosen.blocks {
             Some(blocks) => {
                 for range in read_ranges(&blocks, offset) {
                     platform::offer_processor();
-                    self.read_extent(&mut buffers.extent[range.clone()], offset + range.start as u64)?;
+                    self.read_extent(&mut cleaner.extent[range.clone()], offset + range.start as u64)?;
                 }
                 blocks
             }
             None => {
-                self.read_extent(&mut buffers.extent, offset)?;
-                self.current_blocks(&buffers.extent, offset)
+                self.read_extent(&mut cleaner.extent, offset)?;
+                self.current_blocks(&cleaner.extent, offset)
             }
         };
-        buffers.blocks.clear();
+        cleaner.blocks.clear();
         let mut moved = Vec::new();
         for block in found {
             platform::offer_processor();
             let start = (block.address.offset_bytes() - offset) as usize;
-            let bytes = &buffers.extent[start..start + block.address.length_bytes()];
+            let bytes = &cleaner.extent[start..start + block.address.length_bytes()];
             match check_block(bytes) {
                 Ok(_) => {
-                    buffers.blocks.extend_from_slice(bytes);
+                    cleaner.blocks.extend_from_slice(bytes);
                     moved.push(block);
                 }
                 Err(_) if self.current_address(block.page) != block.address => outcome.refused += 1,
                 Err(_) => outcome.corrupt.push((block.page, block.address)),
             }
         }
-        self.move_blocks(&moved, &buffers.blocks, relocated, outcome)
+        self.move_blocks(&moved, &cleaner.blocks, relocated, outcome)
     }
 
     fn move_blocks(

@@ -277,9 +277,7 @@ impl Extents {
         for (index, extent) in self.extents.iter().enumerate() {
             let lasting = extent.lasting();
             let worth = (f64::from(self.extent_units - extent.tail) * share_max) as u32;
-            let sparse =
-                extent.state == ExtentState::Sealed && lasting > 0 && lasting <= worth && extent.in_flight == 0;
-            if sparse && extent.cleaned_epoch != epoch {
+            if self.may_be_cleaned(index) && lasting <= worth && extent.cleaned_epoch != epoch {
                 candidates.push((lasting, index));
             }
         }
@@ -294,6 +292,12 @@ impl Extents {
             chosen.push(index);
         }
         chosen
+    }
+
+    /// Whether an extent holds blocks that last and nothing is being written to it; not so when the file has been cut before it.
+    pub(super) fn may_be_cleaned(&self, index: usize) -> bool {
+        let is_sealed = |extent: &Extent| extent.state == ExtentState::Sealed && extent.in_flight == 0;
+        self.extents.get(index).is_some_and(|extent| is_sealed(extent) && extent.lasting() > 0)
     }
 
     /// Notes that an extent has been gone through for cleaning.

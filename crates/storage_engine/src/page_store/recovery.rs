@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, File, OpenMode, is_disk_full};
 
-use super::cleaning::CleanerBuffers;
+use super::cleaning::Cleaner;
 use super::durable_map::DurableMap;
 use super::error::{PageStoreError, Result};
 use super::extents::Extents;
@@ -66,7 +66,7 @@ impl PageStore {
             recovered: (last_number > 0).then_some(RecoveredCheckpoint { number: last_number, mark: loaded.mark }),
             clean_shutdown: found.clean_shutdown,
             table: Mutex::new(table),
-            cleaner: Mutex::new(CleanerBuffers::default()),
+            cleaner: Mutex::new(Cleaner::default()),
             file_end: Mutex::new(()),
             page_ids: Mutex::new(PageIds::of_checkpoint(&loaded.durable)),
             ledger: Mutex::new(Ledger::new(loaded.durable, extents, last_number + 1)),
@@ -121,6 +121,8 @@ fn create(disk: &dyn Disk, clock: &dyn Clock, options: &PageStoreOptions) -> Res
     };
     file.set_length(SUPERBLOCK_COUNT * SUPERBLOCK_BYTES as u64).map_err(failed)?;
     write_superblock(&*file, &first)?;
+    // The page file must not have its name while the directory of the page table may still be lost.
+    disk.sync_directory(Path::new("")).map_err(failed)?;
     disk.rename(Path::new(NEW_PAGE_FILE_NAME), Path::new(PAGE_FILE_NAME)).map_err(failed)?;
     disk.sync_directory(Path::new("")).map_err(failed)
 }

@@ -85,6 +85,7 @@ impl Store {
         // Reading what is stored may have found the disk failed.
         self.check_commits()?;
         let payload = entry.finish_commit(&[], session.id(), txn_number, self.clock.wall_millis());
+        self.check_space_for_commit(payload.len())?;
         let mut in_flight = self.commits.prepare();
         let appended =
             self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |timestamp, position| {

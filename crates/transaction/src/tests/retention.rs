@@ -124,3 +124,21 @@ fn a_full_disk_stops_writes_and_gives_up_no_history() {
     fixture.log(1_000);
     assert_eq!(fixture.first(), first);
 }
+
+#[test]
+fn a_large_write_looks_for_its_space_itself() {
+    let mut fixture = with(1 << 40, Some(HOUR));
+    fixture.options.space_reserve_bytes = 64 << 10;
+    fixture.reopen();
+    let collection = fixture.collection("db.c");
+    let document = |bytes: usize| rawdoc! { "_id": next_id(), "b": "x".repeat(bytes) };
+    fixture.insert(&collection, document(200 << 10)).unwrap();
+    let dirty = fixture.store.engine().dirty_bytes();
+    fixture.disk.set_capacity_bytes(Some(fixture.disk.used_bytes() + dirty + (200 << 10)));
+    // Nobody has looked at the disk since: there is room for a small one beside the reserve, but not for a large one.
+    let refused = fixture.insert(&collection, document(200 << 10)).err();
+    assert!(matches!(refused, Some(TransactionError::OutOfSpace { .. })), "{refused:?}");
+    fixture.insert(&collection, document(1 << 10)).unwrap();
+    fixture.disk.set_capacity_bytes(None);
+    fixture.insert(&collection, document(200 << 10)).unwrap();
+}
