@@ -4,8 +4,8 @@
 //! what they freed usable. So a full disk heals by itself when documents are deleted, and at once when space is given back.
 //!
 //! `watch_space` is called by the checkpointer's thread all the time, and by the simulator; the writers only look at a flag, and those that write much at
-//! once at the disk: what cannot be applied to the end because there is no space ends all writing. The reserve has three parts: free bytes on the disk (`StoreOptions::space_reserve_bytes`, and as much as the dirty pages take), what is left of the
-//! oplog's segments, which are allocated in advance, and the page store's own extents for checkpoints.
+//! once at the disk: what cannot be applied to the end because there is no space ends all writing. The reserve has three parts:
+//! free bytes on the disk (`StoreOptions::space_reserve_bytes`, and as much as the dirty pages take), what is left of the oplog's segments, which are allocated in advance, and the page store's own extents for checkpoints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -98,7 +98,7 @@ impl Store {
     #[inline]
     pub(crate) fn check_space_for(&self, bytes: usize) -> Result<()> {
         self.check_space()?;
-        if bytes < LARGE_WRITE_BYTES { Ok(()) } else { self.look_for_space(bytes, self.space.reserve_bytes) }
+        self.look_for_space(bytes, self.space.reserve_bytes)
     }
 
     /// For the commit of a transaction whose entry takes so much, which may use the reserve as deletes do.
@@ -106,11 +106,15 @@ impl Store {
     /// # Errors
     /// `OutOfSpace`.
     pub(crate) fn check_space_for_commit(&self, bytes: usize) -> Result<()> {
-        if bytes < LARGE_WRITE_BYTES { Ok(()) } else { self.look_for_space(bytes, 0) }
+        self.look_for_space(bytes, 0)
     }
 
-    /// Looks whether the disk has room for so much beside `reserve` and the pages that are still to be written.
+    /// Looks, where it is much, whether the disk has room for so much beside `reserve` and the pages that are still to be written.
+    #[inline]
     fn look_for_space(&self, bytes: usize, reserve: u64) -> Result<()> {
+        if bytes < LARGE_WRITE_BYTES {
+            return Ok(());
+        }
         self.watch_space();
         let available_bytes = self.space.available_bytes.load(Ordering::Relaxed);
         let wanted = reserve.saturating_add(self.engine.dirty_bytes()).saturating_add(bytes as u64);
