@@ -6,7 +6,7 @@ use bson::doc;
 
 use super::judgement::{Bound, Judgement};
 use super::probe::Probe;
-use super::rig::{OFFERED_WRITERS, Rig, only_phase};
+use super::rig::{Rig, UPDATERS, only_phase};
 use super::statistic::median;
 use crate::error::LabError;
 use crate::latency::LatencySummary;
@@ -49,6 +49,9 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     }
     let p99 = |phases: &[PhaseResult]| median_p99(phases.iter().map(PhaseResult::undisturbed_latency));
     let with_stolen = |phases: &[PhaseResult]| median_p99(phases.iter().map(|phase| &phase.latency_microseconds));
+    let with_own_waits = |phases: &[PhaseResult]| {
+        median_p99(phases.iter().map(|phase| &phase.overhead.latency_with_own_waits_microseconds))
+    };
     let ratios = p99_ratios(&with, &without);
     judgement
         .figure(
@@ -63,6 +66,8 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
         .figure("p99 with, median of the rounds", p99(&with), "ms", Bound::Shown)
         .figure("p99 without, with what the host disturbed", with_stolen(&without), "ms", Bound::Shown)
         .figure("p99 with checkpoints, with what the host disturbed", with_stolen(&with), "ms", Bound::Shown)
+        .figure("p99 without, with the load generator's own waits", with_own_waits(&without), "ms", Bound::Shown)
+        .figure("p99 with checkpoints, with the load generator's own waits", with_own_waits(&with), "ms", Bound::Shown)
         .leaves_out_stolen_time(with.iter().chain(&without))
         .figure("checkpoints asked for", made as f64, "", Bound::AtLeast(ROUNDS as f64));
     let by_itself = |phase: &PhaseResult| COUNTERS.iter().find_map(|path| phase.counters.get(*path)).copied();
@@ -93,12 +98,11 @@ fn median_p99<'a>(rounds: impl Iterator<Item = &'a LatencySummary>) -> f64 {
 async fn updates(rig: &mut Rig, rate: f64) -> Result<PhaseResult, LabError> {
     let changes = [
         ("documents", rig.documents.to_string()),
-        ("threads", "64".to_owned()),
         ("rate", rate.to_string()),
         ("seconds", (rig.seconds * PHASE_SHARE).to_string()),
         ("warm_up", "1".to_owned()),
     ];
-    only_phase(rig.run(OFFERED_WRITERS, &changes).await?)
+    only_phase(rig.run(UPDATERS, &changes).await?)
 }
 
 /// Updates while another client asks for one checkpoint after the other.

@@ -44,12 +44,13 @@ pub(super) const WRITERS: &str = include_str!("../../scenarios/certify/writers.y
 pub(super) const OFFERED_WRITERS: &str = include_str!("../../scenarios/certify/offered-writers.yaml");
 pub(super) const READERS: &str = include_str!("../../scenarios/certify/readers.yaml");
 pub(super) const FOREGROUND: &str = include_str!("../../scenarios/certify/foreground.yaml");
+pub(super) const UPDATERS: &str = include_str!("../../scenarios/certify/updaters.yaml");
 
 /// How many clients a scenario has whose latencies are what is looked at.
 fn watched_clients(scenario: &str) -> Option<usize> {
     match scenario {
         READERS => Some(4),
-        FOREGROUND => Some(32),
+        FOREGROUND | UPDATERS => Some(32),
         _ => None,
     }
 }
@@ -392,7 +393,7 @@ mod tests {
     /// With another number of threads than clients, own waits would not be left out.
     #[test]
     fn each_watched_client_has_a_thread() {
-        for scenario in [READERS, FOREGROUND] {
+        for scenario in [READERS, FOREGROUND, UPDATERS] {
             let clients = watched_clients(scenario).unwrap();
             assert!(scenario.contains(&format!("threads: {clients},")), "{scenario}");
         }
