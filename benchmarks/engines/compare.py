@@ -156,6 +156,8 @@ COLUMNS = [
     ("the same, without a disk silence of 25 ms (windows with one, longest)",
      lambda r: of_median(r, "win_min_answered") + (f" ({r['win_unanswered']}, {r['disk_silence_ms']} ms)" if r["disk_silence_ms"] >= 0 else " (unknown)")),
     ("the same, and without a processor taken by the host (windows left)", lambda r: f"{of_median(r, 'win_min_undisturbed')} ({r['win_undisturbed']})"),
+    ("the same, and without a window whose memory took half as long again as usual (windows with it, slowest / usual)",
+     lambda r: f"{of_median(r, 'win_min_full_speed')} ({r['win_slow_memory']}, {r['memory_reads_us']['max'] / max(r['memory_reads_us']['p50'], 1):.1f} x)"),
     ("windows in which the machine stood still for 25 ms, longest", lambda r: f"{r['win_stood_still']}, {r['standstill_ms']} ms" if r["standstill_ms"] >= 0 else "unknown"),
     ("windows without a commit", lambda r: str(r["win_zero"])),
     ("KB read + written/document", lambda r: f"{r['read_mb'] * 1e3 / r['ops']:.1f} + {r['write_mb'] * 1e3 / r['ops']:.1f}"),
