@@ -112,7 +112,7 @@ static long du_bytes(const std::string &d) {
 
 struct Phase {
   const Cfg &c; const char *name; std::vector<Slot> &s; double t0, cpu0, sys0; long wr0, wc0, rd0, rc0; std::thread samp;
-  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at; std::vector<double> memory; std::vector<long> silent, late; DiskSilence disk; MemorySpeed reads; uint64_t unit;
+  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at, memory; std::vector<long> silent, late; DiskSilence disk; MemorySpeed reads; uint64_t unit;
   Phase(const Cfg &c, const char *n, std::vector<Slot> &s, uint64_t unit) : c(c), name(n), s(s), disk(c.dir), unit(unit) {
     for (auto &x : s) { x.ops = 0; x.h = Hist(); x.retries = 0; }
     cpu0 = cpu_s(&sys0); wr0 = io_field("write_bytes:"); wc0 = io_field("wchar:"); rd0 = io_field("read_bytes:"); rc0 = io_field("rchar:"); t0 = now();
@@ -151,7 +151,7 @@ struct Phase {
     // stand still for so long, and in which, and before which, the host took no processor time; and of all these, but for those in which
     // the memory was slow; -1: there was none. Slow: the reads took half as long again as in the median of the windows.
     long answered = -1, undisturbed = -1, full_speed = -1, silence = -1, standstill = -1; size_t unanswered = 0, stood = 0, left = 0, slow = 0; double taken = 0;
-    std::vector<double> reads_us(memory.begin(), memory.begin() + std::min(memory.size(), win.size())); std::sort(reads_us.begin(), reads_us.end());
+    std::vector<double> reads_us(memory.begin(), memory.begin() + win.size()); std::sort(reads_us.begin(), reads_us.end());
     double usual_us = reads_us.empty() ? 0 : reads_us[reads_us.size() / 2], slowest_us = 0;
     auto lower = [](long &least, uint64_t value) { if (least < 0 || (long)value < least) least = value; };
     for (size_t i = 0; i < stolen.size(); i++) taken += stolen[i];

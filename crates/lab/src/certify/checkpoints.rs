@@ -49,9 +49,6 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     }
     let p99 = |phases: &[PhaseResult]| median_p99(phases.iter().map(PhaseResult::undisturbed_latency));
     let with_stolen = |phases: &[PhaseResult]| median_p99(phases.iter().map(|phase| &phase.latency_microseconds));
-    let with_own_waits = |phases: &[PhaseResult]| {
-        median_p99(phases.iter().map(|phase| &phase.overhead.latency_with_own_waits_microseconds))
-    };
     let ratios = p99_ratios(&with, &without);
     judgement
         .figure(
@@ -66,8 +63,10 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
         .figure("p99 with, median of the rounds", p99(&with), "ms", Bound::Shown)
         .figure("p99 without, with what the host disturbed", with_stolen(&without), "ms", Bound::Shown)
         .figure("p99 with checkpoints, with what the host disturbed", with_stolen(&with), "ms", Bound::Shown)
-        .figure("p99 without, with the load generator's own waits", with_own_waits(&without), "ms", Bound::Shown)
-        .figure("p99 with checkpoints, with the load generator's own waits", with_own_waits(&with), "ms", Bound::Shown)
+        .leaves_out_own_waits(&[
+            ("p99 without, with the load generator's own waits", without.as_slice()),
+            ("p99 with checkpoints, with the load generator's own waits", with.as_slice()),
+        ])
         .leaves_out_stolen_time(with.iter().chain(&without))
         .figure("checkpoints asked for", made as f64, "", Bound::AtLeast(ROUNDS as f64));
     let by_itself = |phase: &PhaseResult| COUNTERS.iter().find_map(|path| phase.counters.get(*path)).copied();

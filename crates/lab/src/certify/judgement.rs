@@ -5,7 +5,9 @@
 
 use serde::{Serialize, Serializer};
 
+use super::statistic::median;
 use crate::chart::grouped;
+use crate::latency::LatencySummary;
 use crate::result::PhaseResult;
 
 /// What is said of a guarantee in the end.
@@ -170,6 +172,26 @@ impl Judgement {
                 share * 100.0
             ));
         }
+        self
+    }
+
+    /// The latencies of these phases leave out what their clients' own threads waited for a processor, where that could be counted: says so, and shows
+    /// p99s with it, each the median of some phases.
+    pub(crate) fn leaves_out_own_waits(&mut self, shown: &[(&str, &[PhaseResult])]) -> &mut Self {
+        fn with_waits(phase: &PhaseResult) -> &LatencySummary {
+            &phase.overhead.latency_with_own_waits_microseconds
+        }
+        if shown.iter().any(|(_, phases)| phases.iter().any(|phase| with_waits(phase).count == 0)) {
+            return self;
+        }
+        for (what, phases) in shown {
+            let p99 = median(phases.iter().map(|phase| with_waits(phase).p99 / 1e3));
+            self.figure(what, p99, "ms", Bound::Shown);
+        }
+        self.remark(
+            "What these clients' own threads wait for a processor, when an operation is due and when its answer has come, is \
+             left out: they stand for other machines. Each client has a thread of its own, so that this is known.",
+        );
         self
     }
 

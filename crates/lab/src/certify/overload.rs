@@ -5,6 +5,7 @@
 //! queue in the load generator grows without end, whatever the server does. From the due moment it is shown as well.
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 use std::time::Duration;
 
 use bson::{Document, doc};
@@ -194,18 +195,11 @@ fn readers(rig: &Rig, seen: &Seen) -> Judgement {
             Bound::Shown,
         )
         .figure("idle p99 with it", with_stolen(&seen.idle_readers), "ms", Bound::Shown)
-        .leaves_out_stolen_time([&seen.idle_readers, &seen.readers].into_iter());
-    let with_own_waits = |phase: &PhaseResult| phase.overhead.latency_with_own_waits_microseconds.clone();
-    let (loaded, idle) = (with_own_waits(&seen.readers), with_own_waits(&seen.idle_readers));
-    if loaded.count > 0 {
-        judgement
-            .figure("p99 with the load generator's waits", loaded.p99 / 1e3, "ms", Bound::Shown)
-            .figure("idle p99 with them", idle.p99 / 1e3, "ms", Bound::Shown)
-            .remark(
-                "What the readers' own threads wait for a processor, when an operation is due and when its answer has come, is \
-                 left out: they stand for other machines. Each client has a thread of its own, so that this is known.",
-            );
-    }
+        .leaves_out_stolen_time([&seen.idle_readers, &seen.readers].into_iter())
+        .leaves_out_own_waits(&[
+            ("p99 with the load generator's waits", from_ref(&seen.readers)),
+            ("idle p99 with them", from_ref(&seen.idle_readers)),
+        ]);
     judgement.evidence("Hot reads, the server otherwise idle", &seen.idle_readers);
     judgement.evidence("Hot reads during the overload", &seen.readers);
     shares_the_machine(rig, &mut judgement, &seen.writers);
