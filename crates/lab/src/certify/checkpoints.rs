@@ -6,7 +6,7 @@ use bson::doc;
 
 use super::judgement::{Bound, Judgement};
 use super::probe::Probe;
-use super::rig::{Rig, UPDATERS, only_phase};
+use super::rig::{OFFERED_WRITERS, Rig, only_phase};
 use super::statistic::median;
 use crate::error::LabError;
 use crate::latency::LatencySummary;
@@ -14,6 +14,8 @@ use crate::result::PhaseResult;
 
 /// Of the sustainable rate: a load under which a server without checkpoints has room.
 const LOAD: f64 = 0.3;
+/// Who update: as many as the other tests watch.
+const CLIENTS: usize = 32;
 /// Times that both are measured, one right after the other. Their ratio is taken round by round: on a machine that others use too p99 drifts
 /// within minutes, and two phases side by side have the same share of that.
 const ROUNDS: usize = 8;
@@ -101,7 +103,7 @@ async fn updates(rig: &mut Rig, rate: f64) -> Result<PhaseResult, LabError> {
         ("seconds", (rig.seconds * PHASE_SHARE).to_string()),
         ("warm_up", "1".to_owned()),
     ];
-    only_phase(rig.run(UPDATERS, &changes).await?)
+    only_phase(rig.run_watched(OFFERED_WRITERS, &changes, CLIENTS).await?)
 }
 
 /// Updates while another client asks for one checkpoint after the other.

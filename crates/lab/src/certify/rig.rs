@@ -44,13 +44,12 @@ pub(super) const WRITERS: &str = include_str!("../../scenarios/certify/writers.y
 pub(super) const OFFERED_WRITERS: &str = include_str!("../../scenarios/certify/offered-writers.yaml");
 pub(super) const READERS: &str = include_str!("../../scenarios/certify/readers.yaml");
 pub(super) const FOREGROUND: &str = include_str!("../../scenarios/certify/foreground.yaml");
-pub(super) const UPDATERS: &str = include_str!("../../scenarios/certify/updaters.yaml");
 
 /// How many clients a scenario has whose latencies are what is looked at.
 fn watched_clients(scenario: &str) -> Option<usize> {
     match scenario {
         READERS => Some(4),
-        FOREGROUND | UPDATERS => Some(32),
+        FOREGROUND => Some(32),
         _ => None,
     }
 }
@@ -165,6 +164,20 @@ impl Rig {
     /// As `run`, with clients that do not give way to the server: who is to be refused must come faster than it works.
     pub(super) async fn run_pressing(&mut self, text: &str, changes: &[(&str, String)]) -> Result<RunResult, LabError> {
         let mut run = self.plan_run(text, changes, None)?;
+        run.options.gives_way = false;
+        run.run().await
+    }
+
+    /// As `run`, when the latencies of these `clients` are what is looked at: each is a thread whose own waits are known.
+    pub(super) async fn run_watched(
+        &mut self,
+        text: &str,
+        changes: &[(&str, String)],
+        clients: usize,
+    ) -> Result<RunResult, LabError> {
+        let changes: Vec<_> = changes.iter().cloned().chain([("threads", clients.to_string())]).collect();
+        let mut run = self.plan_run(text, &changes, Some(clients))?;
+        run.options.leaves_out_own_waits = true;
         run.options.gives_way = false;
         run.run().await
     }
@@ -393,7 +406,7 @@ mod tests {
     /// With another number of threads than clients, own waits would not be left out.
     #[test]
     fn each_watched_client_has_a_thread() {
-        for scenario in [READERS, FOREGROUND, UPDATERS] {
+        for scenario in [READERS, FOREGROUND] {
             let clients = watched_clients(scenario).unwrap();
             assert!(scenario.contains(&format!("threads: {clients},")), "{scenario}");
         }
