@@ -4,7 +4,7 @@
 //! of many. A short command pays for a counter.
 //!
 //! ```text
-//!   short ── 10 ms ──▶ long: a long slice (platform::Precedence), and after each stretch of a tenth of a millisecond:
+//!   short ── 10 ms ──▶ long: a long slice (platform::Precedence), and after each stretch of 50 microseconds:
 //!                        commands that are short came lately ────▶ sleeps, so that all long ones together take a
 //!                                                                  quarter of the processors
 //!                        somebody waits for a ticket ────────────▶ gives it, and waits at the end of the queue
@@ -21,13 +21,13 @@ use platform::{Precedence, PrecedenceScope};
 use super::{Admission, Class, Ticket};
 
 /// Checks between two looks at the clock.
-const CHECKS_PER_LOOK: u32 = 16;
+const CHECKS_PER_LOOK: u32 = 4;
 /// A command that has worked so long is a long one.
 const LONG_AFTER: Duration = Duration::from_millis(10);
 /// How long a long command works before it looks around. Where processors are short, others wait for so long: who wakes up does not always interrupt it.
-const STRETCH: Duration = Duration::from_micros(100);
+const STRETCH: Duration = Duration::from_micros(50);
 /// A stretch without a check, because it waited for something or for lack of one, counts as so many at most.
-const STRETCHES_COUNTED: u32 = 160;
+const STRETCHES_COUNTED: u32 = 320;
 /// For so long after a short command the next one is expected.
 const LATELY: Duration = Duration::from_millis(10);
 /// All long commands together may take one processor in so many while short ones come.
