@@ -26,8 +26,8 @@ const CHECKS_PER_LOOK: u32 = 4;
 const LONG_AFTER: Duration = Duration::from_millis(10);
 /// How long a long command works before it looks around. Where processors are short, others wait for so long: who wakes up does not always interrupt it.
 const STRETCH: Duration = Duration::from_micros(50);
-/// A stretch without a check, because it waited for something or for lack of one, counts as so many at most.
-const STRETCHES_COUNTED: u32 = 320;
+/// A stretch that was longer, because it waited for something or for lack of a check, counts as this.
+const LONGEST_COUNTED: Duration = Duration::from_millis(16);
 /// For so long after a short command the next one is expected.
 const LATELY: Duration = Duration::from_millis(10);
 /// All long commands together may take one processor in so many while short ones come.
@@ -118,7 +118,7 @@ impl<'a> Turn<'a> {
             let is_beside_others = self.others_seen.get().is_some_and(|seen| now.saturating_sub(seen) < LATELY);
             platform::leave_room(is_beside_others);
             if is_beside_others {
-                let counted = worked.min(STRETCH * STRETCHES_COUNTED);
+                let counted = worked.min(LONGEST_COUNTED);
                 self.admission.clock.sleep(counted.mul_f64(1.0 / self.admission.long_share() - 1.0));
                 self.admission.gave_way.fetch_add(1, Ordering::Relaxed);
             }

@@ -99,11 +99,12 @@ fn median_p99<'a>(rounds: impl Iterator<Item = &'a LatencySummary>) -> f64 {
 async fn updates(rig: &mut Rig, rate: f64) -> Result<PhaseResult, LabError> {
     let changes = [
         ("documents", rig.documents.to_string()),
+        ("threads", CLIENTS.to_string()),
         ("rate", rate.to_string()),
         ("seconds", (rig.seconds * PHASE_SHARE).to_string()),
         ("warm_up", "1".to_owned()),
     ];
-    only_phase(rig.run_watched(OFFERED_WRITERS, &changes, CLIENTS).await?)
+    only_phase(rig.run_watched(OFFERED_WRITERS, &changes).await?)
 }
 
 /// Updates while another client asks for one checkpoint after the other.

@@ -55,7 +55,7 @@ pub(super) async fn judge(rig: &mut Rig, wanted: &[&str]) -> Result<Vec<Judgemen
 async fn load(rig: &mut Rig, refuses: bool) -> Result<Seen, LabError> {
     rig.load().await?;
     let seconds = ("seconds", rig.seconds.to_string());
-    let idle_readers = only_phase(rig.run(READERS, &[seconds.clone(), ("warm_up", "1".to_owned())]).await?)?;
+    let idle_readers = only_phase(rig.run_watched(READERS, &[seconds.clone(), ("warm_up", "1".to_owned())]).await?)?;
     let sustainable = rig.measure_sustainable().await?;
     let rate = sustainable.operations_per_second * OVERLOAD;
     let warm_up = ("warm_up", (rig.seconds / 4.0).to_string());
@@ -66,8 +66,8 @@ async fn load(rig: &mut Rig, refuses: bool) -> Result<Seen, LabError> {
         seconds.clone(),
         warm_up.clone(),
     ];
-    let writers = rig.plan_run(OFFERED_WRITERS, &offered, None)?;
-    let readers = rig.plan_run(READERS, &[seconds, warm_up], None)?;
+    let writers = rig.plan_run(OFFERED_WRITERS, &offered)?;
+    let readers = rig.plan_run(READERS, &[seconds, warm_up])?.watched();
     let probes = start_health(rig).await?;
     let (writers, readers) = tokio::join!(writers.run(), readers.run());
     let (writers, readers) = (only_phase(writers?)?, only_phase(readers?)?);

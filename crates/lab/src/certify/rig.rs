@@ -45,15 +45,6 @@ pub(super) const OFFERED_WRITERS: &str = include_str!("../../scenarios/certify/o
 pub(super) const READERS: &str = include_str!("../../scenarios/certify/readers.yaml");
 pub(super) const FOREGROUND: &str = include_str!("../../scenarios/certify/foreground.yaml");
 
-/// How many clients a scenario has whose latencies are what is looked at.
-fn watched_clients(scenario: &str) -> Option<usize> {
-    match scenario {
-        READERS => Some(4),
-        FOREGROUND => Some(32),
-        _ => None,
-    }
-}
-
 /// The server under test and the sizes of the tests.
 pub(super) struct Rig {
     uri: String,
@@ -157,38 +148,23 @@ impl Rig {
 
     /// Runs a scenario of this program beside whatever else runs, and keeps its result. Its collections stay.
     pub(super) async fn run(&mut self, text: &str, changes: &[(&str, String)]) -> Result<RunResult, LabError> {
-        let run = self.plan_run(text, changes, None)?;
-        run.run().await
+        self.plan_run(text, changes)?.run().await
     }
 
     /// As `run`, with clients that do not give way to the server: who is to be refused must come faster than it works.
     pub(super) async fn run_pressing(&mut self, text: &str, changes: &[(&str, String)]) -> Result<RunResult, LabError> {
-        let mut run = self.plan_run(text, changes, None)?;
+        let mut run = self.plan_run(text, changes)?;
         run.options.gives_way = false;
         run.run().await
     }
 
-    /// As `run`, when the latencies of these `clients` are what is looked at: each is a thread whose own waits are known.
-    pub(super) async fn run_watched(
-        &mut self,
-        text: &str,
-        changes: &[(&str, String)],
-        clients: usize,
-    ) -> Result<RunResult, LabError> {
-        let changes: Vec<_> = changes.iter().cloned().chain([("threads", clients.to_string())]).collect();
-        let mut run = self.plan_run(text, &changes, Some(clients))?;
-        run.options.leaves_out_own_waits = true;
-        run.options.gives_way = false;
-        run.run().await
+    /// As `run`, with clients whose latencies are what is looked at.
+    pub(super) async fn run_watched(&mut self, text: &str, changes: &[(&str, String)]) -> Result<RunResult, LabError> {
+        self.plan_run(text, changes)?.watched().run().await
     }
 
     /// A run to be started by the caller, beside others.
-    pub(super) fn plan_run(
-        &mut self,
-        text: &str,
-        changes: &[(&str, String)],
-        lanes: Option<usize>,
-    ) -> Result<PlannedRun, LabError> {
+    pub(super) fn plan_run(&mut self, text: &str, changes: &[(&str, String)]) -> Result<PlannedRun, LabError> {
         let changes: Vec<(String, String)> =
             changes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let scenario = Scenario::parse(text, &changes)?;
@@ -197,11 +173,9 @@ impl Rig {
         let options = RunOptions {
             pid: self.process.map(|process| process.pid),
             output: Some(output),
-            lanes: watched_clients(text).or(lanes).or(self.lanes),
+            lanes: self.lanes,
             keep: true,
             // Many at once stand for other machines: those who are measured beside them do not wait for their processors.
-            // A thread for each of them, so that it is known what it waits for.
-            leaves_out_own_waits: watched_clients(text).is_some(),
             gives_way: [WRITERS, OFFERED_WRITERS].contains(&text),
             ..RunOptions::new(&self.uri)
         };
@@ -328,6 +302,13 @@ pub(super) struct PlannedRun {
 }
 
 impl PlannedRun {
+    /// Its clients' latencies are what is looked at: what their own threads wait for a processor is left out.
+    pub(super) fn watched(mut self) -> Self {
+        self.options.leaves_out_own_waits = true;
+        self.options.gives_way = false;
+        self
+    }
+
     pub(super) async fn run(self) -> Result<RunResult, LabError> {
         Ok(run_scenario(&self.scenario, self.options).await?.result)
     }
@@ -396,20 +377,5 @@ pub(super) fn number_of(reply: &Document, name: &str) -> Option<f64> {
         Bson::Int64(number) => Some(*number as f64),
         Bson::Double(number) => Some(*number),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// With another number of threads than clients, own waits would not be left out.
-    #[test]
-    fn each_watched_client_has_a_thread() {
-        for scenario in [READERS, FOREGROUND] {
-            let clients = watched_clients(scenario).unwrap();
-            assert!(scenario.contains(&format!("threads: {clients},")), "{scenario}");
-        }
-        assert!(watched_clients(WRITERS).is_none());
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Storm<T> {
 pub(super) async fn foreground(rig: &mut Rig, rate: f64) -> Result<PhaseResult, LabError> {
     let changes =
         [("documents", rig.documents.to_string()), ("rate", rate.to_string()), ("seconds", rig.seconds.to_string())];
-    only_phase(rig.run(FOREGROUND, &changes).await?)
+    only_phase(rig.run_watched(FOREGROUND, &changes).await?)
 }
 
 /// The same with nothing beside them. What comes before is an overload: how long the server has to do with what that left is not looked at, or the storm

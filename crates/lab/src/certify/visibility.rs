@@ -27,8 +27,8 @@ pub(super) async fn judge(rig: &mut Rig) -> Result<Vec<Judgement>, LabError> {
     let foreground = rig.plan_run(
         FOREGROUND,
         &[("documents", rig.documents.to_string()), ("rate", rate.to_string()), ("seconds", rig.seconds.to_string())],
-        None,
     )?;
+    let foreground = foreground.watched();
     let alone = start_probe(rig, "alone").await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let alone = alone.finish().await?;

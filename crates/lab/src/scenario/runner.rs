@@ -54,12 +54,13 @@ pub struct RunOptions {
     pub pid: Option<u32>,
     /// Where `result.json`, `series.jsonl`, `latency.hlog` and `report.html` go; nothing is written when there is none.
     pub output: Option<PathBuf>,
-    /// Threads of the load generator; as many as processors when there is none.
+    /// Threads of the load generator, unless own waits are left out; as many as processors when there is none.
     pub lanes: Option<usize>,
     /// Threads of the load generator give way to everything else on the machine, as far as the system lets them: for clients that
     /// stand for other machines, so that others do not wait for a processor behind them.
     pub gives_way: bool,
-    /// What the threads of the load generator waited for a processor is no part of latencies, and is told beside them. Wants a lane for each client.
+    /// What the threads of the load generator waited for a processor is no part of latencies, and is told beside them. So that it is known
+    /// for whom they waited, each client has a lane.
     pub leaves_out_own_waits: bool,
     /// Of all random numbers.
     pub seed: u64,
@@ -117,7 +118,6 @@ pub async fn run(scenario: &Scenario, options: RunOptions) -> Result<Outcome, La
     let lines = output.as_ref().map(|output| output.lines("series")).transpose()?;
     let observer = Observer { client: target.observing_client.clone(), process: target.process, lines };
     let interrupt = Interrupt::new(options.stop.clone());
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let plan = &scenario.plan;
     let result = RunResult {
         format: FORMAT,
@@ -128,7 +128,7 @@ pub async fn run(scenario: &Scenario, options: RunOptions) -> Result<Outcome, La
         target: target.description.clone(),
         machine: Machine::this(),
         client: concat!("plimsoll ", env!("CARGO_PKG_VERSION"), ", official Rust driver").to_owned(),
-        lanes: options.lanes.unwrap_or(processors),
+        lanes: lanes_of(plan, &options),
         ..RunResult::default()
     };
     let mut run = Run { plan, target, observer, interrupt, options: &options, result };
@@ -282,7 +282,7 @@ impl Run<'_> {
                 shared: Arc::clone(shared),
                 begin: begin_seen.clone(),
                 abandon: abandon_seen.clone(),
-                leaves_out_own_waits: self.options.leaves_out_own_waits && lanes == seat_count,
+                leaves_out_own_waits: self.options.leaves_out_own_waits,
             };
             let (done, record) = oneshot::channel();
             let ready = ready.clone();
@@ -382,6 +382,15 @@ fn shared_of(phase: &PlannedPhase) -> PhaseShared {
     }
 }
 
+/// Threads of the load generator; a phase with fewer clients has fewer.
+fn lanes_of(plan: &Plan, options: &RunOptions) -> usize {
+    if options.leaves_out_own_waits {
+        plan.phases.iter().map(|phase| seats_of(phase).len()).max().unwrap_or(1)
+    } else {
+        options.lanes.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+    }
+}
+
 fn seats_of(phase: &PlannedPhase) -> Vec<ClientSeat> {
     let mut seats = Vec::new();
     let mut first_step = 0;
@@ -458,4 +467,23 @@ fn is_alive(shared: &PhaseShared, series_start: Instant, observations: &Observat
 /// The machine's monotonic clock at a moment.
 fn monotonic_seconds(moment: Instant) -> f64 {
     crate::profile::monotonic_seconds() - moment.elapsed().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With another number of threads than clients, it would not be known who waited.
+    #[test]
+    fn each_client_whose_own_waits_are_left_out_has_a_lane() {
+        let readers = include_str!("../../scenarios/certify/readers.yaml");
+        let foreground = include_str!("../../scenarios/certify/foreground.yaml");
+        for (scenario, clients) in [(readers, 4), (foreground, 32)] {
+            let scenario = Scenario::parse(scenario, &[]).unwrap();
+            let mut options = RunOptions { lanes: Some(2), ..RunOptions::new("") };
+            assert_eq!(lanes_of(&scenario.plan, &options), 2);
+            options.leaves_out_own_waits = true;
+            assert_eq!(lanes_of(&scenario.plan, &options), clients);
+        }
+    }
 }
