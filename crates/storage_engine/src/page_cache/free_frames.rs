@@ -4,11 +4,15 @@
 //! frames, up to `reserve`, are for what goes first (`platform::Precedence`): under a flood of writes, each of which reads a page
 //! first, a read would wait for a frame as long as all of them, and whoever comes while it is being woken would be faster.
 //!
+//! The frame that became free first is taken first. The hands of eviction and of checkpoints go over the frames in their order, so
+//! pages that were made one after the other are written so too, and a scan of them goes forward through the file.
+//!
 //! ```text
 //!   0 ── reserve ─────────── low ─────────────── high
 //!   first only │ writes, too; evictor wanted │ evictor works until here
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -46,7 +50,8 @@ pub(crate) struct FreeFrames {
 
 #[derive(Default)]
 struct List {
-    frames: Vec<FrameId>,
+    /// Those that became free first come first.
+    frames: VecDeque<FrameId>,
     /// Frames taken for pages so far.
     taken: u64,
     /// Who waits for a frame.
@@ -57,7 +62,7 @@ struct List {
 impl FreeFrames {
     pub(crate) fn new(frames: usize) -> Self {
         let low = (frames / 64).clamp(8, 1024).max((frames / 8).min(LOW_MIN));
-        let all = (0..frames as u32).rev().map(FrameId).collect();
+        let all = (0..frames as u32).map(FrameId).collect();
         Self {
             list: Mutex::new(List { frames: all, ..List::default() }),
             withheld: Mutex::default(),
@@ -101,7 +106,7 @@ impl FreeFrames {
         let mut list = self.list.lock();
         loop {
             if list.frames.len() > reserve
-                && let Some(frame) = list.frames.pop()
+                && let Some(frame) = list.frames.pop_front()
             {
                 let left = list.frames.len();
                 self.count.store(left, Ordering::Relaxed);
@@ -155,7 +160,7 @@ impl FreeFrames {
     /// Takes a frame if there are enough, without waiting.
     pub(crate) fn try_take(&self) -> Option<FrameId> {
         let mut list = self.list.lock();
-        let frame = if list.frames.len() > self.low / 2 { list.frames.pop() } else { None };
+        let frame = if list.frames.len() > self.low / 2 { list.frames.pop_front() } else { None };
         let left = list.frames.len();
         self.count.store(left, Ordering::Relaxed);
         drop(list);
@@ -167,7 +172,7 @@ impl FreeFrames {
 
     pub(crate) fn give_back(&self, frame: FrameId) {
         let mut list = self.list.lock();
-        list.frames.push(frame);
+        list.frames.push_back(frame);
         self.count.store(list.frames.len(), Ordering::Relaxed);
         self.wake_waiter(&list);
     }
@@ -183,7 +188,7 @@ impl FreeFrames {
         let mut withheld = self.withheld.lock();
         let mut list = self.list.lock();
         while withheld.len() < wanted && list.frames.len() > self.low / 2 {
-            if let Some(frame) = list.frames.pop() {
+            if let Some(frame) = list.frames.pop_front() {
                 release(frame);
                 withheld.push(frame);
             }

@@ -1,13 +1,13 @@
 //! Reading a page: one read of exactly its stored length, checked and decompressed.
 //!
-//! A thread that goes from block to block through the file, as a scan of what was loaded in order does, reads by a handle for which the
-//! operating system reads ahead. Everybody else reads by one for which it does not: beside blocks that happen to be cached it would
-//! otherwise read several times what is asked for. So do merging and cleaning, which go through the file in order and pass over most of it.
+//! For a thread that goes from block to block through the file, as a scan of what was loaded in order does, the operating system is asked
+//! to read what lies ahead, in pieces that nobody else waits for long behind. It does so by itself, too, but in pieces of a size that some administrator
+//! set, and beside blocks that happen to be cached it would read several times what is asked for: so the file is read by a handle for which it does not.
+//! Merging and cleaning, which go through the file in order and pass over most of it, ask for no more than they read.
 
 use std::cell::{Cell, RefCell};
 use std::io;
-
-use platform::File;
+use std::ops::Range;
 
 use super::address::{PageAddress, PageId};
 use super::block::read_block;
@@ -18,12 +18,40 @@ use super::{PageStore, statistics::count};
 thread_local! {
     /// The stored bytes of the block being read.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// Where the thread's last read ended.
-    static LAST_END: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// Where the thread is in the file.
+    static COURSE: Cell<Course> = const { Cell::new(Course { began: 0, last_end: u64::MAX, asked_until: 0 }) };
 }
 
 /// A read that begins at most this far behind the thread's last one goes on through the file.
 const GOING_ON_BYTES: u64 = 128 << 10;
+/// So much is asked for ahead of a read at most, and again when half of it has been read.
+const AHEAD_BYTES: u64 = 256 << 10;
+
+/// Reads of a thread that go on through the file, in bytes of it.
+#[derive(Clone, Copy, Debug)]
+struct Course {
+    began: u64,
+    last_end: u64,
+    /// What was asked for ahead ends here.
+    asked_until: u64,
+}
+
+impl Course {
+    /// The course with a read of `begin..end`, and what is to be asked for ahead of it: twice as much as it went on for so far.
+    fn read(self, begin: u64, end: u64) -> (Course, Option<Range<u64>>) {
+        let goes_on = begin.checked_sub(self.last_end).is_some_and(|gap| gap <= GOING_ON_BYTES);
+        if !goes_on {
+            return (Course { began: begin, last_end: end, asked_until: end }, None);
+        }
+        let ahead = (2 * (end - self.began)).min(AHEAD_BYTES);
+        let asked_until = self.asked_until.max(end);
+        if asked_until - end > ahead / 2 {
+            return (Course { last_end: end, asked_until, ..self }, None);
+        }
+        let wanted = self.asked_until.max(begin)..end + ahead;
+        (Course { last_end: end, asked_until: wanted.end, ..self }, Some(wanted))
+    }
+}
 
 impl PageStore {
     /// Fills `image` (`PAGE_BYTES` long) with the version of `page` at `address`.
@@ -36,9 +64,12 @@ impl PageStore {
     /// `Corrupt` when the block there is not whole or not of that page; `Io`. Neither poisons the store.
     pub fn read(&self, page: PageId, address: PageAddress, image: &mut [u8]) -> Result<()> {
         let begin = address.offset_bytes();
-        let last_end = LAST_END.replace(begin + address.length_bytes() as u64);
-        let goes_on = begin.checked_sub(last_end).is_some_and(|gap| gap <= GOING_ON_BYTES);
-        self.read_by(if goes_on { &*self.file } else { &*self.scattered }, page, address, image)
+        let (course, ahead) = COURSE.get().read(begin, begin + address.length_bytes() as u64);
+        COURSE.set(course);
+        if let Some(ahead) = ahead {
+            self.scattered.begin_read(ahead.start, ahead.end - ahead.start);
+        }
+        self.read_scattered(page, address, image)
     }
 
     /// As `read`, for a thread that passes over most of the file: nothing is read ahead.
@@ -46,7 +77,13 @@ impl PageStore {
     /// # Errors
     /// As `read`.
     pub fn read_scattered(&self, page: PageId, address: PageAddress, image: &mut [u8]) -> Result<()> {
-        self.read_by(&*self.scattered, page, address, image)
+        STORED.with_borrow_mut(|stored| {
+            stored.resize(address.length_bytes(), 0);
+            self.read_stored(page, address, stored)?;
+            let corrupt = |reason| PageStoreError::Corrupt { page, address, reason };
+            read_block(stored, page, image).map_err(corrupt)?;
+            Ok(())
+        })
     }
 
     /// Begins to read a page that `read_scattered` will be asked for.
@@ -54,28 +91,64 @@ impl PageStore {
         self.scattered.begin_read(address.offset_bytes(), address.length_bytes() as u64);
     }
 
-    fn read_by(&self, file: &dyn File, page: PageId, address: PageAddress, image: &mut [u8]) -> Result<()> {
-        STORED.with_borrow_mut(|stored| {
-            stored.resize(address.length_bytes(), 0);
-            self.read_stored(file, page, address, stored)?;
-            let corrupt = |reason| PageStoreError::Corrupt { page, address, reason };
-            read_block(stored, page, image).map_err(corrupt)?;
-            Ok(())
-        })
-    }
-
     /// Fills `stored` with a block's bytes as they are on disk, unchecked.
-    fn read_stored(&self, file: &dyn File, page: PageId, address: PageAddress, stored: &mut [u8]) -> Result<()> {
+    fn read_stored(&self, page: PageId, address: PageAddress, stored: &mut [u8]) -> Result<()> {
         let corrupt = |reason: &str| PageStoreError::Corrupt { page, address, reason: reason.to_owned() };
         if address.is_none() {
             return Err(corrupt("it has no address"));
         }
-        file.read_exact_at(stored, address.offset_bytes()).map_err(|cause| match cause.kind() {
+        self.scattered.read_exact_at(stored, address.offset_bytes()).map_err(|cause| match cause.kind() {
             io::ErrorKind::UnexpectedEof => corrupt("the file ends before it"),
             _ => PageStoreError::Io { operation: "read", file: PAGE_FILE_NAME.to_owned(), cause },
         })?;
         count(&self.counters.blocks_read, 1);
         count(&self.counters.bytes_read, stored.len() as u64);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: u64 = 12 << 10;
+
+    /// What is asked for ahead of reads of blocks that begin there.
+    fn asked(begins: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
+        let mut course = Course { began: 0, last_end: u64::MAX, asked_until: 0 };
+        let mut asked = Vec::new();
+        for begin in begins {
+            let (next, ahead) = course.read(begin, begin + BLOCK);
+            course = next;
+            asked.extend(ahead);
+        }
+        asked
+    }
+
+    #[test]
+    fn nothing_is_asked_for_ahead_of_scattered_reads() {
+        assert_eq!(asked([0, 10 << 20, 5 << 20, 20 << 20]), []);
+        // Nor backwards.
+        assert_eq!(asked((0..100).rev().map(|number| number * BLOCK)), []);
+    }
+
+    #[test]
+    fn who_goes_on_is_ahead_of_by_more_and_more() {
+        let asked = asked((0..1000).map(|number| (1 << 30) + number * BLOCK));
+        assert_eq!(asked[0], (1 << 30) + BLOCK..(1 << 30) + 6 * BLOCK);
+        for (earlier, later) in asked.iter().zip(&asked[1..]) {
+            assert_eq!(earlier.end, later.start, "nothing twice, and no gap");
+        }
+        let last = asked.last().unwrap();
+        assert!((AHEAD_BYTES / 2..AHEAD_BYTES / 2 + 2 * BLOCK).contains(&(last.end - last.start)), "{last:?}");
+        assert!(asked.len() < 110, "{}", asked.len());
+    }
+
+    #[test]
+    fn a_gap_is_passed_over_and_a_leap_begins_anew() {
+        let gap = GOING_ON_BYTES;
+        assert_eq!(asked([0, BLOCK + gap]), [BLOCK + gap..BLOCK + gap + BLOCK + AHEAD_BYTES]);
+        assert_eq!(asked([0, BLOCK + gap + 1]), []);
+        assert_eq!(asked([0, BLOCK, 1 << 30, (1 << 30) + BLOCK]).len(), 2);
     }
 }
