@@ -192,6 +192,11 @@ impl PageCache {
         self.to_merge.lock().rest.mul_f64(spread.clamp(0.0, 1.0))
     }
 
+    /// Whether merging is spread as much as it can be, so that a batch may take longer, too.
+    pub(super) fn has_time_to_merge(&self) -> bool {
+        self.buffered_share() < SPREAD_BELOW
+    }
+
     /// The pages whose buffers should be merged now, in the order of their places on disk: those that are nearly full, and, when there is
     /// not enough memory for buffers, those with the most changes.
     fn pages_to_merge(&self) -> Vec<PageId> {

@@ -91,7 +91,13 @@ impl PageCache {
         manner: Manner,
         scope: &mut PageWriteScope<'_>,
     ) -> Result<()> {
-        let prepared = pages.iter().try_for_each(|page| self.prepare_merge(merger, *page, manner));
+        let can_wait = manner == Manner::BesideOthers && self.has_time_to_merge();
+        let prepared = pages.iter().try_for_each(|page| {
+            if can_wait {
+                platform::offer_processor();
+            }
+            self.prepare_merge(merger, *page, manner)
+        });
         let written = prepared.and_then(|()| {
             let mut merging = merger.pages.iter_mut();
             let is_wanted = |_| merging.next().is_some_and(|merging| self.claim(merging));
