@@ -19,6 +19,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::RwLockWriteGuard;
 use platform::Timestamp;
 
 use crate::TreeId;
@@ -41,6 +42,10 @@ const COPIES_ONE_IN: usize = 64;
 const STAGES: f64 = 2.0;
 /// Longest sleep between two looks at whether to hurry.
 const STEP_PAUSE: Duration = Duration::from_millis(10);
+/// How long all changes may wait for those that are under way when a checkpoint is frozen. Twice as long at each further attempt.
+const BARRIER_PATIENCE: Duration = Duration::from_millis(1);
+/// Between two attempts.
+const BARRIER_PAUSE: Duration = Duration::from_millis(2);
 /// Leaves whose buffered changes are saved in one step.
 const STEP_LEAVES: usize = 1024;
 /// In a mark, beside the number of chains: behind them is the first page of saved changes.
@@ -217,7 +222,7 @@ impl Engine {
     pub fn freeze_checkpoint(&self, checkpoint: &mut CheckpointInProgress) -> Result<()> {
         self.trees.cache.check_poisoned()?;
         self.prepare_ring_states()?;
-        let _barrier = self.barrier.write();
+        let _barrier = self.close_barrier();
         self.save_ring_states()?;
         checkpoint.dropped_rings = self.take_dropped_rings();
         let mut chains = self.trees.history.overflow_heads();
@@ -229,6 +234,19 @@ impl Engine {
         self.trees.cache.end_preparation();
         (checkpoint.stage_began, checkpoint.hand) = (self.clock.monotonic(), 0);
         Ok(())
+    }
+
+    /// Waits until nobody is in the midst of a change, and keeps everybody else from beginning one meanwhile: for an instant at a time, because one who is may wait
+    /// for the disk.
+    fn close_barrier(&self) -> RwLockWriteGuard<'_, ()> {
+        let mut patience = BARRIER_PATIENCE;
+        loop {
+            if let Some(closed) = self.barrier.try_write_for(patience) {
+                return closed;
+            }
+            self.clock.sleep(BARRIER_PAUSE);
+            patience *= 2;
+        }
     }
 
     /// Writes one batch of the checkpoint's pages; `false` when all are written.
