@@ -156,7 +156,7 @@ pub struct PageStore {
     disk: Arc<dyn Disk>,
     options: PageStoreOptions,
     file: Arc<dyn File>,
-    /// The same file, for single pages: nothing is read ahead.
+    /// The same file, for reading: the system reads nothing ahead by itself.
     scattered: Arc<dyn File>,
     superblock: Mutex<Superblock>,
     recovered: Option<RecoveredCheckpoint>,
