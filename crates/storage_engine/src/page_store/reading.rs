@@ -5,7 +5,7 @@
 //! set, and beside blocks that happen to be cached it would read several times what is asked for: so the file is read by a handle for which it does not.
 //! Merging and cleaning, which go through the file in order and pass over most of it, ask for no more than they read.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ thread_local! {
     /// The stored bytes of the block being read.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     /// Where the thread is in the file.
-    static COURSE: Cell<Course> = const { Cell::new(Course { began: 0, last_end: u64::MAX, asked_until: 0 }) };
+    static COURSE: RefCell<Course> = const { RefCell::new(Course::NOWHERE) };
 }
 
 /// A read that begins at most this far behind the thread's last one goes on through the file.
@@ -28,7 +28,7 @@ const GOING_ON_BYTES: u64 = 128 << 10;
 const AHEAD_BYTES: u64 = 256 << 10;
 
 /// Reads of a thread that go on through the file, in bytes of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Course {
     began: u64,
     last_end: u64,
@@ -37,19 +37,23 @@ struct Course {
 }
 
 impl Course {
-    /// The course with a read of `begin..end`, and what is to be asked for ahead of it: twice as much as it went on for so far.
-    fn read(self, begin: u64, end: u64) -> (Course, Option<Range<u64>>) {
-        let goes_on = begin.checked_sub(self.last_end).is_some_and(|gap| gap <= GOING_ON_BYTES);
-        if !goes_on {
-            return (Course { began: begin, last_end: end, asked_until: end }, None);
+    /// No read goes on from here.
+    const NOWHERE: Course = Course { began: 0, last_end: u64::MAX, asked_until: 0 };
+
+    /// Notes a read of `begin..end`; what is to be asked for ahead of it: twice as much as was gone on for so far.
+    fn read(&mut self, begin: u64, end: u64) -> Option<Range<u64>> {
+        if begin.checked_sub(self.last_end).is_none_or(|gap| gap > GOING_ON_BYTES) {
+            *self = Course { began: begin, last_end: end, asked_until: end };
+            return None;
         }
+        self.last_end = end;
         let ahead = (2 * (end - self.began)).min(AHEAD_BYTES);
-        let asked_until = self.asked_until.max(end);
-        if asked_until - end > ahead / 2 {
-            return (Course { last_end: end, asked_until, ..self }, None);
+        let from = self.asked_until.max(begin);
+        if from > end + ahead / 2 {
+            return None;
         }
-        let wanted = self.asked_until.max(begin)..end + ahead;
-        (Course { last_end: end, asked_until: wanted.end, ..self }, Some(wanted))
+        self.asked_until = end + ahead;
+        Some(from..self.asked_until)
     }
 }
 
@@ -64,9 +68,8 @@ impl PageStore {
     /// `Corrupt` when the block there is not whole or not of that page; `Io`. Neither poisons the store.
     pub fn read(&self, page: PageId, address: PageAddress, image: &mut [u8]) -> Result<()> {
         let begin = address.offset_bytes();
-        let (course, ahead) = COURSE.get().read(begin, begin + address.length_bytes() as u64);
-        COURSE.set(course);
-        if let Some(ahead) = ahead {
+        let end = begin + address.length_bytes() as u64;
+        if let Some(ahead) = COURSE.with_borrow_mut(|course| course.read(begin, end)) {
             self.scattered.begin_read(ahead.start, ahead.end - ahead.start);
         }
         self.read_scattered(page, address, image)
@@ -115,14 +118,8 @@ mod tests {
 
     /// What is asked for ahead of reads of blocks that begin there.
     fn asked(begins: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
-        let mut course = Course { began: 0, last_end: u64::MAX, asked_until: 0 };
-        let mut asked = Vec::new();
-        for begin in begins {
-            let (next, ahead) = course.read(begin, begin + BLOCK);
-            course = next;
-            asked.extend(ahead);
-        }
-        asked
+        let mut course = Course::NOWHERE;
+        begins.into_iter().filter_map(|begin| course.read(begin, begin + BLOCK)).collect()
     }
 
     #[test]
