@@ -54,11 +54,12 @@ static double stolen_s() {
 // Also how long that thread was not run although its sleep was over: who sleeps most of the time is run within some milliseconds beside any engine, and after tens of them only if the
 // whole machine stood still, by its host or its kernel. The disk seems to be silent then, too.
 struct DiskSilence {
-  std::string path; std::thread asking; std::atomic<bool> stop{false}; std::atomic<long> longest_us{0}, now_us{0}, late_us{0};
+  std::string path; std::thread asking; std::atomic<bool> stop{false}; std::atomic<long> longest_us{0}, now_us{0}, late_us{0}; unsigned long before[8] = {};
   explicit DiskSilence(const std::string &dir) {
     struct stat st; if (stat(dir.c_str(), &st)) return;
     path = "/sys/dev/block/" + std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "/stat";
     unsigned long done; bool waiting; if (!counters(&done, &waiting)) return;
+    take_answers();
     asking = std::thread([this] { watch(); });
   }
   ~DiskSilence() { stop = true; if (asking.joinable()) asking.join(); }
@@ -78,6 +79,17 @@ struct DiskSilence {
       if (now_us > longest_us) longest_us = now_us.load();
       asleep = now(); usleep(5000);
     }
+  }
+  // Requests answered since the last call, and how long one took in the mean, in the disk's queue and in the disk.
+  struct Answers { unsigned long reads, writes; double read_us, write_us; };
+  Answers take_answers() {
+    FILE *f = fopen(path.c_str(), "r"); if (!f) return {}; unsigned long v[8] = {}; int n = 0;
+    while (n < 8 && fscanf(f, "%lu", &v[n]) == 1) n++;
+    fclose(f); if (n < 8) return {};
+    Answers of{v[0] - before[0], v[4] - before[4], 0, 0};
+    if (of.reads) of.read_us = (v[3] - before[3]) * 1e3 / of.reads;
+    if (of.writes) of.write_us = (v[7] - before[7]) * 1e3 / of.writes;
+    std::copy(v, v + 8, before); return of;
   }
   // Milliseconds of the longest standstill that ended since the last call; -1: unknown.
   long take_late_ms() { return asking.joinable() ? late_us.exchange(0) / 1000 : -1; }
@@ -112,7 +124,7 @@ static long du_bytes(const std::string &d) {
 
 struct Phase {
   const Cfg &c; const char *name; std::vector<Slot> &s; double t0, cpu0, sys0; long wr0, wc0, rd0, rc0; std::thread samp;
-  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at, memory; std::vector<long> silent, late; DiskSilence disk; MemorySpeed reads; uint64_t unit;
+  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at, memory; std::vector<long> silent, late; std::vector<DiskSilence::Answers> answers; DiskSilence disk; MemorySpeed reads; uint64_t unit;
   Phase(const Cfg &c, const char *n, std::vector<Slot> &s, uint64_t unit) : c(c), name(n), s(s), disk(c.dir), unit(unit) {
     for (auto &x : s) { x.ops = 0; x.h = Hist(); x.retries = 0; }
     cpu0 = cpu_s(&sys0); wr0 = io_field("write_bytes:"); wc0 = io_field("wchar:"); rd0 = io_field("read_bytes:"); rc0 = io_field("rchar:"); t0 = now();
@@ -120,7 +132,7 @@ struct Phase {
       uint64_t last = 0; double next = t0, sy, lc = cpu0, lsy = sys0, ls = stolen_s();
       while (!stop) { next += 0.1; double w = next - now(); if (w > 0) usleep((useconds_t)(w * 1e6));
         uint64_t v = 0; for (auto &x : this->s) v += x.ops.load(std::memory_order_relaxed); win.push_back(v - last); double cn = cpu_s(&sy); cpuw.push_back(cn - lc); sysw.push_back(sy - lsy); lsy = sy;
-        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now()); silent.push_back(disk.take_ms()); late.push_back(disk.take_late_ms()); memory.push_back(reads.take_us());
+        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now()); silent.push_back(disk.take_ms()); late.push_back(disk.take_late_ms()); answers.push_back(disk.take_answers()); memory.push_back(reads.take_us());
         if (cn - lc >= 0.01) eff.push_back((v - last) / (cn - lc)); lc = cn; last = v; }
     });
   }
@@ -139,7 +151,11 @@ struct Phase {
     uint64_t ops = 0, rt = 0; Hist h; for (auto &x : s) { ops += x.ops; rt += x.retries; h.merge(x.h); }
     if (win.size() > 1) win.pop_back();
     std::string wf = c.dir + "." + name + ".win"; FILE *f = fopen(wf.c_str(), "w");
-    for (size_t i = 0; i < win.size(); i++) fprintf(f, "%lu %.3f %.2f %.3f %.3f %ld %ld %.0f\n", (unsigned long)win[i], cpuw[i], stolen[i], at[i], sysw[i], silent[i], late[i], memory[i]); fclose(f);
+    for (size_t i = 0; i < win.size(); i++) {
+      fprintf(f, "%lu %.3f %.2f %.3f %.3f %ld %ld %.0f ", (unsigned long)win[i], cpuw[i], stolen[i], at[i], sysw[i], silent[i], late[i], memory[i]);
+      fprintf(f, "%lu %.0f %lu %.0f\n", answers[i].reads, answers[i].read_us, answers[i].writes, answers[i].write_us);
+    }
+    fclose(f);
     std::sort(eff.begin(), eff.end());  // operations per CPU second of each window: does not move with the neighbours' load
     auto eq = [&](double q) { return eff.empty() ? 0.0 : eff[std::min(eff.size() - 1, (size_t)(q * eff.size()))]; };
     std::vector<uint64_t> w = win; std::sort(w.begin(), w.end());

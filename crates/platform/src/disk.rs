@@ -29,13 +29,6 @@ pub trait Disk: Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
 
-    /// A handle for reading here and there in a file that `open` gave for `path`: the operating system is told not to read ahead. The
-    /// same handle where there is nothing to be told.
-    fn open_for_scattered_reads(&self, path: &Path, opened: &Arc<dyn File>) -> io::Result<Arc<dyn File>> {
-        let _ = path;
-        Ok(opened.clone())
-    }
-
     /// Creates a directory and the missing ones above it; fine if it exists.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
 
@@ -76,6 +69,9 @@ pub trait File: Send + Sync {
     fn begin_write_back(&self, offset: u64, length: u64) {
         let _ = (offset, length);
     }
+
+    /// Says that reads go here and there: the operating system reads no more than it is asked for. Promises nothing.
+    fn read_nothing_ahead(&self) {}
 
     /// Begins to read a range without waiting, because `read_at` will soon ask for it. Promises nothing.
     fn begin_read(&self, offset: u64, length: u64) {

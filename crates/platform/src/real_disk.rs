@@ -61,13 +61,6 @@ impl Disk for RealDisk {
         Ok(RealFile::new(file))
     }
 
-    fn open_for_scattered_reads(&self, path: &Path, _opened: &Arc<dyn File>) -> io::Result<Arc<dyn File>> {
-        let file = std::fs::File::open(self.resolve(path)?)?;
-        // A file system that takes no advice reads ahead, which costs and harms nothing.
-        let _ = fadvise(&file, 0, None, Advice::Random);
-        Ok(RealFile::new(file))
-    }
-
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         std::fs::create_dir_all(self.resolve(path)?)
     }
@@ -184,6 +177,11 @@ impl File for RealFile {
         if self.keeps_written.load(Ordering::Relaxed) {
             crate::write_back::begin(&self.file, offset, length);
         }
+    }
+
+    fn read_nothing_ahead(&self) {
+        // A file system that takes no advice reads ahead, which costs and harms nothing.
+        let _ = fadvise(&self.file, 0, None, Advice::Random);
     }
 
     fn begin_read(&self, offset: u64, length: u64) {

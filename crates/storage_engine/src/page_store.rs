@@ -156,8 +156,6 @@ pub struct PageStore {
     disk: Arc<dyn Disk>,
     options: PageStoreOptions,
     file: Arc<dyn File>,
-    /// The same file, for reading: the system reads nothing ahead by itself.
-    scattered: Arc<dyn File>,
     superblock: Mutex<Superblock>,
     recovered: Option<RecoveredCheckpoint>,
     clean_shutdown: bool,

@@ -279,7 +279,7 @@ impl PageStore {
     /// Reads an extent or a part of it; what lies behind the end of the file is zeros.
     pub(super) fn read_extent(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
         count(&self.counters.bytes_read, bytes.len() as u64);
-        read_to_end(&*self.scattered, bytes, offset)
+        read_to_end(&*self.file, bytes, offset)
     }
 
     /// The blocks in an extent's bytes that are their page's newest, in order of address.

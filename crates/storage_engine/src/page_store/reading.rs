@@ -2,7 +2,7 @@
 //!
 //! For a thread that goes from block to block through the file, as a scan of what was loaded in order does, the operating system is asked
 //! to read what lies ahead, in pieces that nobody else waits for long behind. It does so by itself, too, but in pieces of a size that some administrator
-//! set, and beside blocks that happen to be cached it would read several times what is asked for: so the file is read by a handle for which it does not.
+//! set, and beside blocks that happen to be cached it would read several times what is asked for: so it is told not to.
 //! Merging and cleaning, which go through the file in order and pass over most of it, ask for no more than they read.
 
 use std::cell::RefCell;
@@ -70,7 +70,7 @@ impl PageStore {
         let begin = address.offset_bytes();
         let end = begin + address.length_bytes() as u64;
         if let Some(ahead) = COURSE.with_borrow_mut(|course| course.read(begin, end)) {
-            self.scattered.begin_read(ahead.start, ahead.end - ahead.start);
+            self.file.begin_read(ahead.start, ahead.end - ahead.start);
         }
         self.read_scattered(page, address, image)
     }
@@ -91,7 +91,7 @@ impl PageStore {
 
     /// Begins to read a page that `read_scattered` will be asked for.
     pub fn begin_read(&self, address: PageAddress) {
-        self.scattered.begin_read(address.offset_bytes(), address.length_bytes() as u64);
+        self.file.begin_read(address.offset_bytes(), address.length_bytes() as u64);
     }
 
     /// Fills `stored` with a block's bytes as they are on disk, unchecked.
@@ -100,7 +100,7 @@ impl PageStore {
         if address.is_none() {
             return Err(corrupt("it has no address"));
         }
-        self.scattered.read_exact_at(stored, address.offset_bytes()).map_err(|cause| match cause.kind() {
+        self.file.read_exact_at(stored, address.offset_bytes()).map_err(|cause| match cause.kind() {
             io::ErrorKind::UnexpectedEof => corrupt("the file ends before it"),
             _ => PageStoreError::Io { operation: "read", file: PAGE_FILE_NAME.to_owned(), cause },
         })?;

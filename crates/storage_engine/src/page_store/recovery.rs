@@ -43,8 +43,7 @@ impl PageStore {
             create(&*disk, clock, &options)?;
         }
         let file = open_page_file(&*disk, OpenMode::ReadWrite)?;
-        let scattered = disk.open_for_scattered_reads(Path::new(PAGE_FILE_NAME), &file);
-        let scattered = scattered.map_err(|cause| io_error("open", PAGE_FILE_NAME, cause))?;
+        file.read_nothing_ahead();
         let found = current_superblock(&*file)?;
         let numbers = list_table_files(&*disk)?;
         let loaded = load_table(&*disk, &numbers, &found, OpenMode::ReadWrite)?;
@@ -61,7 +60,6 @@ impl PageStore {
         let store = PageStore {
             disk,
             file,
-            scattered,
             superblock: Mutex::new(superblock),
             recovered: (last_number > 0).then_some(RecoveredCheckpoint { number: last_number, mark: loaded.mark }),
             clean_shutdown: found.clean_shutdown,
