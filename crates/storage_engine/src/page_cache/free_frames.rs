@@ -4,7 +4,8 @@
 //! frames, up to `reserve`, are for what goes first (`platform::Precedence`): under a flood of writes, each of which reads a page
 //! first, a read would wait for a frame as long as all of them, and whoever comes while it is being woken would be faster.
 //!
-//! The frame that became free first is taken first. The hands of eviction and of checkpoints go over the frames in their order, so
+//! The frame that became free first is taken first, and one that was never used only when there is no other: its memory is not
+//! there yet, and a start that passes over the pages of a large catalog would fetch it for the whole cache. The hands of eviction and of checkpoints go over the frames in their order, so
 //! pages that were made one after the other are written so too, and a scan of them goes forward through the file.
 //!
 //! ```text
@@ -13,6 +14,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -50,8 +52,10 @@ pub(crate) struct FreeFrames {
 
 #[derive(Default)]
 struct List {
-    /// Those that became free first come first.
-    frames: VecDeque<FrameId>,
+    /// Those that were used; who became free first comes first.
+    used: VecDeque<FrameId>,
+    /// Numbers of those that never were.
+    unused: Range<u32>,
     /// Frames taken for pages so far.
     taken: u64,
     /// Who waits for a frame.
@@ -62,9 +66,8 @@ struct List {
 impl FreeFrames {
     pub(crate) fn new(frames: usize) -> Self {
         let low = (frames / 64).clamp(8, 1024).max((frames / 8).min(LOW_MIN));
-        let all = (0..frames as u32).map(FrameId).collect();
         Self {
-            list: Mutex::new(List { frames: all, ..List::default() }),
+            list: Mutex::new(List { unused: 0..frames as u32, ..List::default() }),
             withheld: Mutex::default(),
             withheld_count: AtomicUsize::new(0),
             count: AtomicUsize::new(frames),
@@ -105,10 +108,10 @@ impl FreeFrames {
         let reserve = if is_first { 0 } else { self.reserve };
         let mut list = self.list.lock();
         loop {
-            if list.frames.len() > reserve
-                && let Some(frame) = list.frames.pop_front()
+            if list.len() > reserve
+                && let Some(frame) = list.pop()
             {
-                let left = list.frames.len();
+                let left = list.len();
                 self.count.store(left, Ordering::Relaxed);
                 list.taken += 1;
                 if list.taken.is_multiple_of(self.era_pages) {
@@ -131,7 +134,7 @@ impl FreeFrames {
             }
             self.request_eviction();
             let timed_out = self.wait(&mut list, is_first);
-            if timed_out && list.frames.len() <= reserve {
+            if timed_out && list.len() <= reserve {
                 cache.check_poisoned()?;
             }
         }
@@ -152,7 +155,7 @@ impl FreeFrames {
             self.available_to_first.notify_one();
         }
         // Those who go first and were woken before may not have come yet.
-        if list.writes_waiting > 0 && list.frames.len() > self.reserve {
+        if list.writes_waiting > 0 && list.len() > self.reserve {
             self.available_to_writes.notify_one();
         }
     }
@@ -160,8 +163,8 @@ impl FreeFrames {
     /// Takes a frame if there are enough, without waiting.
     pub(crate) fn try_take(&self) -> Option<FrameId> {
         let mut list = self.list.lock();
-        let frame = if list.frames.len() > self.low / 2 { list.frames.pop_front() } else { None };
-        let left = list.frames.len();
+        let frame = if list.len() > self.low / 2 { list.pop() } else { None };
+        let left = list.len();
         self.count.store(left, Ordering::Relaxed);
         drop(list);
         if left < self.low {
@@ -172,8 +175,8 @@ impl FreeFrames {
 
     pub(crate) fn give_back(&self, frame: FrameId) {
         let mut list = self.list.lock();
-        list.frames.push_back(frame);
-        self.count.store(list.frames.len(), Ordering::Relaxed);
+        list.used.push_back(frame);
+        self.count.store(list.len(), Ordering::Relaxed);
         self.wake_waiter(&list);
     }
 
@@ -187,16 +190,16 @@ impl FreeFrames {
     pub(crate) fn set_withheld(&self, wanted: usize, release: impl Fn(FrameId)) {
         let mut withheld = self.withheld.lock();
         let mut list = self.list.lock();
-        while withheld.len() < wanted && list.frames.len() > self.low / 2 {
-            if let Some(frame) = list.frames.pop_front() {
+        while withheld.len() < wanted && list.len() > self.low / 2 {
+            if let Some(frame) = list.pop() {
                 release(frame);
                 withheld.push(frame);
             }
         }
         while withheld.len() > wanted {
-            list.frames.extend(withheld.pop());
+            list.used.extend(withheld.pop());
         }
-        let left = list.frames.len();
+        let left = list.len();
         self.count.store(left, Ordering::Relaxed);
         self.withheld_count.store(withheld.len(), Ordering::Relaxed);
         drop(list);
@@ -230,6 +233,14 @@ impl FreeFrames {
 }
 
 impl List {
+    fn len(&self) -> usize {
+        self.used.len() + self.unused.len()
+    }
+
+    fn pop(&mut self) -> Option<FrameId> {
+        self.used.pop_front().or_else(|| self.unused.next().map(FrameId))
+    }
+
     fn waiting(&mut self, is_first: bool) -> &mut usize {
         if is_first { &mut self.first_waiting } else { &mut self.writes_waiting }
     }
@@ -259,5 +270,22 @@ impl Drop for ReservedFrame<'_> {
         if !self.is_kept {
             self.free.give_back(self.frame);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FreeFrames;
+
+    #[test]
+    fn what_was_used_is_taken_first_in_the_order_in_which_it_became_free() {
+        let free = FreeFrames::new(1000);
+        let take = || free.try_take().unwrap();
+        let (first, second) = (take(), take());
+        free.give_back(second);
+        free.give_back(first);
+        assert_eq!(free.count(), 1000);
+        assert_eq!([take().0, take().0, take().0], [1, 0, 2]);
+        assert_eq!(free.count(), 997);
     }
 }
