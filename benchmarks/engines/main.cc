@@ -1,5 +1,6 @@
 #include "bench.h"
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -54,19 +55,23 @@ static double stolen_s() {
 // Also how long that thread was not run although its sleep was over: who sleeps most of the time is run within some milliseconds beside any engine, and after tens of them only if the
 // whole machine stood still, by its host or its kernel. The disk seems to be silent then, too.
 struct DiskSilence {
-  std::string path; std::thread asking; std::atomic<bool> stop{false}; std::atomic<long> longest_us{0}, now_us{0}, late_us{0}; unsigned long before[8] = {};
+  using Counters = std::array<unsigned long, 17>;  // as the kernel's block/stat.rst has them
+  std::string path; std::thread asking; std::atomic<bool> stop{false}; std::atomic<long> longest_us{0}, now_us{0}, late_us{0}; Counters answered = {};
   explicit DiskSilence(const std::string &dir) {
     struct stat st; if (stat(dir.c_str(), &st)) return;
     path = "/sys/dev/block/" + std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "/stat";
-    unsigned long done; bool waiting; if (!counters(&done, &waiting)) return;
-    take_answers();
+    if (!read(&answered)) return;
     asking = std::thread([this] { watch(); });
   }
   ~DiskSilence() { stop = true; if (asking.joinable()) asking.join(); }
+  bool read(Counters *v) {
+    FILE *f = fopen(path.c_str(), "r"); if (!f) return false; *v = {}; size_t n = 0;
+    while (n < v->size() && fscanf(f, "%lu", &(*v)[n]) == 1) n++;
+    fclose(f); return n >= 11;
+  }
   bool counters(unsigned long *done, bool *waiting) {  // reads, writes, discards and flushes completed (the latter two since Linux 4.18 and 5.5); requests in flight
-    FILE *f = fopen(path.c_str(), "r"); if (!f) return false; unsigned long v[17] = {}; int n = 0;
-    while (n < 17 && fscanf(f, "%lu", &v[n]) == 1) n++;
-    fclose(f); *done = v[0] + v[4] + v[11] + v[15]; *waiting = v[8] > 0; return n >= 11;
+    Counters v; if (!read(&v)) return false;
+    *done = v[0] + v[4] + v[11] + v[15]; *waiting = v[8] > 0; return true;
   }
   void watch() {
     unsigned long before = 0, done; bool waited = false, waiting; double since = now(), asleep = since;
@@ -83,13 +88,11 @@ struct DiskSilence {
   // Requests answered since the last call, and how long one took in the mean, in the disk's queue and in the disk.
   struct Answers { unsigned long reads, writes; double read_us, write_us; };
   Answers take_answers() {
-    FILE *f = fopen(path.c_str(), "r"); if (!f) return {}; unsigned long v[8] = {}; int n = 0;
-    while (n < 8 && fscanf(f, "%lu", &v[n]) == 1) n++;
-    fclose(f); if (n < 8) return {};
-    Answers of{v[0] - before[0], v[4] - before[4], 0, 0};
-    if (of.reads) of.read_us = (v[3] - before[3]) * 1e3 / of.reads;
-    if (of.writes) of.write_us = (v[7] - before[7]) * 1e3 / of.writes;
-    std::copy(v, v + 8, before); return of;
+    Counters v; if (!asking.joinable() || !read(&v)) return {};
+    Answers of{v[0] - answered[0], v[4] - answered[4], 0, 0};
+    if (of.reads) of.read_us = (v[3] - answered[3]) * 1e3 / of.reads;
+    if (of.writes) of.write_us = (v[7] - answered[7]) * 1e3 / of.writes;
+    answered = v; return of;
   }
   // Milliseconds of the longest standstill that ended since the last call; -1: unknown.
   long take_late_ms() { return asking.joinable() ? late_us.exchange(0) / 1000 : -1; }

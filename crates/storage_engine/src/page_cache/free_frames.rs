@@ -5,8 +5,9 @@
 //! first, a read would wait for a frame as long as all of them, and whoever comes while it is being woken would be faster.
 //!
 //! The frame that became free first is taken first, and one that was never used only when there is no other: its memory is not
-//! there yet, and a start that passes over the pages of a large catalog would fetch it for the whole cache. The hands of eviction and of checkpoints go over the frames in their order, so
-//! pages that were made one after the other are written so too, and a scan of them goes forward through the file.
+//! there yet, and a start that passes over the pages of a large catalog would fetch it for the whole cache. The hands of eviction
+//! and of checkpoints go over the frames in their order, so pages that were made one after the other are written so too, and a scan
+//! of them goes forward through the file.
 //!
 //! ```text
 //!   0 ── reserve ─────────── low ─────────────── high
