@@ -99,25 +99,30 @@ struct DiskSilence {
   // Milliseconds of the longest silence that lasted into the time since the last call, with what it lasted before; -1: unknown.
   long take_ms() { return asking.joinable() ? longest_us.exchange(now_us) / 1000 : -1; }
 };
-// How fast the machine's memory is: how long the same few reads take, each of an address that the one before it gives, all over more than a processor's own caches hold. What runs
-// beside us on other processors of a virtual machine's host slows it down, and the kernel counts that nowhere. Ten times in each window, 0.1 ms each.
-struct MemorySpeed {
-  std::vector<char> memory = std::vector<char>(8 << 20, 1); std::vector<double> took; std::mutex lock; std::atomic<bool> stop{false}; std::thread asking;
-  MemorySpeed() { asking = std::thread([this] { watch(); }); }
-  ~MemorySpeed() { stop = true; asking.join(); }
+// How fast the machine is. Its memory: how long the same few reads take, each of an address that the one before it gives, all over more than a processor's own caches hold. Its processors: how long
+// the same few multiplications take, four at a time. Of the time that this thread has a processor, so that it is not what our own threads take from it. What runs beside us on the other halves of the
+// cores of a virtual machine's host slows down both, and the kernel counts that nowhere. Ten times in each window, 0.1 ms and 0.03 ms each.
+struct MachineSpeed {
+  struct Times { double memory_us, processor_us; };
+  std::vector<char> memory = std::vector<char>(8 << 20, 1); Times sum{0, 0}; size_t times = 0; std::mutex lock; std::atomic<bool> stop{false}; std::thread asking;
+  MachineSpeed() { asking = std::thread([this] { watch(); }); }
+  ~MachineSpeed() { stop = true; asking.join(); }
+  static double had_processor() { timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9; }
   void watch() {
     uint64_t x = 88172645463325252, read = 0; volatile uint64_t seen;
     while (!stop) {
-      usleep(10000); double began = now();
+      usleep(10000); double began = had_processor();
       for (int i = 0; i < 300; i++) { x ^= x << 13; x ^= x >> 7; x ^= x << 17; x += read; read = (unsigned char)memory[(x >> 11) % memory.size()]; }
-      seen = x; (void)seen;  // or the compiler leaves the reads out
-      double ended = now(); std::lock_guard<std::mutex> guard(lock); took.push_back((ended - began) * 1e6);
+      double read_all = had_processor(); uint64_t a = x, b = x + 1, c = x + 2, d = x + 3;
+      for (int i = 0; i < 30000; i++) { a = a * 6364136223846793005u + 1; b = b * 6364136223846793005u + 1; c = c * 6364136223846793005u + 1; d = d * 6364136223846793005u + 1; }
+      seen = x ^ a ^ b ^ c ^ d; (void)seen;  // or the compiler leaves both out
+      double ended = had_processor(); std::lock_guard<std::mutex> guard(lock); sum.memory_us += (read_all - began) * 1e6; sum.processor_us += (ended - read_all) * 1e6; times++;
     }
   }
-  // Microseconds, the median of those since the last call; 0: there were none.
-  double take_us() {
-    std::lock_guard<std::mutex> guard(lock); std::sort(took.begin(), took.end());
-    double median = took.empty() ? 0 : took[took.size() / 2]; took.clear(); return median;
+  // Means since the last call, because a machine may be slow for a part of a window only; 0: it was not asked.
+  Times take() {
+    std::lock_guard<std::mutex> guard(lock); double n = times ? times : 1; Times of{sum.memory_us / n, sum.processor_us / n};
+    sum = {0, 0}; times = 0; return of;
   }
 };
 static long du_bytes(const std::string &d) {
@@ -127,7 +132,7 @@ static long du_bytes(const std::string &d) {
 
 struct Phase {
   const Cfg &c; const char *name; std::vector<Slot> &s; double t0, cpu0, sys0; long wr0, wc0, rd0, rc0; std::thread samp;
-  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at, memory; std::vector<long> silent, late; std::vector<DiskSilence::Answers> answers; DiskSilence disk; MemorySpeed reads; uint64_t unit;
+  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at, memory, processor; std::vector<long> silent, late; std::vector<DiskSilence::Answers> answers; DiskSilence disk; MachineSpeed speed; uint64_t unit;
   Phase(const Cfg &c, const char *n, std::vector<Slot> &s, uint64_t unit) : c(c), name(n), s(s), disk(c.dir), unit(unit) {
     for (auto &x : s) { x.ops = 0; x.h = Hist(); x.retries = 0; }
     cpu0 = cpu_s(&sys0); wr0 = io_field("write_bytes:"); wc0 = io_field("wchar:"); rd0 = io_field("read_bytes:"); rc0 = io_field("rchar:"); t0 = now();
@@ -135,7 +140,7 @@ struct Phase {
       uint64_t last = 0; double next = t0, sy, lc = cpu0, lsy = sys0, ls = stolen_s();
       while (!stop) { next += 0.1; double w = next - now(); if (w > 0) usleep((useconds_t)(w * 1e6));
         uint64_t v = 0; for (auto &x : this->s) v += x.ops.load(std::memory_order_relaxed); win.push_back(v - last); double cn = cpu_s(&sy); cpuw.push_back(cn - lc); sysw.push_back(sy - lsy); lsy = sy;
-        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now()); silent.push_back(disk.take_ms()); late.push_back(disk.take_late_ms()); answers.push_back(disk.take_answers()); memory.push_back(reads.take_us());
+        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now()); silent.push_back(disk.take_ms()); late.push_back(disk.take_late_ms()); answers.push_back(disk.take_answers()); auto took = speed.take(); memory.push_back(took.memory_us); processor.push_back(took.processor_us);
         if (cn - lc >= 0.01) eff.push_back((v - last) / (cn - lc)); lc = cn; last = v; }
     });
   }
@@ -156,7 +161,7 @@ struct Phase {
     std::string wf = c.dir + "." + name + ".win"; FILE *f = fopen(wf.c_str(), "w");
     for (size_t i = 0; i < win.size(); i++) {
       fprintf(f, "%lu %.3f %.2f %.3f %.3f %ld %ld %.0f ", (unsigned long)win[i], cpuw[i], stolen[i], at[i], sysw[i], silent[i], late[i], memory[i]);
-      fprintf(f, "%lu %.0f %lu %.0f\n", answers[i].reads, answers[i].read_us, answers[i].writes, answers[i].write_us);
+      fprintf(f, "%lu %.0f %lu %.0f %.1f\n", answers[i].reads, answers[i].read_us, answers[i].writes, answers[i].write_us, processor[i]);
     }
     fclose(f);
     std::sort(eff.begin(), eff.end());  // operations per CPU second of each window: does not move with the neighbours' load
@@ -168,16 +173,17 @@ struct Phase {
     uint64_t steady = win.size() > warm ? *std::min_element(win.begin() + warm, win.end()) : 0;
     // The smallest of the windows without a disk silence of more than 25 ms, and of those of them in which the machine did not
     // stand still for so long, and in which, and before which, the host took no processor time; and of all these, but for those in which
-    // the memory was slow; -1: there was none. Slow: the reads took half as long again as in the median of the windows.
+    // the machine was slow; -1: there was none. Slow: the reads or the multiplications took half as long again as in the median of the windows.
     long answered = -1, undisturbed = -1, full_speed = -1, silence = -1, standstill = -1; size_t unanswered = 0, stood = 0, left = 0, slow = 0; double taken = 0;
-    std::vector<double> reads_us(memory.begin(), memory.begin() + win.size()); std::sort(reads_us.begin(), reads_us.end());
-    double usual_us = reads_us.empty() ? 0 : reads_us[reads_us.size() / 2], slowest_us = 0;
+    auto median = [&](std::vector<double> of) { of.resize(win.size()); std::sort(of.begin(), of.end()); return of.empty() ? 0 : of[of.size() / 2]; };
+    double usual_memory_us = median(memory), usual_processor_us = median(processor), slowest = 0;
     auto lower = [](long &least, uint64_t value) { if (least < 0 || (long)value < least) least = value; };
     for (size_t i = 0; i < stolen.size(); i++) taken += stolen[i];
     for (size_t i = warm; i < win.size(); i++) {
       silence = std::max(silence, silent[i]); standstill = std::max(standstill, late[i]);
       if (late[i] > 25) stood++;
-      bool is_slow = memory[i] > 1.5 * usual_us; slow += is_slow; slowest_us = std::max(slowest_us, memory[i]);
+      double times_usual = std::max(memory[i] / std::max(usual_memory_us, 1.0), processor[i] / std::max(usual_processor_us, 1.0));
+      bool is_slow = times_usual > 1.5; slow += is_slow; slowest = std::max(slowest, times_usual);
       if (silent[i] > 25) { unanswered++; continue; }
       lower(answered, win[i]);
       if (i > 0 && stolen[i] == 0 && stolen[i - 1] == 0 && late[i] <= 25) { lower(undisturbed, win[i]); left++; if (!is_slow) lower(full_speed, win[i]); }
@@ -186,11 +192,11 @@ struct Phase {
     double s0 = t1 - t0;
     printf("{\"label\":\"%s\",\"phase\":\"%s\",\"cache_mb\":%d,\"docs\":%ld,\"ops\":%lu,\"secs\":%.2f,\"ops_s\":%.0f,\"cpu_s\":%.1f,\"sys_s\":%.1f,"
            "\"cpu_s_per_M\":%.1f,\"write_mb\":%.1f,\"wchar_mb\":%.1f,\"read_mb\":%.1f,\"rchar_mb\":%.1f,\"rss_mb\":%.0f,\"retries\":%lu,"
-           "\"win_min\":%lu,\"win_min_steady\":%lu,\"win_min_answered\":%ld,\"win_unanswered\":%zu,\"disk_silence_ms\":%ld,\"standstill_ms\":%ld,\"win_stood_still\":%zu,\"win_min_undisturbed\":%ld,\"win_undisturbed\":%zu,\"win_min_full_speed\":%ld,\"win_slow_memory\":%zu,\"memory_reads_us\":{\"p50\":%.0f,\"max\":%.0f},\"stolen_s\":%.2f,\"settle_s\":%.1f,\"win_p1\":%lu,\"win_p10\":%lu,\"win_p50\":%lu,\"win_p99\":%lu,\"win_n\":%zu,\"win_zero\":%zu,\"longest_below_10pct_s\":%.1f,\"per_cpu_s\":{\"p1\":%.0f,\"p10\":%.0f,\"p50\":%.0f,\"p90\":%.0f},"
+           "\"win_min\":%lu,\"win_min_steady\":%lu,\"win_min_answered\":%ld,\"win_unanswered\":%zu,\"disk_silence_ms\":%ld,\"standstill_ms\":%ld,\"win_stood_still\":%zu,\"win_min_undisturbed\":%ld,\"win_undisturbed\":%zu,\"win_min_full_speed\":%ld,\"win_slow_machine\":%zu,\"machine\":{\"memory_us\":%.0f,\"processor_us\":%.1f,\"slowest\":%.2f},\"stolen_s\":%.2f,\"settle_s\":%.1f,\"win_p1\":%lu,\"win_p10\":%lu,\"win_p50\":%lu,\"win_p99\":%lu,\"win_n\":%zu,\"win_zero\":%zu,\"longest_below_10pct_s\":%.1f,\"per_cpu_s\":{\"p1\":%.0f,\"p10\":%.0f,\"p50\":%.0f,\"p90\":%.0f},"
            "\"lat_us\":{\"p50\":%.0f,\"p99\":%.0f,\"p999\":%.0f,\"max\":%.0f},\"disk_mb\":%ld%s}\n",
            c.label.c_str(), name, c.cache_mb, c.docs, (unsigned long)ops, s0, ops / s0, cpu1 - cpu0, sys1 - sys0, (cpu1 - cpu0) * 1e6 / (ops ? ops : 1),
            write_mb, wchar_mb, read_mb, rchar_mb,
-           vmhwm_kb() / 1024.0, (unsigned long)rt, (unsigned long)(w.empty() ? 0 : w.front()), (unsigned long)steady, answered, unanswered, silence, standstill, stood, undisturbed, left, full_speed, slow, usual_us, slowest_us, taken, settle, wq(0.01), wq(0.10), wq(0.5), wq(0.99), w.size(), zero, maxrun * 0.1, eq(.01), eq(.10), eq(.5), eq(.9),
+           vmhwm_kb() / 1024.0, (unsigned long)rt, (unsigned long)(w.empty() ? 0 : w.front()), (unsigned long)steady, answered, unanswered, silence, standstill, stood, undisturbed, left, full_speed, slow, usual_memory_us, usual_processor_us, slowest, taken, settle, wq(0.01), wq(0.10), wq(0.5), wq(0.99), w.size(), zero, maxrun * 0.1, eq(.01), eq(.10), eq(.5), eq(.9),
            h.q(.5), h.q(.99), h.q(.999), h.max / 1000.0, disk_mb, extra.c_str());
     fflush(stdout);
   }
