@@ -133,7 +133,7 @@ def measure(name, program, arguments):
         if arguments.stall_seconds:
             drop_cached(directory)
             with memory_group(arguments.stall_memory * MIB) as group:
-                options = common | {"--cache": arguments.stall_cache, "--phases": "stall", "--stall": arguments.stall_seconds}
+                options = common | {"--cache": arguments.stall_cache, "--phases": "stall", "--stall": arguments.stall_seconds, "--stall-rate": arguments.stall_rate}
                 results += run(program, name, directory, options, group)
         return {result["phase"]: result for result in results if result["phase"] != "close"}
     finally:
@@ -192,6 +192,7 @@ def main():
     parser.add_argument("--documents", type=int, default=1_000_000, help="in each of five collections (default %(default)s)")
     parser.add_argument("--cache", type=int, default=1024, help="MiB, of load and update (default %(default)s)")
     parser.add_argument("--stall-seconds", type=int, default=600, help="of uniformly random updates; 0 leaves them out (default %(default)s)")
+    parser.add_argument("--stall-rate", type=int, default=0, help="random updates a second at most; 0: as many as go (default %(default)s)")
     parser.add_argument("--stall-cache", type=int, default=64, help="MiB (default %(default)s)")
     parser.add_argument("--stall-memory", type=int, default=256, help="MiB of the memory control group (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="how often each engine runs, in turn (default %(default)s)")

@@ -209,7 +209,7 @@ int main(int argc, char **argv) {
     if (k == "--dir") c.dir = v; else if (k == "--phases") c.phases = v; else if (k == "--colls") c.colls = stoi(v);
     else if (k == "--idx") c.idx = stoi(v); else if (k == "--threads") c.threads = stoi(v); else if (k == "--batch") c.batch = stoi(v);
     else if (k == "--passes") c.passes = stoi(v); else if (k == "--docs") c.docs = stol(v); else if (k == "--cache") c.cache_mb = stoi(v);
-    else if (k == "--stall") c.stall_s = stoi(v); else if (k == "--sync-ms") c.sync_ms = stoi(v); else if (k == "--ckpt-s") c.ckpt_s = stoi(v);
+    else if (k == "--stall") c.stall_s = stoi(v); else if (k == "--stall-rate") c.stall_rate = stoi(v); else if (k == "--sync-ms") c.sync_ms = stoi(v); else if (k == "--ckpt-s") c.ckpt_s = stoi(v);
     else if (k == "--variant") c.variant = v; else if (k == "--label") c.label = v; else if (k == "--verify") c.verify = stoi(v);
     else if (k == "--pass0") c.pass0 = stoi(v);
     else { fprintf(stderr, "unknown option %s\n", k.c_str()); return 1; }
@@ -246,7 +246,10 @@ int main(int argc, char **argv) {
     Phase p(c, "stall", slots, 1); double end = now() + c.stall_s;
     par([&](int t) { uint64_t r = 88172645463325252ull * (t + 1) + getpid();
       auto rnd = [&] { r ^= r << 13; r ^= r >> 7; r ^= r << 17; return r; };
-      while (now() < end) { uint64_t v = rnd(); run_rmw(t, (v >> 40) % c.colls, rnd() % c.docs + 1); } });
+      double apart = c.stall_rate ? (double)c.threads / c.stall_rate : 0, due = now();
+      while (now() < end) {
+        if (apart) { due += apart; double early = due - now(); if (early > 0) usleep((useconds_t)(early * 1e6)); else if (early < -1) due = now(); }
+        uint64_t v = rnd(); run_rmw(t, (v >> 40) % c.colls, rnd() % c.docs + 1); } });
     p.end(e->stats());
   }
   if (c.verify) for (int k = 0; k < c.colls; k++) { uint64_t n, s; ws[0]->verify(k, n, s);
