@@ -125,6 +125,8 @@ struct MachineSpeed {
     sum = {0, 0}; times = 0; return of;
   }
 };
+// Of a sorted list; 0: it is empty.
+template <class T> static T quantile(const std::vector<T> &sorted, double q) { return sorted.empty() ? T() : sorted[std::min(sorted.size() - 1, (size_t)(q * sorted.size()))]; }
 static long du_bytes(const std::string &d) {
   std::string cmd = "du -sk '" + d + "' | cut -f1"; FILE *p = popen(cmd.c_str(), "r"); long k = 0;
   if (fscanf(p, "%ld", &k) != 1) k = 0; pclose(p); return k * 1024;
@@ -132,7 +134,7 @@ static long du_bytes(const std::string &d) {
 
 struct Phase {
   const Cfg &c; const char *name; std::vector<Slot> &s; double t0, cpu0, sys0; long wr0, wc0, rd0, rc0; std::thread samp;
-  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at, memory, processor; std::vector<long> silent, late; std::vector<DiskSilence::Answers> answers; DiskSilence disk; MachineSpeed speed; uint64_t unit;
+  std::atomic<bool> stop{false}; std::vector<uint64_t> win; std::vector<double> eff, cpuw, sysw, stolen, at; std::vector<MachineSpeed::Times> speeds; std::vector<long> silent, late; std::vector<DiskSilence::Answers> answers; DiskSilence disk; MachineSpeed speed; uint64_t unit;
   Phase(const Cfg &c, const char *n, std::vector<Slot> &s, uint64_t unit) : c(c), name(n), s(s), disk(c.dir), unit(unit) {
     for (auto &x : s) { x.ops = 0; x.h = Hist(); x.retries = 0; }
     cpu0 = cpu_s(&sys0); wr0 = io_field("write_bytes:"); wc0 = io_field("wchar:"); rd0 = io_field("read_bytes:"); rc0 = io_field("rchar:"); t0 = now();
@@ -140,7 +142,7 @@ struct Phase {
       uint64_t last = 0; double next = t0, sy, lc = cpu0, lsy = sys0, ls = stolen_s();
       while (!stop) { next += 0.1; double w = next - now(); if (w > 0) usleep((useconds_t)(w * 1e6));
         uint64_t v = 0; for (auto &x : this->s) v += x.ops.load(std::memory_order_relaxed); win.push_back(v - last); double cn = cpu_s(&sy); cpuw.push_back(cn - lc); sysw.push_back(sy - lsy); lsy = sy;
-        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now()); silent.push_back(disk.take_ms()); late.push_back(disk.take_late_ms()); answers.push_back(disk.take_answers()); auto took = speed.take(); memory.push_back(took.memory_us); processor.push_back(took.processor_us);
+        double st = stolen_s(); stolen.push_back(st - ls); ls = st; at.push_back(now()); silent.push_back(disk.take_ms()); late.push_back(disk.take_late_ms()); answers.push_back(disk.take_answers()); speeds.push_back(speed.take());
         if (cn - lc >= 0.01) eff.push_back((v - last) / (cn - lc)); lc = cn; last = v; }
     });
   }
@@ -160,14 +162,14 @@ struct Phase {
     if (win.size() > 1) win.pop_back();
     std::string wf = c.dir + "." + name + ".win"; FILE *f = fopen(wf.c_str(), "w");
     for (size_t i = 0; i < win.size(); i++) {
-      fprintf(f, "%lu %.3f %.2f %.3f %.3f %ld %ld %.0f ", (unsigned long)win[i], cpuw[i], stolen[i], at[i], sysw[i], silent[i], late[i], memory[i]);
-      fprintf(f, "%lu %.0f %lu %.0f %.1f\n", answers[i].reads, answers[i].read_us, answers[i].writes, answers[i].write_us, processor[i]);
+      fprintf(f, "%lu %.3f %.2f %.3f %.3f %ld %ld %.0f ", (unsigned long)win[i], cpuw[i], stolen[i], at[i], sysw[i], silent[i], late[i], speeds[i].memory_us);
+      fprintf(f, "%lu %.0f %lu %.0f %.1f\n", answers[i].reads, answers[i].read_us, answers[i].writes, answers[i].write_us, speeds[i].processor_us);
     }
     fclose(f);
     std::sort(eff.begin(), eff.end());  // operations per CPU second of each window: does not move with the neighbours' load
-    auto eq = [&](double q) { return eff.empty() ? 0.0 : eff[std::min(eff.size() - 1, (size_t)(q * eff.size()))]; };
+    auto eq = [&](double q) { return quantile(eff, q); };
     std::vector<uint64_t> w = win; std::sort(w.begin(), w.end());
-    auto wq = [&](double q) { return w.empty() ? 0ul : (unsigned long)w[std::min(w.size() - 1, (size_t)(q * w.size()))]; };
+    auto wq = [&](double q) { return (unsigned long)quantile(w, q); };
     size_t zero = 0, run = 0, maxrun = 0; double med = wq(0.5);
     size_t warm = std::min<size_t>(20, win.size() / 4);  // windows of warming up: two seconds, a quarter of a short run
     uint64_t steady = win.size() > warm ? *std::min_element(win.begin() + warm, win.end()) : 0;
@@ -175,14 +177,14 @@ struct Phase {
     // stand still for so long, and in which, and before which, the host took no processor time; and of all these, but for those in which
     // the machine was slow; -1: there was none. Slow: the reads or the multiplications took half as long again as in the median of the windows.
     long answered = -1, undisturbed = -1, full_speed = -1, silence = -1, standstill = -1; size_t unanswered = 0, stood = 0, left = 0, slow = 0; double taken = 0;
-    auto median = [&](std::vector<double> of) { of.resize(win.size()); std::sort(of.begin(), of.end()); return of.empty() ? 0 : of[of.size() / 2]; };
-    double usual_memory_us = median(memory), usual_processor_us = median(processor), slowest = 0;
+    auto usual = [&](double MachineSpeed::Times::*us) { std::vector<double> all; for (size_t i = 0; i < win.size(); i++) all.push_back(speeds[i].*us); std::sort(all.begin(), all.end()); return quantile(all, 0.5); };
+    double usual_memory_us = usual(&MachineSpeed::Times::memory_us), usual_processor_us = usual(&MachineSpeed::Times::processor_us), slowest = 0;
     auto lower = [](long &least, uint64_t value) { if (least < 0 || (long)value < least) least = value; };
     for (size_t i = 0; i < stolen.size(); i++) taken += stolen[i];
     for (size_t i = warm; i < win.size(); i++) {
       silence = std::max(silence, silent[i]); standstill = std::max(standstill, late[i]);
       if (late[i] > 25) stood++;
-      double times_usual = std::max(memory[i] / std::max(usual_memory_us, 1.0), processor[i] / std::max(usual_processor_us, 1.0));
+      double times_usual = std::max(speeds[i].memory_us / std::max(usual_memory_us, 1.0), speeds[i].processor_us / std::max(usual_processor_us, 1.0));
       bool is_slow = times_usual > 1.5; slow += is_slow; slowest = std::max(slowest, times_usual);
       if (silent[i] > 25) { unanswered++; continue; }
       lower(answered, win[i]);
@@ -248,6 +250,7 @@ int main(int argc, char **argv) {
       auto rnd = [&] { r ^= r << 13; r ^= r >> 7; r ^= r << 17; return r; };
       double apart = c.stall_rate ? (double)c.threads / c.stall_rate : 0, due = now();
       while (now() < end) {
+        // Who is late makes up for a second of it at most.
         if (apart) { due += apart; double early = due - now(); if (early > 0) usleep((useconds_t)(early * 1e6)); else if (early < -1) due = now(); }
         uint64_t v = rnd(); run_rmw(t, (v >> 40) % c.colls, rnd() % c.docs + 1); } });
     p.end(e->stats());
