@@ -68,6 +68,7 @@ int main(int argc, char **argv) {
   for (int i = 5; i < argc; i++) { Load load; if (sscanf(argv[i], "%lf:%lf", &load.reads, &load.megabytes) != 2 || load.reads <= 0 || load.megabytes <= 0) { fprintf(stderr, "%s is not READS:MEGABYTES, both above 0\n", argv[i]); return 2; } loads.push_back(load); }
   std::string path = directory + "/disk-silences.data", log_path = directory + "/disk-silences.log";
   int fd = open_or_fail(path, O_DIRECT), log = open_or_fail(log_path, O_TRUNC);
+  unlink(path.c_str()); unlink(log_path.c_str());  // so that they are gone however this ends
   { Buffer piece(1 << 20); for (long at = lseek(fd, 0, SEEK_END) >> 20 << 20; at < kFile; at += 1 << 20) if (pwrite(fd, piece.at, 1 << 20, at) != 1 << 20) fail("write"); }
   if (fsync(fd)) fail("sync");
   DiskSilence disk(directory);
@@ -85,5 +86,4 @@ int main(int argc, char **argv) {
   stop = true; for (auto &thread : threads) thread.join();
   for (size_t i = 0; i < loads.size(); i++)
     printf("%s: %.0f s, %.0f reads and %.0f MB written a second, %d silences of more than 25 ms\n", argv[5 + i], seconds * rounds, read_all[i] / seconds / rounds, written_all[i] * kWrite / 1e6 / seconds / rounds, silences[i]);
-  unlink(path.c_str()); unlink(log_path.c_str());
 }
