@@ -1,22 +1,21 @@
 // Times in which the disk of a directory answers nothing. Used by main.cc beside each engine, and by disk.cc without any.
 #pragma once
+#include "clock.h"
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <thread>
 #include <unistd.h>
-using Clock = std::chrono::steady_clock;
-static double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 // How long the disk answers nothing: requests are there and none is completed. A virtual machine's disk does that while its host is busy; an engine that
 // asks too much of it may be the reason, too. Asks the kernel's counters of the disk every 5 ms from a thread of its own, which is not there without them.
 // Also how long that thread was not run although its sleep was over: who sleeps most of the time is run within some milliseconds beside any engine, and after tens of them only if the
 // whole machine stood still, by its host or its kernel. The disk seems to be silent then, too.
 struct DiskSilence {
+  static constexpr long kToldMs = 25;  // shorter silences and standstills are not told
   using Counters = std::array<unsigned long, 17>;  // as the kernel's block/stat.rst has them
   std::string path; std::thread asking; std::atomic<bool> stop{false}; std::atomic<long> longest_us{0}, now_us{0}, late_us{0}; Counters answered = {};
   explicit DiskSilence(const std::string &dir) {

@@ -1,4 +1,5 @@
 #include "bench.h"
+#include "clock.h"
 #include "disk_silence.h"
 #include <algorithm>
 #include <sys/resource.h>
@@ -129,12 +130,12 @@ struct Phase {
     for (size_t i = 0; i < stolen.size(); i++) taken += stolen[i];
     for (size_t i = warm; i < win.size(); i++) {
       silence = std::max(silence, silent[i]); standstill = std::max(standstill, late[i]);
-      if (late[i] > 25) stood++;
+      if (late[i] > DiskSilence::kToldMs) stood++;
       double times_usual = std::max(speeds[i].memory_us / std::max(usual_memory_us, 1.0), speeds[i].processor_us / std::max(usual_processor_us, 1.0));
       bool is_slow = times_usual > 1.5; slow += is_slow; slowest = std::max(slowest, times_usual);
-      if (silent[i] > 25) { unanswered++; continue; }
+      if (silent[i] > DiskSilence::kToldMs) { unanswered++; continue; }
       lower(answered, win[i]);
-      if (i > 0 && stolen[i] == 0 && stolen[i - 1] == 0 && late[i] <= 25) { lower(undisturbed, win[i]); left++; if (!is_slow) lower(full_speed, win[i]); }
+      if (i > 0 && stolen[i] == 0 && stolen[i - 1] == 0 && late[i] <= DiskSilence::kToldMs) { lower(undisturbed, win[i]); left++; if (!is_slow) lower(full_speed, win[i]); }
     }
     for (auto v : win) { if (v == 0) zero++; if (v < med * 0.1) { run++; maxrun = std::max(maxrun, run); } else run = 0; }
     double s0 = t1 - t0;
@@ -194,10 +195,9 @@ int main(int argc, char **argv) {
     Phase p(c, "stall", slots, 1); double end = now() + c.stall_s;
     par([&](int t) { uint64_t r = 88172645463325252ull * (t + 1) + getpid();
       auto rnd = [&] { r ^= r << 13; r ^= r >> 7; r ^= r << 17; return r; };
-      double apart = c.stall_rate ? (double)c.threads / c.stall_rate : 0, due = now();
+      Pace pace(1);
       while (now() < end) {
-        // Who is late makes up for a second of it at most.
-        if (apart) { due += apart; double early = due - now(); if (early > 0) usleep((useconds_t)(early * 1e6)); else if (early < -1) due = now(); }
+        if (c.stall_rate) pace.wait((double)c.stall_rate / c.threads);
         uint64_t v = rnd(); run_rmw(t, (v >> 40) % c.colls, rnd() % c.docs + 1); } });
     p.end(e->stats());
   }
