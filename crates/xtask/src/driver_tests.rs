@@ -96,7 +96,8 @@ fn install_once(manifest: &Path, folder: &Path, install: impl FnOnce(&Path) -> O
     fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
-fn target_folder(root: &Path) -> PathBuf {
+/// Where cargo builds, and where what the tests need is installed.
+pub(crate) fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 

@@ -16,6 +16,7 @@ mod driver_tests;
 pub mod sensitivity;
 pub mod simulation;
 pub mod step;
+pub mod suites;
 pub mod test_run;
 pub mod tidy;
 pub mod workspace;

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, check, documents, sensitivity, simulation, test_run, tidy, workspace};
+use xtask::{bench, check, documents, sensitivity, simulation, suites, test_run, tidy, workspace};
 
 const USAGE: &str = "\
 Tasks of this repository:
@@ -12,6 +12,7 @@ Tasks of this repository:
   cargo xtask check            formatting, lints, tidy rules, dependency licences
   cargo xtask test             every test: cargo test, the simulator, then PyMongo, mongosh and Node drivers against the built server
   cargo xtask test drivers     only the driver and crash tests
+  cargo xtask suites [NAME ...] test suites that others wrote, against the built server: pymongo, pymongo-replica-set; half an hour each
   cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
   cargo xtask sensitivity      how often `plimsoll compare` is wrong: 40 comparisons by instructions (valgrind), 15 minutes
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         ["check"] => check::run(&root),
         ["test"] => test_run::run_all(&root),
         ["test", "drivers"] => test_run::run_drivers(&root),
+        ["suites", names @ ..] => suites::run(&root, names),
         ["simulate", options @ ..] => simulation::run(&root, options),
         ["bench"] => bench::list(&root),
         ["bench", name, options @ ..] => bench::run(&root, name, options),

@@ -106,20 +106,28 @@ pub(crate) fn run_counted(
     command: &mut Command,
     read_line: fn(&str) -> Option<Tally>,
 ) -> Result<(Tally, bool), String> {
+    let mut tally = Tally::default();
+    let succeeded = stream_lines(command, |line| {
+        if let Some(counted) = read_line(line) {
+            tally += counted;
+        }
+    })?;
+    Ok((tally, succeeded))
+}
+
+/// Runs a program, passes on what it prints, and has `read_line` see each line. Whether the program succeeded.
+pub(crate) fn stream_lines(command: &mut Command, mut read_line: impl FnMut(&str)) -> Result<bool, String> {
     step::announce(command);
     let describe = |error: std::io::Error| error.to_string();
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(describe)?;
-    let mut tally = Tally::default();
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).split(b'\n') {
             let line = String::from_utf8_lossy(&line.map_err(describe)?).into_owned();
             println!("{line}");
-            if let Some(counted) = read_line(&line) {
-                tally += counted;
-            }
+            read_line(&line);
         }
     }
-    Ok((tally, child.wait().map_err(describe)?.success()))
+    Ok(child.wait().map_err(describe)?.success())
 }
 
 /// `test result: ok. 5 passed; 0 failed; 1 ignored; ...`

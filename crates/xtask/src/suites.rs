@@ -1,0 +1,66 @@
+//! `cargo xtask suites`: test suites that others wrote, run against the built server.
+//!
+//! Too long for every run of the tests, so no part of `cargo xtask test`. A suite comes from its own source distribution, in the
+//! pinned version. What it is known to fail is listed beside `tests/suites`, each with its reason; the list only shrinks: a test
+//! that fails and is not listed fails the suite, and so does one that is listed and passes.
+
+mod expected_failures;
+mod pymongo;
+mod server;
+
+use std::path::Path;
+
+use self::expected_failures::ExpectedFailures;
+use crate::{Outcome, driver_tests};
+
+/// A suite, and the server that it is run against.
+struct Suite {
+    name: &'static str,
+    server_arguments: &'static [&'static str],
+    run: fn(&Path, u16) -> Result<Vec<Finished>, String>,
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// A test that was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finished {
+    test: String,
+    ending: Ending,
+}
+
+static SUITES: &[Suite] = &[
+    Suite { name: "pymongo", server_arguments: &[], run: pymongo::run },
+    Suite { name: "pymongo-replica-set", server_arguments: &["--replica-set", "rs0"], run: pymongo::run },
+];
+
+/// Runs the suites of these names, or all.
+///
+/// # Errors
+/// A suite does not exist or could not be run, or its failures are others than those that are listed.
+pub fn run(root: &Path, names: &[&str]) -> Outcome {
+    if let Some(unknown) = names.iter().find(|name| SUITES.iter().all(|suite| suite.name != **name)) {
+        let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        return Err(format!("no suite {unknown:?}; there are: {}", known.join(", ")));
+    }
+    let server = driver_tests::build_server(root)?;
+    let chosen = SUITES.iter().filter(|suite| names.is_empty() || names.contains(&suite.name));
+    let outcomes: Vec<Outcome> = chosen.map(|suite| run_suite(root, &server, suite)).collect();
+    outcomes.into_iter().collect()
+}
+
+fn run_suite(root: &Path, program: &Path, suite: &Suite) -> Outcome {
+    let expected = ExpectedFailures::read(&root.join("tests/suites").join(format!("{}.txt", suite.name)))?;
+    let server = server::Server::start(program, suite.server_arguments)?;
+    let finished = (suite.run)(root, server.port())?;
+    let count = |ending| finished.iter().filter(|test| test.ending == ending).count();
+    let (passed, failed) = (count(Ending::Passed), count(Ending::Failed));
+    println!("{}: {passed} passed, {failed} failed, {} skipped", suite.name, count(Ending::Skipped));
+    expected.compare(&finished).map_err(|message| format!("{}: {message}", suite.name))
+}
