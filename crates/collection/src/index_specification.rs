@@ -73,6 +73,27 @@ impl IndexSpecification {
         Ok(specification)
     }
 
+    /// As `parse`, of the options that are known: others are left out (`createIndexes.ignoreUnknownIndexOptions`).
+    ///
+    /// # Errors
+    /// Those of `parse`.
+    pub fn parse_known(document: &RawDocument) -> Result<IndexSpecification> {
+        let mut scratch = IndexSpecification::id_index()?;
+        let mut known = Vec::with_capacity(document.as_bytes().len());
+        known.extend_from_slice(&[0; 4]);
+        for element in document::elements(document) {
+            let set = scratch.set(element.name(), element.value());
+            if !matches!(set, Err(CollectionError::InvalidIndexSpecificationOption(_))) {
+                document::append_element_bytes(&mut known, element);
+            }
+        }
+        known.push(0);
+        let length = (known.len() as i32).to_le_bytes();
+        known.splice(..4, length);
+        let known = RawDocumentBuf::from_bytes(known).map_err(CollectionError::damaged("index specification"))?;
+        IndexSpecification::parse(&known)
+    }
+
     fn set(&mut self, option: &str, value: RawBsonRef<'_>) -> Result<()> {
         match option {
             "key" | "ns" => {}

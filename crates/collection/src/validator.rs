@@ -10,9 +10,10 @@ use crate::options::{CollectionOptions, ValidationAction, ValidationLevel};
 use crate::predicate::Predicate;
 
 /// Whether the validator has a say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Validation {
     /// It has.
+    #[default]
     Enforce,
     /// `bypassDocumentValidation` was given.
     Bypass,

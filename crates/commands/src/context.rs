@@ -17,6 +17,7 @@ use transaction::{ReadView, Store, Waiting, WriteContext};
 use crate::admission::{Admission, Class, Counted, Need, Permission};
 use crate::client_cursors::ClientCursors;
 use crate::error::CommandError;
+use crate::issued_timestamps::IssuedTimestamps;
 use crate::operations::{Operation, OperationSlot, Operations};
 
 /// What the build knows of itself.
@@ -105,6 +106,7 @@ pub struct ServerContext {
     pub(crate) operations: Operations,
     pub(crate) counts: OperationCounts,
     pub(crate) object_ids: ObjectIdGenerator,
+    pub(crate) timestamps: Arc<IssuedTimestamps>,
     /// Changes with every start; the `processId` of `topologyVersion`.
     pub(crate) process_id: ObjectId,
     pub(crate) started: Duration,
@@ -143,6 +145,7 @@ impl ServerContext {
             session_timeout: crate::sessions::TIMEOUT,
             parameters: crate::diagnostics::Parameters::default(),
             usage: crate::diagnostics::NamespaceUsage::default(),
+            timestamps: Arc::default(),
             started: clock.monotonic(),
             write_contexts: Mutex::default(),
             process_id,

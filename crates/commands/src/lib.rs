@@ -26,6 +26,7 @@ mod error;
 mod error_codes;
 mod fail_points;
 pub mod inspect;
+mod issued_timestamps;
 mod operation_session;
 mod operations;
 mod oplog_view;

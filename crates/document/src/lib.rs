@@ -38,7 +38,7 @@ pub use hash::{hash_value, hash_view};
 pub use number::Number;
 pub use object_id::ObjectIdGenerator;
 pub use path::{FieldPath, get_element, get_field, get_path};
-pub use storable::{append_element_bytes, document_id, prepare_for_storage, validate_id};
+pub use storable::{EmptyTimestamps, append_element_bytes, document_id, prepare_for_storage, validate_id};
 pub use validate::{DEPTH_MAX, INTERNAL_DOCUMENT_BYTES_MAX, Limits, USER_DOCUMENT_BYTES_MAX, validate_document};
 pub use value_view::{ValueView, with_view};
 pub use walk::{LeafArrays, PathItem, walk_path};

@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use bson::raw::{RawArray, RawDocument, RawDocumentBuf};
 use bson::{DateTime, Timestamp};
+pub use document::EmptyTimestamps;
 
 pub use modified::ModifiedPaths;
 pub use operators::{UPDATE_OPERATORS, UpdateOperator};
@@ -99,8 +100,17 @@ pub struct UpdateContext<'a> {
     pub purpose: UpdatePurpose,
     /// The time.
     pub clock: &'a dyn UpdateClock,
+    /// What becomes of zero timestamps of replacements and of what an upsert inserts.
+    pub empty_timestamps: EmptyTimestamps,
     /// The command's variables, for pipelines.
     pub variables: &'a Variables,
+}
+
+impl<'a> UpdateContext<'a> {
+    /// Where zero timestamps at the top level get the time from; `None` when they are kept.
+    fn clock_of_zero_timestamps(&self) -> Option<&'a dyn UpdateClock> {
+        (self.empty_timestamps == EmptyTimestamps::Replace).then_some(self.clock)
+    }
 }
 
 /// What an update made of a document.

@@ -34,6 +34,8 @@ pub(crate) fn run(
             "deletes" => statements = Some(field.documents()?),
             "ordered" => is_ordered = field.boolean()?,
             "let" => declared = Some(field.document()?),
+            // All write commands have it; a deletion stores nothing.
+            "bypassEmptyTsReplacement" => drop(field.boolean()?),
             _ => arguments.generic(field)?,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bson::{Bson, RawDocument};
-use collection::{Namespace, Validation};
+use collection::Namespace;
 use document::elements;
 use executor::{QueryExecutor, Verbosity};
 use planner::CanonicalQuery;
@@ -119,7 +119,7 @@ fn explain_write(
     };
     let (query, stage) = if statements == "updates" {
         let parsed =
-            update::Statement::parse(context, &update::StatementFields::read(statement)?, None, Validation::Enforce)?;
+            update::Statement::parse(context, &update::StatementFields::read(statement)?, &Default::default())?;
         (parsed.query, "UPDATE")
     } else {
         (delete::parse_statement(context, statement, None)?.0, "DELETE")

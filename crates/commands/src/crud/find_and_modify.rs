@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, Namespace, StatementDetails, Validation};
+use document::EmptyTimestamps;
 use executor::{QueryExecutor, Target};
 use planner::Hint;
 use query_language::expression::ParseContext;
@@ -12,7 +13,7 @@ use query_language::update::{Multiplicity, UpdateOptions};
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::find::apply_sort;
-use super::query_arguments::{CommandClock, check_collation, hint, query, services, variables};
+use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
 use super::update::{Statement, apply, parse_update, upsert};
 use super::write_errors::{RetriedStatements, write_concern_error};
 use crate::DocumentWriter;
@@ -163,6 +164,7 @@ struct Fields<'a> {
     returns_new: bool,
     is_upsert: bool,
     bypasses_validation: bool,
+    empty_timestamps: EmptyTimestamps,
 }
 
 fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<Parsed> {
@@ -180,6 +182,7 @@ fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<Parsed>
             "new" => fields.returns_new = field.boolean()?,
             "upsert" => fields.is_upsert = field.boolean()?,
             "bypassDocumentValidation" => fields.bypasses_validation = field.boolean()?,
+            "bypassEmptyTsReplacement" => fields.empty_timestamps = empty_timestamps(field)?,
             "collation" => check_collation(field)?,
             _ => arguments.generic(field)?,
         }
@@ -229,6 +232,7 @@ fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
                 multiplicity: Multiplicity::One,
                 is_upsert,
                 validation,
+                empty_timestamps: fields.empty_timestamps,
                 id: 0,
                 details: StatementDetails::None,
             }))

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{Collection, Namespace, StatementDetails, Validation};
-use document::{Limits, prepare_for_storage, validate_document};
+use document::{EmptyTimestamps, Limits, prepare_for_storage, validate_document};
 use transaction::{InsertOrder, InsertOutcome};
 
+use super::query_arguments::empty_timestamps;
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
@@ -33,6 +34,7 @@ pub(crate) fn run(
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     check_may_create(&namespace)?;
     let (mut order, mut validation) = (InsertOrder::Ordered, Validation::Enforce);
+    let mut timestamps = EmptyTimestamps::Replace;
     let mut documents: Option<Vec<&RawDocument>> =
         context.request.sequences.documents("documents").map(Iterator::collect);
     for field in arguments.fields() {
@@ -42,6 +44,7 @@ pub(crate) fn run(
             "bypassDocumentValidation" => {
                 validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
             }
+            "bypassEmptyTsReplacement" => timestamps = empty_timestamps(field)?,
             _ => arguments.generic(field)?,
         }
     }
@@ -61,7 +64,7 @@ pub(crate) fn run(
             .for_each(|done| retried.push(statement_ids.of(done)));
     }
     let (prepared, positions, mut errors) =
-        prepare(context, &documents, order, |position| is_retryable && is_executed(position));
+        prepare(context, &documents, order, timestamps, |position| is_retryable && is_executed(position));
     let server = context.server;
     let collection = context.collection_or_create(&namespace)?;
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
@@ -138,17 +141,19 @@ fn prepare<'a>(
     context: &Context<'_>,
     documents: &[&'a RawDocument],
     order: InsertOrder,
+    timestamps: EmptyTimestamps,
     is_executed: impl Fn(usize) -> bool,
 ) -> Prepared<'a> {
     let mut prepared = Vec::with_capacity(documents.len());
     let mut positions = Vec::with_capacity(documents.len());
     let mut errors = Vec::new();
-    let seconds = (context.server.clock.wall_millis() / 1000) as u32;
+    let server = context.server;
+    let millis = server.clock.wall_millis();
     for (position, document) in documents.iter().enumerate().filter(|(position, _)| !is_executed(*position)) {
         let mut bytes = Vec::new();
-        let now = || bson::Timestamp { time: seconds, increment: position as u32 + 1 };
+        let now = || server.timestamps.next(millis);
         let checked = validate_document(document.as_bytes(), &Limits::USER)
-            .and_then(|()| prepare_for_storage(document, || context.server.new_object_id(), now, &mut bytes));
+            .and_then(|()| prepare_for_storage(document, timestamps, || server.new_object_id(), now, &mut bytes));
         match checked {
             Ok(is_changed) => {
                 prepared.push(if is_changed { Cow::Owned(bytes) } else { Cow::Borrowed(document.as_bytes()) });

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aggregation::{AggregationError, BoxSource, ForeignQuery, OutputWriter, PipelineHost, SpillStore, StageMemory};
 use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, Validation};
+use document::EmptyTimestamps;
 use executor::QueryExecutor;
 use planner::DiskUse;
 use transaction::{InsertOrder, ReadView, RenameTarget, Transaction};
@@ -194,9 +195,10 @@ impl Output {
 
     fn add(&mut self, document: &RawDocument) -> Result<()> {
         let clock = self.server.clock.wall_millis();
-        let now = || bson::Timestamp { time: (clock / 1000) as u32, increment: 1 };
+        let now = || self.server.timestamps.next(clock);
         let mut stored = Vec::new();
-        let is_changed = document::prepare_for_storage(document, || self.server.new_object_id(), now, &mut stored)?;
+        let new_id = || self.server.new_object_id();
+        let is_changed = document::prepare_for_storage(document, EmptyTimestamps::Replace, new_id, now, &mut stored)?;
         let document = if is_changed { RawDocumentBuf::from_bytes(stored)? } else { document.to_owned() };
         self.bytes += document.as_bytes().len();
         self.documents.push(document);

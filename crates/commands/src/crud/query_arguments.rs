@@ -1,11 +1,11 @@
 //! What the commands with queries share: variables, filters, hints, the clock of updates, and the executor's interruption.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bson::{DateTime, RawDocument, Timestamp};
 use collection::{Collection, Namespace};
+use document::EmptyTimestamps;
 use executor::{ExecutorError, Interrupt, Interruption, QueryServices, Target};
 use planner::{CanonicalQuery, Hint, PlanError};
 use query_language::expression::{EvaluationContext, Expression, ParseContext, Value, Variables};
@@ -15,6 +15,7 @@ use query_language::update::UpdateClock;
 use crate::arguments::Field;
 use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
+use crate::issued_timestamps::IssuedTimestamps;
 use crate::operations::{Operation, OperationSlot};
 
 impl Interrupt for Operation<'_> {
@@ -94,13 +95,13 @@ fn interruption(error: CommandError) -> Interruption {
 #[derive(Debug)]
 pub(crate) struct CommandClock {
     millis: i64,
-    next_increment: AtomicU32,
+    timestamps: Arc<IssuedTimestamps>,
 }
 
 impl CommandClock {
     /// The time of a command, fixed when it began.
     pub(crate) fn of(server: &ServerContext) -> Self {
-        Self { millis: server.clock.wall_millis(), next_increment: AtomicU32::new(1) }
+        Self { millis: server.clock.wall_millis(), timestamps: server.timestamps.clone() }
     }
 }
 
@@ -110,8 +111,7 @@ impl UpdateClock for CommandClock {
     }
 
     fn next_timestamp(&self) -> Timestamp {
-        let increment = self.next_increment.fetch_add(1, Ordering::Relaxed);
-        Timestamp { time: (self.millis / 1000) as u32, increment }
+        self.timestamps.next(self.millis)
     }
 }
 
@@ -168,6 +168,11 @@ pub(crate) fn query(source: Option<&RawDocument>, variables: &Arc<Variables>) ->
 /// Parses a hint.
 pub(crate) fn hint(field: Field<'_>) -> Result<Hint> {
     Ok(Hint::parse(field.value())?)
+}
+
+/// Reads `bypassEmptyTsReplacement`.
+pub(crate) fn empty_timestamps(field: Field<'_>) -> Result<EmptyTimestamps> {
+    Ok(if field.boolean()? { EmptyTimestamps::Keep } else { EmptyTimestamps::Replace })
 }
 
 /// Refuses any collation but the simple one, which compares bytes as we do.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
 use collection::{Collection, Namespace, StatementDetails, Validation};
-use document::elements;
+use document::{EmptyTimestamps, elements};
 use executor::{QueryExecutor, Target};
 use planner::{CanonicalQuery, Hint};
 use query_language::filter::MatchDetails;
@@ -17,7 +17,7 @@ use query_language::update::{
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::insert::check_count;
-use super::query_arguments::{CommandClock, check_collation, hint, query, services, variables};
+use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
 use super::records_to_change::{Changed, RecordsToChange};
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
@@ -36,17 +36,18 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
-    let (mut is_ordered, mut validation, mut declared) = (true, Validation::Enforce, None);
+    let (mut is_ordered, mut options) = (true, StatementOptions::default());
     let mut statements: Option<Vec<&RawDocument>> =
         context.request.sequences.documents("updates").map(Iterator::collect);
     for field in arguments.fields() {
         match field.name() {
             "updates" => statements = Some(field.documents()?),
             "ordered" => is_ordered = field.boolean()?,
-            "let" => declared = Some(field.document()?),
+            "let" => options.declared = Some(field.document()?),
             "bypassDocumentValidation" => {
-                validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
+                options.validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
             }
+            "bypassEmptyTsReplacement" => options.empty_timestamps = empty_timestamps(field)?,
             _ => arguments.generic(field)?,
         }
     }
@@ -69,7 +70,7 @@ pub(crate) fn run(
             }
             None => {
                 count(&context.server.counts.update, 1);
-                Statement::parse(context, statement, declared, validation).and_then(|mut statement| {
+                Statement::parse(context, statement, &options).and_then(|mut statement| {
                     statement.id = id;
                     check_retryable(context, &statement)?;
                     run_statement(context, &namespace, &statement, &mut totals)
@@ -159,6 +160,15 @@ pub(crate) struct Statement {
     pub(crate) multiplicity: Multiplicity,
     pub(crate) is_upsert: bool,
     pub(crate) validation: Validation,
+    pub(crate) empty_timestamps: EmptyTimestamps,
+}
+
+/// What the command says of all its statements.
+#[derive(Default)]
+pub(crate) struct StatementOptions<'a> {
+    pub(crate) declared: Option<&'a RawDocument>,
+    pub(crate) validation: Validation,
+    pub(crate) empty_timestamps: EmptyTimestamps,
 }
 
 impl Statement {
@@ -217,17 +227,18 @@ impl Statement {
     pub(crate) fn parse(
         context: &Context<'_>,
         fields: &StatementFields<'_>,
-        declared: Option<&RawDocument>,
-        validation: Validation,
+        options: &StatementOptions<'_>,
     ) -> Result<Self> {
-        let variables = variables(context, fields.constants.or(declared))?;
+        let variables = variables(context, fields.constants.or(options.declared))?;
+        let &StatementOptions { validation, empty_timestamps, .. } = options;
         let options = UpdateOptions { multiplicity: fields.multiplicity, variables: variables.clone() };
         let update = parse_update(fields.update, &fields.array_filters, &options)?;
         let mut query = query(Some(fields.filter), &variables)?;
         query.hint = fields.hint.map(hint).transpose()?.unwrap_or(Hint::None);
         let (multiplicity, is_upsert) = (fields.multiplicity, fields.is_upsert);
         let details = if is_upsert { StatementDetails::Upserted } else { StatementDetails::None };
-        Ok(Self { query: Arc::new(query), update, multiplicity, is_upsert, validation, id: 0, details })
+        let query = Arc::new(query);
+        Ok(Self { query, update, multiplicity, is_upsert, validation, empty_timestamps, id: 0, details })
     }
 }
 
@@ -328,6 +339,7 @@ pub(crate) fn apply(
         match_position: details.array_position(),
         purpose: UpdatePurpose::Modify,
         clock,
+        empty_timestamps: statement.empty_timestamps,
         variables: &statement.query.variables,
     };
     if let UpdateOutcome::Changed { document, .. } = statement.update.apply(newest, &context)? {
@@ -348,6 +360,7 @@ pub(crate) fn upsert(
         match_position: None,
         purpose: UpdatePurpose::Insert,
         clock: &clock,
+        empty_timestamps: statement.empty_timestamps,
         variables: &statement.query.variables,
     };
     let equalities = statement.query.filter.equality_fields_unchecked();
@@ -355,6 +368,7 @@ pub(crate) fn upsert(
     let mut stored = Vec::new();
     let is_reordered = document::prepare_for_storage(
         &made,
+        statement.empty_timestamps,
         || server.new_object_id(),
         || update_context.clock.next_timestamp(),
         &mut stored,

@@ -1,11 +1,11 @@
 //! `createIndexes`: builds indexes, and the collection if there is none. Other operations go on meanwhile.
 
-use bson::RawBsonRef;
-use collection::IndexSpecification;
+use bson::{RawBsonRef, RawDocument};
+use collection::{CollectionError, IndexSpecification};
 
 use super::{acknowledge, check_may_create, missing_field, target_namespace};
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, Field};
+use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -17,20 +17,21 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = target_namespace(context, &arguments)?;
     check_may_create(&namespace)?;
-    let mut specifications = None;
+    let (mut listed, mut parse): (_, Parse) = (None, IndexSpecification::parse);
     for field in arguments.fields() {
         match field.name() {
-            "indexes" => specifications = Some(parse_specifications(field)?),
+            "indexes" => listed = Some(field.documents()?),
             "commitQuorum" if !matches!(field.value(), RawBsonRef::Null) => {
                 return Err(CommandError::bad_value("Standalones can't specify commitQuorum"));
             }
             "commitQuorum" => {}
-            "ignoreUnknownIndexOptions" if !field.boolean()? => {}
-            "ignoreUnknownIndexOptions" => return Err(field.not_implemented()),
+            "ignoreUnknownIndexOptions" if field.boolean()? => parse = IndexSpecification::parse_known,
+            "ignoreUnknownIndexOptions" => {}
             _ => arguments.generic(field)?,
         }
     }
-    let specifications = specifications.ok_or_else(|| missing_field("createIndexes", "indexes"))?;
+    let listed = listed.ok_or_else(|| missing_field("createIndexes", "indexes"))?;
+    let specifications: Vec<_> = listed.into_iter().map(parse).collect::<std::result::Result<_, _>>()?;
     if specifications.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
@@ -59,7 +60,5 @@ pub(crate) fn run(
     acknowledge(context, concern, created.commit.as_ref(), reply)
 }
 
-fn parse_specifications(field: Field<'_>) -> Result<Vec<IndexSpecification>> {
-    let parse = |document| IndexSpecification::parse(document).map_err(CommandError::from);
-    field.documents()?.into_iter().map(parse).collect()
-}
+/// How a specification is read.
+type Parse = fn(&RawDocument) -> std::result::Result<IndexSpecification, CollectionError>;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use crate::strategies::documents;
 use crate::{
-    DEPTH_MAX, DocumentError, Limits, ObjectIdGenerator, elements, get_element, prepare_for_storage, validate_document,
-    validate_id,
+    DEPTH_MAX, DocumentError, EmptyTimestamps, Limits, ObjectIdGenerator, elements, get_element, prepare_for_storage,
+    validate_document, validate_id,
 };
 
 /// Reads everything with the `bson` crate; an error there means we accepted what it refuses.
@@ -131,7 +131,8 @@ fn stored_form_has_the_id_first() {
     let generator = ObjectIdGenerator::new([1, 2, 3, 4, 5], 0x00FF_FFFF);
     let mut stored = Vec::new();
     let prepared = |document: RawDocumentBuf, stored: &mut Vec<u8>| {
-        prepare_for_storage(&document, || generator.next(7), || Timestamp { time: 9, increment: 1 }, stored).unwrap()
+        let now = || Timestamp { time: 9, increment: 1 };
+        prepare_for_storage(&document, EmptyTimestamps::Replace, || generator.next(7), now, stored).unwrap()
     };
     assert!(!prepared(rawdoc! {"_id": 1, "$a.b": 2}, &mut stored));
     assert!(prepared(rawdoc! {"a": 1, "_id": 2, "b": 3}, &mut stored));
@@ -147,6 +148,9 @@ fn stored_form_has_the_id_first() {
     assert_eq!(stored, rawdoc! {"_id": 1, "t": now, "d": {"t": empty}}.into_bytes());
     assert!(!prepared(rawdoc! {"_id": empty}, &mut stored));
     let twice = rawdoc! {"_id": 1, "a": 1, "_id": 2};
-    let refused = prepare_for_storage(&twice, || generator.next(7), || now, &mut stored);
+    let refused = prepare_for_storage(&twice, EmptyTimestamps::Replace, || generator.next(7), || now, &mut stored);
     assert_eq!(refused, Err(DocumentError::MultipleIds));
+    let kept = rawdoc! {"t": empty, "_id": 1};
+    assert!(prepare_for_storage(&kept, EmptyTimestamps::Keep, || generator.next(7), || now, &mut stored).unwrap());
+    assert_eq!(stored, rawdoc! {"_id": 1, "t": empty}.into_bytes());
 }

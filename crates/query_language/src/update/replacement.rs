@@ -21,7 +21,7 @@ pub(super) fn replace(
     {
         return Err(dollar_prefixed(field.name()));
     }
-    finish(replacement, before, Some(context.clock), context.purpose)
+    finish(replacement, before, context.clock_of_zero_timestamps(), context.purpose)
 }
 
 /// The document that is stored when `after` is to take the place of `before`: `_id` kept and first, limits checked.

@@ -71,7 +71,9 @@ fn run(case: &Case) -> Result<String> {
     let filter = case.optional_document("filter").unwrap_or_default();
     let filter = Filter::parse(&filter, &FilterOptions::new(Arc::clone(&variables)))?;
     let purpose = if case.has("upsert") { UpdatePurpose::Insert } else { UpdatePurpose::Modify };
-    let mut context = UpdateContext { match_position: None, purpose, clock: &clock, variables: &variables };
+    let empty_timestamps = if case.has("keepTimestamps") { EmptyTimestamps::Keep } else { EmptyTimestamps::Replace };
+    let mut context =
+        UpdateContext { match_position: None, purpose, clock: &clock, empty_timestamps, variables: &variables };
     if purpose == UpdatePurpose::Insert {
         let generated = ObjectId::from_bytes([0x0f; 12]);
         return update.upsert_document(&filter.equality_fields()?, &context, generated).map(|inserted| {
@@ -137,7 +139,9 @@ pub(super) fn apply_once(update: &RawDocument, document: &RawDocument) -> Result
     let update = Update::parse(UpdateSource::Document(update), &[], &options)?;
     let clock = FixedClock::default();
     let purpose = UpdatePurpose::Modify;
-    let context = UpdateContext { match_position: None, purpose, clock: &clock, variables: &variables };
+    let empty_timestamps = EmptyTimestamps::Replace;
+    let context =
+        UpdateContext { match_position: None, purpose, clock: &clock, empty_timestamps, variables: &variables };
     update.apply(document, &context).map(|outcome| (outcome, update))
 }
 

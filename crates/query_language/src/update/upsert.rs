@@ -88,7 +88,7 @@ impl Update {
             None => document = with_id(&document, generated_id),
         }
         let empty = RawDocumentBuf::new();
-        match replacement::finish(&document, &empty, Some(context.clock), UpdatePurpose::Insert)? {
+        match replacement::finish(&document, &empty, context.clock_of_zero_timestamps(), UpdatePurpose::Insert)? {
             Some(bytes) => into_document(bytes),
             None => Ok(document),
         }
