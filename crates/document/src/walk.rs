@@ -33,7 +33,8 @@ pub enum LeafArrays {
 pub struct PathItem<'a> {
     /// The element found; `None` when the path is missing here.
     pub element: Option<Element<'a>>,
-    /// The position in the outermost array that was expanded on the way, for the positional operator.
+    /// The position in the outermost array that was expanded on the way; an element that the path names by its position
+    /// is not found by expanding.
     pub array_position: Option<usize>,
     /// True when the element was met by expanding an array at the end of the path.
     pub in_leaf_array: bool,
@@ -130,7 +131,7 @@ impl<V> Walk<'_, V> {
                 self.continue_from(Some(element), next, array_position)?;
             }
             if named_position == Some(position) {
-                self.at_position(element, next + 1, array_position)?;
+                self.at_position(element, next + 1, outer)?;
             }
         }
         ControlFlow::Continue(())

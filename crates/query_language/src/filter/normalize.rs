@@ -1,8 +1,9 @@
 //! Normalization: filters that mean the same come out the same, and cheap tests come first.
 //!
-//! Nested `$and` and `$or` are flattened, single children take their parent's place, double negation goes, equalities
-//! of one path under `$or` become `$in`, an `$in` of one value an equality, constants are folded, and children are sorted:
-//! leaves before logical nodes, by operator and path.
+//! Nested `$and` and `$or` are flattened, single children take their parent's place, equalities of one path under `$or`
+//! become `$in`, an `$in` of one value an equality, constants are folded, and children are sorted: leaves before logical
+//! nodes, by operator and path, otherwise as the client wrote them. Double negation stays: what is below a negation tells no
+//! position for `$`.
 
 use document::FieldPath;
 
@@ -85,7 +86,6 @@ fn nor(children: Vec<FilterNode>) -> FilterNode {
 
 fn negated(child: FilterNode) -> FilterNode {
     match child {
-        FilterNode::Not(inner) => *inner,
         FilterNode::AlwaysFalse => matches_all(),
         all if is_matches_all(&all) => FilterNode::AlwaysFalse,
         FilterNode::Or(children) => sorted_or_single(children, FilterNode::Nor),

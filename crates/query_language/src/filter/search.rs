@@ -6,6 +6,9 @@
 //! - an array at the end offers its elements, then itself, unless it was reached by position or the operator wants
 //!   arrays whole (`LeafArrays::Whole`).
 //!
+//! The position of a match, for `$`, is that in the outermost array that was searched element by element. An element that
+//! the path names by its position is not found by searching, so it tells none.
+//!
 //! This is `document::walk_path` with a start in the middle of the path, for values that are not in a document, and
 //! with the last rule's exception. Like it, it allocates nothing.
 
@@ -57,16 +60,14 @@ where
     pub(crate) fn in_array(&mut self, array: &[u8], ordinal: usize, details: &mut MatchDetails) -> Outcome {
         let wanted = self.path.position(ordinal);
         for (position, element) in elements_of_bytes(array).enumerate() {
-            let mut found = false;
-            if element.element_type == ElementType::EmbeddedDocument {
-                found = self.in_document(element.value_bytes(), ordinal, details)?;
-            }
-            if !found && wanted == Some(position) {
-                found = self.at_position(&element, ordinal, details)?;
-            }
-            if found {
+            if element.element_type == ElementType::EmbeddedDocument
+                && self.in_document(element.value_bytes(), ordinal, details)?
+            {
                 // The outermost array writes last, so it is its position that remains.
                 details.record(position);
+                return Ok(true);
+            }
+            if wanted == Some(position) && self.at_position(&element, ordinal, details)? {
                 return Ok(true);
             }
         }

@@ -3,6 +3,7 @@
 //! Sections of a case: `document` (stays in force), `update`, and optionally `filter` (for `$` and upserts),
 //! `array_filters`, `multi`, `upsert`. The outcome is the new document, `no change`, or the error.
 
+mod positional;
 mod properties;
 
 use std::cell::Cell;

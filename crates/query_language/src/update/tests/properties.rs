@@ -87,7 +87,7 @@ fn operator() -> impl Strategy<Value = String> {
 }
 
 /// The obvious way to set or remove a value at a path, on decoded documents. `Err` when the path leads nowhere.
-fn model(target: &mut Bson, path: &[&str], value: Option<&Bson>) -> std::result::Result<(), ()> {
+pub(super) fn model(target: &mut Bson, path: &[&str], value: Option<&Bson>) -> std::result::Result<(), ()> {
     let Some((name, rest)) = path.split_first() else { return Ok(()) };
     match target {
         Bson::Document(fields) => match (fields.get_mut(name), value, rest.is_empty()) {
