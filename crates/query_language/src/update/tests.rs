@@ -72,7 +72,7 @@ fn run(case: &Case) -> Result<String> {
     let filter = case.optional_document("filter").unwrap_or_default();
     let filter = Filter::parse(&filter, &FilterOptions::new(Arc::clone(&variables)))?;
     let purpose = if case.has("upsert") { UpdatePurpose::Insert } else { UpdatePurpose::Modify };
-    let empty_timestamps = if case.has("keepTimestamps") { EmptyTimestamps::Keep } else { EmptyTimestamps::Replace };
+    let empty_timestamps = if case.has("keep_timestamps") { EmptyTimestamps::Keep } else { EmptyTimestamps::Replace };
     let mut context =
         UpdateContext { match_position: None, purpose, clock: &clock, empty_timestamps, variables: &variables };
     if purpose == UpdatePurpose::Insert {

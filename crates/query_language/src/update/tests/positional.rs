@@ -157,8 +157,13 @@ fn apply_matching(filter: &str, update: &str, document: &RawDocument) -> Option<
     let update = Update::parse(UpdateSource::Document(&parse(update)), &[], &options).unwrap();
     let clock = FixedClock::default();
     let match_position = details.array_position();
-    let context =
-        UpdateContext { match_position, purpose: UpdatePurpose::Modify, clock: &clock, variables: &variables };
+    let context = UpdateContext {
+        match_position,
+        purpose: UpdatePurpose::Modify,
+        clock: &clock,
+        empty_timestamps: EmptyTimestamps::Replace,
+        variables: &variables,
+    };
     Some(update.apply(document, &context))
 }
 
