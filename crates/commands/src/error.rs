@@ -114,6 +114,20 @@ impl CommandError {
         RETRYABLE.contains(&self.code)
     }
 
+    /// Whether a driver resumes a change stream after this error: the codes of the drivers' specification of change streams.
+    pub(crate) fn is_resumable_in_change_stream(&self) -> bool {
+        const RESUMABLE: [i32; 17] =
+            [6, 7, 43, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13435, 13436];
+        let is_final = self.labels.contains(&"NonResumableChangeStreamError");
+        !is_final && RESUMABLE.contains(&self.code)
+    }
+
+    /// Whether it says that the server has become another: stops, or is no primary any more.
+    pub(crate) fn is_state_change(&self) -> bool {
+        const STATE_CHANGES: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];
+        STATE_CHANGES.contains(&self.code)
+    }
+
     /// Adds a label that drivers act on.
     pub(crate) fn with_label(mut self, label: &'static str) -> Self {
         self.labels.push(label);

@@ -1,7 +1,8 @@
 //! `hello` and `isMaster`: what the server is and can do; the first thing that every client asks.
 //!
-//! With a topology version and a time limit the client wants to be answered when the topology changes, which it never does on a
-//! server of its own: then the reply waits until the time is over.
+//! With a topology version and a time limit the client wants to be answered when the topology is another, or the time is over. A client
+//! that takes several replies to one request then gets the next one in the same way, until it closes the connection: so it learns of a
+//! change at once. When the server stops, that is an error.
 
 use std::time::Duration;
 
@@ -14,14 +15,12 @@ use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::Context;
 use crate::crud::insert::OPERATIONS_MAX;
-use crate::dispatcher::Outcome;
+use crate::dispatcher::{Attempt, Next, Outcome};
 use crate::error::{CommandError, Result};
 use crate::sessions::TIMEOUT_MINUTES;
 
 /// Largest `client` document.
 const METADATA_BYTES_MAX: usize = 512;
-/// How often the topology has changed since the start.
-const TOPOLOGY_COUNTER: i64 = 0;
 
 /// What a client asks beside the obvious.
 #[derive(Default)]
@@ -56,11 +55,16 @@ fn run(context: &mut Context<'_>, mut arguments: Arguments<'_>, reply: &mut Docu
     if let Some(wait) = request.wait(context)? {
         return Ok(Outcome::WaitForTopologyChange(wait));
     }
-    if let Some(metadata) = request.metadata.filter(|_| !context.request.has_waited) {
+    if context.server.operations.is_stopping() {
+        return Err(CommandError::named("ShutdownInProgress", "the server is shutting down"));
+    }
+    if let Some(metadata) = request.metadata.filter(|_| context.request.attempt == Attempt::First) {
         store_metadata(context, metadata)?;
     }
     write_reply(context, &request, reply);
-    Ok(Outcome::Reply)
+    // Without a time there is nothing to pace the replies that follow.
+    let pace = request.await_time.filter(|limit| !limit.is_zero());
+    Ok(pace.map_or(Outcome::Reply, |limit| Outcome::ReplyAndMore(Next::OnTopologyChange(limit))))
 }
 
 impl<'a> Request<'a> {
@@ -103,16 +107,17 @@ impl<'a> Request<'a> {
     /// How long the reply has to wait, if at all.
     fn wait(&self, context: &Context<'_>) -> Result<Option<Duration>> {
         let (Some((process, counter)), Some(limit)) = (self.topology, self.await_time) else { return Ok(None) };
-        let is_ours = process == context.server.process_id;
-        if is_ours && counter > TOPOLOGY_COUNTER {
+        let current = context.server.topology.counter_of(process);
+        if let Some(current) = current.filter(|current| counter > *current) {
             let message = format!(
                 "Received a topology version with counter: {counter} which is greater than the server topology version \
-                 counter: {TOPOLOGY_COUNTER}"
+                 counter: {current}"
             );
             return Err(CommandError::numbered(31382, message));
         }
-        let has_news = !is_ours || counter < TOPOLOGY_COUNTER;
-        Ok((!has_news && !context.request.has_waited && !limit.is_zero()).then_some(limit))
+        let has_news = current.is_none_or(|current| counter < current);
+        let is_first = context.request.attempt == Attempt::First;
+        Ok((!has_news && is_first && !limit.is_zero()).then_some(limit))
     }
 }
 
@@ -196,10 +201,7 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
     // Drivers take sessions, retryable writes and transactions from members of replica sets and from routers. A router is what has no names of
     // hosts to discover: whatever address the client used stays good.
     reply.string("msg", "isdbgrid");
-    reply.document("topologyVersion", |version| {
-        version.object_id("processId", server.process_id);
-        version.int64("counter", TOPOLOGY_COUNTER);
-    });
+    server.topology.write_version(reply);
     reply.int32("maxBsonObjectSize", DOCUMENT_BYTES_MAX);
     reply.int32("maxMessageSizeBytes", MESSAGE_BYTES_MAX);
     reply.int32("maxWriteBatchSize", OPERATIONS_MAX as i32);
