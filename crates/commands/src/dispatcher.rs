@@ -269,6 +269,7 @@ impl Dispatcher {
             closes_connection: Cell::new(false),
         };
         let arguments = Arguments::new(command.name, request.body);
+        let _watching = query_language::watch(client.slot.clone());
         let result = match command.handler {
             Handler::Reply(run) => run(&mut context, arguments, reply).map(|()| Outcome::Reply),
             Handler::MayWait(run) => run(&mut context, arguments, reply),

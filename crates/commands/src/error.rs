@@ -162,6 +162,7 @@ impl From<QueryError> for CommandError {
     fn from(error: QueryError) -> Self {
         match error.kind {
             ErrorKind::Location(number) => Self::numbered(number, error.message),
+            ErrorKind::Interrupted(name) => Self::named(name, error.message),
             kind => Self::named(query_error_name(kind), error.message),
         }
     }
@@ -193,7 +194,7 @@ fn query_error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::NotExactValueField => "NotExactValueField",
         ErrorKind::InvalidBson => "InvalidBSON",
         ErrorKind::QueryExceededMemoryLimitNoDiskUseAllowed => "QueryExceededMemoryLimitNoDiskUseAllowed",
-        ErrorKind::Location(_) => "UnknownError",
+        ErrorKind::Interrupted(_) | ErrorKind::Location(_) => "UnknownError",
     }
 }
 

@@ -3,12 +3,13 @@
 //! Used by `dispatcher` (from before a command waits for its place until its end), by long loops through [`Operation::check_interrupt`], by `currentOp` and `killOp`.
 //! Every connection has a slot of its own, so that registering a command touches nothing shared.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use platform::Clock;
+use query_language::{ErrorKind, QueryError, Watch};
 use transaction::WaitInterrupt;
 
 use crate::admission::Turn;
@@ -49,8 +50,25 @@ pub(crate) struct OperationSlot {
     running: Mutex<(bool, RunningOperation)>,
     /// Why it shall end: one of the three above.
     end: AtomicU8,
+    /// When the running command's time is over, in nanoseconds of the clock; 0 for never.
+    deadline_nanos: AtomicU64,
     /// Of the server.
     is_stopping: Arc<AtomicBool>,
+    clock: Arc<dyn Clock>,
+}
+
+/// For what takes long inside of a document, such as a regular expression.
+impl Watch for OperationSlot {
+    fn check(&self) -> std::result::Result<(), QueryError> {
+        let deadline = match self.deadline_nanos.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        };
+        match self.interruption(deadline) {
+            None => Ok(()),
+            Some((name, message)) => Err(QueryError::new(ErrorKind::Interrupted(name), message)),
+        }
+    }
 }
 
 impl WaitInterrupt for OperationSlot {
@@ -98,7 +116,9 @@ impl Operations {
             client,
             running: Mutex::default(),
             end: AtomicU8::new(RUNS_ON),
+            deadline_nanos: AtomicU64::new(0),
             is_stopping: self.is_stopping.clone(),
+            clock: self.clock.clone(),
         });
         let mut slots = self.slots.lock();
         if slots.len() == slots.capacity() {
@@ -153,6 +173,7 @@ impl Operations {
         command: &[u8],
     ) {
         slot.end.store(RUNS_ON, Ordering::Relaxed);
+        slot.deadline_nanos.store(0, Ordering::Relaxed);
         *is_active = true;
         operation.ends_with_client = false;
         operation.id = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -229,20 +250,7 @@ impl Operations {
 
     /// Fails when the slot's command was killed, the deadline has passed, or the server stops.
     pub(crate) fn check(&self, slot: &OperationSlot, deadline: Option<Duration>) -> Result<()> {
-        match slot.end.load(Ordering::Relaxed) {
-            RUNS_ON => {}
-            CLIENT_GONE => return Err(CommandError::named("ClientDisconnect", "the client has closed the connection")),
-            _ => return Err(CommandError::named("Interrupted", "operation was interrupted")),
-        }
-        if self.is_stopping.load(Ordering::Relaxed) {
-            return Err(CommandError::named("InterruptedAtShutdown", "interrupted at shutdown"));
-        }
-        match deadline {
-            Some(deadline) if self.clock.monotonic() >= deadline => {
-                Err(CommandError::named("MaxTimeMSExpired", "operation exceeded time limit"))
-            }
-            _ => Ok(()),
-        }
+        slot.interruption(deadline).map_or(Ok(()), |(name, message)| Err(CommandError::named(name, message)))
     }
 
     /// Asks all commands to end, because the server stops.
@@ -294,11 +302,13 @@ impl<'a> Operation<'a> {
     pub(crate) fn set_time_limit(&mut self, limit: Option<Duration>) -> Result<()> {
         let Registered { operations, slot, started, .. } = self.registered;
         let Some(limit) = limit else { return Ok(()) };
-        self.deadline = match operations.fail_points.strike_time_limit() {
-            None => Some(started + limit),
+        let deadline = match operations.fail_points.strike_time_limit() {
+            None => started + limit,
             Some(FailPoint::NoTimeIsOver) => return Ok(()),
-            Some(_) => Some(started),
+            Some(_) => started,
         };
+        self.deadline = Some(deadline);
+        slot.deadline_nanos.store(u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         operations.check(slot, self.deadline)
     }
 
@@ -333,6 +343,20 @@ impl<'a> Operation<'a> {
 }
 
 impl OperationSlot {
+    /// Why its command is to stop, by name and text.
+    fn interruption(&self, deadline: Option<Duration>) -> Option<(&'static str, &'static str)> {
+        match self.end.load(Ordering::Relaxed) {
+            RUNS_ON => {}
+            CLIENT_GONE => return Some(("ClientDisconnect", "the client has closed the connection")),
+            _ => return Some(("Interrupted", "operation was interrupted")),
+        }
+        if self.is_stopping.load(Ordering::Relaxed) {
+            return Some(("InterruptedAtShutdown", "interrupted at shutdown"));
+        }
+        let is_over = deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline);
+        is_over.then_some(("MaxTimeMSExpired", "operation exceeded time limit"))
+    }
+
     fn clear(&self) {
         self.running.lock().0 = false;
     }

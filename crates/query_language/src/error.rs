@@ -55,6 +55,8 @@ pub enum ErrorKind {
     CannotBackfillArray,
     /// NotExactValueField (111).
     NotExactValueField,
+    /// The command is to stop: the name of the code that says why (`MaxTimeMSExpired`, `Interrupted`, ...).
+    Interrupted(&'static str),
     /// A numbered assertion; its code name is `Location<number>`.
     Location(u32),
 }

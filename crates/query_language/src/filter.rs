@@ -56,7 +56,6 @@ pub use mod_filter::ModFilter;
 pub use operators::{OPERATORS, Support};
 pub use referenced_paths::ReferencedPaths;
 pub use regex::RegexFilter;
-pub(crate) use regex::compile as compile_regex;
 pub use sample_rate::SampleRate;
 pub use size::SizeFilter;
 pub use type_filter::TypeFilter;
@@ -251,8 +250,8 @@ impl Filter {
         matches!(&self.root, FilterNode::And(children) if children.is_empty())
     }
 
-    /// Whether the document satisfies the filter. Errors come from `$expr`, and from regular expressions that backtrack
-    /// beyond their limit.
+    /// Whether the document satisfies the filter. Errors come from `$expr`, and from regular expressions that step back
+    /// beyond their limit, or longer than the command may run.
     #[inline]
     pub fn matches(&self, document: &RawDocument) -> Result<bool> {
         self.root.matches(document)

@@ -9,6 +9,8 @@ pub mod error;
 pub mod expression;
 pub mod filter;
 pub mod projection;
+mod regular_expression;
 pub mod update;
 
 pub use error::{ErrorKind, QueryError, Result};
+pub use regular_expression::watch::{Watch, Watching, watch};

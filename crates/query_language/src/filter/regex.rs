@@ -1,16 +1,13 @@
 //! `$regex` with `$options`, and regular expressions as values.
 
-mod prefix;
-mod translate;
-
 use bson::RawBsonRef;
 use document::{FieldPath, ValueView};
-use fancy_regex::{Regex, RegexBuilder};
 
 use super::FilterNode;
 use super::evaluate::Outcome;
 use super::parse::{FieldOperand, bad_value};
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::regular_expression::{self, PatternError, PatternTranslation, RegularExpression};
 
 /// A string (or symbol) that a regular expression finds something in, or the same regular expression as a value.
 #[derive(Debug, Clone)]
@@ -19,13 +16,13 @@ pub struct RegexFilter {
     pub path: FieldPath,
     pattern: String,
     options: String,
-    compiled: Regex,
+    compiled: RegularExpression,
 }
 
 impl RegexFilter {
     /// Compiles a pattern with options among `imsxu`.
     pub fn new(path: FieldPath, pattern: &str, options: &str) -> Result<Self> {
-        let compiled = compile(pattern, options)?;
+        let compiled = RegularExpression::new(pattern, options, PatternTranslation::MachineCode).map_err(refusal)?;
         Ok(Self { path, pattern: pattern.to_owned(), options: options.to_owned(), compiled })
     }
 
@@ -42,14 +39,14 @@ impl RegexFilter {
     /// The text that every matching string begins with, if the pattern is anchored and begins literally; and whether
     /// beginning with it is all there is to match. For index bounds.
     pub fn prefix(&self) -> Option<(String, bool)> {
-        prefix::of(&self.pattern, &self.options)
+        regular_expression::prefix(&self.pattern, &self.options)
     }
 
     pub(crate) fn accepts(&self, value: Option<ValueView<'_>>) -> Outcome {
         match value {
             Some(ValueView::String(text) | ValueView::Symbol(text)) => {
                 let Ok(text) = std::str::from_utf8(text) else { return Ok(false) };
-                self.compiled.is_match(text).map_err(|error| Box::new(run_error(&error)))
+                self.compiled.is_match(text).map_err(|error| Box::new(error.into_query_error("$regex")))
             }
             Some(ValueView::RegularExpression { pattern, options }) => {
                 Ok(pattern == self.pattern.as_bytes() && options == self.options.as_bytes())
@@ -59,40 +56,24 @@ impl RegexFilter {
     }
 }
 
-/// Compiles a pattern written for PCRE. Also serves `$regexMatch` and its kin.
-pub(crate) fn compile(pattern: &str, options: &str) -> Result<Regex> {
-    if pattern.contains('\0') {
-        return bad_value("Regular expression cannot contain an embedded null byte");
+fn refusal(error: PatternError) -> QueryError {
+    let numbered = |number, message| QueryError::new(ErrorKind::Location(number), message);
+    let bad_value = |message| QueryError::new(ErrorKind::BadValue, message);
+    match error {
+        PatternError::TooLong => bad_value("Regular expression is too long"),
+        PatternError::NullByte => bad_value("Regular expression cannot contain an embedded null byte"),
+        PatternError::Option(letter) => numbered(51108, format!("invalid flag in regex options: {letter}")),
+        PatternError::Invalid(reason) => numbered(51091, format!("Regular expression is invalid: {reason}")),
     }
-    if let Some(flag) = options.chars().find(|flag| !matches!(flag, 'i' | 'm' | 's' | 'x' | 'u')) {
-        let message = format!("invalid flag in regex options: {flag}");
-        return Err(QueryError::new(ErrorKind::Location(51108), message));
-    }
-    let has = |flag| options.contains(flag);
-    let translated = translate::translate(pattern, translate::Flags { multi_line: has('m'), extended: has('x') });
-    RegexBuilder::new(&translated)
-        .case_insensitive(has('i'))
-        .multi_line(has('m'))
-        .dot_matches_new_line(has('s'))
-        .ignore_whitespace(has('x'))
-        .build()
-        .map_err(|error| {
-            let message = format!("Regular expression is invalid: {error}");
-            QueryError::new(ErrorKind::Location(51091), message)
-        })
-}
-
-fn run_error(error: &fancy_regex::Error) -> QueryError {
-    QueryError::new(
-        ErrorKind::Location(51156),
-        format!("Error occurred while executing the regular expression: {error}"),
-    )
 }
 
 /// `{path: {$regex: pattern, $options: letters}}`, called for the `$regex` of the two.
 pub(crate) fn parse(operand: &FieldOperand<'_>) -> Result<FilterNode> {
     let options = match operand.siblings.get("$options")? {
         None => None,
+        Some(RawBsonRef::String(options)) if options.contains('\0') => {
+            return bad_value("Regular expression options string cannot contain an embedded null byte");
+        }
         Some(RawBsonRef::String(options)) => Some(options),
         Some(_) => return bad_value("$options has to be a string"),
     };

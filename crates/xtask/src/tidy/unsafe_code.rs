@@ -8,6 +8,7 @@ const FILES: &[&str] = &[
     "benchmarks/engines/plimsoll/src/interface.rs",
     "crates/platform/src/schedule.rs",
     "crates/platform/src/write_back.rs",
+    "crates/query_language/src/regular_expression/pcre.rs",
     "crates/server/src/allocator.rs",
     "crates/storage_engine/src/frame_arena.rs",
 ];

@@ -2,12 +2,13 @@
 //!
 //! A constant expression is compiled once, when it is parsed; one read from the document is compiled for each.
 
+use std::ops::Range;
+
 use bson::raw::cstr;
-use fancy_regex::{Captures, Regex};
 
 use crate::expression::operators::prelude::*;
 use crate::expression::parse::parse_fields;
-use crate::filter::compile_regex;
+use crate::regular_expression::{MatchError, PatternError, PatternTranslation, RegularExpression};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::special("$regexFind", "The first match of a regular expression.", parse),
@@ -28,7 +29,7 @@ struct RegexNode {
     regex: Node,
     options: Option<Node>,
     /// The compiled expression when it is constant, `None` within when it is null.
-    compiled: Option<Option<Regex>>,
+    compiled: Option<Option<RegularExpression>>,
 }
 
 fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseContext) -> Result<Node> {
@@ -39,7 +40,7 @@ fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseC
     let options = options.map(|options| parse_node(options, context)).transpose()?;
     let constant_options = options.as_ref().map_or(Some(&Value::NULL), Node::as_constant);
     let compiled = match (regex.as_constant(), constant_options) {
-        (Some(regex), Some(options)) => Some(compile(operator, regex, options)?),
+        (Some(regex), Some(options)) => Some(compile(operator, regex, options, PatternTranslation::MachineCode)?),
         _ => None,
     };
     Ok(Node::Special(Box::new(RegexNode { operator, input, regex, options, compiled })))
@@ -58,7 +59,8 @@ impl SpecialNode for RegexNode {
             None => {
                 let regex = self.regex.evaluate(context)?;
                 let options = self.options.as_ref().map(|options| options.evaluate(context)).transpose()?;
-                compiled_here = compile(self.operator, &regex, &options.unwrap_or_default())?;
+                let options = options.unwrap_or_default();
+                compiled_here = compile(self.operator, &regex, &options, PatternTranslation::None)?;
                 &compiled_here
             }
         };
@@ -87,41 +89,59 @@ impl SpecialNode for RegexNode {
     }
 }
 
+type Subject<'s> = Option<(&'s str, &'s RegularExpression)>;
+
 impl RegexNode {
-    fn is_match<'a>(&self, subject: Option<(&str, &Regex)>) -> Result<Value<'a>> {
+    fn is_match<'a>(&self, subject: Subject<'_>) -> Result<Value<'a>> {
         let Some((text, regex)) = subject else { return Ok(false.into()) };
-        Ok(regex.is_match(text).map_err(|error| self.failed(&error))?.into())
+        Ok(regex.is_match(text).map_err(|error| self.failed(error))?.into())
     }
 
-    fn find<'a>(&self, subject: Option<(&str, &Regex)>) -> Result<Value<'a>> {
+    fn find<'a>(&self, subject: Subject<'_>) -> Result<Value<'a>> {
         let Some((text, regex)) = subject else { return Ok(Value::NULL) };
-        match regex.captures(text).map_err(|error| self.failed(&error))? {
-            Some(captures) => Ok(describe(&captures, &mut Position::start(text)).into()),
-            None => Ok(Value::NULL),
+        let groups = regex.captures(text, 0).map_err(|error| self.failed(error))?;
+        match groups.split_first() {
+            Some((Some(whole), groups)) => Ok(describe(text, whole, groups, &mut Position::start(text)).into()),
+            _ => Ok(Value::NULL),
         }
     }
 
-    fn find_all<'a>(&self, subject: Option<(&str, &Regex)>) -> Result<Value<'a>> {
+    /// Goes on behind each match, behind an empty one at the next character; not at the end of a text that is not empty.
+    fn find_all<'a>(&self, subject: Subject<'_>) -> Result<Value<'a>> {
         let mut found = RawArrayBuf::new();
-        if let Some((text, regex)) = subject {
-            let mut position = Position::start(text);
-            for captures in regex.captures_iter(text) {
-                found.push(describe(&captures.map_err(|error| self.failed(&error))?, &mut position));
-                check_bytes(found.as_bytes().len())?;
+        let Some((text, regex)) = subject else { return Ok(found.into()) };
+        let mut position = Position::start(text);
+        let mut start = 0;
+        loop {
+            let groups = regex.captures(text, start).map_err(|error| self.failed(error))?;
+            let Some((Some(whole), groups)) = groups.split_first() else { return Ok(found.into()) };
+            found.push(describe(text, whole, groups, &mut position));
+            check_bytes(found.as_bytes().len())?;
+            start = match whole.is_empty() {
+                true => {
+                    whole.end + text.get(whole.end..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+                }
+                false => whole.end,
+            };
+            if start >= text.len() {
+                return Ok(found.into());
             }
         }
-        Ok(found.into())
     }
 
-    /// Backtracking went too far.
-    fn failed(&self, error: &fancy_regex::Error) -> QueryError {
-        let name = self.operator.name;
-        numbered(51156, format!("Error occurred while executing the regular expression in {name}: {error}"))
+    /// A search came to no end.
+    fn failed(&self, error: MatchError) -> QueryError {
+        error.into_query_error(self.operator.name)
     }
 }
 
 /// The compiled expression; `None` when it is null.
-fn compile(operator: &Operator, regex: &Value<'_>, options: &Value<'_>) -> Result<Option<Regex>> {
+fn compile(
+    operator: &Operator,
+    regex: &Value<'_>,
+    options: &Value<'_>,
+    translation: PatternTranslation,
+) -> Result<Option<RegularExpression>> {
     if !options.is_nullish() && options.as_str().is_none() {
         return Err(operator.error(ErrorKind::Location(51106), "needs 'options' to be of type string"));
     }
@@ -141,15 +161,24 @@ fn compile(operator: &Operator, regex: &Value<'_>, options: &Value<'_>) -> Resul
             return Err(operator.error(ErrorKind::Location(51105), "needs 'regex' to be of type string or regex"));
         }
     };
-    if pattern.contains('\0') {
-        let text = "regular expression cannot contain an embedded null byte";
-        return Err(operator.error(ErrorKind::Location(51109), text));
+    RegularExpression::new(pattern, options, translation).map(Some).map_err(|error| refusal(operator, error))
+}
+
+fn refusal(operator: &Operator, error: PatternError) -> QueryError {
+    let name = operator.name;
+    match error {
+        PatternError::NullByte => {
+            let text = "regular expression cannot contain an embedded null byte";
+            operator.error(ErrorKind::Location(51109), text)
+        }
+        PatternError::Option('\0') => {
+            let text = "regular expression options cannot contain an embedded null byte";
+            operator.error(ErrorKind::Location(51110), text)
+        }
+        PatternError::Option(letter) => numbered(51108, format!("{name} invalid flag in regex options: {letter}")),
+        PatternError::TooLong => numbered(51111, format!("Invalid Regex in {name}: Regular expression is too long")),
+        PatternError::Invalid(reason) => numbered(51111, format!("Invalid Regex in {name}: {reason}")),
     }
-    if let Some(flag) = options.chars().find(|flag| !"imsxu".contains(*flag)) {
-        return Err(numbered(51108, format!("{} invalid flag in regex options: {flag}", operator.name)));
-    }
-    let invalid = |error: QueryError| numbered(51111, format!("Invalid Regex in {}: {}", operator.name, error.message));
-    compile_regex(pattern, options).map(Some).map_err(invalid)
 }
 
 /// Counts code points as matches go along the text.
@@ -173,16 +202,20 @@ impl<'t> Position<'t> {
 }
 
 /// `{match, idx, captures}`, `idx` in code points.
-fn describe(captures: &Captures<'_, str>, position: &mut Position<'_>) -> RawDocumentBuf {
+fn describe(
+    text: &str,
+    whole: &Range<usize>,
+    groups: &[Option<Range<usize>>],
+    position: &mut Position<'_>,
+) -> RawDocumentBuf {
+    let part = |span: &Range<usize>| text.get(span.clone()).unwrap_or_default();
     let mut description = RawDocumentBuf::new();
-    if let Some(whole) = captures.get(0) {
-        description.append(cstr!("match"), whole.as_str());
-        description.append(cstr!("idx"), position.advance(whole.start()) as i32);
+    description.append(cstr!("match"), part(whole));
+    description.append(cstr!("idx"), position.advance(whole.start) as i32);
+    let mut captures = RawArrayBuf::new();
+    for group in groups {
+        captures.push(group.as_ref().map_or(RawBsonRef::Null, |group| RawBsonRef::String(part(group))));
     }
-    let mut groups = RawArrayBuf::new();
-    for group in captures.iter().skip(1) {
-        groups.push(group.map_or(RawBsonRef::Null, |group| RawBsonRef::String(group.as_str())));
-    }
-    description.append(cstr!("captures"), groups);
+    description.append(cstr!("captures"), captures);
     description
 }
