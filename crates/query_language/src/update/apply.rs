@@ -9,7 +9,6 @@ use bson::spec::ElementType;
 use smallvec::{SmallVec, smallvec};
 
 use super::UpdateContext;
-use super::UpdatePurpose;
 use super::display;
 use super::element::{Element, elements_of_bytes, malformed};
 use super::level::{Level, Nodes};
@@ -202,7 +201,7 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
             let message = format!("Performing an update on the path '{path}' would modify the immutable field '_id'");
             return Err(QueryError::new(ErrorKind::ImmutableField, message));
         }
-        if trail.name.starts_with('$') && visit == Visit::Written && self.context.purpose == UpdatePurpose::Modify {
+        if trail.name.starts_with('$') && visit == Visit::Written {
             return Err(dollar_prefixed(trail.name));
         }
         Ok(())
@@ -296,14 +295,19 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
         Visit::Kept
     }
 
+    /// How a leaf's operator reacts to a value in the middle of its path that cannot hold the rest.
+    fn reaction(&self, leaf: &Leaf) -> WhenBlocked {
+        let scope = Scope { root: self.root, context: self.context, leaf, renamed: self.renamed };
+        leaf.operator.when_blocked(&scope)
+    }
+
     /// Refuses the child of `level` at `index` if it would have to exist in a value that cannot hold it.
     fn check_blocked(&self, level: &Level<'a>, index: usize, holder: &Element<'_>, trail: &Trail<'_>) -> Result<()> {
-        let purpose = self.context.purpose;
-        let refuses = |leaf: &Leaf| leaf.operator.when_blocked(purpose) != WhenBlocked::Ignore;
+        let refuses = |leaf: &Leaf| self.reaction(leaf) != WhenBlocked::Ignore;
         let Some(leaf) = level.nodes(index).iter().find_map(|node| node.find_leaf(&refuses)) else { return Ok(()) };
         let shown = display::named(trail.name, holder);
         let name = level.name(index);
-        let message = match leaf.operator.when_blocked(purpose) {
+        let message = match self.reaction(leaf) {
             WhenBlocked::CannotTraverse => {
                 format!("Cannot use the part ({name}) of ({}) to traverse the element ({{{shown}}})", leaf.path.text)
             }
@@ -379,8 +383,7 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
         position: usize,
         parent: &Trail<'_>,
     ) -> Result<bool> {
-        let purpose = self.context.purpose;
-        let creates = |leaf: &Leaf| leaf.operator.when_blocked(purpose) == WhenBlocked::CannotCreate;
+        let creates = |leaf: &Leaf| self.reaction(leaf) == WhenBlocked::CannotCreate;
         if !level.nodes(index).iter().any(|node| node.find_leaf(&creates).is_some()) {
             return Ok(false);
         }
@@ -455,7 +458,8 @@ fn span(bytes: &[u8], from: usize, to: usize) -> &[u8] {
     bytes.get(from..to).unwrap_or_default()
 }
 
-/// A top-level name beginning with `$`, which only inserts may store.
+/// A top-level name beginning with `$`, which neither operators nor replacements may store, whether they change a document or
+/// insert it.
 pub(super) fn dollar_prefixed(name: &str) -> QueryError {
     let message = format!(
         "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's replacement \

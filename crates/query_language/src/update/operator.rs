@@ -6,11 +6,11 @@ use std::fmt;
 
 use bson::raw::RawDocument;
 
+use super::UpdateContext;
 use super::display;
 use super::element::{Element, find};
 use super::tree::Leaf;
 use super::value::Change;
-use super::{UpdateContext, UpdatePurpose};
 use crate::error::Result;
 
 /// An operator with its operand, as it applies to one path.
@@ -20,7 +20,7 @@ pub(super) trait FieldOperator: fmt::Debug + Send + Sync {
     fn apply<'a>(&'a self, existing: Option<Element<'a>>, scope: &Scope<'a>) -> Result<Change<'a>>;
 
     /// What happens when a value in the middle of the path cannot hold the rest of it.
-    fn when_blocked(&self, _purpose: UpdatePurpose) -> WhenBlocked {
+    fn when_blocked(&self, _scope: &Scope<'_>) -> WhenBlocked {
         WhenBlocked::CannotCreate
     }
 

@@ -3,6 +3,8 @@
 //! Called by the parser for each field of each operator. It refuses what can never be a path; whether the path fits a
 //! document is decided when it is applied.
 
+use std::cmp::Ordering;
+
 use super::array_filters::ArrayFilters;
 use super::limits::DEPTH_MAX;
 use crate::error::{ErrorKind, QueryError, Result};
@@ -117,13 +119,15 @@ pub(super) fn array_position(name: &str) -> Option<usize> {
     }
 }
 
-/// The order in which the fields of one level are updated and, when new, appended: numbers by value, then other names
-/// lexicographically.
-pub(super) fn compare_names(left: &str, right: &str) -> std::cmp::Ordering {
-    match (array_position(left), array_position(right)) {
-        (Some(left), Some(right)) => left.cmp(&right),
-        (Some(_), None) => std::cmp::Ordering::Less,
-        (None, Some(_)) => std::cmp::Ordering::Greater,
-        (None, None) => left.cmp(right),
+/// The order in which the fields of one level are updated and, when new, appended: as texts, but names that begin with a
+/// number by that number. A number does not begin with a zero, so `01` is a text.
+pub(super) fn compare_names(left: &str, right: &str) -> Ordering {
+    let digits = |name: &str| match name.as_bytes().first() {
+        Some(b'1'..=b'9') => name.bytes().take_while(u8::is_ascii_digit).count(),
+        _ => 0,
+    };
+    match (digits(left), digits(right)) {
+        (0, _) | (_, 0) => left.cmp(right),
+        (left_digits, right_digits) => left_digits.cmp(&right_digits).then_with(|| left.cmp(right)),
     }
 }

@@ -4,7 +4,6 @@ use bson::raw::RawBsonRef;
 use bson::spec::ElementType;
 use document::Number;
 
-use super::super::UpdatePurpose;
 use super::super::display;
 use super::super::element::{Element, collect};
 use super::super::operator::{FieldOperator, Scope, WhenBlocked};
@@ -55,7 +54,7 @@ impl FieldOperator for Pop {
         Ok(rest.map_or(Change::Keep, |rest| Change::Write(NewValue::array(array_of(rest)))))
     }
 
-    fn when_blocked(&self, _: UpdatePurpose) -> WhenBlocked {
+    fn when_blocked(&self, _: &Scope<'_>) -> WhenBlocked {
         WhenBlocked::CannotTraverse
     }
 }

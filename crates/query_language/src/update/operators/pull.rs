@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 use bson::raw::{RawDocument, RawDocumentBuf, cstr};
 use bson::spec::ElementType;
 
-use super::super::UpdatePurpose;
 use super::super::element::{Element, collect};
 use super::super::operator::{FieldOperator, Scope, WhenBlocked};
 use super::super::value::{Change, NewValue, Operand};
@@ -71,7 +70,7 @@ impl FieldOperator for Pull {
         }
     }
 
-    fn when_blocked(&self, _: UpdatePurpose) -> WhenBlocked {
+    fn when_blocked(&self, _: &Scope<'_>) -> WhenBlocked {
         WhenBlocked::Ignore
     }
 }

@@ -2,7 +2,6 @@
 
 use bson::spec::ElementType;
 
-use super::super::UpdatePurpose;
 use super::super::display;
 use super::super::element::{Element, collect};
 use super::super::operator::{FieldOperator, Scope, WhenBlocked};
@@ -32,7 +31,7 @@ impl FieldOperator for PullAll {
         keep_items(existing, |item| Ok(!values.contains(item)))
     }
 
-    fn when_blocked(&self, _: UpdatePurpose) -> WhenBlocked {
+    fn when_blocked(&self, _: &Scope<'_>) -> WhenBlocked {
         WhenBlocked::Ignore
     }
 }

@@ -5,7 +5,6 @@
 
 use bson::raw::{RawBsonRef, RawDocument};
 
-use super::super::UpdatePurpose;
 use super::super::array_filters::ArrayFilters;
 use super::super::display;
 use super::super::element::{Element, elements_of_bytes, is_container, malformed};
@@ -135,7 +134,7 @@ impl FieldOperator for RenameSource {
         })
     }
 
-    fn when_blocked(&self, _: UpdatePurpose) -> WhenBlocked {
+    fn when_blocked(&self, _: &Scope<'_>) -> WhenBlocked {
         WhenBlocked::Ignore
     }
 }
@@ -152,6 +151,14 @@ impl FieldOperator for RenameTarget {
             Some(value) => Change::Write(value.into()),
             None => Change::Keep,
         })
+    }
+
+    /// Without a value to move nothing is created, whatever stands in the way.
+    fn when_blocked(&self, scope: &Scope<'_>) -> WhenBlocked {
+        match scope.renamed.get(self.rename).copied().flatten() {
+            Some(_) => WhenBlocked::CannotCreate,
+            None => WhenBlocked::Ignore,
+        }
     }
 
     /// How deep the moved value is shows only in the document; the result is checked when this is not 0.

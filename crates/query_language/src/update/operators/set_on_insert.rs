@@ -25,8 +25,8 @@ impl FieldOperator for SetOnInsert {
         }
     }
 
-    fn when_blocked(&self, purpose: UpdatePurpose) -> WhenBlocked {
-        match purpose {
+    fn when_blocked(&self, scope: &Scope<'_>) -> WhenBlocked {
+        match scope.context.purpose {
             UpdatePurpose::Insert => WhenBlocked::CannotCreate,
             UpdatePurpose::Modify => WhenBlocked::Ignore,
         }

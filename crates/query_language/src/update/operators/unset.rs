@@ -1,6 +1,5 @@
 //! `$unset`: removes a field; an array item becomes null so that the others keep their positions.
 
-use super::super::UpdatePurpose;
 use super::super::element::Element;
 use super::super::operator::{FieldOperator, Scope, WhenBlocked};
 use super::super::value::Change;
@@ -20,7 +19,7 @@ impl FieldOperator for Unset {
         Ok(existing.map_or(Change::Keep, |_| Change::Remove))
     }
 
-    fn when_blocked(&self, _: UpdatePurpose) -> WhenBlocked {
+    fn when_blocked(&self, _: &Scope<'_>) -> WhenBlocked {
         WhenBlocked::Ignore
     }
 }
