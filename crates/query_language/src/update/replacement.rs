@@ -16,9 +16,7 @@ pub(super) fn replace(
     before: &RawDocument,
     context: &UpdateContext<'_>,
 ) -> Result<Option<Vec<u8>>> {
-    if context.purpose == UpdatePurpose::Modify
-        && let Some(field) = elements(replacement).find(|field| field.name_bytes().first() == Some(&b'$'))
-    {
+    if let Some(field) = elements(replacement).find(|field| field.name_bytes().first() == Some(&b'$')) {
         return Err(dollar_prefixed(field.name()));
     }
     finish(replacement, before, context.clock_of_zero_timestamps(), context.purpose)
