@@ -29,5 +29,5 @@ pub use host::{
     BoxSource, DocumentSource, ForeignQuery, OutputWriter, PipelineHost, SpillReader, SpillStore, SpillWriter,
     StageMemory, source_of,
 };
-pub use pipeline::{Pipeline, PipelineSource};
+pub use pipeline::{Pipeline, PipelineSource, check_stage_names};
 pub use pushdown::Pushdown;

@@ -185,23 +185,44 @@ impl Pipeline {
     }
 }
 
-/// Parses one stage, which is a document of one field.
+/// Refuses what is no pipeline whatever it is for: entries that are not documents of one field, and unknown stages.
+///
+/// # Errors
+/// `TypeMismatch`, 40323, 40324.
+pub fn check_stage_names(pipeline: &RawArray) -> Result<()> {
+    for stage in pipeline {
+        let stage = stage?;
+        let Some(stage) = stage.as_document() else {
+            let message = "Each element of the 'pipeline' array must be an object";
+            return Err(AggregationError::new(ErrorKind::TypeMismatch, message));
+        };
+        operator_of(stage)?;
+    }
+    Ok(())
+}
+
+/// Parses one stage.
 fn parse_stage(stage: &RawDocument, context: &PipelineContext) -> Result<Vec<Stage>> {
+    let (operator, argument) = operator_of(stage)?;
+    match operator.parse {
+        Some(parse) => parse(argument, context),
+        None => {
+            let message = format!("The {} stage is not implemented", operator.name);
+            Err(AggregationError::new(ErrorKind::NotImplemented, message))
+        }
+    }
+}
+
+/// What a stage, which is a document of one field, is called and given.
+fn operator_of(stage: &RawDocument) -> Result<(&'static StageOperator, RawBsonRef<'_>)> {
     let mut elements = stage.iter();
     let (Some((name, argument)), None) = (elements.next().transpose()?, elements.next()) else {
         let message = "A pipeline stage specification object must contain exactly one field.";
         return Err(AggregationError::numbered(40323, message));
     };
-    let Some(operator) = registry::find(name.as_str()) else {
-        let message = format!("Unrecognized pipeline stage name: '{name}'");
-        return Err(AggregationError::numbered(40324, message));
-    };
-    match operator.parse {
-        Some(parse) => parse(argument, context),
-        None => {
-            let message = format!("The {name} stage is not implemented");
-            Err(AggregationError::new(ErrorKind::NotImplemented, message))
-        }
+    match registry::find(name.as_str()) {
+        Some(operator) => Ok((operator, argument)),
+        None => Err(AggregationError::numbered(40324, format!("Unrecognized pipeline stage name: '{name}'"))),
     }
 }
 

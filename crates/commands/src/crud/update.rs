@@ -203,7 +203,12 @@ impl<'a> StatementFields<'a> {
             let field = Field::of("update.updates", element);
             match field.name() {
                 "q" => filter = Some(field.document()?),
-                "u" => update = Some(field),
+                "u" => {
+                    if let RawBsonRef::Array(pipeline) = field.value() {
+                        aggregation::check_stage_names(pipeline)?;
+                    }
+                    update = Some(field);
+                }
                 "multi" => multiplicity = if field.boolean()? { Multiplicity::Many } else { Multiplicity::One },
                 "upsert" => is_upsert = field.boolean()?,
                 "arrayFilters" => array_filters = field.documents()?,

@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, QueryError, Result};
 /// Components a path may have, as MongoDB limits nesting.
 const COMPONENTS_MAX: usize = 200;
 
-/// A validated dotted path: no component is empty, begins with `$` or holds a null byte.
+/// A validated dotted path: no component is empty, holds a null byte, or begins with `$`, unless it is a field of a DBRef.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldPath(document::FieldPath);
 
@@ -26,7 +26,7 @@ impl FieldPath {
         if text.ends_with('.') {
             return Err(QueryError::new(ErrorKind::Location(40353), "FieldPath must not end with a '.'."));
         }
-        text.split('.').try_for_each(check_field_name)?;
+        text.split('.').try_for_each(check_component)?;
         let path = document::FieldPath::new(text);
         if path.len() > COMPONENTS_MAX {
             return Err(QueryError::new(ErrorKind::Overflow, "FieldPath is too long"));
@@ -87,7 +87,12 @@ impl FieldPath {
     }
 }
 
-/// Refuses a path component or an output field name that is empty, begins with `$` or holds a null byte.
+/// Refuses a path component that is empty, begins with `$` or holds a null byte; fields of DBRefs are allowed.
+pub(crate) fn check_component(name: &str) -> Result<()> {
+    if matches!(name, "$ref" | "$id" | "$db") { Ok(()) } else { check_field_name(name) }
+}
+
+/// Refuses an output field name that is empty, begins with `$` or holds a null byte.
 pub(crate) fn check_field_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(QueryError::new(ErrorKind::Location(15998), "FieldPath field names may not be empty strings."));

@@ -1,9 +1,12 @@
 //! `$bitsAllSet`, `$bitsAnySet`, `$bitsAllClear`, `$bitsAnyClear`.
 //!
 //! Numbers are read as 64-bit two's complement with the sign extended for ever; binary data as bits from the least
-//! significant of its first byte on, followed by zeroes for ever. Numbers with a fraction or beyond 64 bits never match.
+//! significant of its first byte on, followed by zeroes for ever. Doubles with a fraction and numbers beyond 64 bits never
+//! match; decimals are rounded to whole numbers, as MongoDB does.
 
 use bson::RawBsonRef;
+use dec::Rounding;
+use document::decimal::{self, Decimal};
 use document::{FieldPath, Number, ValueView};
 
 use super::FilterNode;
@@ -53,7 +56,7 @@ impl BitsFilter {
         if let Some(ValueView::Binary { bytes, .. }) = value {
             return self.holds(|position| bit_of_bytes(bytes, position));
         }
-        let Some(number) = value.and_then(Number::from_view).and_then(Number::to_i64_exact) else { return false };
+        let Some(number) = value.and_then(Number::from_view).and_then(whole) else { return false };
         self.holds(|position| (number >> position.min(63)) & 1 == 1)
     }
 
@@ -65,6 +68,18 @@ impl BitsFilter {
             BitTest::AllClear => positions.all(|position| !is_set(*position)),
             BitTest::AnyClear => positions.any(|position| !is_set(*position)),
         }
+    }
+}
+
+/// The number whose bits are tested.
+fn whole(number: Number) -> Option<i64> {
+    match number {
+        Number::Decimal128(value) => {
+            let decimal = Decimal::from_bson(value);
+            let whole = if decimal.is_integral() { decimal } else { decimal::quantize(decimal, 0, Rounding::HalfEven) };
+            whole.to_i64_truncated()
+        }
+        _ => number.to_i64_exact(),
     }
 }
 

@@ -6,7 +6,7 @@ use document::{FieldPath, ValueView, elements_of_bytes};
 
 use super::FilterNode;
 use super::evaluate::{MatchDetails, Outcome, Subject, evaluate};
-use super::parse::{FieldOperand, Parser, Place, bad_value, first_name, is_operator_document};
+use super::parse::{FieldOperand, Parser, Place, bad_value, first_name, is_element_operator_document};
 use crate::error::Result;
 
 /// An array with a document (or an array, read as one) that satisfies a filter.
@@ -62,7 +62,7 @@ pub(crate) fn parse(parser: &Parser<'_>, operand: &FieldOperand<'_>) -> Result<F
     let RawBsonRef::Document(condition) = operand.value else { return bad_value("$elemMatch needs an Object") };
     let path = operand.path.clone();
     let is_logical = matches!(first_name(condition), Some("$and" | "$or" | "$nor" | "$where"));
-    if is_operator_document(condition) && !is_logical {
+    if is_element_operator_document(condition) && !is_logical {
         let predicate = Box::new(parser.value_predicate(condition)?);
         Ok(FilterNode::ElemMatchValue(ElemMatchValue { path, predicate }))
     } else {

@@ -89,12 +89,20 @@ impl<'o> Parser<'o> {
     }
 }
 
-/// Whether a document is one of operators: its first field begins with `$` and it is no DBRef.
+/// Whether a document is one of operators: its first field begins with `$` and it is no DBRef, which has `$ref` and `$id`.
 pub(crate) fn is_operator_document(document: &RawDocument) -> bool {
-    match first_name(document) {
-        Some(first) => first.starts_with('$') && !matches!(first, "$ref" | "$id" | "$db"),
-        None => false,
-    }
+    let has = |name| document::get_element(document, name).is_some();
+    begins_with_operator(document) && !(has("$ref") && has("$id"))
+}
+
+/// The same for a condition on elements of an array, where a part of a DBRef is one on these fields.
+pub(crate) fn is_element_operator_document(document: &RawDocument) -> bool {
+    let has = |name: &&str| document::get_element(document, name).is_some();
+    begins_with_operator(document) && !["$ref", "$id", "$db"].iter().any(has)
+}
+
+fn begins_with_operator(document: &RawDocument) -> bool {
+    first_name(document).is_some_and(|first| first.starts_with('$'))
 }
 
 /// The name of a document's first field.

@@ -4,7 +4,8 @@
 //! - an array on the way offers what its documents offer; scalars and arrays in it offer nothing, except to a numeric
 //!   component, which also goes on with the element at that position;
 //! - an array at the end offers its elements, then itself, unless it was reached by position or the operator wants
-//!   arrays whole (`LeafArrays::Whole`).
+//!   arrays whole (`LeafArrays::Whole`);
+//! - an array that only an empty component follows, as in `a.`, is at the end.
 //!
 //! The position of a match, for `$`, is that in the outermost array that was searched element by element. An element that
 //! the path names by its position is not found by searching, so it tells none.
@@ -58,6 +59,9 @@ where
 
     /// Whether the path from `ordinal` on leads from some element of this array to an accepted value.
     pub(crate) fn in_array(&mut self, array: &[u8], ordinal: usize, details: &mut MatchDetails) -> Outcome {
+        if self.is_last(ordinal) && self.path.name(ordinal).is_empty() {
+            return self.at_leaf(ValueView::Array(array), details);
+        }
         let wanted = self.path.position(ordinal);
         for (position, element) in elements_of_bytes(array).enumerate() {
             if element.element_type == ElementType::EmbeddedDocument

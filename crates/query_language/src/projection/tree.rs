@@ -87,7 +87,7 @@ impl Fields {
             Some((name, remaining)) => (name, Some(remaining)),
             None => (rest, None),
         };
-        field_path::check_field_name(name)?;
+        field_path::check_component(name)?;
         self.has_computed |= field.is_computed();
         self.has_position |= matches!(field, Field::Positional);
         let known = self.fields.iter_mut().find(|(known, _)| **known == *name).map(|(_, known)| known);

@@ -168,12 +168,10 @@ fn refusal(operator: &Operator, error: PatternError) -> QueryError {
     let name = operator.name;
     match error {
         PatternError::NullByte => {
-            let text = "regular expression cannot contain an embedded null byte";
-            operator.error(ErrorKind::Location(51109), text)
+            numbered(51109, format!("{name}: regular expression cannot contain an embedded null byte"))
         }
         PatternError::Option('\0') => {
-            let text = "regular expression options cannot contain an embedded null byte";
-            operator.error(ErrorKind::Location(51110), text)
+            numbered(51110, format!("{name}: regular expression options cannot contain an embedded null byte"))
         }
         PatternError::Option(letter) => numbered(51108, format!("{name} invalid flag in regex options: {letter}")),
         PatternError::TooLong => numbered(51111, format!("Invalid Regex in {name}: Regular expression is too long")),
