@@ -1,46 +1,30 @@
-//! Dates in time zones: conversion between BSON dates and calendar fields, formats, units.
+//! Dates in time zones: conversion between BSON dates and calendar fields, formats, units, dates read from text.
 //!
-//! Used by the date operators and by conversions between dates and strings. Time zone data is the one bundled with
-//! `jiff`, so that results do not depend on the machine. Years outside -9999 to 9999 are refused.
+//! Used by the date operators and by conversions between dates and strings, for every date that BSON can hold.
 
+pub(crate) mod civil;
 mod format;
-mod parse;
+mod local;
+mod parse_format;
+#[cfg(test)]
+mod properties;
+mod text;
 mod unit;
+mod zone;
 
 use bson::DateTime;
+use bson::oid::ObjectId;
 use bson::raw::RawBsonRef;
-use jiff::tz::{Offset, TimeZone};
-use jiff::{Timestamp, Zoned, civil};
 
-pub(crate) use format::{ISO_FORMAT_LOCAL, ISO_FORMAT_UTC, check_format, format_zoned, week_of_year};
-pub(crate) use parse::{parse_date_text, parse_with_format};
+pub(crate) use format::{ISO_FORMAT_LOCAL, ISO_FORMAT_UTC, format_date};
+pub(crate) use local::{LocalTime, from_local};
+pub(crate) use parse_format::{check_parse_format, parse_with_format};
+pub(crate) use text::parse_date_text;
 pub(crate) use unit::{Unit, parse_weekday};
+pub(crate) use zone::{Zone, zone_argument};
 
-use super::parse::show;
 use super::value::Value;
 use crate::error::{ErrorKind, QueryError, Result};
-
-/// A date in a time zone.
-pub(crate) fn in_zone(date: DateTime, zone: &TimeZone) -> Result<Zoned> {
-    let timestamp = Timestamp::from_millisecond(date.timestamp_millis()).map_err(out_of_range)?;
-    Ok(timestamp.to_zoned(zone.clone()))
-}
-
-/// A date in UTC.
-pub(crate) fn in_utc(date: DateTime) -> Result<Zoned> {
-    in_zone(date, &TimeZone::UTC)
-}
-
-/// The date of calendar fields in a time zone; fields that a clock change skips move forward.
-pub(crate) fn from_civil(civil: civil::DateTime, zone: &TimeZone) -> Result<DateTime> {
-    let zoned = civil.to_zoned(zone.clone()).map_err(out_of_range)?;
-    Ok(DateTime::from_millis(zoned.timestamp().as_millisecond()))
-}
-
-/// The error of a date that calendar arithmetic cannot hold.
-pub(crate) fn out_of_range(error: jiff::Error) -> QueryError {
-    QueryError::new(ErrorKind::Overflow, format!("date out of the supported range: {error}"))
-}
 
 /// The date in a value: a date, or the time part of a timestamp or ObjectId; `None` for null and missing.
 pub(crate) fn to_date(value: &Value<'_>) -> Result<Option<DateTime>> {
@@ -48,7 +32,7 @@ pub(crate) fn to_date(value: &Value<'_>) -> Result<Option<DateTime>> {
         None | Some(RawBsonRef::Null | RawBsonRef::Undefined) => return Ok(None),
         Some(RawBsonRef::DateTime(date)) => date,
         Some(RawBsonRef::Timestamp(time)) => DateTime::from_millis(i64::from(time.time) * 1000),
-        Some(RawBsonRef::ObjectId(id)) => id.timestamp(),
+        Some(RawBsonRef::ObjectId(id)) => date_of_object_id(id),
         Some(_) => {
             let message = format!("can't convert from BSON type {} to Date", value.type_name());
             return Err(QueryError::new(ErrorKind::Location(16006), message));
@@ -56,71 +40,8 @@ pub(crate) fn to_date(value: &Value<'_>) -> Result<Option<DateTime>> {
     }))
 }
 
-/// The time zone argument: UTC when left out, `None` when null.
-pub(crate) fn zone_argument(argument: Option<&Value<'_>>) -> Result<Option<TimeZone>> {
-    let Some(value) = argument else { return Ok(Some(TimeZone::UTC)) };
-    if value.is_nullish() {
-        return Ok(None);
-    }
-    match value.as_str() {
-        Some(text) => parse_zone(text).map(Some),
-        None => {
-            let message = format!("timezone must evaluate to a string, found {}", value.type_name());
-            Err(QueryError::new(ErrorKind::Location(40517), message))
-        }
-    }
-}
-
-/// A time zone by its Olson name or as an offset: `+03`, `+0300`, `+03:00`.
-pub(crate) fn parse_zone(text: &str) -> Result<TimeZone> {
-    if matches!(text, "UTC" | "GMT" | "Z") {
-        return Ok(TimeZone::UTC);
-    }
-    let zone = match text.chars().next() {
-        Some('+' | '-') => parse_offset(text).map(TimeZone::fixed),
-        Some(_) => TimeZone::get(text).ok(),
-        None => None,
-    };
-    zone.ok_or_else(|| {
-        let shown = show(RawBsonRef::String(text));
-        QueryError::new(ErrorKind::Location(40485), format!("unrecognized time zone identifier: {shown}"))
-    })
-}
-
-fn parse_offset(text: &str) -> Option<Offset> {
-    let (sign, digits) = match text.as_bytes().split_first()? {
-        (b'+', rest) => (1, rest),
-        (b'-', rest) => (-1, rest),
-        _ => return None,
-    };
-    let digits: Vec<i32> = match digits {
-        [hours @ .., b':', minute_tens, minute_ones] if hours.len() == 2 => {
-            [hours, &[*minute_tens, *minute_ones]].concat()
-        }
-        digits => digits.to_vec(),
-    }
-    .into_iter()
-    .map(|byte| byte.is_ascii_digit().then(|| i32::from(byte - b'0')))
-    .collect::<Option<_>>()?;
-    let minutes = match digits.as_slice() {
-        [h, hh] => (h * 10 + hh) * 60,
-        [h, hh, m, mm] => (h * 10 + hh) * 60 + m * 10 + mm,
-        _ => return None,
-    };
-    Offset::from_seconds(sign * minutes * 60).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zones_are_names_or_offsets() {
-        for text in ["UTC", "America/New_York", "+03", "-0330", "+05:45"] {
-            assert!(parse_zone(text).is_ok(), "{text}");
-        }
-        for text in ["", "Nowhere/City", "+3", "+03:0", "+ab"] {
-            assert!(parse_zone(text).is_err(), "{text}");
-        }
-    }
+/// The time in an ObjectId, whose seconds MongoDB reads as a signed number: from 1901 to 2038.
+pub(crate) fn date_of_object_id(id: ObjectId) -> DateTime {
+    let [a, b, c, d, ..] = id.bytes();
+    DateTime::from_millis(i64::from(i32::from_be_bytes([a, b, c, d])) * 1000)
 }

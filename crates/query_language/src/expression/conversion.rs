@@ -6,9 +6,8 @@ use bson::raw::RawBsonRef;
 use bson::spec::ElementType;
 use document::Number;
 use document::decimal::Decimal;
-use jiff::tz::TimeZone;
 
-use super::calendar::parse_date_text;
+use super::calendar::{Zone, date_of_object_id, parse_date_text};
 use super::text::{format_date, format_double};
 use super::value::{Value, is_truthy, type_name};
 use crate::error::{ErrorKind, QueryError, Result};
@@ -29,7 +28,8 @@ pub(crate) fn convert<'a>(value: RawBsonRef<'a>, target: ElementType) -> Result<
         }
         ElementType::Int64 => to_integer(value, target).map(Value::from),
         ElementType::Decimal128 => to_decimal(value),
-        ElementType::Boolean => to_boolean(value),
+        // Of every other type the answer is true, for a number unless it is zero.
+        ElementType::Boolean => Ok(is_truthy(value).into()),
         ElementType::String => to_text(value),
         ElementType::ObjectId => to_object_id(value),
         ElementType::DateTime => to_date(value),
@@ -108,18 +108,6 @@ fn to_decimal<'a>(value: RawBsonRef<'_>) -> Result<Value<'a>> {
     Ok(Value::from(decimal.to_bson()))
 }
 
-fn to_boolean<'a>(value: RawBsonRef<'_>) -> Result<Value<'a>> {
-    match value {
-        RawBsonRef::Double(_) | RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Decimal128(_) => {
-            Ok(is_truthy(value).into())
-        }
-        RawBsonRef::String(_) | RawBsonRef::ObjectId(_) | RawBsonRef::DateTime(_) | RawBsonRef::Timestamp(_) => {
-            Ok(true.into())
-        }
-        _ => Err(unsupported(value, ElementType::Boolean)),
-    }
-}
-
 fn to_text<'a>(value: RawBsonRef<'_>) -> Result<Value<'a>> {
     Ok(Value::from(match value {
         RawBsonRef::Boolean(value) => value.to_string(),
@@ -152,14 +140,11 @@ fn to_date<'a>(value: RawBsonRef<'_>) -> Result<Value<'a>> {
             let milliseconds = to_integer(value, ElementType::Int64)?;
             Ok(DateTime::from_millis(milliseconds).into())
         }
-        RawBsonRef::ObjectId(id) => Ok(id.timestamp().into()),
+        RawBsonRef::ObjectId(id) => Ok(date_of_object_id(id).into()),
         RawBsonRef::Timestamp(time) => Ok(DateTime::from_millis(i64::from(time.time) * 1000).into()),
         RawBsonRef::String(text) => {
-            let parsed =
-                parse_date_text(text).and_then(|date| date.resolve(&TimeZone::UTC).map_err(|error| error.message));
-            parsed
-                .map(Value::from)
-                .map_err(|problem| failure(format!("Error parsing date string '{text}'; 0: {problem}")))
+            let date = parse_date_text(text).map_err(|problem| failure(problem.0))?;
+            date.resolve(&Zone::UTC).map(Value::from).map_err(|error| failure(error.message))
         }
         _ => Err(unsupported(value, ElementType::DateTime)),
     }

@@ -31,7 +31,7 @@ pub(crate) fn coerce_to_string<'v>(value: &'v Value<'_>) -> Result<Cow<'v, str>>
 
 /// A date in ISO 8601 with milliseconds, in UTC.
 pub(crate) fn format_date(date: DateTime) -> Result<String> {
-    calendar::format_zoned(calendar::ISO_FORMAT_UTC, &calendar::in_utc(date)?)
+    calendar::format_date(calendar::ISO_FORMAT_UTC, &calendar::LocalTime::in_utc(date))
 }
 
 /// A double as MongoDB prints it: no fraction for whole numbers, an exponent of two digits outside 1e-4 to 1e16.

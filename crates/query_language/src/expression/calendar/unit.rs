@@ -4,16 +4,22 @@
 //! hours and shorter are exact durations.
 
 use bson::DateTime;
-use jiff::civil::{self, Weekday};
-use jiff::tz::TimeZone;
-use jiff::{Span, Zoned};
 
-use super::{from_civil, in_zone, out_of_range};
+use super::civil::{days_in_month, first_of_month};
+use super::local::{DAY_MS, LocalTime, from_local, from_local_near};
+use super::zone::Zone;
 use crate::error::{ErrorKind, QueryError, Result};
 
 const SECOND_MS: i64 = 1_000;
 const MINUTE_MS: i64 = 60 * SECOND_MS;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
+
+/// Bins are counted from the start of this year: its number of months, and its first day, a Saturday.
+const REFERENCE_MONTH: i64 = 2000 * 12;
+const REFERENCE_DAY: i64 = 10_957;
+const REFERENCE_WEEKDAY: i64 = 6;
+/// The largest bin of calendar units.
+const BIN_SIZE_MAX: i64 = 100_000_000_000;
 
 /// A unit of `$dateAdd`, `$dateDiff`, `$dateTrunc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +33,13 @@ pub(crate) enum Unit {
     Minute,
     Second,
     Millisecond,
+}
+
+/// What a unit is made of.
+enum Measure {
+    Months(i64),
+    Days(i64),
+    Milliseconds(i64),
 }
 
 impl Unit {
@@ -48,126 +61,130 @@ impl Unit {
         })
     }
 
-    /// The length of a unit that is an exact duration.
-    fn milliseconds(self) -> Option<i64> {
+    fn measure(self) -> Measure {
         match self {
-            Unit::Hour => Some(HOUR_MS),
-            Unit::Minute => Some(MINUTE_MS),
-            Unit::Second => Some(SECOND_MS),
-            Unit::Millisecond => Some(1),
-            _ => None,
+            Unit::Year => Measure::Months(12),
+            Unit::Quarter => Measure::Months(3),
+            Unit::Month => Measure::Months(1),
+            Unit::Week => Measure::Days(7),
+            Unit::Day => Measure::Days(1),
+            Unit::Hour => Measure::Milliseconds(HOUR_MS),
+            Unit::Minute => Measure::Milliseconds(MINUTE_MS),
+            Unit::Second => Measure::Milliseconds(SECOND_MS),
+            Unit::Millisecond => Measure::Milliseconds(1),
         }
     }
 
     /// The date `amount` units later.
-    pub(crate) fn add(self, date: DateTime, amount: i64, zone: &TimeZone) -> Result<DateTime> {
-        let overflow = || QueryError::new(ErrorKind::Overflow, "date overflow in date addition");
-        if let Some(length) = self.milliseconds() {
-            let shift = amount.checked_mul(length);
-            let moved = shift.and_then(|shift| date.timestamp_millis().checked_add(shift));
-            return moved.map(DateTime::from_millis).ok_or_else(overflow);
+    pub(crate) fn add(self, date: DateTime, amount: i64, zone: &Zone) -> Result<DateTime> {
+        let overflow = || QueryError::new(ErrorKind::Location(5166406), "$dateAdd overflowed");
+        if amount == 0 {
+            return Ok(date);
         }
-        let span = Span::new();
-        let span = match self {
-            Unit::Year => span.try_years(amount),
-            Unit::Quarter => span.try_months(amount.checked_mul(3).ok_or_else(overflow)?),
-            Unit::Month => span.try_months(amount),
-            Unit::Week => span.try_weeks(amount),
-            _ => span.try_days(amount),
+        if self.exceeds_every_date(amount) {
+            let message = format!("invalid dateAdd 'amount' parameter value: {amount}");
+            return Err(QueryError::new(ErrorKind::Location(5976500), message));
+        }
+        let local = LocalTime::new(date, zone);
+        let days = match self.measure() {
+            Measure::Milliseconds(length) => {
+                let moved = date.timestamp_millis().checked_add(amount * length);
+                return moved.map(DateTime::from_millis).ok_or_else(overflow);
+            }
+            Measure::Days(length) => local.days + amount * length,
+            Measure::Months(length) => {
+                let civil = local.date();
+                let month = civil.month_number() + amount * length;
+                first_of_month(month) + civil.day.min(days_in_month(month)) - 1
+            }
         };
-        let moved = in_zone(date, zone)?.checked_add(span.map_err(out_of_range)?).map_err(out_of_range)?;
-        Ok(DateTime::from_millis(moved.timestamp().as_millisecond()))
+        from_local_near(days, local.millisecond_of_day, zone, local.offset_s).map_err(|_| overflow())
     }
 
-    /// How many boundaries of the unit lie between two dates.
-    pub(crate) fn difference(self, from: DateTime, to: DateTime, zone: &TimeZone, first_day: Weekday) -> Result<i64> {
-        if self == Unit::Millisecond {
-            let difference = to.timestamp_millis().checked_sub(from.timestamp_millis());
-            return difference.ok_or_else(|| QueryError::new(ErrorKind::Overflow, "date overflow in $dateDiff"));
+    /// Whether no two dates are so many units apart. What is not keeps the sums with it within 64 bits.
+    fn exceeds_every_date(self, amount: i64) -> bool {
+        let shortest_ms = match self.measure() {
+            Measure::Milliseconds(length) => i128::from(length),
+            Measure::Days(length) => i128::from(length) * i128::from(DAY_MS),
+            Measure::Months(length) => i128::from(length) * 28 * i128::from(DAY_MS),
+        };
+        let span_ms = i128::from(amount) * shortest_ms;
+        match self.measure() {
+            Measure::Milliseconds(_) => i64::try_from(span_ms).is_err(),
+            _ => span_ms.abs() > i128::from(u64::MAX),
         }
-        let (start, end) = (in_zone(from, zone)?, in_zone(to, zone)?);
-        if let Some(length) = self.milliseconds() {
-            let offset = i64::from(start.offset().seconds()) * SECOND_MS;
-            let ordinal = |date: DateTime| (date.timestamp_millis() + offset).div_euclid(length);
-            return Ok(ordinal(to) - ordinal(from));
-        }
-        Ok(match self {
-            Unit::Year => i64::from(end.year()) - i64::from(start.year()),
-            Unit::Quarter => month_number(&end).div_euclid(3) - month_number(&start).div_euclid(3),
-            Unit::Month => month_number(&end) - month_number(&start),
-            Unit::Week => {
-                let week = |date: &Zoned| (day_number(date.date()) - first_day_number(first_day)).div_euclid(7);
-                week(&end) - week(&start)
+    }
+
+    /// How many boundaries of the unit lie between two dates; weeks begin on the day `first_day`, 1 for Monday.
+    pub(crate) fn difference(self, from: DateTime, to: DateTime, zone: &Zone, first_day: i64) -> Result<i64> {
+        let (start, end) = (LocalTime::new(from, zone), LocalTime::new(to, zone));
+        let boundaries = match self.measure() {
+            Measure::Months(length) => {
+                let ordinal = |local: &LocalTime| i128::from(local.date().month_number().div_euclid(length));
+                ordinal(&end) - ordinal(&start)
             }
-            _ => day_number(end.date()) - day_number(start.date()),
-        })
+            Measure::Days(1) => i128::from(end.days - start.days),
+            Measure::Days(length) => {
+                // Day 0 is a Thursday.
+                let ordinal = |local: &LocalTime| i128::from((local.days + 4 - first_day).div_euclid(length));
+                ordinal(&end) - ordinal(&start)
+            }
+            Measure::Milliseconds(length) => {
+                let offset_ms = i128::from(start.offset_s) * 1_000;
+                let ordinal =
+                    |date: DateTime| (i128::from(date.timestamp_millis()) + offset_ms).div_euclid(i128::from(length));
+                ordinal(to) - ordinal(from)
+            }
+        };
+        i64::try_from(boundaries).map_err(|_| QueryError::new(ErrorKind::Location(5166308), "$dateDiff overflowed"))
     }
 
     /// The start of the bin of `size` units that a date lies in; bins are counted from the start of the year 2000.
-    pub(crate) fn truncate(self, date: DateTime, size: i64, zone: &TimeZone, first_day: Weekday) -> Result<DateTime> {
-        let local = in_zone(date, zone)?;
-        let reference = civil::date(2000, 1, 1);
-        if let Some(length) = self.milliseconds() {
-            let overflow = || QueryError::new(ErrorKind::Overflow, "$dateTrunc: binSize is too large");
-            let length = length.checked_mul(size).ok_or_else(overflow)?;
-            let reference = from_civil(reference.at(0, 0, 0, 0), zone)?.timestamp_millis();
-            let since = date.timestamp_millis().checked_sub(reference).ok_or_else(overflow)?;
-            return Ok(DateTime::from_millis(reference + since.div_euclid(length) * length));
+    pub(crate) fn truncate(self, date: DateTime, size: i64, zone: &Zone, first_day: i64) -> Result<DateTime> {
+        let too_large = |code| QueryError::new(ErrorKind::Location(code), "$dateTrunc unsupported binSize value");
+        if !matches!(self.measure(), Measure::Milliseconds(_)) && size > BIN_SIZE_MAX {
+            return Err(too_large(5439006));
         }
-        let start = match self {
-            Unit::Year => bin_of_months(&local, size.saturating_mul(12))?,
-            Unit::Quarter => bin_of_months(&local, size.saturating_mul(3))?,
-            Unit::Month => bin_of_months(&local, size)?,
-            Unit::Week => {
-                let first = day_number(reference) + i64::from(first_day.since(reference.weekday()));
-                bin_of_days(&local, size.saturating_mul(7), first)?
+        let local = LocalTime::new(date, zone);
+        let days = match self.measure() {
+            Measure::Milliseconds(length) => {
+                let length = length.checked_mul(size).ok_or_else(|| too_large(5439002))?;
+                let reference = from_local(REFERENCE_DAY, 0, zone)?.timestamp_millis();
+                return start_of_bin(date.timestamp_millis(), length, reference);
             }
-            _ => bin_of_days(&local, size, day_number(reference))?,
+            Measure::Days(1) => bin(local.days, size, REFERENCE_DAY),
+            Measure::Days(length) => {
+                let first = REFERENCE_DAY + (first_day - REFERENCE_WEEKDAY).rem_euclid(7);
+                bin(local.days, size * length, first)
+            }
+            Measure::Months(length) => first_of_month(bin(local.date().month_number(), size * length, REFERENCE_MONTH)),
         };
-        from_civil(start.at(0, 0, 0, 0), zone)
+        from_local(days, 0, zone)
     }
 }
 
-/// Months since the start of the year 0.
-fn month_number(date: &Zoned) -> i64 {
-    i64::from(date.year()) * 12 + i64::from(date.month()) - 1
+/// The start of the bin of `size` that `position` lies in, one bin starting at `reference`.
+fn bin(position: i64, size: i64, reference: i64) -> i64 {
+    reference + (position - reference).div_euclid(size) * size
 }
 
-/// Days since 1970-01-01.
-fn day_number(date: civil::Date) -> i64 {
-    let epoch = civil::date(1970, 1, 1);
-    date.duration_since(epoch).as_hours() / 24
+fn start_of_bin(date_ms: i64, length_ms: i64, reference_ms: i64) -> Result<DateTime> {
+    let (date, length, reference) = (i128::from(date_ms), i128::from(length_ms), i128::from(reference_ms));
+    let start = reference + (date - reference).div_euclid(length) * length;
+    let overflow = |_| QueryError::new(ErrorKind::Overflow, "the date is beyond what a BSON date can hold");
+    i64::try_from(start).map(DateTime::from_millis).map_err(overflow)
 }
 
-/// The number of a day that falls on `day`.
-fn first_day_number(day: Weekday) -> i64 {
-    i64::from(day.since(Weekday::Thursday))
-}
-
-fn bin_of_months(date: &Zoned, size: i64) -> Result<civil::Date> {
-    let reference = 2000 * 12;
-    let start = reference + (month_number(date) - reference).div_euclid(size) * size;
-    let too_early = |_| QueryError::new(ErrorKind::Overflow, "date out of the supported range");
-    let year = i16::try_from(start.div_euclid(12)).map_err(too_early)?;
-    civil::Date::new(year, (start.rem_euclid(12) + 1) as i8, 1).map_err(out_of_range)
-}
-
-fn bin_of_days(date: &Zoned, size: i64, reference: i64) -> Result<civil::Date> {
-    let start = reference + (day_number(date.date()) - reference).div_euclid(size) * size;
-    let days = Span::new().try_days(start).map_err(out_of_range)?;
-    civil::date(1970, 1, 1).checked_add(days).map_err(out_of_range)
-}
-
-/// A day of the week by its English name or its first three letters.
-pub(crate) fn parse_weekday(name: &str) -> Option<Weekday> {
+/// A day of the week by its English name or its first three letters, from 1 for Monday.
+pub(crate) fn parse_weekday(name: &str) -> Option<i64> {
     Some(match name.to_ascii_lowercase().as_str() {
-        "monday" | "mon" => Weekday::Monday,
-        "tuesday" | "tue" => Weekday::Tuesday,
-        "wednesday" | "wed" => Weekday::Wednesday,
-        "thursday" | "thu" => Weekday::Thursday,
-        "friday" | "fri" => Weekday::Friday,
-        "saturday" | "sat" => Weekday::Saturday,
-        "sunday" | "sun" => Weekday::Sunday,
+        "monday" | "mon" => 1,
+        "tuesday" | "tue" => 2,
+        "wednesday" | "wed" => 3,
+        "thursday" | "thu" => 4,
+        "friday" | "fri" => 5,
+        "saturday" | "sat" => 6,
+        "sunday" | "sun" => 7,
         _ => return None,
     })
 }

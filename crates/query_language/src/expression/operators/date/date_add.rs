@@ -32,7 +32,7 @@ fn shift<'a>(
 ) -> Result<Value<'a>> {
     let operator = arguments.operator;
     let start = date(operator, "startDate", &arguments.value(0, context)?, 5166403)?;
-    let unit = unit(operator, &arguments.value(1, context)?, 5166404)?;
+    let unit = unit(operator, &arguments.value(1, context)?)?;
     let amount = arguments.value(2, context)?;
     let zone = zone_argument(arguments.get(3, context)?.as_ref())?;
     let (Some(start), Some(unit), false, Some(zone)) = (start, unit, amount.is_nullish(), zone) else {
@@ -42,7 +42,8 @@ fn shift<'a>(
         return Err(operator.error(ErrorKind::Location(5166405), "expects integer amount of time units"));
     };
     let Some(amount) = sign(amount) else {
-        return Err(operator.error(ErrorKind::Location(5976500), format!("invalid amount parameter value: {amount}")));
+        let text = format!("invalid 'amount' parameter value: {amount}");
+        return Err(operator.error(ErrorKind::Location(6045000), text));
     };
     Ok(unit.add(start, amount, &zone)?.into())
 }

@@ -20,9 +20,9 @@ fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>)
     let operator = arguments.operator;
     let start = date(operator, "startDate", &arguments.value(0, context)?, 5166307)?;
     let end = date(operator, "endDate", &arguments.value(1, context)?, 5166307)?;
-    let unit = unit(operator, &arguments.value(2, context)?, 5439013)?;
+    let unit = unit(operator, &arguments.value(2, context)?)?;
     let zone = zone_argument(arguments.get(3, context)?.as_ref())?;
-    let first_day = first_day(operator, arguments.get(4, context)?.as_ref(), 5439015)?;
+    let first_day = first_day(operator, arguments.get(4, context)?.as_ref(), unit)?;
     match (start, end, unit, zone, first_day) {
         (Some(start), Some(end), Some(unit), Some(zone), Some(first_day)) => {
             Ok(unit.difference(start, end, &zone, first_day)?.into())

@@ -1,10 +1,7 @@
 //! `$dateFromParts`: a date from calendar fields, which carry over when out of their range.
 
-use bson::DateTime;
-use jiff::civil::{self, ISOWeekDate, Weekday};
-use jiff::{SignedDuration, Span};
-
-use crate::expression::calendar::{from_civil, out_of_range, zone_argument};
+use crate::expression::calendar::civil::{first_iso_day, first_of_month};
+use crate::expression::calendar::{from_local, zone_argument};
 use crate::expression::operators::prelude::*;
 
 pub(super) const OPERATORS: &[Operator] =
@@ -36,11 +33,12 @@ fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>)
     if !is_iso && !arguments.is_given(YEAR) {
         return Err(numbered(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present"));
     }
-    if is_iso && calendar.into_iter().any(|field| arguments.is_given(field)) {
-        return Err(numbered(40489, "$dateFromParts does not allow mixing natural dates with ISO dates"));
+    let mixed = |code| Err(numbered(code, "$dateFromParts does not allow mixing natural dates with ISO dates"));
+    if arguments.is_given(YEAR) && iso.into_iter().any(|field| arguments.is_given(field)) {
+        return mixed(40489);
     }
-    if !is_iso && iso.into_iter().any(|field| arguments.is_given(field)) {
-        return Err(numbered(40525, "$dateFromParts does not allow mixing natural dates with ISO dates"));
+    if is_iso && calendar.into_iter().any(|field| arguments.is_given(field)) {
+        return mixed(40525);
     }
     let mut date = [0; 3];
     for (value, field) in date.iter_mut().zip(if is_iso { iso } else { calendar }) {
@@ -59,26 +57,15 @@ fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>)
         let message = format!("'{field}' must evaluate to an integer in the range 1 to 9999, found {year}");
         return Err(numbered(if is_iso { 31095 } else { 40523 }, message));
     }
-    let day = if is_iso { iso_day(date) } else { calendar_day(date) }.map_err(out_of_range)?;
+    let [year, month_or_week, day] = date;
+    let first = match is_iso {
+        true => first_iso_day(year) + (month_or_week - 1) * 7,
+        false => first_of_month(year * 12 + month_or_week - 1),
+    };
     let [hour, minute, second, millisecond] = time;
     // Hours and minutes fit 16 bits and seconds 32, so only the milliseconds can overflow the sum.
-    let milliseconds = (hour * 3600 + minute * 60 + second) * 1000;
-    let carried = SignedDuration::from_millis(milliseconds)
-        .checked_add(SignedDuration::from_millis(millisecond))
-        .unwrap_or(SignedDuration::MAX);
-    let carried = day.at(0, 0, 0, 0).checked_add(carried).map_err(out_of_range)?;
-    let date: DateTime = from_civil(carried, &zone)?;
-    Ok(date.into())
-}
-
-fn calendar_day([year, month, day]: [i64; 3]) -> std::result::Result<civil::Date, jiff::Error> {
-    let first = civil::Date::new(year as i16, 1, 1)?;
-    first.checked_add(Span::new().try_months(month - 1)?)?.checked_add(Span::new().try_days(day - 1)?)
-}
-
-fn iso_day([year, week, day]: [i64; 3]) -> std::result::Result<civil::Date, jiff::Error> {
-    let first = ISOWeekDate::new(year as i16, 1, Weekday::Monday)?.date();
-    first.checked_add(Span::new().try_weeks(week - 1)?)?.checked_add(Span::new().try_days(day - 1)?)
+    let milliseconds = ((hour * 3600 + minute * 60 + second) * 1000).saturating_add(millisecond);
+    Ok(from_local(first + day - 1, milliseconds, &zone)?.into())
 }
 
 /// One field as a number; `None` when null.

@@ -1,6 +1,8 @@
 //! `$dateFromString`.
 
-use crate::expression::calendar::{check_format, parse_date_text, parse_with_format, zone_argument};
+use bson::DateTime;
+
+use crate::expression::calendar::{Zone, check_parse_format, parse_date_text, parse_with_format, zone_argument};
 use crate::expression::operators::prelude::*;
 
 pub(super) const OPERATORS: &[Operator] =
@@ -27,38 +29,42 @@ fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>)
             let text = format!("requires that 'format' be a string, found: {found} with value {shown}");
             return Err(arguments.operator.error(ErrorKind::Location(40684), text));
         };
-        check_format(format)?;
+        check_parse_format(format)?;
     }
     if text.is_nullish() {
         return Ok(arguments.get(4, context)?.unwrap_or(Value::NULL));
     }
     let zone = zone_argument(zone_value.as_ref())?;
-    let (Some(zone), false) = (zone, format.as_ref().is_some_and(Value::is_nullish)) else { return Ok(Value::NULL) };
-    let parsed = match text.as_str() {
-        None => {
-            let shown = show(text.or_null());
-            let found = text.type_name();
-            Err(format!("$dateFromString requires that 'dateString' be a string, found: {found} with value {shown}"))
-        }
-        Some(text) => match format.as_ref().and_then(Value::as_str) {
-            Some(format) => parse_with_format(text, format),
-            None => parse_date_text(text),
-        }
-        .map_err(|problem| format!("Error parsing date string '{text}'; 0: {problem}")),
+    let on_error = |message: String| match arguments.is_given(3) {
+        true => arguments.value(3, context),
+        false => Err(QueryError::new(ErrorKind::ConversionFailure, message)),
     };
-    let resolved = parsed.and_then(|date| {
-        if date.has_zone() && zone_value.is_some() {
-            let shown = text.as_str().unwrap_or_default();
-            return Err(format!(
-                "you cannot pass in a date/time string with time zone information ('{shown}') together with a \
-                 timezone argument"
-            ));
-        }
-        date.resolve(&zone).map_err(|error| error.message)
-    });
-    match (resolved, arguments.is_given(3)) {
-        (Ok(date), _) => Ok(date.into()),
-        (Err(_), true) => arguments.value(3, context),
-        (Err(message), false) => Err(QueryError::new(ErrorKind::ConversionFailure, message)),
+    let Some(text) = text.as_str() else {
+        let (found, shown) = (text.type_name(), show(text.or_null()));
+        let name = arguments.operator.name;
+        return on_error(format!("{name} requires that 'dateString' be a string, found: {found} with value {shown}"));
+    };
+    let Some(zone) = zone else { return Ok(Value::NULL) };
+    let read = match format.as_ref().map(Value::as_str) {
+        None => read(text, None, &zone),
+        Some(None) => return Ok(Value::NULL),
+        Some(format) => read(text, format, &zone),
+    };
+    read.map_or_else(on_error, |date| Ok(date.into()))
+}
+
+/// The date in a text; `Err` says what is wrong with it.
+fn read(text: &str, format: Option<&str>, zone: &Zone) -> std::result::Result<DateTime, String> {
+    let parsed = match format {
+        Some(format) => parse_with_format(text, format),
+        None => parse_date_text(text),
+    };
+    let date = parsed.map_err(|problem| problem.0)?;
+    if date.has_zone() && !zone.is_utc() {
+        return Err(format!(
+            "you cannot pass in a date/time string with time zone information ('{text}') together with a timezone \
+             argument"
+        ));
     }
+    date.resolve(zone).map_err(|error| error.message)
 }

@@ -1,9 +1,8 @@
 //! `$year`, `$month`, `$dayOfMonth`, `$hour`, `$minute`, `$second`, `$millisecond`, `$dayOfYear`, `$dayOfWeek`, `$week`
 //! and their ISO 8601 kin: one field of a date, as an expression, a list of one, or `{date, timezone}`.
 
-use jiff::Zoned;
-
-use crate::expression::calendar::{in_zone, to_date, week_of_year, zone_argument};
+use crate::expression::calendar::civil::weekday;
+use crate::expression::calendar::{LocalTime, to_date, zone_argument};
 use crate::expression::operators::prelude::*;
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -73,7 +72,7 @@ impl SpecialNode for DatePart {
         let zone = self.zone.as_ref().map(|zone| zone.evaluate(context)).transpose()?;
         let Some(date) = to_date(&self.date.evaluate(context)?)? else { return Ok(Value::NULL) };
         let Some(zone) = zone_argument(zone.as_ref())? else { return Ok(Value::NULL) };
-        Ok(part(self.name, &in_zone(date, &zone)?))
+        Ok(part(self.name, &LocalTime::new(date, &zone)))
     }
 
     fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {
@@ -91,21 +90,22 @@ impl SpecialNode for DatePart {
     }
 }
 
-fn part(name: &str, date: &Zoned) -> Value<'static> {
+fn part(name: &str, date: &LocalTime) -> Value<'static> {
     let value = match name {
-        "$dayOfMonth" => i32::from(date.day()),
-        "$dayOfWeek" => i32::from(date.weekday().to_sunday_one_offset()),
-        "$dayOfYear" => i32::from(date.day_of_year()),
-        "$hour" => i32::from(date.hour()),
-        "$isoDayOfWeek" => i32::from(date.weekday().to_monday_one_offset()),
-        "$isoWeek" => i32::from(date.date().iso_week_date().week()),
-        "$isoWeekYear" => return i64::from(date.date().iso_week_date().year()).into(),
-        "$millisecond" => i32::from(date.millisecond()),
-        "$minute" => i32::from(date.minute()),
-        "$month" => i32::from(date.month()),
-        "$second" => i32::from(date.second()),
-        "$week" => week_of_year(date),
-        _ => i32::from(date.year()),
+        "$dayOfMonth" => date.date().day,
+        "$dayOfWeek" => date.day_of_week(),
+        "$dayOfYear" => date.day_of_year(),
+        "$hour" => date.hour(),
+        "$isoDayOfWeek" => weekday(date.days),
+        "$isoWeek" => date.week_date().week,
+        "$isoWeekYear" => return date.week_date().year.into(),
+        "$millisecond" => date.millisecond(),
+        "$minute" => date.minute(),
+        "$month" => date.date().month,
+        "$second" => date.second(),
+        "$week" => date.week_of_year(),
+        _ => date.date().year,
     };
-    value.into()
+    // The years of BSON dates fit 32 bits.
+    (value as i32).into()
 }

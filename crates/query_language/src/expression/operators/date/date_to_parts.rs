@@ -2,7 +2,7 @@
 
 use bson::raw::cstr;
 
-use crate::expression::calendar::{in_zone, to_date, zone_argument};
+use crate::expression::calendar::{LocalTime, to_date, zone_argument};
 use crate::expression::operators::prelude::*;
 
 pub(super) const OPERATORS: &[Operator] =
@@ -30,21 +30,23 @@ fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>)
         },
     };
     let (Some(date), Some(zone), Some(iso)) = (date, zone, iso) else { return Ok(Value::NULL) };
-    let date = in_zone(date, &zone)?;
+    let date = LocalTime::new(date, &zone);
     let mut parts = RawDocumentBuf::new();
+    // Every part of a BSON date fits 32 bits.
     if iso {
-        let week_date = date.date().iso_week_date();
-        parts.append(cstr!("isoWeekYear"), i32::from(week_date.year()));
-        parts.append(cstr!("isoWeek"), i32::from(week_date.week()));
-        parts.append(cstr!("isoDayOfWeek"), i32::from(week_date.weekday().to_monday_one_offset()));
+        let week_date = date.week_date();
+        parts.append(cstr!("isoWeekYear"), week_date.year as i32);
+        parts.append(cstr!("isoWeek"), week_date.week as i32);
+        parts.append(cstr!("isoDayOfWeek"), week_date.weekday as i32);
     } else {
-        parts.append(cstr!("year"), i32::from(date.year()));
-        parts.append(cstr!("month"), i32::from(date.month()));
-        parts.append(cstr!("day"), i32::from(date.day()));
+        let civil = date.date();
+        parts.append(cstr!("year"), civil.year as i32);
+        parts.append(cstr!("month"), civil.month as i32);
+        parts.append(cstr!("day"), civil.day as i32);
     }
-    parts.append(cstr!("hour"), i32::from(date.hour()));
-    parts.append(cstr!("minute"), i32::from(date.minute()));
-    parts.append(cstr!("second"), i32::from(date.second()));
-    parts.append(cstr!("millisecond"), i32::from(date.millisecond()));
+    parts.append(cstr!("hour"), date.hour() as i32);
+    parts.append(cstr!("minute"), date.minute() as i32);
+    parts.append(cstr!("second"), date.second() as i32);
+    parts.append(cstr!("millisecond"), date.millisecond() as i32);
     Ok(parts.into())
 }

@@ -1,6 +1,6 @@
 //! `$dateToString`.
 
-use crate::expression::calendar::{ISO_FORMAT_LOCAL, ISO_FORMAT_UTC, format_zoned, in_zone, to_date, zone_argument};
+use crate::expression::calendar::{ISO_FORMAT_LOCAL, ISO_FORMAT_UTC, LocalTime, format_date, to_date, zone_argument};
 use crate::expression::operators::prelude::*;
 
 pub(super) const OPERATORS: &[Operator] =
@@ -31,12 +31,12 @@ fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>)
     };
     let Some(zone) = zone_argument(zone_value.as_ref())? else { return Ok(Value::NULL) };
     let format = match &format {
-        None if zone == jiff::tz::TimeZone::UTC => ISO_FORMAT_UTC,
+        None if zone.is_utc() => ISO_FORMAT_UTC,
         None => ISO_FORMAT_LOCAL,
         Some(format) => match format.as_str() {
             Some(format) => format,
             None => return Ok(Value::NULL),
         },
     };
-    Ok(format_zoned(format, &in_zone(date, &zone)?)?.into())
+    Ok(format_date(format, &LocalTime::new(date, &zone))?.into())
 }

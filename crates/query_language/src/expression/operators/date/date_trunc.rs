@@ -18,15 +18,15 @@ const REFUSALS: NamedRefusals = NamedRefusals::only_supports(5439007, 5439008);
 
 fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
     let operator = arguments.operator;
-    let date = date(operator, "date", &arguments.value(0, context)?, 5439012)?;
-    let unit = unit(operator, &arguments.value(1, context)?, 5439013)?;
+    let date = date(operator, "date", &arguments.value(0, context)?, 5166307)?;
+    let unit = unit(operator, &arguments.value(1, context)?)?;
     let size = match arguments.get(2, context)? {
         None => Some(1),
         Some(size) if size.is_nullish() => None,
         Some(size) => Some(bin_size(operator, &size)?),
     };
     let zone = zone_argument(arguments.get(3, context)?.as_ref())?;
-    let first_day = first_day(operator, arguments.get(4, context)?.as_ref(), 5439015)?;
+    let first_day = first_day(operator, arguments.get(4, context)?.as_ref(), unit)?;
     match (date, unit, size, zone, first_day) {
         (Some(date), Some(unit), Some(size), Some(zone), Some(first_day)) => {
             Ok(unit.truncate(date, size, &zone, first_day)?.into())
