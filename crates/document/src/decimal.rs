@@ -4,9 +4,14 @@
 //! densely packed digits, so values are converted through (sign, coefficient, exponent). Called by `number`, by key
 //! encoding in `index_key`, and by expressions that need decimal functions.
 
+pub mod trigonometry;
+mod wide;
+
 use std::cmp::Ordering;
 
 use bson::Decimal128;
+
+use wide::{WideContext, from_wide, to_wide};
 
 /// The largest coefficient: 34 nines.
 pub const COEFFICIENT_MAX: u128 = 10u128.pow(34) - 1;
@@ -337,28 +342,34 @@ pub fn format(value: Decimal) -> String {
     value.to_bson().to_string()
 }
 
-/// A function of one argument computed with 34 digits, such as square root or logarithm.
-pub fn unary_function(
-    value: Decimal,
-    function: impl FnOnce(&mut dec::Context<dec::Decimal<12>>, &mut dec::Decimal<12>),
-) -> Decimal {
-    let mut context = wide_context();
-    let mut wide = dec::Decimal::<12>::from(to_dec(value));
-    function(&mut context, &mut wide);
-    from_dec(dec::Context::<dec::Decimal128>::default().from_decimal(&wide))
+/// The square root.
+pub fn square_root(value: Decimal) -> Decimal {
+    from_wide(WideContext::new().root(to_wide(value)))
 }
 
-/// `base` to the power `exponent`, rounded to 34 digits.
+/// e to the power `value`.
+pub fn exponential(value: Decimal) -> Decimal {
+    from_wide(WideContext::new().exponential(to_wide(value)))
+}
+
+/// The natural logarithm.
+pub fn logarithm(value: Decimal) -> Decimal {
+    from_wide(WideContext::new().logarithm(to_wide(value)))
+}
+
+/// The logarithm in base 10.
+pub fn decimal_logarithm(value: Decimal) -> Decimal {
+    from_wide(WideContext::new().decimal_logarithm(to_wide(value)))
+}
+
+/// The logarithm in another base.
+pub fn logarithm_in_base(value: Decimal, base: Decimal) -> Decimal {
+    let mut context = WideContext::new();
+    let (value, base) = (context.logarithm(to_wide(value)), context.logarithm(to_wide(base)));
+    from_wide(context.quotient(value, &base))
+}
+
+/// `base` to the power `exponent`.
 pub fn power(base: Decimal, exponent: Decimal) -> Decimal {
-    let exponent = dec::Decimal::<12>::from(to_dec(exponent));
-    unary_function(base, |context, wide| context.pow(wide, &exponent))
-}
-
-/// A context of 34 digits over the full exponent range of decimal128.
-fn wide_context() -> dec::Context<dec::Decimal<12>> {
-    let mut context = dec::Context::<dec::Decimal<12>>::default();
-    // These limits are within the library's own, so setting them cannot fail.
-    let limits = (context.set_precision(34), context.set_max_exponent(6144), context.set_min_exponent(-6143));
-    debug_assert!(limits.0.is_ok() && limits.1.is_ok() && limits.2.is_ok());
-    context
+    from_wide(WideContext::new().power(to_wide(base), &to_wide(exponent)))
 }

@@ -15,7 +15,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 fn ln<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     let Some(number) = positive(operator, arguments, 28766)? else { return Ok(Value::NULL) };
     Ok(match number {
-        Number::Decimal128(value) => decimal_ln(Decimal::from_bson(value)).to_bson().into(),
+        Number::Decimal128(value) => decimal::logarithm(Decimal::from_bson(value)).to_bson().into(),
         number => number.to_f64().ln().into(),
     })
 }
@@ -23,9 +23,7 @@ fn ln<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Va
 fn log10<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     let Some(number) = positive(operator, arguments, 28761)? else { return Ok(Value::NULL) };
     Ok(match number {
-        Number::Decimal128(value) => {
-            decimal::unary_function(Decimal::from_bson(value), |context, wide| context.log10(wide)).to_bson().into()
-        }
+        Number::Decimal128(value) => decimal::decimal_logarithm(Decimal::from_bson(value)).to_bson().into(),
         number => number.to_f64().log10().into(),
     })
 }
@@ -50,14 +48,9 @@ fn log<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<V
         return Err(numbered(28759, message));
     }
     if number.is_decimal() || base.is_decimal() {
-        let quotient = decimal::divide(decimal_ln(number.to_decimal()), decimal_ln(base.to_decimal()));
-        return Ok(quotient.to_bson().into());
+        return Ok(decimal::logarithm_in_base(number.to_decimal(), base.to_decimal()).to_bson().into());
     }
     Ok((number.to_f64().ln() / base.to_f64().ln()).into())
-}
-
-fn decimal_ln(value: Decimal) -> Decimal {
-    decimal::unary_function(value, |context, wide| context.ln(wide))
 }
 
 /// NaN passes, as a logarithm of NaN is NaN.

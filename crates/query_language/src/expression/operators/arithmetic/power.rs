@@ -15,9 +15,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 fn exp<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     Ok(match single_number(operator, arguments)? {
         None => Value::NULL,
-        Some(Number::Decimal128(value)) => {
-            decimal::unary_function(Decimal::from_bson(value), |context, wide| context.exp(wide)).to_bson().into()
-        }
+        Some(Number::Decimal128(value)) => decimal::exponential(Decimal::from_bson(value)).to_bson().into(),
         Some(number) => number.to_f64().exp().into(),
     })
 }
@@ -28,9 +26,7 @@ fn sqrt<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<
         return Err(numbered(28714, "$sqrt's argument must be greater than or equal to 0"));
     }
     Ok(match number {
-        Number::Decimal128(value) => {
-            decimal::unary_function(Decimal::from_bson(value), |context, wide| context.sqrt(wide)).to_bson().into()
-        }
+        Number::Decimal128(value) => decimal::square_root(Decimal::from_bson(value)).to_bson().into(),
         number => number.to_f64().sqrt().into(),
     })
 }

@@ -1,12 +1,9 @@
-//! Trigonometric and hyperbolic functions, degrees and radians, of doubles.
-//!
-//! Decimal arguments are refused by name: no decimal implementation of these functions is at hand, and the digits of
-//! a double would pass for the 34 of a decimal.
+//! Trigonometric and hyperbolic functions, degrees and radians: of doubles, and of decimals with all their digits.
 
 use std::f64::consts::PI;
 
 use document::Number;
-use document::decimal::{self, Decimal};
+use document::decimal::{Decimal, trigonometry};
 
 use super::numeric_argument::{show_number, single_number};
 use crate::expression::operators::prelude::*;
@@ -29,102 +26,94 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::eager("$tanh", "The hyperbolic tangent.", Arity::Exactly(1), tanh),
 ];
 
-/// π with the digits of a decimal.
-const PI_DIGITS: &str = "3.141592653589793238462643383279503";
+/// A function of doubles and of decimals.
+type Function = (fn(f64) -> f64, fn(Decimal) -> Decimal);
 
-/// Applies a function of a double whose argument must lie between two bounds.
+/// Applies a function whose argument must lie between two bounds.
 fn apply<'a>(
     operator: &'static Operator,
     arguments: &[Value<'a>],
     (least, most, bounds): (f64, f64, &str),
-    function: fn(f64) -> f64,
+    (of_double, of_decimal): Function,
 ) -> Result<Value<'a>> {
     let Some(number) = single_number(operator, arguments)? else { return Ok(Value::NULL) };
-    if number.is_decimal() {
-        let text = "of a decimal is not implemented";
-        return Err(operator.error(ErrorKind::NotImplemented, text));
-    }
-    let value = number.to_f64();
-    if !value.is_nan() && !(least..=most).contains(&value) {
+    let is_below = number.compare(Number::Double(least)).is_lt();
+    if !number.is_nan() && (is_below || number.compare(Number::Double(most)).is_gt()) {
         let (name, shown) = (operator.name, show_number(number));
         return Err(numbered(50989, format!("cannot apply {name} to {shown}, value must be in {bounds}")));
     }
-    Ok(function(value).into())
+    Ok(match number {
+        Number::Decimal128(value) => of_decimal(Decimal::from_bson(value)).to_bson().into(),
+        number => of_double(number.to_f64()).into(),
+    })
 }
 
 const ANY: (f64, f64, &str) = (f64::NEG_INFINITY, f64::INFINITY, "[-inf,inf]");
-const FINITE: (f64, f64, &str) = (f64::MIN, f64::MAX, "(-inf,inf)");
 const UNIT: (f64, f64, &str) = (-1.0, 1.0, "[-1,1]");
 const FROM_ONE: (f64, f64, &str) = (1.0, f64::INFINITY, "[1,inf]");
 
+/// Angles may not be infinite; every other number is one, a decimal beyond all doubles too.
+fn apply_to_angle<'a>(operator: &'static Operator, arguments: &[Value<'a>], function: Function) -> Result<Value<'a>> {
+    match single_number(operator, arguments)? {
+        Some(number) if number.is_nan_or_infinite() && !number.is_nan() => {
+            let (name, shown) = (operator.name, show_number(number));
+            Err(numbered(50989, format!("cannot apply {name} to {shown}, value must be in (-inf,inf)")))
+        }
+        _ => apply(operator, arguments, ANY, function),
+    }
+}
+
 macro_rules! functions {
-    ($($name:ident $bounds:ident $function:path;)+) => {
+    ($($name:ident $bounds:ident;)+) => {
         $(fn $name<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-            apply(operator, arguments, $bounds, $function)
+            apply(operator, arguments, $bounds, (f64::$name, trigonometry::$name))
+        })+
+    };
+}
+
+macro_rules! functions_of_angles {
+    ($($name:ident)+) => {
+        $(fn $name<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
+            apply_to_angle(operator, arguments, (f64::$name, trigonometry::$name))
         })+
     };
 }
 
 functions! {
-    acos UNIT f64::acos;
-    acosh FROM_ONE f64::acosh;
-    asin UNIT f64::asin;
-    asinh ANY f64::asinh;
-    atan ANY f64::atan;
-    atanh UNIT f64::atanh;
-    cos FINITE f64::cos;
-    cosh ANY f64::cosh;
-    sin FINITE f64::sin;
-    sinh ANY f64::sinh;
-    tan FINITE f64::tan;
-    tanh ANY f64::tanh;
+    acos UNIT;
+    acosh FROM_ONE;
+    asin UNIT;
+    asinh ANY;
+    atan ANY;
+    atanh UNIT;
+    cosh ANY;
+    sinh ANY;
+    tanh ANY;
 }
+
+functions_of_angles! { cos sin tan }
 
 fn atan2<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     let [y, x] = &*arguments else { return Err(operator.misplaced()) };
     if y.is_nullish() || x.is_nullish() {
         return Ok(Value::NULL);
     }
-    match (Number::from_bson(y.or_null()), Number::from_bson(x.or_null())) {
-        (Some(y), Some(x)) if y.is_decimal() || x.is_decimal() => {
-            Err(operator.error(ErrorKind::NotImplemented, "of a decimal is not implemented"))
-        }
-        (Some(y), Some(x)) => Ok(y.to_f64().atan2(x.to_f64()).into()),
-        (None, _) => {
-            Err(operator
-                .error(ErrorKind::Location(51044), format!("only supports numeric types, not {}", y.type_name())))
-        }
-        (_, None) => {
-            Err(operator
-                .error(ErrorKind::Location(51045), format!("only supports numeric types, not {}", x.type_name())))
-        }
-    }
+    let not_numeric = |kind, value: &Value<'_>| {
+        let text = format!("only supports numeric types, not {}", value.type_name());
+        operator.error(ErrorKind::Location(kind), text)
+    };
+    let y = Number::from_bson(y.or_null()).ok_or_else(|| not_numeric(51044, y))?;
+    let x = Number::from_bson(x.or_null()).ok_or_else(|| not_numeric(51045, x))?;
+    Ok(match y.is_decimal() || x.is_decimal() {
+        true => trigonometry::atan2(y.to_decimal(), x.to_decimal()).to_bson().into(),
+        false => y.to_f64().atan2(x.to_f64()).into(),
+    })
 }
 
 fn degrees_to_radians<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    convert(operator, arguments, PI / 180.0, |value, pi| {
-        decimal::divide(decimal::multiply(value, pi), Decimal::from_i64(180))
-    })
+    apply(operator, arguments, ANY, (|value| value * (PI / 180.0), trigonometry::degrees_to_radians))
 }
 
 fn radians_to_degrees<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    convert(operator, arguments, 180.0 / PI, |value, pi| {
-        decimal::divide(decimal::multiply(value, Decimal::from_i64(180)), pi)
-    })
-}
-
-fn convert<'a>(
-    operator: &'static Operator,
-    arguments: &[Value<'a>],
-    factor: f64,
-    of_decimal: fn(Decimal, Decimal) -> Decimal,
-) -> Result<Value<'a>> {
-    Ok(match single_number(operator, arguments)? {
-        None => Value::NULL,
-        Some(Number::Decimal128(value)) => {
-            let pi = Decimal::parse(PI_DIGITS).unwrap_or(Decimal::NaN);
-            of_decimal(Decimal::from_bson(value), pi).to_bson().into()
-        }
-        Some(number) => (number.to_f64() * factor).into(),
-    })
+    apply(operator, arguments, ANY, (|value| value * (180.0 / PI), trigonometry::radians_to_degrees))
 }
