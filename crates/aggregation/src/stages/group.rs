@@ -1,24 +1,26 @@
 //! `$group`: documents grouped by the value of an expression, with accumulators over each group.
 
 mod grouping;
+mod key;
 mod table;
 
 use std::sync::Arc;
 
 use bson::raw::{CString, RawBsonRef, RawDocumentBuf, cstr};
 use query_language::accumulator::AccumulatorExpression;
-use query_language::expression::{DependencySet, Expression};
+use query_language::expression::DependencySet;
 
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
 use crate::host::BoxSource;
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
 use grouping::Grouping;
+use key::GroupKey;
 
 /// What to group by and what to compute.
 #[derive(Debug)]
 pub(crate) struct Group {
-    key: Expression,
+    key: GroupKey,
     fields: Vec<(CString, AccumulatorExpression)>,
 }
 
@@ -35,7 +37,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
             "_id" if key.is_some() => {
                 return Err(AggregationError::numbered(15948, "a group's _id may only be specified once"));
             }
-            "_id" => key = Some(Expression::parse(value, &expressions)?),
+            "_id" => key = Some(GroupKey::parse(value, &expressions)?),
             "$doingMerge" => {
                 return Err(AggregationError::numbered(17030, "$doingMerge should be true if present"));
             }

@@ -60,9 +60,7 @@ impl Grouping {
         while let Some(document) = self.source.next()? {
             let context = EvaluationContext::new(&document, &variables);
             let key = self.stage.key.evaluate(&context)?;
-            // Undefined is a deprecated null; missing is grouped with null too.
-            let key = if key.is_nullish() { RawBsonRef::Null } else { key.or_null() };
-            table.accumulate(&self.stage, key, &context)?;
+            table.accumulate(&self.stage, key.or_null(), &context)?;
             // Once groups are put together from runs, a merge holds a part of each run's next group in memory: no large parts.
             let has_large_part = !runs.is_empty() && table.largest_bytes() > GROUP_BYTES_MIN;
             if has_large_part || !self.memory.holds(table.memory_bytes()) {
