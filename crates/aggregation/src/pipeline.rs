@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use bson::raw::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::ErrorKind;
 use query_language::expression::DependencySet;
 
@@ -12,7 +12,7 @@ use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, ForeignQuery, PipelineHost, source_of};
 use crate::optimize::optimize;
 use crate::pushdown::{self, Pushdown};
-use crate::registry;
+use crate::registry::{self, StageOperator};
 use crate::stage::{Placement, Stage, chain_dependencies, stage_document};
 
 /// Stages that a pipeline may have, MongoDB's limit.
