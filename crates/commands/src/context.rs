@@ -18,6 +18,7 @@ use crate::admission::{Admission, Class, Counted, Need, Permission};
 use crate::client_cursors::ClientCursors;
 use crate::error::CommandError;
 use crate::operations::{Operation, OperationSlot, Operations};
+use crate::replica_set::{ReplicaSet, ReplicaSetFacts};
 
 /// What the build knows of itself.
 #[derive(Debug, Clone)]
@@ -51,6 +52,8 @@ pub struct ServerFacts {
     pub connections_max: u64,
     /// Whether failures can be made on purpose (`configureFailPoint`).
     pub has_test_commands: bool,
+    /// The replica set that the server is a member of.
+    pub replica_set: Option<ReplicaSetFacts>,
 }
 
 /// What commands ask of the program around them.
@@ -61,6 +64,8 @@ pub trait ServerHooks: Send + Sync {
     fn connections(&self) -> (u64, u64);
     /// Starts a new diagnostics log file; an error text when there is none to rotate.
     fn rotate_log(&self) -> Result<(), String>;
+    /// What `hello` says has changed: requests that wait for that are run again.
+    fn topology_changed(&self) {}
     /// The calling thread's command is about to wait, for the disk or for data, and uses nothing meanwhile.
     fn command_waits(&self) {}
     /// Samples where the program computes, for so long and so often a second; folded stacks, or why it cannot be done.
@@ -115,6 +120,7 @@ pub struct ServerContext {
     pub(crate) memory: WorkingMemory,
     pub(crate) admission: Admission,
     pub(crate) fail_points: crate::fail_points::FailPoints,
+    pub(crate) replica_set: ReplicaSet,
     write_contexts: Mutex<Vec<WriteContext>>,
 }
 
@@ -139,6 +145,7 @@ impl ServerContext {
             operations: Operations::new(clock.clone()),
             admission: Admission::new(clock.clone()),
             fail_points: crate::fail_points::FailPoints::default(),
+            replica_set: ReplicaSet::new(facts.replica_set.clone()),
             counts: OperationCounts::default(),
             session_timeout: crate::sessions::TIMEOUT,
             parameters: crate::diagnostics::Parameters::default(),
@@ -160,6 +167,14 @@ impl ServerContext {
             .store
             .set_foreground(Box::new(move || itself.upgrade().map_or(0, |context| context.admission.finished())));
         context
+    }
+
+    /// Takes up the server's role in its replica set. Called once, before clients are served.
+    ///
+    /// # Errors
+    /// InvalidReplicaSetConfig when what is stored is of another set; those of the store.
+    pub fn begin(&self) -> Result<(), CommandError> {
+        self.replica_set.begin(self)
     }
 
     /// The store underneath.
@@ -244,6 +259,14 @@ impl ServerContext {
             pool.push(context);
         }
         result
+    }
+
+    /// Writes `topologyVersion`.
+    pub(crate) fn write_topology_version(&self, reply: &mut crate::DocumentWriter<'_>) {
+        reply.document("topologyVersion", |version| {
+            version.object_id("processId", self.process_id);
+            version.int64("counter", self.replica_set.topology_counter());
+        });
     }
 
     /// A new ObjectId.

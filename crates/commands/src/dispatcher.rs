@@ -20,6 +20,7 @@ use crate::fail_points::Fault;
 use crate::operation_session::SessionFields;
 use crate::operations::{Operation, Registered};
 use crate::registry::{self, Command, Handler};
+use crate::replica_set::role;
 
 /// Command bodies may be larger than documents: they carry them.
 const BODY_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
@@ -132,6 +133,9 @@ impl Dispatcher {
         let mut writer = DocumentWriter::begin(reply);
         writer.double("ok", 0.0);
         error.write_fields(&mut writer);
+        if error.is_of_topology() && !self.server.replica_set.is_alone() {
+            self.server.write_topology_version(&mut writer);
+        }
         cluster_time::write(&mut writer, self.server.store.visible_timestamp());
         writer.finish();
     }
@@ -205,6 +209,9 @@ impl Dispatcher {
         if command.is_admin_only && request.database != "admin" {
             let message = format!("{} may only be run against the admin database.", command.name);
             return Err(CommandError::named("Unauthorized", message));
+        }
+        if self.server.replica_set.is_uninitiated() {
+            role::check_uninitiated(command, request.database, request.body)?;
         }
         check_sequences(request, command.sequence)?;
         self.server.counts.command.fetch_add(u64::from(command.counts_as_command), Ordering::Relaxed);

@@ -114,6 +114,12 @@ impl CommandError {
         RETRYABLE.contains(&self.code)
     }
 
+    /// Whether it says that the server is no primary, or will not be: it comes with the topology version, by which drivers tell old news.
+    pub(crate) fn is_of_topology(&self) -> bool {
+        const OF_TOPOLOGY: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];
+        OF_TOPOLOGY.contains(&self.code)
+    }
+
     /// Adds a label that drivers act on.
     pub(crate) fn with_label(mut self, label: &'static str) -> Self {
         self.labels.push(label);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aggregation::{AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor};
 use bson::raw::RawBson;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use collection::{Namespace, served_entry};
+use collection::{Namespace, is_local, served_entry};
 use document::{FieldPath, Number, elements};
 use executor::DistinctValues;
 use oplog::{Oplog, OplogError, OplogPosition};
@@ -25,6 +25,7 @@ use crate::crud::pipeline_host::CommandHost;
 use crate::crud::query_arguments::variables;
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
+use crate::replica_set::terms::Terms;
 use crate::schema::document_of;
 use crate::tail::{Tail, Tailing};
 
@@ -77,14 +78,15 @@ fn run_pipeline(context: &Context<'_>, stages: &[RawDocumentBuf], source: BoxSou
 /// The entries, from where the filter begins.
 pub(crate) fn entries(server: &ServerContext, filter: Option<&RawDocument>, is_backward: bool) -> Result<BoxSource> {
     let store = &server.store;
+    let terms = server.replica_set.terms();
     if is_backward {
-        return Ok(Box::new(Backward { oplog: store.oplog_backward()? }));
+        return Ok(Box::new(Backward { oplog: store.oplog_backward()?, terms }));
     }
     let from = match filter.and_then(lower_bound) {
         Some(timestamp) => store.oplog().position_at(timestamp)?,
         None => store.oplog().first_position(),
     };
-    Ok(Box::new(Forward { follower: follow(store, from)? }))
+    Ok(Box::new(Forward { follower: follow(store, from)?, terms }))
 }
 
 /// How many entries match, after skip and limit.
@@ -155,12 +157,18 @@ fn lower_bound(filter: &RawDocument) -> Option<Timestamp> {
 
 struct Forward {
     follower: OplogFollower,
+    terms: Arc<Terms>,
 }
 
 impl DocumentSource for Forward {
     fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
-        let entry = self.follower.next().map_err(|error| AggregationError::Host(Box::new(position_lost(error))))?;
-        Ok(entry.map(|entry| served_entry(entry.timestamp, &entry.payload)))
+        loop {
+            let entry = self.follower.next().map_err(|error| AggregationError::Host(Box::new(position_lost(error))))?;
+            let Some(entry) = entry else { return Ok(None) };
+            if !is_local(&entry.payload) {
+                return Ok(Some(served_entry(entry.timestamp, self.terms.at(entry.timestamp), &entry.payload)));
+            }
+        }
     }
 }
 
@@ -176,13 +184,19 @@ fn position_lost(error: TransactionError) -> CommandError {
 
 struct Backward {
     oplog: BackwardOplog,
+    terms: Arc<Terms>,
 }
 
 impl DocumentSource for Backward {
     fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
-        let entry =
-            self.oplog.previous().map_err(|error| AggregationError::Host(Box::new(CommandError::from(error))))?;
-        Ok(entry.map(|(timestamp, payload)| served_entry(timestamp, &payload)))
+        loop {
+            let entry =
+                self.oplog.previous().map_err(|error| AggregationError::Host(Box::new(CommandError::from(error))))?;
+            let Some((timestamp, payload)) = entry else { return Ok(None) };
+            if !is_local(&payload) {
+                return Ok(Some(served_entry(timestamp, self.terms.at(timestamp), &payload)));
+            }
+        }
     }
 }
 

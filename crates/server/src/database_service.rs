@@ -176,6 +176,10 @@ impl ServerHooks for Hooks {
         (counts.current as u64, counts.created)
     }
 
+    fn topology_changed(&self) {
+        self.0.topology_changed();
+    }
+
     fn command_waits(&self) {
         server::command_waits();
     }

@@ -1,7 +1,7 @@
 //! `hello` and `isMaster`: what the server is and can do; the first thing that every client asks.
 //!
-//! With a topology version and a time limit the client wants to be answered when the topology changes, which it never does on a
-//! server of its own: then the reply waits until the time is over.
+//! With a topology version and a time limit the client wants to be answered when the topology changes: when a replica set is initiated, or has another
+//! configuration. On a server of its own it never does, and the reply waits until the time is over.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use document::{array_elements, elements, get_field};
 use super::versions::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
-use crate::context::Context;
+use crate::cluster_time::bson_timestamp;
+use crate::context::{Context, ServerContext};
 use crate::crud::insert::OPERATIONS_MAX;
 use crate::dispatcher::Outcome;
 use crate::error::{CommandError, Result};
+use crate::replica_set::{Identity, Membership};
 use crate::sessions::TIMEOUT_MINUTES;
 
 /// Largest `client` document.
 const METADATA_BYTES_MAX: usize = 512;
-/// How often the topology has changed since the start.
-const TOPOLOGY_COUNTER: i64 = 0;
 
 /// What a client asks beside the obvious.
 #[derive(Default)]
@@ -104,14 +104,15 @@ impl<'a> Request<'a> {
     fn wait(&self, context: &Context<'_>) -> Result<Option<Duration>> {
         let (Some((process, counter)), Some(limit)) = (self.topology, self.await_time) else { return Ok(None) };
         let is_ours = process == context.server.process_id;
-        if is_ours && counter > TOPOLOGY_COUNTER {
+        let current = context.server.replica_set.topology_counter();
+        if is_ours && counter > current {
             let message = format!(
                 "Received a topology version with counter: {counter} which is greater than the server topology version \
-                 counter: {TOPOLOGY_COUNTER}"
+                 counter: {current}"
             );
             return Err(CommandError::numbered(31382, message));
         }
-        let has_news = !is_ours || counter < TOPOLOGY_COUNTER;
+        let has_news = !is_ours || counter < current;
         Ok((!has_news && !context.request.has_waited && !limit.is_zero()).then_some(limit))
     }
 }
@@ -191,15 +192,9 @@ fn store_metadata(context: &mut Context<'_>, metadata: &RawDocument) -> Result<(
 fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut DocumentWriter<'_>) {
     let server = context.server;
     reply.boolean("helloOk", true);
-    reply.boolean("ismaster", true);
-    reply.boolean("isWritablePrimary", true);
-    // Drivers take sessions, retryable writes and transactions from members of replica sets and from routers. A router is what has no names of
-    // hosts to discover: whatever address the client used stays good.
-    reply.string("msg", "isdbgrid");
-    reply.document("topologyVersion", |version| {
-        version.object_id("processId", server.process_id);
-        version.int64("counter", TOPOLOGY_COUNTER);
-    });
+    // Before what it says is read, so that a change in between is told at once.
+    server.write_topology_version(reply);
+    write_identity(server, reply);
     reply.int32("maxBsonObjectSize", DOCUMENT_BYTES_MAX);
     reply.int32("maxMessageSizeBytes", MESSAGE_BYTES_MAX);
     reply.int32("maxWriteBatchSize", OPERATIONS_MAX as i32);
@@ -212,4 +207,58 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
     if !request.compressors.is_empty() {
         reply.array("compression", |list| request.compressors.iter().for_each(|name| list.push_string(name)));
     }
+}
+
+/// What the server is to a driver.
+fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
+    let is_writable = |reply: &mut DocumentWriter<'_>, is_writable| {
+        reply.boolean("ismaster", is_writable);
+        reply.boolean("isWritablePrimary", is_writable);
+    };
+    match server.replica_set.identity() {
+        Identity::Alone => {
+            is_writable(reply, true);
+            // Drivers take sessions, retryable writes and transactions from members of replica sets and from routers. A router is what has no
+            // names of hosts to discover: whatever address the client used stays good.
+            reply.string("msg", "isdbgrid");
+        }
+        Identity::NotInitiated => {
+            is_writable(reply, false);
+            reply.boolean("secondary", false);
+            reply.string("info", "Does not have a valid replica set config");
+            reply.boolean("isreplicaset", true);
+        }
+        Identity::Primary(membership) => {
+            is_writable(reply, true);
+            write_membership(server, &membership, reply);
+        }
+    }
+}
+
+/// What a primary says of its set.
+pub(crate) fn write_membership(server: &ServerContext, membership: &Membership, reply: &mut DocumentWriter<'_>) {
+    let (configuration, member) = (&membership.configuration, &membership.configuration.member);
+    reply.string("setName", &configuration.name);
+    reply.int32("setVersion", configuration.version);
+    reply.boolean("secondary", false);
+    reply.array("hosts", |hosts| hosts.push_string(&member.host));
+    reply.string("primary", &member.host);
+    reply.string("me", &member.host);
+    if !member.tags.is_empty() {
+        reply.document("tags", |tags| member.tags.iter().for_each(|(name, value)| tags.string(name, value)));
+    }
+    reply.object_id("electionId", membership.election_id());
+    let visible = server.store.visible_timestamp();
+    reply.document("lastWrite", |last| {
+        for (time, date) in [("opTime", "lastWriteDate"), ("majorityOpTime", "majorityWriteDate")] {
+            last.document(time, |time| write_op_time(time, visible, membership.term));
+            last.date(date, DateTime::from_millis(visible.seconds_millis()));
+        }
+    });
+}
+
+/// `{ts, t}`.
+pub(crate) fn write_op_time(time: &mut DocumentWriter<'_>, timestamp: platform::Timestamp, term: i64) {
+    time.timestamp("ts", bson_timestamp(timestamp));
+    time.int64("t", term);
 }

@@ -1,0 +1,184 @@
+//! A replica set of one as a client sees it.
+
+use bson::{Bson, Document, doc};
+
+use crate::diagnostics::test_server::TestServer;
+use crate::{Initiation, ReplicaSetFacts};
+
+fn member(initiation: Initiation) -> TestServer {
+    TestServer::of_replica_set(ReplicaSetFacts {
+        name: "rs0".to_owned(),
+        advertised: None,
+        address: "127.0.0.1:27018".to_owned(),
+        initiation,
+    })
+}
+
+fn configuration(version: i32, host: &str) -> Document {
+    doc! {"_id": "rs0", "version": version, "members": [{"_id": 0, "host": host, "tags": {"dc": "east"}}]}
+}
+
+#[test]
+fn a_member_without_a_configuration_says_so_and_refuses_data() {
+    let mut server = member(Initiation::OnCommand);
+    let hello = server.run("admin", doc! {"hello": 1});
+    assert!(!hello.get_bool("isWritablePrimary").unwrap() && !hello.get_bool("secondary").unwrap());
+    assert!(hello.get_bool("isreplicaset").unwrap());
+    assert!(!hello.contains_key("setName") && !hello.contains_key("msg"));
+    let refused = server.send("test", doc! {"insert": "c", "documents": [{"a": 1}]}, false).unwrap();
+    assert_eq!(refused.get_i32("code").unwrap(), 10107);
+    assert_eq!(refused.get("topologyVersion"), hello.get("topologyVersion"));
+    assert_eq!(server.fail("test", doc! {"find": "c"}).0, 13435);
+    assert_eq!(server.fail("admin", doc! {"replSetGetStatus": 1}).0, 94);
+    assert_eq!(server.fail("admin", doc! {"replSetGetConfig": 1}).0, 94);
+    server.run("local", doc! {"find": "system.replset"});
+    server.run("admin", doc! {"ping": 1});
+}
+
+#[test]
+fn initiation_makes_it_the_primary_and_wakes_who_waits() {
+    let mut server = member(Initiation::OnCommand);
+    let topology = server.run("admin", doc! {"hello": 1}).get_document("topologyVersion").unwrap().clone();
+    let waiting = doc! {"hello": 1, "topologyVersion": topology, "maxAwaitTimeMS": 10_000};
+    assert!(server.send("admin", waiting.clone(), false).is_none());
+    assert_eq!(
+        server.fail("admin", doc! {"replSetInitiate": {"_id": "other", "members": [{"_id": 0, "host": "h:1"}]}}).0,
+        93
+    );
+    server.run("admin", doc! {"replSetInitiate": configuration(1, "db1.example:4711")});
+    assert_eq!(*server.hooks.topology_changes.lock(), 1);
+    let hello = server.run("admin", waiting);
+    for name in ["me", "primary"] {
+        assert_eq!(hello.get_str(name).unwrap(), "db1.example:4711");
+    }
+    assert_eq!(hello.get("hosts"), Some(&Bson::from(vec!["db1.example:4711"])));
+    assert_eq!((hello.get_str("setName").unwrap(), hello.get_i32("setVersion").unwrap()), ("rs0", 1));
+    assert_eq!(hello.get_object_id("electionId").unwrap().to_hex(), "7fffffff0000000000000001");
+    assert_eq!(hello.get_document("tags").unwrap(), &doc! {"dc": "east"});
+    let written = hello.get_document("lastWrite").unwrap().get_document("opTime").unwrap();
+    assert_eq!(written.get_i64("t").unwrap(), 1);
+    assert_eq!(server.fail("admin", doc! {"replSetInitiate": configuration(1, "h:1")}).0, 23);
+    server.run("test", doc! {"insert": "c", "documents": [{"a": 1}]});
+    let stored = server.run("local", doc! {"find": "system.replset"});
+    let stored = stored.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+    assert_eq!(stored[0].as_document().unwrap().get_str("_id").unwrap(), "rs0");
+}
+
+#[test]
+fn initiation_without_a_configuration_takes_its_own_address() {
+    let mut server = member(Initiation::OnCommand);
+    let reply = server.run("admin", doc! {"replSetInitiate": {}});
+    assert_eq!(reply.get_str("me").unwrap(), "127.0.0.1:27018");
+    assert_eq!(server.run("admin", doc! {"hello": 1}).get_str("me").unwrap(), "127.0.0.1:27018");
+}
+
+#[test]
+fn each_start_is_a_term_of_its_own() {
+    let mut server = member(Initiation::Automatic);
+    let term = |server: &mut TestServer| {
+        let hello = server.run("admin", doc! {"hello": 1});
+        let last = hello.get_object_id("electionId").unwrap().bytes()[11];
+        let status = server.run("admin", doc! {"replSetGetStatus": 1});
+        assert_eq!(status.get_i64("term").unwrap(), i64::from(last));
+        assert_eq!(hello.get_i32("setVersion").unwrap(), 1);
+        last
+    };
+    assert_eq!(term(&mut server), 1);
+    server.run("test", doc! {"insert": "c", "documents": [{"_id": 1}]});
+    let mut server = server.restarted();
+    assert_eq!(term(&mut server), 2);
+    server.run("test", doc! {"insert": "c", "documents": [{"_id": 2}]});
+    let found = server.run("local", doc! {"find": "oplog.rs", "filter": {"op": {"$in": ["i", "n"]}}});
+    let found = found.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+    let told: Vec<(i64, String)> = found
+        .iter()
+        .map(|entry| {
+            let entry = entry.as_document().unwrap();
+            let object = entry.get_document("o").unwrap();
+            let what = object.get_str("msg").map_or_else(|_| object.get("_id").unwrap().to_string(), str::to_owned);
+            (entry.get_i64("t").unwrap(), what)
+        })
+        .collect();
+    let expected = [(-1, "initiating set"), (1, "new primary"), (1, "1"), (2, "new primary"), (2, "2")];
+    assert_eq!(told, expected.map(|(term, what)| (term, what.to_owned())));
+}
+
+#[test]
+fn reconfiguration_needs_a_greater_version_and_the_same_identity() {
+    let mut server = member(Initiation::Automatic);
+    let mut current = server.run("admin", doc! {"replSetGetConfig": 1}).get_document("config").unwrap().clone();
+    assert_eq!(server.fail("admin", doc! {"replSetReconfig": current.clone()}).0, 103);
+    current.insert("version", 2);
+    current.insert("members", vec![doc! {"_id": 0, "host": "elsewhere:1", "priority": 3.0, "tags": {"dc": "west"}}]);
+    server.run("admin", doc! {"replSetReconfig": current.clone()});
+    let hello = server.run("admin", doc! {"hello": 1});
+    assert_eq!((hello.get_str("me").unwrap(), hello.get_i32("setVersion").unwrap()), ("elsewhere:1", 2));
+    let mut other = current.clone();
+    other.insert("version", 3);
+    other.get_document_mut("settings").unwrap().insert("replicaSetId", bson::oid::ObjectId::from_bytes([1; 12]));
+    assert_eq!(server.fail("admin", doc! {"replSetReconfig": other}).0, 103);
+    server.run("admin", doc! {"replSetReconfig": current, "force": true});
+    let mut server = server.restarted();
+    let kept = server.run("admin", doc! {"replSetGetConfig": 1, "commitmentStatus": true});
+    assert!(kept.get_bool("commitmentStatus").unwrap());
+    let kept = kept.get_document("config").unwrap();
+    assert_eq!(kept.get_i32("version").unwrap(), 10_002);
+    assert_eq!(kept.get_i64("term").unwrap(), 2);
+}
+
+#[test]
+fn what_the_only_member_cannot_do_is_refused_with_the_reason() {
+    let mut server = member(Initiation::Automatic);
+    let (code, message) = server.fail("admin", doc! {"replSetStepDown": 60});
+    assert_eq!(code, 262);
+    assert!(message.contains("only member"), "{message}");
+    assert_eq!(server.fail("admin", doc! {"replSetStepDown": 60, "force": true}).0, 238);
+    assert_eq!(server.fail("admin", doc! {"replSetStepDown": -1}).0, 2);
+    assert_eq!(server.fail("admin", doc! {"replSetStepDown": 5, "secondaryCatchUpPeriodSecs": 9}).0, 2);
+    assert_eq!(server.fail("admin", doc! {"replSetFreeze": 5}).0, 95);
+    assert_eq!(server.fail("admin", doc! {"replSetSyncFrom": "h:1"}).0, 95);
+    assert_eq!(server.fail("admin", doc! {"replSetHeartbeat": "rs0"}).0, 59);
+}
+
+#[test]
+fn a_server_of_its_own_is_no_member() {
+    let mut server = TestServer::new();
+    let commands = [
+        doc! {"replSetGetStatus": 1},
+        doc! {"replSetGetConfig": 1},
+        doc! {"replSetInitiate": {}},
+        doc! {"replSetReconfig": configuration(2, "h:1")},
+        doc! {"replSetStepDown": 60},
+        doc! {"replSetFreeze": 0},
+    ];
+    for command in commands {
+        assert_eq!(server.fail("admin", command.clone()).0, 76, "{command}");
+    }
+    assert_eq!(server.run("admin", doc! {"hello": 1}).get_str("msg").unwrap(), "isdbgrid");
+}
+
+#[test]
+fn another_sets_data_is_refused() {
+    let server = member(Initiation::Automatic);
+    let refused = server.try_restarted(Some(ReplicaSetFacts {
+        name: "rs1".to_owned(),
+        advertised: None,
+        address: "127.0.0.1:27018".to_owned(),
+        initiation: Initiation::Automatic,
+    }));
+    assert_eq!(refused.err().unwrap().code, 93);
+}
+
+#[test]
+fn notes_are_logged_and_move_the_time_on() {
+    let mut server = member(Initiation::Automatic);
+    let reply = server.send("admin", doc! {"appendOplogNote": 1, "data": {"from": "a tool"}}, false).unwrap();
+    let time = reply.get_timestamp("operationTime").unwrap();
+    let found = server.run("local", doc! {"find": "oplog.rs", "sort": {"$natural": -1}, "limit": 1});
+    let last = found.get_document("cursor").unwrap().get_array("firstBatch").unwrap()[0].as_document().unwrap();
+    assert_eq!((last.get_str("op").unwrap(), last.get_document("o").unwrap()), ("n", &doc! {"from": "a tool"}));
+    assert_eq!(last.get_timestamp("ts").unwrap(), time);
+    let stale = doc! {"appendOplogNote": 1, "data": {}, "maxClusterTime": time};
+    assert_eq!(server.fail("admin", stale).0, 209);
+    assert_eq!(server.fail("admin", doc! {"appendOplogNote": 1}).0, 40414);
+}
