@@ -16,6 +16,7 @@ use transaction::{ReadView, Store, Waiting, WriteContext};
 
 use crate::admission::{Admission, Class, Counted, Need, Permission};
 use crate::client_cursors::ClientCursors;
+use crate::default_concerns::DefaultConcerns;
 use crate::error::CommandError;
 use crate::operations::{Operation, OperationSlot, Operations};
 use crate::replica_set::{ReplicaSet, ReplicaSetFacts};
@@ -121,6 +122,7 @@ pub struct ServerContext {
     pub(crate) admission: Admission,
     pub(crate) fail_points: crate::fail_points::FailPoints,
     pub(crate) replica_set: ReplicaSet,
+    pub(crate) default_concerns: DefaultConcerns,
     write_contexts: Mutex<Vec<WriteContext>>,
 }
 
@@ -146,6 +148,7 @@ impl ServerContext {
             admission: Admission::new(clock.clone()),
             fail_points: crate::fail_points::FailPoints::default(),
             replica_set: ReplicaSet::new(facts.replica_set.clone()),
+            default_concerns: DefaultConcerns::default(),
             counts: OperationCounts::default(),
             session_timeout: crate::sessions::TIMEOUT,
             parameters: crate::diagnostics::Parameters::default(),
@@ -174,7 +177,8 @@ impl ServerContext {
     /// # Errors
     /// InvalidReplicaSetConfig when what is stored is of another set; those of the store.
     pub fn begin(&self) -> Result<(), CommandError> {
-        self.replica_set.begin(self)
+        self.replica_set.begin(self)?;
+        self.default_concerns.load(self)
     }
 
     /// The store underneath.

@@ -239,7 +239,10 @@ impl Dispatcher {
             snapshot,
             request,
         };
-        let arguments = Arguments::new(command.name, request.body);
+        let mut arguments = Arguments::new(command.name, request.body);
+        if context.session.transaction().is_none() {
+            arguments.generic.write_concern = self.server.default_concerns.write_concern(&self.server);
+        }
         let result = match command.handler {
             Handler::Reply(run) => run(&mut context, arguments, reply).map(|()| Outcome::Reply),
             Handler::MayWait(run) => run(&mut context, arguments, reply),

@@ -19,6 +19,7 @@ mod client_cursors;
 mod cluster_time;
 mod context;
 mod crud;
+mod default_concerns;
 mod diagnostics;
 mod dispatcher;
 mod document_writer;

@@ -184,6 +184,14 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
+        ..command!(
+            "getDefaultRWConcern",
+            replication::get_default_rw_concern::run,
+            "The read and write concerns of commands that name none."
+        )
+    },
+    Command {
+        is_admin_only: true,
         ..command!("getLog", diagnostics::get_log::run, "Recent lines of the diagnostics log.")
     },
     Command {
@@ -324,6 +332,14 @@ static COMMANDS: &[Command] = &[
     command!("serverStatus", diagnostics::server_status::run, "Figures of the server."),
     Command {
         is_admin_only: true,
+        ..command!(
+            "setDefaultRWConcern",
+            replication::set_default_rw_concern::run,
+            "Sets the read and write concerns of commands that name none."
+        )
+    },
+    Command {
+        is_admin_only: true,
         ..command!("setParameter", diagnostics::set_parameter::run, "Changes a server parameter.")
     },
     Command {
@@ -374,7 +390,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "fsyncUnlock",
     "getAuditConfig",
     "getClusterParameter",
-    "getDefaultRWConcern",
     "getDiagnosticData",
     "getnonce",
     "grantPrivilegesToRole",
@@ -407,7 +422,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "saslContinue",
     "saslStart",
     "setClusterParameter",
-    "setDefaultRWConcern",
     "setFeatureCompatibilityVersion",
     "setIndexCommitQuorum",
     "shardCollection",

@@ -31,6 +31,7 @@ const ABOUT_THE_SERVER: &[&str] = &[
     "fsync",
     "fsyncUnlock",
     "getCmdLineOpts",
+    "getDefaultRWConcern",
     "getLog",
     "getParameter",
     "hello",

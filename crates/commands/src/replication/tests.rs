@@ -182,3 +182,86 @@ fn notes_are_logged_and_move_the_time_on() {
     assert_eq!(server.fail("admin", stale).0, 209);
     assert_eq!(server.fail("admin", doc! {"appendOplogNote": 1}).0, 40414);
 }
+
+/// The error of a write concern in a reply that says that the command succeeded.
+fn concern_error(server: &mut TestServer, database: &str, command: Document) -> Option<(i32, String)> {
+    let reply = server.run(database, command);
+    let error = reply.get_document("writeConcernError").ok()?;
+    Some((error.get_i32("code").unwrap(), error.get_str("codeName").unwrap().to_owned()))
+}
+
+#[test]
+fn a_write_concern_that_one_member_cannot_satisfy_is_told_after_the_write() {
+    let too_few = Some((100, "UnsatisfiableWriteConcern".to_owned()));
+    for mut server in [TestServer::new(), member(Initiation::Automatic)] {
+        let insert = |id: i32, w: Bson| doc! {"insert": "c", "documents": [{"_id": id}], "writeConcern": {"w": w}};
+        assert_eq!(concern_error(&mut server, "test", insert(1, 2.into())), too_few);
+        assert_eq!(concern_error(&mut server, "test", insert(2, "elsewhere".into())).unwrap().0, 79);
+        assert_eq!(concern_error(&mut server, "test", insert(3, "majority".into())), None);
+        assert_eq!(server.run("test", doc! {"count": "c"}).get_i32("n").unwrap(), 3);
+        assert_eq!(server.fail("test", insert(4, 51.into())).0, 9);
+        let out = doc! {"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}, "writeConcern": {"w": 2}};
+        assert_eq!(concern_error(&mut server, "test", out), too_few);
+        assert_eq!(server.run("test", doc! {"count": "d"}).get_i32("n").unwrap(), 3);
+    }
+}
+
+#[test]
+fn a_named_write_concern_is_that_of_the_configuration() {
+    let mut server = member(Initiation::OnCommand);
+    let mut initial = configuration(1, "h:1");
+    initial.insert("settings", doc! {"getLastErrorModes": {"here": {"dc": 1}, "two": {"dc": 2}}});
+    server.run("admin", doc! {"replSetInitiate": initial});
+    let create = |name: &str, w: &str| doc! {"create": name, "writeConcern": {"w": w}};
+    assert_eq!(concern_error(&mut server, "test", create("a", "here")), None);
+    assert_eq!(concern_error(&mut server, "test", create("b", "two")).unwrap().0, 100);
+}
+
+#[test]
+fn the_default_write_concern_is_kept_and_obeyed() {
+    let mut server = member(Initiation::Automatic);
+    let implicit = server.run("admin", doc! {"getDefaultRWConcern": 1});
+    assert_eq!(implicit.get_document("defaultWriteConcern").unwrap().get_str("w").unwrap(), "majority");
+    assert_eq!(implicit.get_str("defaultWriteConcernSource").unwrap(), "implicit");
+    let mut alone = TestServer::new();
+    let implicit = alone.run("admin", doc! {"getDefaultRWConcern": 1});
+    assert_eq!(implicit.get_document("defaultWriteConcern").unwrap().get_i32("w").unwrap(), 1);
+    let refused = [
+        (doc! {"setDefaultRWConcern": 1}, 2),
+        (doc! {"setDefaultRWConcern": 1, "defaultWriteConcern": {"w": 0}}, 2),
+        (doc! {"setDefaultRWConcern": 1, "defaultWriteConcern": {"j": true}}, 2),
+        (doc! {"setDefaultRWConcern": 1, "defaultWriteConcern": {"w": 2}}, 100),
+        (doc! {"setDefaultRWConcern": 1, "defaultReadConcern": {"level": "linearizable"}}, 2),
+    ];
+    for (command, code) in refused {
+        assert_eq!(server.fail("admin", command.clone()).0, code, "{command}");
+    }
+    let set =
+        doc! {"setDefaultRWConcern": 1, "defaultWriteConcern": {"w": 1}, "defaultReadConcern": {"level": "majority"}};
+    server.run("admin", set);
+    let unset = doc! {"setDefaultRWConcern": 1, "defaultWriteConcern": {}};
+    assert_eq!(server.fail("admin", unset).0, 20);
+    let mut server = server.restarted();
+    let kept = server.run("admin", doc! {"getDefaultRWConcern": 1});
+    assert_eq!(kept.get_document("defaultWriteConcern").unwrap(), &doc! {"w": 1, "wtimeout": 0});
+    assert_eq!(kept.get_document("defaultReadConcern").unwrap(), &doc! {"level": "majority"});
+    assert_eq!(kept.get_str("defaultReadConcernSource").unwrap(), "global");
+    assert!(kept.get_timestamp("updateOpTime").is_ok());
+}
+
+#[test]
+fn a_default_write_concern_holds_for_commands_that_name_none() {
+    let mut server = member(Initiation::OnCommand);
+    let mut initial = configuration(1, "h:1");
+    initial.insert("settings", doc! {"getLastErrorModes": {"here": {"dc": 1}}});
+    server.run("admin", doc! {"replSetInitiate": initial});
+    server.run("admin", doc! {"setDefaultRWConcern": 1, "defaultWriteConcern": {"w": "here"}});
+    assert_eq!(concern_error(&mut server, "test", doc! {"insert": "c", "documents": [{"_id": 1}]}), None);
+    let config = doc! {"_id": "rs0", "version": 2, "members": [{"_id": 0, "host": "h:1"}]};
+    server.run("admin", doc! {"replSetReconfig": config});
+    let insert = |id: i32| doc! {"insert": "c", "documents": [{"_id": id}]};
+    assert_eq!(concern_error(&mut server, "test", insert(2)).unwrap().0, 79);
+    let mut explicit = insert(3);
+    explicit.insert("writeConcern", doc! {"w": 1});
+    assert_eq!(concern_error(&mut server, "test", explicit), None);
+}
