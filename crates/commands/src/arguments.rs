@@ -70,7 +70,8 @@ impl<'a> Arguments<'a> {
     /// Takes a field that any command may have, or refuses it.
     pub(crate) fn generic(&mut self, field: Field<'a>) -> Result<()> {
         match field.name() {
-            "$db" | "comment" | "$readPreference" | "$clusterTime" | "mayBypassWriteBlocking" => {}
+            "$db" | "comment" | "$clusterTime" | "mayBypassWriteBlocking" => {}
+            "$readPreference" => crate::read_preference::check(field)?,
             "lsid" => self.generic.session = Some(session_id(field.document()?)?),
             "maxTimeMS" => self.generic.max_time = max_time(field)?,
             "maxTimeMSOpOnly" => {}

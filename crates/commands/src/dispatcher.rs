@@ -249,6 +249,9 @@ impl Dispatcher {
         };
         let result = result.and_then(|outcome| {
             fields.read_concern.confirm(&self.server.store)?;
+            if fields.is_in_transaction() && self.server.replica_set.is_alone() {
+                write_recovery_token(reply);
+            }
             Ok(outcome)
         });
         context.session.end(&self.server, result.is_err());
@@ -282,6 +285,11 @@ impl Dispatcher {
         let turn = Turn::begin(&server.admission, ticket, class, fields.is_in_transaction(), now);
         Ok(registered.begin(turn))
     }
+}
+
+/// By which a router finds out what became of a transaction. Drivers send it with its end; there is one place to ask here.
+fn write_recovery_token(reply: &mut DocumentWriter<'_>) {
+    reply.document("recoveryToken", |token| token.string("recoveryShardId", "plimsoll"));
 }
 
 /// Counts the connection among those that come with such commands.

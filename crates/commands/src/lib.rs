@@ -31,6 +31,7 @@ mod operation_session;
 mod operations;
 mod oplog_view;
 mod read_concern;
+mod read_preference;
 mod registry;
 mod replica_set;
 mod replication;

@@ -31,7 +31,8 @@ use crate::tail::{Tail, Tailing};
 
 /// The collection's name.
 pub(crate) const NAMESPACE: &str = "local.oplog.rs";
-const DATABASE: &str = "local";
+/// Its database.
+pub(crate) const DATABASE: &str = "local";
 const COLLECTION: &str = "oplog.rs";
 
 /// Runs `find` on the oplog.
@@ -288,6 +289,12 @@ pub(crate) fn description(server: &ServerContext) -> Result<RawDocumentBuf> {
     })
 }
 
+/// How many bytes it has.
+pub(crate) fn bytes(server: &ServerContext) -> u64 {
+    let statistics = server.store.oplog().statistics();
+    statistics.end_position.0 - statistics.first_position.0
+}
+
 /// Whether a namespace is that of the oplog.
 pub(crate) fn is_oplog(namespace: &Namespace) -> bool {
     namespace.as_str() == NAMESPACE
@@ -296,7 +303,7 @@ pub(crate) fn is_oplog(namespace: &Namespace) -> bool {
 /// What `collStats` says of it.
 pub(crate) fn write_statistics(server: &ServerContext, scale: u64, reply: &mut DocumentWriter<'_>) {
     let statistics = server.store.oplog().statistics();
-    let (size, (bytes, _)) = (statistics.end_position.0 - statistics.first_position.0, server.store.oplog_retention());
+    let (size, (bytes, _)) = (bytes(server), server.store.oplog_retention());
     reply.count("size", size / scale);
     reply.count("storageSize", size / scale);
     reply.boolean("capped", true);

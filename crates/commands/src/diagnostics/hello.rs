@@ -210,7 +210,7 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
 }
 
 /// What the server is to a driver.
-fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
+pub(crate) fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
     let is_writable = |reply: &mut DocumentWriter<'_>, is_writable| {
         reply.boolean("ismaster", is_writable);
         reply.boolean("isWritablePrimary", is_writable);
@@ -236,7 +236,7 @@ fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
 }
 
 /// What a primary says of its set.
-pub(crate) fn write_membership(server: &ServerContext, membership: &Membership, reply: &mut DocumentWriter<'_>) {
+fn write_membership(server: &ServerContext, membership: &Membership, reply: &mut DocumentWriter<'_>) {
     let (configuration, member) = (&membership.configuration, &membership.configuration.member);
     reply.string("setName", &configuration.name);
     reply.int32("setVersion", configuration.version);

@@ -265,3 +265,38 @@ fn a_default_write_concern_holds_for_commands_that_name_none() {
     explicit.insert("writeConcern", doc! {"w": 1});
     assert_eq!(concern_error(&mut server, "test", explicit), None);
 }
+
+#[test]
+fn a_server_of_its_own_gives_recovery_tokens_as_routers_do() {
+    let lsid = doc! {"id": Bson::Binary(bson::Binary::from(bson::Uuid::from_bytes([7; 16])))};
+    let session = |command: Document, starts: bool| {
+        let mut command = command;
+        command.extend(doc! {"lsid": lsid.clone(), "txnNumber": 1i64, "autocommit": false});
+        if starts {
+            command.insert("startTransaction", true);
+        }
+        command
+    };
+    for (mut server, gives) in [(TestServer::new(), true), (member(Initiation::Automatic), false)] {
+        let insert = session(doc! {"insert": "c", "documents": [{"_id": 1}]}, true);
+        assert_eq!(server.run("test", insert).contains_key("recoveryToken"), gives);
+        let find = session(doc! {"find": "c"}, false);
+        assert_eq!(server.run("test", find).contains_key("recoveryToken"), gives);
+        let mut commit = session(doc! {"commitTransaction": 1, "writeConcern": {"w": 2}}, false);
+        commit.insert("recoveryToken", doc! {"recoveryShardId": "plimsoll"});
+        let reply = server.run("admin", commit);
+        assert_eq!(reply.contains_key("recoveryToken"), gives);
+        assert_eq!(reply.get_document("writeConcernError").unwrap().get_i32("code").unwrap(), 100);
+        assert_eq!(server.run("test", doc! {"count": "c"}).get_i32("n").unwrap(), 1);
+    }
+}
+
+#[test]
+fn server_status_tells_of_the_set() {
+    let mut server = member(Initiation::Automatic);
+    let status = server.run("admin", doc! {"serverStatus": 1});
+    let section = status.get_document("repl").unwrap();
+    assert_eq!((section.get_str("setName").unwrap(), section.get_str("me").unwrap()), ("rs0", "127.0.0.1:27018"));
+    assert!(section.get_bool("isWritablePrimary").unwrap());
+    assert!(!TestServer::new().run("admin", doc! {"serverStatus": 1}).contains_key("repl"));
+}
