@@ -199,6 +199,11 @@ impl ClientCursor {
         self.source.awaits()
     }
 
+    /// Whether it can be resumed where it was: it is a change stream.
+    pub(crate) fn is_change_stream(&self) -> bool {
+        self.resume_token().is_some()
+    }
+
     /// Fills a batch, waiting until the deadline for something to put into it. `is_ended` is asked now and then whether to give up.
     pub(crate) fn fill_or_wait(
         &mut self,

@@ -2,6 +2,7 @@
 //!
 //! Built by `server` once ([`ServerContext`]) and for each connection ([`ClientContext`]).
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,8 +19,10 @@ use crate::admission::{Admission, Class, Counted, Need, Permission};
 use crate::client_cursors::ClientCursors;
 use crate::default_concerns::DefaultConcerns;
 use crate::error::CommandError;
+use crate::fail_points::{FailPoints, error_of};
 use crate::operations::{Operation, OperationSlot, Operations};
 use crate::replica_set::{ReplicaSet, ReplicaSetFacts};
+use crate::topology::Topology;
 
 /// What the build knows of itself.
 #[derive(Debug, Clone)]
@@ -65,8 +68,8 @@ pub trait ServerHooks: Send + Sync {
     fn connections(&self) -> (u64, u64);
     /// Starts a new diagnostics log file; an error text when there is none to rotate.
     fn rotate_log(&self) -> Result<(), String>;
-    /// What `hello` says has changed: requests that wait for that are run again.
-    fn topology_changed(&self) {}
+    /// What `hello` says has changed: runs the requests again that wait for that.
+    fn topology_changed(&self);
     /// The calling thread's command is about to wait, for the disk or for data, and uses nothing meanwhile.
     fn command_waits(&self) {}
     /// Samples where the program computes, for so long and so often a second; folded stacks, or why it cannot be done.
@@ -111,8 +114,7 @@ pub struct ServerContext {
     pub(crate) operations: Operations,
     pub(crate) counts: OperationCounts,
     pub(crate) object_ids: ObjectIdGenerator,
-    /// Changes with every start; the `processId` of `topologyVersion`.
-    pub(crate) process_id: ObjectId,
+    pub(crate) topology: Topology,
     pub(crate) started: Duration,
     /// How long a session lives without being used.
     pub(crate) session_timeout: Duration,
@@ -120,7 +122,7 @@ pub struct ServerContext {
     pub(crate) usage: crate::diagnostics::NamespaceUsage,
     pub(crate) memory: WorkingMemory,
     pub(crate) admission: Admission,
-    pub(crate) fail_points: crate::fail_points::FailPoints,
+    pub(crate) fail_points: Arc<FailPoints>,
     pub(crate) replica_set: ReplicaSet,
     pub(crate) default_concerns: DefaultConcerns,
     write_contexts: Mutex<Vec<WriteContext>>,
@@ -141,12 +143,13 @@ impl ServerContext {
         random.fill(&mut process);
         let object_ids = ObjectIdGenerator::new(process, random.next_u64() as u32);
         let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
+        let fail_points = Arc::<FailPoints>::default();
         let context = Arc::new(Self {
             plan_cache: Arc::new(planner::PlanCache::new()),
             cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
-            operations: Operations::new(clock.clone()),
+            operations: Operations::new(clock.clone(), fail_points.clone()),
             admission: Admission::new(clock.clone()),
-            fail_points: crate::fail_points::FailPoints::default(),
+            fail_points,
             replica_set: ReplicaSet::new(facts.replica_set.clone()),
             default_concerns: DefaultConcerns::default(),
             counts: OperationCounts::default(),
@@ -155,7 +158,7 @@ impl ServerContext {
             usage: crate::diagnostics::NamespaceUsage::default(),
             started: clock.monotonic(),
             write_contexts: Mutex::default(),
-            process_id,
+            topology: Topology::new(process_id),
             object_ids,
             store,
             clock,
@@ -190,6 +193,17 @@ impl ServerContext {
     pub fn stop(&self) {
         self.store.keep_index_builds();
         self.operations.stop();
+        self.topology_changed();
+    }
+
+    /// The connections whose commands have been running for this long and end when their client goes away.
+    pub fn connections_that_wait(&self, longer_than: Duration) -> Vec<u64> {
+        self.operations.connections_that_wait(longer_than)
+    }
+
+    /// The client of a connection has closed it while a command runs: the command ends, unless it changes something.
+    pub fn client_gone(&self, connection: u64) {
+        self.operations.client_gone(connection);
     }
 
     /// Ends what has been idle for too long: cursors and sessions. Called every few seconds by the server.
@@ -265,14 +279,6 @@ impl ServerContext {
         result
     }
 
-    /// Writes `topologyVersion`.
-    pub(crate) fn write_topology_version(&self, reply: &mut crate::DocumentWriter<'_>) {
-        reply.document("topologyVersion", |version| {
-            version.object_id("processId", self.process_id);
-            version.int64("counter", self.replica_set.topology_counter());
-        });
-    }
-
     /// A new ObjectId.
     pub(crate) fn new_object_id(&self) -> ObjectId {
         self.object_ids.next((self.clock.wall_millis() / 1000) as u32)
@@ -310,6 +316,8 @@ pub(crate) struct Context<'a> {
     /// What a read with the concern `snapshot` reads from.
     pub(crate) snapshot: Option<ReadView>,
     pub(crate) request: &'a crate::CommandRequest<'a>,
+    /// Whether a fail point wants the connection closed in place of a reply.
+    pub(crate) closes_connection: Cell<bool>,
 }
 
 impl Context<'_> {
@@ -366,12 +374,38 @@ impl Context<'_> {
         details: StatementDetails,
         write: impl FnOnce(&mut WriteContext) -> T,
     ) -> T {
-        self.server.with_write_context(|context| {
+        let written = self.server.with_write_context(|context| {
             context.set_statement(self.session.statement(statement, details));
             context.set_transaction(self.session.transaction().cloned());
             context.set_waiting(Waiting::Until { interrupt: self.slot.clone(), deadline: self.operation.deadline() });
             write(context)
-        })
+        });
+        self.after_write(statement);
+        written
+    }
+
+    /// Before a statement of a write: a fail point may have it fail.
+    pub(crate) fn before_write(&self) -> Result<(), CommandError> {
+        if !self.session.is_retryable_write() {
+            return Ok(());
+        }
+        let Some(fault) = self.server.fail_points.strike_write(false) else { return Ok(()) };
+        self.closes_connection.set(fault.closes_connection);
+        match fault.error_code {
+            Some(code) => Err(error_of(code, "onPrimaryTransactionalWrite")),
+            None => Ok(()),
+        }
+    }
+
+    /// After a statement of a write that has changed something: a fail point may have the connection closed.
+    fn after_write(&self, statement: i32) {
+        let is_done = || self.session.is_retryable_write() && self.session.executed(statement).is_some();
+        if self.server.fail_points.is_active()
+            && is_done()
+            && let Some(fault) = self.server.fail_points.strike_write(true)
+        {
+            self.closes_connection.set(fault.closes_connection);
+        }
     }
 
     /// An interruption that only says that there was one, as what it was.

@@ -3,6 +3,7 @@
 //! Called by `server` for every request. Checks the message's documents, finds the handler in `registry`, writes `ok` or
 //! the error.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use crate::arguments::Arguments;
 use crate::cluster_time;
 use crate::context::{ClientContext, Context, ServerContext};
 use crate::error::{CommandError, Result};
-use crate::fail_points::Fault;
+use crate::fail_points::{Fault, Struck, error_of};
 use crate::operation_session::SessionFields;
 use crate::operations::{Operation, Registered};
-use crate::registry::{self, Command, Handler};
+use crate::registry::{self, Command, Handler, WithoutClient};
 use crate::replica_set::role;
 
 /// Command bodies may be larger than documents: they carry them.
@@ -43,10 +44,21 @@ pub struct CommandRequest<'a> {
     pub body: &'a RawDocument,
     /// Documents beside the body.
     pub sequences: &'a dyn SequenceSource,
-    /// Whether this request was run before and told to wait for a change of topology.
-    pub has_waited: bool,
+    /// Which time this request is run.
+    pub attempt: Attempt,
     /// Whether it came as a legacy OP_QUERY.
     pub is_legacy: bool,
+}
+
+/// Which time a request is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// The first.
+    First,
+    /// Again after [`Outcome::WaitForTopologyChange`]: the same run goes on.
+    AfterWait,
+    /// Again after [`Outcome::ReplyAndMore`]: a run of its own, for the next reply.
+    Following,
 }
 
 /// What is to be done when a command has run.
@@ -54,10 +66,21 @@ pub struct CommandRequest<'a> {
 pub enum Outcome {
     /// Send the reply.
     Reply,
+    /// Send the reply; to a client that takes several replies to one request, say that another follows, and run the request again for that.
+    ReplyAndMore(Next),
     /// Send nothing and close the connection: the server stops, or a fail point says so.
     CloseConnection,
     /// Send nothing yet: run the request again after at most this long.
     WaitForTopologyChange(Duration),
+}
+
+/// When a request is run again for its next reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// As soon as its reply is sent.
+    AtOnce,
+    /// When the topology changes, or after this long.
+    OnTopologyChange(Duration),
 }
 
 /// Runs commands.
@@ -82,8 +105,13 @@ impl Dispatcher {
         if permission.as_ref().is_some_and(|permission| !permission.is_granted()) {
             return self.run_command(request, client, permission, reply);
         }
+        if request.attempt == Attempt::AfterWait {
+            return self.run_command(request, client, permission, reply);
+        }
         let name = registry::find(request.name).map_or(request.name, |command| command.name);
-        match self.server.fail_points.strike(name, client.metadata.as_deref()) {
+        let struck =
+            Struck { name, database: request.database, body: request.body, metadata: client.metadata.as_deref() };
+        match self.server.fail_points.strike(&struck) {
             Some(fault) => self.run_with_fault(&fault, request, client, permission, reply),
             None => self.run_command(request, client, permission, reply),
         }
@@ -111,11 +139,11 @@ impl Dispatcher {
         let start = reply.len();
         let mut writer = DocumentWriter::begin(reply);
         match self.try_run(request, client, permission, &mut writer) {
-            Ok(Outcome::Reply) => {
+            Ok(outcome @ (Outcome::Reply | Outcome::ReplyAndMore(_))) => {
                 writer.double("ok", 1.0);
                 cluster_time::write(&mut writer, self.server.store.visible_timestamp());
                 writer.finish();
-                Outcome::Reply
+                outcome
             }
             Ok(waiting) => {
                 reply.truncate(start);
@@ -123,18 +151,20 @@ impl Dispatcher {
             }
             Err(error) => {
                 reply.truncate(start);
-                self.write_error(&self.labelled(request, error), reply);
+                let topology = error.is_of_topology().then_some(&*self.server);
+                self.write_error(&self.labelled(request, error), topology, reply);
                 Outcome::Reply
             }
         }
     }
 
-    fn write_error(&self, error: &CommandError, reply: &mut Vec<u8>) {
+    /// An error that says that the server's state is another has the topology's version, so that a client knows whether it is news.
+    fn write_error(&self, error: &CommandError, topology: Option<&ServerContext>, reply: &mut Vec<u8>) {
         let mut writer = DocumentWriter::begin(reply);
         writer.double("ok", 0.0);
         error.write_fields(&mut writer);
-        if error.is_of_topology() && !self.server.replica_set.is_alone() {
-            self.server.write_topology_version(&mut writer);
+        if let Some(server) = topology {
+            server.topology.write_version(&mut writer);
         }
         cluster_time::write(&mut writer, self.server.store.visible_timestamp());
         writer.finish();
@@ -156,9 +186,9 @@ impl Dispatcher {
             return Outcome::CloseConnection;
         }
         if let Some(code) = fault.error_code {
-            let error = CommandError::of_code(code, "Failing command via 'failCommand' failpoint");
+            let error = error_of(code, "failCommand");
             let start = reply.len();
-            self.write_error(&self.labelled(request, error), reply);
+            self.write_error(&self.labelled(request, error), None, reply);
             if let Some(labels) = &fault.labels {
                 replace_labels(reply, start, labels);
             }
@@ -166,7 +196,7 @@ impl Dispatcher {
         }
         let start = reply.len();
         let outcome = self.run_command(request, client, permission, reply);
-        if let (Some(error), Outcome::Reply) = (&fault.write_concern_error, outcome) {
+        if let (Some(error), Outcome::Reply | Outcome::ReplyAndMore(_)) = (&fault.write_concern_error, outcome) {
             let code = document::get_field(error, "code").and_then(bson::RawBsonRef::as_i32).unwrap_or_default();
             let own = self.labelled(request, CommandError::of_code(code, ""));
             let own = own.labels.iter().map(|label| (*label).to_owned()).filter(|label| label == "RetryableWriteError");
@@ -214,7 +244,8 @@ impl Dispatcher {
             role::check_uninitiated(command, request.database, request.body)?;
         }
         check_sequences(request, command.sequence)?;
-        self.server.counts.command.fetch_add(u64::from(command.counts_as_command), Ordering::Relaxed);
+        let is_counted = command.counts_as_command && request.attempt != Attempt::AfterWait;
+        self.server.counts.command.fetch_add(u64::from(is_counted), Ordering::Relaxed);
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
         let (queued, granted) = permission.map(Permission::into_parts).unzip();
@@ -222,6 +253,7 @@ impl Dispatcher {
         let operations = &self.server.operations;
         let registered =
             operations.register(&client.slot, command.name, request.database, body, fields.session, queued);
+        registered.set_ends_with_client(command.without_client == WithoutClient::Ends);
         let operation = self.admit(registered, command, &fields, granted)?;
         let session = fields.begin(&self.server, command, request.database, &operation)?;
         let snapshot = if session.transaction().is_none() {
@@ -238,6 +270,7 @@ impl Dispatcher {
             session,
             snapshot,
             request,
+            closes_connection: Cell::new(false),
         };
         let mut arguments = Arguments::new(command.name, request.body);
         if context.session.transaction().is_none() {
@@ -255,6 +288,9 @@ impl Dispatcher {
             Ok(outcome)
         });
         context.session.end(&self.server, result.is_err());
+        if context.closes_connection.get() {
+            return Ok(Outcome::CloseConnection);
+        }
         result.map_err(|error| context.name_interruption(error))
     }
 }

@@ -114,6 +114,14 @@ impl CommandError {
         RETRYABLE.contains(&self.code)
     }
 
+    /// Whether a driver resumes a change stream after this error: the codes of the drivers' specification of change streams.
+    pub(crate) fn is_resumable_in_change_stream(&self) -> bool {
+        const RESUMABLE: [i32; 17] =
+            [6, 7, 43, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13435, 13436];
+        let is_final = self.labels.contains(&"NonResumableChangeStreamError");
+        !is_final && RESUMABLE.contains(&self.code)
+    }
+
     /// Whether it says that the server is no primary, or will not be: it comes with the topology version, by which drivers tell old news.
     pub(crate) fn is_of_topology(&self) -> bool {
         const OF_TOPOLOGY: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];

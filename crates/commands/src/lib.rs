@@ -38,12 +38,13 @@ mod replication;
 mod schema;
 mod sessions;
 mod tail;
+mod topology;
 mod transactions;
 mod write_concern;
 
 pub use admission::{Need, Permission};
 pub use context::{BuildFacts, ClientContext, DiagnosticLog, ServerContext, ServerFacts, ServerHooks};
-pub use dispatcher::{CommandRequest, Dispatcher, Outcome, SequenceSource};
+pub use dispatcher::{Attempt, CommandRequest, Dispatcher, Next, Outcome, SequenceSource};
 pub use document_writer::DocumentWriter;
 pub use error::{CommandError, Result};
 pub use registry::{CommandDescription, command_descriptions};

@@ -1,9 +1,9 @@
-//! What is running: the list behind `currentOp`, and the flag that `killOp`, time limits and shutdown raise.
+//! What is running: the list behind `currentOp`, and the flag that `killOp`, time limits, shutdown and clients that go away raise.
 //!
 //! Used by `dispatcher` (from before a command waits for its place until its end), by long loops through [`Operation::check_interrupt`], by `currentOp` and `killOp`.
 //! Every connection has a slot of its own, so that registering a command touches nothing shared.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use transaction::WaitInterrupt;
 
 use crate::admission::Turn;
 use crate::error::{CommandError, Result};
+use crate::fail_points::{FailPoint, FailPoints};
 
 /// Bytes of a command that are kept for `currentOp`.
 const COMMAND_BYTES_MAX: usize = 4096;
@@ -30,21 +31,31 @@ pub(crate) struct RunningOperation {
     pub(crate) session: Option<bson::Uuid>,
     /// Whether it still waits for its place.
     pub(crate) is_queued: bool,
+    /// Whether it ends when its client goes away.
+    ends_with_client: bool,
 }
+
+/// Nobody has asked the command to end.
+const RUNS_ON: u8 = 0;
+/// `killOp` has, or the end of its session.
+const KILLED: u8 = 1;
+/// Its client is gone.
+const CLIENT_GONE: u8 = 2;
 
 /// One connection's place in the list.
 pub(crate) struct OperationSlot {
     pub(crate) connection: u64,
     pub(crate) client: String,
     running: Mutex<(bool, RunningOperation)>,
-    is_killed: AtomicBool,
+    /// Why it shall end: one of the three above.
+    end: AtomicU8,
     /// Of the server.
     is_stopping: Arc<AtomicBool>,
 }
 
 impl WaitInterrupt for OperationSlot {
     fn is_interrupted(&self) -> bool {
-        self.is_killed.load(Ordering::Relaxed) || self.is_stopping.load(Ordering::Relaxed)
+        self.end.load(Ordering::Relaxed) != RUNS_ON || self.is_stopping.load(Ordering::Relaxed)
     }
 }
 
@@ -54,6 +65,7 @@ pub(crate) struct Operations {
     next_id: AtomicU32,
     is_stopping: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
+    fail_points: Arc<FailPoints>,
 }
 
 /// A command whose request waits for its place without a thread. It is listed until this is dropped, or what was made of it.
@@ -75,8 +87,8 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Operations {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { slots: Mutex::default(), next_id: AtomicU32::new(1), is_stopping: Arc::default(), clock }
+    pub(crate) fn new(clock: Arc<dyn Clock>, fail_points: Arc<FailPoints>) -> Self {
+        Self { slots: Mutex::default(), next_id: AtomicU32::new(1), is_stopping: Arc::default(), clock, fail_points }
     }
 
     /// A slot for a new connection.
@@ -85,7 +97,7 @@ impl Operations {
             connection,
             client,
             running: Mutex::default(),
-            is_killed: AtomicBool::new(false),
+            end: AtomicU8::new(RUNS_ON),
             is_stopping: self.is_stopping.clone(),
         });
         let mut slots = self.slots.lock();
@@ -140,8 +152,9 @@ impl Operations {
         database: &str,
         command: &[u8],
     ) {
-        slot.is_killed.store(false, Ordering::Relaxed);
+        slot.end.store(RUNS_ON, Ordering::Relaxed);
         *is_active = true;
+        operation.ends_with_client = false;
         operation.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         operation.name = name;
         operation.started = self.clock.monotonic();
@@ -178,7 +191,7 @@ impl Operations {
     pub(crate) fn kill(&self, id: u32) {
         for (operation, slot, _) in self.running() {
             if operation.id == id {
-                slot.is_killed.store(true, Ordering::Relaxed);
+                slot.end.store(KILLED, Ordering::Relaxed);
             }
         }
     }
@@ -187,15 +200,39 @@ impl Operations {
     pub(crate) fn kill_of_session(&self, session: bson::Uuid, own: &Operation<'_>) {
         for (operation, slot, _) in self.running() {
             if operation.session == Some(session) && !std::ptr::eq(&*slot, own.registered.slot) {
-                slot.is_killed.store(true, Ordering::Relaxed);
+                slot.end.store(KILLED, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The connections whose commands have been running for this long and end when their client goes away.
+    pub(crate) fn connections_that_wait(&self, longer_than: Duration) -> Vec<u64> {
+        let now = self.clock.monotonic();
+        let slots: Vec<Arc<OperationSlot>> = self.slots.lock().iter().filter_map(Weak::upgrade).collect();
+        let waits = |slot: &Arc<OperationSlot>| {
+            let (is_active, operation) = &*slot.running.lock();
+            *is_active && operation.ends_with_client && now.saturating_sub(operation.started) >= longer_than
+        };
+        slots.into_iter().filter(waits).map(|slot| slot.connection).collect()
+    }
+
+    /// The client of a connection is gone: what runs for it ends, unless that goes on by itself.
+    pub(crate) fn client_gone(&self, connection: u64) {
+        let slots: Vec<Arc<OperationSlot>> = self.slots.lock().iter().filter_map(Weak::upgrade).collect();
+        for slot in slots.iter().filter(|slot| slot.connection == connection) {
+            let (is_active, operation) = &*slot.running.lock();
+            if *is_active && operation.ends_with_client {
+                slot.end.store(CLIENT_GONE, Ordering::Relaxed);
             }
         }
     }
 
     /// Fails when the slot's command was killed, the deadline has passed, or the server stops.
     pub(crate) fn check(&self, slot: &OperationSlot, deadline: Option<Duration>) -> Result<()> {
-        if slot.is_killed.load(Ordering::Relaxed) {
-            return Err(CommandError::named("Interrupted", "operation was interrupted"));
+        match slot.end.load(Ordering::Relaxed) {
+            RUNS_ON => {}
+            CLIENT_GONE => return Err(CommandError::named("ClientDisconnect", "the client has closed the connection")),
+            _ => return Err(CommandError::named("Interrupted", "operation was interrupted")),
         }
         if self.is_stopping.load(Ordering::Relaxed) {
             return Err(CommandError::named("InterruptedAtShutdown", "interrupted at shutdown"));
@@ -212,9 +249,19 @@ impl Operations {
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
+
+    /// Whether the server stops.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
 }
 
 impl<'a> Registered<'a> {
+    /// What becomes of it when its client goes away.
+    pub(crate) fn set_ends_with_client(&self, ends: bool) {
+        self.slot.running.lock().1.ends_with_client = ends;
+    }
+
     /// It waits for its place from now on.
     pub(crate) fn note_waiting(&self) {
         self.slot.running.lock().1.is_queued = true;
@@ -247,7 +294,11 @@ impl<'a> Operation<'a> {
     pub(crate) fn set_time_limit(&mut self, limit: Option<Duration>) -> Result<()> {
         let Registered { operations, slot, started, .. } = self.registered;
         let Some(limit) = limit else { return Ok(()) };
-        self.deadline = Some(started + limit);
+        self.deadline = match operations.fail_points.strike_time_limit() {
+            None => Some(started + limit),
+            Some(FailPoint::NoTimeIsOver) => return Ok(()),
+            Some(_) => Some(started),
+        };
         operations.check(slot, self.deadline)
     }
 
@@ -263,6 +314,11 @@ impl<'a> Operation<'a> {
         self.turn.check();
         let Registered { operations, slot, .. } = self.registered;
         operations.check(slot, self.deadline)
+    }
+
+    /// It changes something, and goes on when its client goes away.
+    pub(crate) fn goes_on_without_client(&self) {
+        self.registered.set_ends_with_client(false);
     }
 
     /// Its place among the running commands.

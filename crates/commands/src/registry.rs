@@ -15,7 +15,7 @@ use crate::{crud, diagnostics, fail_points, replication, schema, sessions, trans
 pub(crate) enum Handler {
     /// It always replies.
     Reply(fn(&mut Context<'_>, Arguments<'_>, &mut DocumentWriter<'_>) -> Result<()>),
-    /// It may ask to be run again later.
+    /// It may ask to be run again, before its reply or after it.
     MayWait(fn(&mut Context<'_>, Arguments<'_>, &mut DocumentWriter<'_>) -> Result<Outcome>),
 }
 
@@ -34,6 +34,17 @@ pub(crate) struct Command {
     /// What it needs in order to run.
     pub(crate) class: Class,
     pub(crate) session_use: SessionUse,
+    /// What becomes of it when its client goes away.
+    pub(crate) without_client: WithoutClient,
+}
+
+/// What becomes of a command whose client has closed the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WithoutClient {
+    /// It ends: nobody wants its reply, and it has no other use.
+    Ends,
+    /// It goes on: it changes something.
+    GoesOn,
 }
 
 /// What a command can be in a session, beside a use of it.
@@ -70,6 +81,7 @@ macro_rules! command {
             sequence: None,
             class: Class::Exempt,
             session_use: SessionUse::Plain,
+            without_client: WithoutClient::Ends,
         }
     };
 }
@@ -79,6 +91,7 @@ static COMMANDS: &[Command] = &[
     Command {
         is_admin_only: true,
         session_use: SessionUse::EndsTransaction,
+        without_client: WithoutClient::GoesOn,
         ..command!("abortTransaction", transactions::abort_transaction::run, "Gives up a transaction's changes.")
     },
     Command {
@@ -88,45 +101,59 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!("appendOplogNote", replication::append_oplog_note::run, "Logs a note, which changes nothing.")
     },
     Command {
         aliases: &["buildinfo"],
         ..command!("buildInfo", diagnostics::build_info::run, "Version and build of the server.")
     },
-    command!(
-        "cloneCollectionAsCapped",
-        schema::capped::clone_collection,
-        "Makes a capped collection with the newest documents of another collection."
-    ),
-    command!("collMod", schema::coll_mod::run, "Changes options of a collection or of one of its indexes."),
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "cloneCollectionAsCapped",
+            schema::capped::clone_collection,
+            "Makes a capped collection with the newest documents of another collection."
+        )
+    },
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!("collMod", schema::coll_mod::run, "Changes options of a collection or of one of its indexes.")
+    },
     Command { aliases: &["collstats"], ..command!("collStats", schema::coll_stats::run, "Figures of a collection.") },
     Command {
         is_admin_only: true,
         session_use: SessionUse::EndsTransaction,
+        without_client: WithoutClient::GoesOn,
         ..command!("commitTransaction", transactions::commit_transaction::run, "Commits a transaction.")
     },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!(
             "configureFailPoint",
             fail_points::configure_fail_point::run,
-            "Has commands fail, for tests; only with --enable-test-commands."
+            "Has something fail, for tests; only with --enable-test-commands."
         )
     },
     command!("connectionStatus", diagnostics::connection_status::run, "Who the client is to the server."),
-    command!(
-        "convertToCapped",
-        schema::capped::convert,
-        "Replaces a collection by a capped one with its newest documents."
-    ),
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "convertToCapped",
+            schema::capped::convert,
+            "Replaces a collection by a capped one with its newest documents."
+        )
+    },
     Command { class: Class::Read, ..command!("count", crud::count::run, "Counts the documents that match.") },
     Command {
         session_use: SessionUse::InTransaction,
+        without_client: WithoutClient::GoesOn,
         ..command!("create", schema::create::run, "Creates a collection.")
     },
     Command {
         session_use: SessionUse::InTransaction,
+        without_client: WithoutClient::GoesOn,
         ..command!("createIndexes", schema::create_indexes::run, "Builds indexes of a collection.")
     },
     Command {
@@ -143,6 +170,7 @@ static COMMANDS: &[Command] = &[
         sequence: Some("deletes"),
         session_use: SessionUse::RetryableWrite,
         counts_as_command: false,
+        without_client: WithoutClient::GoesOn,
         ..command!("delete", crud::delete::run, "Deletes documents.")
     },
     Command {
@@ -150,13 +178,20 @@ static COMMANDS: &[Command] = &[
         session_use: SessionUse::InTransaction,
         ..command!("distinct", crud::distinct::run, "The distinct values of a field.")
     },
-    command!("drop", schema::drop::run, "Drops a collection."),
-    command!("dropDatabase", schema::drop_database::run, "Drops a database."),
+    Command { without_client: WithoutClient::GoesOn, ..command!("drop", schema::drop::run, "Drops a collection.") },
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!("dropDatabase", schema::drop_database::run, "Drops a database.")
+    },
     Command {
         aliases: &["deleteIndexes"],
+        without_client: WithoutClient::GoesOn,
         ..command!("dropIndexes", schema::drop_indexes::run, "Drops indexes of a collection.")
     },
-    command!("endSessions", sessions::end_sessions::run, "Ends sessions."),
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!("endSessions", sessions::end_sessions::run, "Ends sessions.")
+    },
     command!("explain", crud::explain::run, "Says how a query would be run."),
     Command {
         class: Class::Read,
@@ -168,10 +203,12 @@ static COMMANDS: &[Command] = &[
         class: Class::Write,
         aliases: &["findandmodify"],
         session_use: SessionUse::RetryableWrite,
+        without_client: WithoutClient::GoesOn,
         ..command!("findAndModify", crud::find_and_modify::run, "Changes one document and returns it.")
     },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!(
             "fsync",
             diagnostics::fsync::run,
@@ -195,10 +232,16 @@ static COMMANDS: &[Command] = &[
         ..command!("getLog", diagnostics::get_log::run, "Recent lines of the diagnostics log.")
     },
     Command {
-        class: Class::Read,
+        name: "getMore",
+        aliases: &[],
+        help: "The next batch of a cursor.",
+        handler: Handler::MayWait(crud::get_more::run),
+        is_admin_only: false,
         counts_as_command: false,
+        sequence: None,
+        class: Class::Read,
         session_use: SessionUse::InTransaction,
-        ..command!("getMore", crud::get_more::run, "The next batch of a cursor.")
+        without_client: WithoutClient::Ends,
     },
     Command { is_admin_only: true, ..command!("getParameter", diagnostics::get_parameter::run, "Server parameters.") },
     Command {
@@ -211,6 +254,7 @@ static COMMANDS: &[Command] = &[
         sequence: None,
         class: Class::Exempt,
         session_use: SessionUse::Plain,
+        without_client: WithoutClient::Ends,
     },
     Command {
         aliases: &["hostinfo"],
@@ -221,6 +265,7 @@ static COMMANDS: &[Command] = &[
         sequence: Some("documents"),
         session_use: SessionUse::RetryableWrite,
         counts_as_command: false,
+        without_client: WithoutClient::GoesOn,
         ..command!("insert", crud::insert::run, "Inserts documents.")
     },
     Command {
@@ -233,21 +278,37 @@ static COMMANDS: &[Command] = &[
         sequence: None,
         class: Class::Exempt,
         session_use: SessionUse::Plain,
+        without_client: WithoutClient::Ends,
     },
-    command!("killAllSessions", sessions::kill_all_sessions::run, "Ends all sessions of users."),
-    command!("killAllSessionsByPattern", sessions::kill_all_sessions_by_pattern::run, "Ends sessions that match."),
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!("killAllSessions", sessions::kill_all_sessions::run, "Ends all sessions of users.")
+    },
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!("killAllSessionsByPattern", sessions::kill_all_sessions_by_pattern::run, "Ends sessions that match.")
+    },
     Command {
         session_use: SessionUse::InTransaction,
+        without_client: WithoutClient::GoesOn,
         ..command!("killCursors", crud::kill_cursors::run, "Closes cursors.")
     },
-    Command { is_admin_only: true, ..command!("killOp", diagnostics::kill_op::run, "Ends a running command.") },
-    command!("killSessions", sessions::kill_sessions::run, "Ends sessions and what runs in them."),
+    Command {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..command!("killOp", diagnostics::kill_op::run, "Ends a running command.")
+    },
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!("killSessions", sessions::kill_sessions::run, "Ends sessions and what runs in them.")
+    },
     command!("listCollections", schema::list_collections::run, "Lists the collections of a database."),
     command!("listCommands", diagnostics::list_commands::run, "Lists the commands of the server."),
     Command { is_admin_only: true, ..command!("listDatabases", schema::list_databases::run, "Lists the databases.") },
     command!("listIndexes", schema::list_indexes::run, "Lists the indexes of a collection."),
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!("logRotate", diagnostics::log_rotate::run, "Starts a new diagnostics log file.")
     },
     command!("ping", diagnostics::ping::run, "Answers."),
@@ -264,13 +325,18 @@ static COMMANDS: &[Command] = &[
             "Samples for some seconds where the server computes."
         )
     },
-    command!("refreshSessions", sessions::refresh_sessions::run, "Keeps sessions alive."),
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!("refreshSessions", sessions::refresh_sessions::run, "Keeps sessions alive.")
+    },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!("renameCollection", schema::rename_collection::run, "Renames a collection.")
     },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!(
             "replSetFreeze",
             replication::repl_set_freeze::run,
@@ -291,6 +357,7 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!(
             "replSetInitiate",
             replication::repl_set_initiate::run,
@@ -299,6 +366,7 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!(
             "replSetReconfig",
             replication::repl_set_reconfig::run,
@@ -332,6 +400,7 @@ static COMMANDS: &[Command] = &[
     command!("serverStatus", diagnostics::server_status::run, "Figures of the server."),
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!(
             "setDefaultRWConcern",
             replication::set_default_rw_concern::run,
@@ -340,6 +409,7 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!("setParameter", diagnostics::set_parameter::run, "Changes a server parameter.")
     },
     Command {
@@ -352,17 +422,30 @@ static COMMANDS: &[Command] = &[
         sequence: None,
         class: Class::Exempt,
         session_use: SessionUse::Plain,
+        without_client: WithoutClient::GoesOn,
     },
-    command!("startSession", sessions::start_session::run, "Starts a session."),
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!("startSession", sessions::start_session::run, "Starts a session.")
+    },
     Command { is_admin_only: true, ..command!("top", diagnostics::top::run, "Use of each collection.") },
     Command {
         class: Class::Write,
         sequence: Some("updates"),
         session_use: SessionUse::RetryableWrite,
         counts_as_command: false,
+        without_client: WithoutClient::GoesOn,
         ..command!("update", crud::update::run, "Updates documents.")
     },
     command!("validate", schema::validate::run, "Checks a collection's records, indexes and pages."),
+    Command {
+        is_admin_only: true,
+        ..command!(
+            "waitForFailPoint",
+            fail_points::wait_for_fail_point::run,
+            "Waits until a fail point has struck so often; only with --enable-test-commands."
+        )
+    },
     command!("whatsmyuri", diagnostics::whatsmyuri::run, "The client's address."),
 ];
 
@@ -429,7 +512,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "updateUser",
     "usersInfo",
     "validateDBMetadata",
-    "waitForFailPoint",
 ];
 
 /// Finds a command.
@@ -470,6 +552,8 @@ mod tests {
         assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
         assert!(KNOWN_ELSEWHERE.is_sorted_by(|a, b| a < b));
         assert!(KNOWN_ELSEWHERE.iter().all(|name| find(name).is_none()));
+        let goes_on = |name: &str| find(name).map(|command| command.without_client) == Some(WithoutClient::GoesOn);
+        assert!(COMMANDS.iter().all(|command| command.class != Class::Write || goes_on(command.name)));
         assert_eq!(find("findandmodify").map(|command| command.name), Some("findAndModify"));
     }
 }

@@ -15,7 +15,7 @@ pub(crate) mod stored;
 pub(crate) mod terms;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::oid::ObjectId;
@@ -79,8 +79,6 @@ pub(crate) struct ReplicaSet {
     facts: Option<ReplicaSetFacts>,
     membership: RwLock<Option<Arc<Membership>>>,
     terms: RwLock<Arc<Terms>>,
-    /// How often the topology has changed since the start.
-    topology_counter: AtomicI64,
     /// The timestamp of a commit up to which all is known to be durable.
     durable: AtomicU64,
     /// Held while the configuration changes.
@@ -102,7 +100,6 @@ impl ReplicaSet {
             facts,
             membership: RwLock::default(),
             terms: RwLock::default(),
-            topology_counter: AtomicI64::new(0),
             durable: AtomicU64::new(0),
             changing: Mutex::default(),
         }
@@ -132,11 +129,6 @@ impl ReplicaSet {
     /// What it knows of its set as the primary.
     pub(crate) fn membership(&self) -> Option<Arc<Membership>> {
         self.membership.read().clone()
-    }
-
-    /// How often the topology has changed since the start.
-    pub(crate) fn topology_counter(&self) -> i64 {
-        self.topology_counter.load(Ordering::Acquire)
     }
 
     /// Which entries of the oplog are of which term.
@@ -300,8 +292,7 @@ impl ReplicaSet {
     /// Makes it known.
     fn install(&self, server: &ServerContext, membership: Membership) {
         *self.membership.write() = Some(Arc::new(membership));
-        self.topology_counter.fetch_add(1, Ordering::AcqRel);
-        server.hooks.topology_changed();
+        server.topology_changed();
     }
 }
 

@@ -6,7 +6,7 @@
 //!    ▲  (async task, no        │  ▲   ▲  blocking read,                 │
 //!    │   buffers, no thread)   │  │   └──────────── reply sent ──────────┤
 //!    └─ nothing came for a ────┘  │                                      │
-//!       little while              └── topology changed or time over ── Waiting (async task)
+//!       little while              └── topology changed or time over ── Waiting (async task): for the first reply, or the next of a stream
 //!   Active ── there is a crowd of busy connections, or no memory for another thread ──▶ in the crowd (`crowd`) ── it is over, or nothing came ──▶ Active, Idle
 //!   any state ── client closes, malformed frame, server stops ──▶ Ended
 //! ```
@@ -30,7 +30,7 @@ use crate::connection_memory::Holding;
 use crate::crowd::Crowd;
 use crate::exchange::{Answer, Exchange, ExchangeError};
 use crate::read_buffer::{Arrived, Incoming, ReadBuffer, ReadError};
-use crate::service::{Attempt, CommandService};
+use crate::service::{Attempt, CommandService, Next};
 
 /// How long a thread waits for the next request of a connection that was idle for longer than [`LINGER_WHEN_BUSY`].
 /// Short, so that thousands of connections that send a heartbeat now and then share few threads.
@@ -57,8 +57,18 @@ pub(crate) enum Pause {
     Ready,
     /// It has sent a request that only a thread of its own can read.
     Large,
-    /// The request at the front of the input waits for the topology to change from this generation.
-    Waiting { generation: u64, longest: Duration },
+    /// The request at the front of the input waits for the topology to change from this generation, and is then run as this attempt.
+    Waiting { generation: u64, longest: Duration, then: Attempt },
+    /// The request at the front of the input has another reply.
+    GoesOn,
+}
+
+/// What came of the request at the front of the input.
+enum Front {
+    /// It is answered and gone.
+    Answered,
+    /// It is still there.
+    Kept(Pause),
 }
 
 /// What the crowd's reader finds on a connection.
@@ -119,9 +129,11 @@ impl<S: CommandService> Connection<S> {
                     continue;
                 }
                 Pause::Ready | Pause::Large => Ok(Attempt::First),
-                Pause::Waiting { generation, longest } => tokio::select! {
-                    () = handle.topology_other_than(generation) => Ok(Attempt::AfterWait),
-                    () = tokio::time::sleep(longest) => Ok(Attempt::AfterWait),
+                Pause::GoesOn => Ok(Attempt::Following),
+                Pause::Waiting { generation, longest, then } => tokio::select! {
+                    biased;
+                    () = handle.topology_other_than(generation) => Ok(then),
+                    () = tokio::time::sleep(longest) => Ok(then),
                     end = closed_by_client(&socket) => Err(end),
                 },
             };
@@ -195,8 +207,13 @@ impl<S: CommandService> Connection<S> {
                 Ok(Incoming::Closed) => return Err(End::ClosedByClient),
                 Err(error) => return Err(error.into()),
             };
-            if let Some(pause) = self.answer_front(length, attempt)? {
-                return Ok(pause);
+            match self.answer_front(length, attempt)? {
+                Front::Answered => {}
+                Front::Kept(Pause::GoesOn) => {
+                    attempt = Attempt::Following;
+                    continue;
+                }
+                Front::Kept(pause) => return Ok(pause),
             }
             if self.exchange.is_crowded() {
                 return Ok(Pause::Crowded);
@@ -210,16 +227,26 @@ impl<S: CommandService> Connection<S> {
     }
 
     /// Answers the frame at the front of the input.
-    fn answer_front(&mut self, length: usize, attempt: Attempt) -> Result<Option<Pause>, End> {
+    fn answer_front(&mut self, length: usize, attempt: Attempt) -> Result<Front, End> {
+        // Before the command runs: what it says is of this generation, or a later one.
         let generation = self.exchange.shared.handle.topology_generation();
-        match self.exchange.answer(self.input.front(length), attempt)? {
-            Answer::Done => self.input.consume(length),
-            Answer::Waits { longest } => return Ok(Some(Pause::Waiting { generation, longest })),
-        }
+        let front = match self.exchange.answer(self.input.front(length), attempt)? {
+            Answer::Done => {
+                self.input.consume(length);
+                Front::Answered
+            }
+            Answer::Waits { longest } => {
+                return Ok(Front::Kept(Pause::Waiting { generation, longest, then: Attempt::AfterWait }));
+            }
+            Answer::GoesOn(Next::AtOnce) => Front::Kept(Pause::GoesOn),
+            Answer::GoesOn(Next::OnTopologyChange { longest }) => {
+                Front::Kept(Pause::Waiting { generation, longest, then: Attempt::Following })
+            }
+        };
         if self.exchange.shared.handle.is_stopping() {
             return Err(End::Stopping);
         }
-        Ok(None)
+        Ok(front)
     }
 
     /// As one of the crowd: answers the frame at the front, whose command has waited for its place already.
@@ -231,11 +258,14 @@ impl<S: CommandService> Connection<S> {
         if let Some(permission) = permission {
             self.exchange.permit(permission);
         }
-        let pause = self.answer_front(length, Attempt::First)?;
+        let front = self.answer_front(length, Attempt::First)?;
         if self.exchange.memory.is_short() {
             self.release_buffers();
         }
-        Ok(pause)
+        match front {
+            Front::Answered => Ok(None),
+            Front::Kept(pause) => Ok(Some(pause)),
+        }
     }
 
     /// As one of the crowd: takes what has come, without waiting for anything.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bson::RawDocument;
 use commands::{
-    ClientContext, CommandRequest, Dispatcher, Need, Outcome, Permission, SequenceSource, ServerContext, ServerHooks,
+    ClientContext, CommandRequest, Dispatcher, Need, Next, Outcome, Permission, SequenceSource, ServerContext,
+    ServerHooks,
 };
 use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
 use server::{
@@ -109,11 +110,19 @@ impl CommandService for DatabaseService {
             database: request.database,
             body: request.body,
             sequences: &sequences,
-            has_waited: request.attempt == Attempt::AfterWait,
+            attempt: match request.attempt {
+                Attempt::First => commands::Attempt::First,
+                Attempt::AfterWait => commands::Attempt::AfterWait,
+                Attempt::Following => commands::Attempt::Following,
+            },
             is_legacy: request.protocol == Protocol::Query,
         };
         match self.dispatcher.run(&command, client, reply.buffer()) {
             Outcome::Reply => Completion::Reply,
+            Outcome::ReplyAndMore(Next::AtOnce) => Completion::ReplyAndMore(server::Next::AtOnce),
+            Outcome::ReplyAndMore(Next::OnTopologyChange(longest)) => {
+                Completion::ReplyAndMore(server::Next::OnTopologyChange { longest })
+            }
             Outcome::CloseConnection => Completion::CloseConnection,
             Outcome::WaitForTopologyChange(longest) => Completion::WaitForTopologyChange { longest },
         }
@@ -145,6 +154,14 @@ impl CommandService for DatabaseService {
 
     fn refuse_overdue(&self) {
         self.dispatcher.server().refuse_overdue();
+    }
+
+    fn connections_that_wait(&self, longer_than: Duration) -> Vec<u64> {
+        self.dispatcher.server().connections_that_wait(longer_than)
+    }
+
+    fn client_gone(&self, connection: u64) {
+        self.dispatcher.server().client_gone(connection);
     }
 
     fn disconnected(&self, _client: ClientContext) {}

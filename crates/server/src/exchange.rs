@@ -4,6 +4,9 @@
 //! frame ─ decompress? ─ parse ─┬─ refuse (server's own error document) ─┐
 //!                              └─ CommandService::run ──────────────────┴─ finish ─ compress? ─ one write
 //! ```
+//!
+//! A request whose client allows it (`exhaustAllowed`) may have more replies, each run by `connection` with the same frame. Each is a reply
+//! to the one before: that one's number stands where the request's number stood.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -17,7 +20,7 @@ use crate::connection_memory::{BUFFER_KEPT_BYTES, ConnectionMemory};
 use crate::crowd::Crowd;
 use crate::handle::ServerHandle;
 use crate::refusal::{Refusal, command_of_msg, command_of_query};
-use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Protocol, ReplyWanted};
+use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted};
 
 /// A compressed message's content up to which the crowd's reader looks into it; where a frame says how large it is.
 const SMALL_BYTES: usize = 64 * 1024;
@@ -42,6 +45,8 @@ pub(crate) enum Answer {
     Done,
     /// It waits for a topology change.
     Waits { longest: Duration },
+    /// A reply is sent, and the client waits for the next one.
+    GoesOn(Next),
 }
 
 /// Why the connection ends.
@@ -172,18 +177,19 @@ impl<S: CommandService> Exchange<S> {
         attempt: Attempt,
     ) -> Result<Answer, ExchangeError> {
         let parsed = wire_protocol::Request::parse(frame)?;
-        let (header, protocol, reply_to, request) = match &parsed {
+        let (header, protocol, reply_to, takes_more, request) = match &parsed {
             wire_protocol::Request::Msg(msg) => {
                 let reply_to = ReplyTo::Msg { checksum: msg.flags.checksum_present };
-                (msg.header, Protocol::Msg, reply_to, command_of_msg(msg, attempt))
+                (msg.header, Protocol::Msg, reply_to, msg.flags.exhaust_allowed, command_of_msg(msg, attempt))
             }
             wire_protocol::Request::Query(query) => {
-                (query.header, Protocol::Query, ReplyTo::Query, command_of_query(query, attempt))
+                (query.header, Protocol::Query, ReplyTo::Query, false, command_of_query(query, attempt))
             }
         };
         self.reply.begin(reply_to);
         let mut compressor = compressor;
         let mut reply_wanted = ReplyWanted::Yes;
+        let mut next = None;
         match request {
             Ok(request) => {
                 reply_wanted = request.reply_wanted;
@@ -192,6 +198,9 @@ impl<S: CommandService> Exchange<S> {
                 }
                 match self.run(&request) {
                     Completion::Reply => {}
+                    Completion::ReplyAndMore(follows) => {
+                        next = Some(follows).filter(|_| takes_more && reply_wanted == ReplyWanted::Yes);
+                    }
                     Completion::CloseConnection => return Err(ExchangeError::CommandClosed),
                     Completion::WaitForTopologyChange { longest } if attempt == Attempt::First => {
                         return Ok(Answer::Waits { longest });
@@ -207,10 +216,16 @@ impl<S: CommandService> Exchange<S> {
             }
         }
         self.count_buffers(if compressor.is_some() { frame.len() } else { 0 });
-        if reply_wanted == ReplyWanted::Yes {
-            self.send(protocol, reply_to, header.request_id, compressor)?;
+        if next.is_some() {
+            self.reply.mark_more_to_come();
         }
-        Ok(Answer::Done)
+        if reply_wanted == ReplyWanted::Yes {
+            let response_to = if attempt == Attempt::Following { self.replies_sent } else { header.request_id };
+            self.send(protocol, reply_to, response_to, compressor)?;
+        }
+        // A refusal that was sent in place of the reply says that nothing follows.
+        let next = next.filter(|_| self.reply.has_more_to_come());
+        Ok(next.map_or(Answer::Done, Answer::GoesOn))
     }
 
     fn run(&mut self, request: &crate::service::Request<'_>) -> Completion {

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::logging::DiagnosticLog;
+use crate::service::is_closed_by_client;
 
 /// A shared handle to the running server.
 #[derive(Clone)]
@@ -90,7 +91,7 @@ impl ServerHandle {
         self.state.stopping.load(Ordering::Relaxed)
     }
 
-    /// Runs every request that waits for a topology change again.
+    /// Runs every request that waits for a topology change again, at once: what `hello` says is not what it said before.
     pub fn topology_changed(&self) {
         self.state.topology.send_modify(|generation| *generation += 1);
     }
@@ -181,6 +182,13 @@ impl ServerHandle {
 
     pub(crate) fn begin_stopping(&self) {
         self.state.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Those of the connections whose client has closed its side.
+    pub(crate) fn closed_by_client(&self, connections: &[u64]) -> Vec<u64> {
+        let open = self.state.connections.lock();
+        let is_closed = |id: &&u64| open.get(id).is_some_and(|socket| is_closed_by_client(socket));
+        connections.iter().filter(is_closed).copied().collect()
     }
 
     /// Shuts one side or both of every connection's socket, which wakes whoever reads or writes it.

@@ -35,4 +35,4 @@ pub use handle::{ConnectionCounts, NetworkCounts, ServerHandle};
 pub use listener::{ListenError, Listeners};
 pub use logging::{DiagnosticLog, LogFormat, RecentLog, STARTUP_WARNINGS};
 pub use serve::{ServeError, ServeOptions, serve};
-pub use service::{Attempt, CommandService, Completion, ConnectionInfo, Protocol, ReplyWanted, Request};
+pub use service::{Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted, Request};

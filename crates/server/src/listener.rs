@@ -143,7 +143,7 @@ fn welcome<S: CommandService>(
     };
     let connection_count = shared.handle.connections().current;
     tracing::info!(target: "network", %remote, connection_id, connection_count, "connection accepted");
-    let info = ConnectionInfo::new(connection_id, remote, local, &socket);
+    let info = ConnectionInfo { id: connection_id, remote, local };
     let connection = Connection::new(Exchange::new(Arc::clone(shared), socket, info, memory));
     tokio::spawn(connection.drive());
     Ok(())

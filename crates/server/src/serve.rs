@@ -30,6 +30,8 @@ const REACTOR_THREADS: usize = 2;
 const THREAD_STACK_BYTES: usize = 1536 * 1024;
 /// A thread that has had no connection to serve for this long ends.
 const THREAD_KEPT: Duration = Duration::from_secs(5);
+/// How often clients are looked for that have gone away while their command runs, and how long one runs before it is looked at.
+const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Time for threads to come back from sockets that were cut off.
 const CUT_OFF_WAIT: Duration = Duration::from_secs(2);
 
@@ -114,6 +116,7 @@ async fn listen_until_stopped<S: CommandService>(
     for address in addresses {
         tracing::info!(target: "network", %address, "waiting for connections");
     }
+    let watching = tokio::spawn(watch_clients(Arc::clone(shared)));
     let reason = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
@@ -126,8 +129,26 @@ async fn listen_until_stopped<S: CommandService>(
         std::process::exit(130);
     });
     accepting.shutdown().await;
+    watching.abort();
     stop_connections(shared, stop_grace).await;
     Ok(())
+}
+
+/// Has commands ended whose clients have gone away. Looks only at those that have been running for a while, so that it costs others nothing.
+async fn watch_clients<S: CommandService>(shared: Arc<Shared<S>>) {
+    let mut interval = tokio::time::interval(CLIENT_CHECK_INTERVAL);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        if shared.handle.connections().active == 0 {
+            continue;
+        }
+        let waiting = shared.service.connections_that_wait(CLIENT_CHECK_INTERVAL);
+        for connection_id in shared.handle.closed_by_client(&waiting) {
+            tracing::info!(target: "network", connection_id, "the client has gone away: its command ends");
+            shared.service.client_gone(connection_id);
+        }
+    }
 }
 
 async fn stop_connections<S: CommandService>(shared: &Arc<Shared<S>>, stop_grace: Duration) {

@@ -4,11 +4,10 @@
 //! the binary uses is a thin adapter over the `commands` crate; tests bring their own.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bson::RawDocument;
-use rustix::net::RecvFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire_protocol::{DocumentSequences, ReplyBuilder};
 
 /// Runs commands. One value serves all connections, from many threads at once.
@@ -49,6 +48,12 @@ pub trait CommandService: Send + Sync + 'static {
 
     /// Tells those who have waited for too long, on the calling thread. Called every few milliseconds while there is a crowd. Must not block.
     fn refuse_overdue(&self);
+
+    /// The connections whose commands have been running for this long and need not go on without their client. Must not block.
+    fn connections_that_wait(&self, longer_than: Duration) -> Vec<u64>;
+
+    /// The client of such a connection has closed its side: its command should end soon. Must not block.
+    fn client_gone(&self, connection: u64);
 
     /// The connection is gone; what it held may be released. May block.
     fn disconnected(&self, client: Self::Client);
@@ -106,6 +111,8 @@ pub enum Attempt {
     First,
     /// Again after [`Completion::WaitForTopologyChange`]: the topology changed or the time is over. Must reply now.
     AfterWait,
+    /// Again after [`Completion::ReplyAndMore`], for the next reply to the same request. Must reply now.
+    Following,
 }
 
 /// What shall happen when a command has run.
@@ -113,6 +120,9 @@ pub enum Attempt {
 pub enum Completion {
     /// The reply is sent.
     Reply,
+    /// The reply is sent. If the client takes several replies to one request (`exhaustAllowed`), this one says that another follows, and the
+    /// request is run again for that.
+    ReplyAndMore(Next),
     /// Nothing is sent; the same request is run again when the topology changes (see
     /// `ServerHandle::topology_changed`) or after `longest`, whichever is first. The wait holds no thread. For `hello`
     /// with `maxAwaitTimeMS`.
@@ -124,6 +134,19 @@ pub enum Completion {
     CloseConnection,
 }
 
+/// When a request is run again for its next reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// As soon as this reply is sent. For `getMore`.
+    AtOnce,
+    /// When the topology changes (see `ServerHandle::topology_changed`) or after `longest`, whichever is first. The wait holds no thread. For
+    /// `hello`.
+    OnTopologyChange {
+        /// The longest wait.
+        longest: Duration,
+    },
+}
+
 /// One accepted connection, as commands see it.
 #[derive(Debug, Clone)]
 pub struct ConnectionInfo {
@@ -133,21 +156,11 @@ pub struct ConnectionInfo {
     pub remote: SocketAddr,
     /// Our address the client connected to.
     pub local: SocketAddr,
-    pub(crate) socket: Weak<TcpStream>,
 }
 
-impl ConnectionInfo {
-    pub(crate) fn new(id: u64, remote: SocketAddr, local: SocketAddr, socket: &Arc<TcpStream>) -> Self {
-        Self { id, remote, local, socket: Arc::downgrade(socket) }
-    }
-
-    /// Whether the client has closed its side. One system call; for long commands, so that they stop when nobody waits.
-    pub fn client_is_gone(&self) -> bool {
-        let Some(socket) = self.socket.upgrade() else { return true };
-        let mut byte = [0_u8; 1];
-        match rustix::net::recv(&*socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((_, received)) => received == 0,
-            Err(error) => error != rustix::io::Errno::AGAIN && error != rustix::io::Errno::INTR,
-        }
-    }
+/// Whether the client has closed its side, whatever it has sent before. One system call.
+pub(crate) fn is_closed_by_client(socket: &TcpStream) -> bool {
+    let mut watched = [PollFd::new(socket, PollFlags::RDHUP)];
+    let is_told = poll(&mut watched, Some(&Timespec::default())).is_ok_and(|told| told > 0);
+    is_told && watched.iter().any(|socket| !socket.revents().is_empty())
 }

@@ -32,7 +32,7 @@ const SECTION_SEQUENCE: u8 = 1;
 pub struct MsgFlags {
     /// A CRC-32C of the message follows it.
     pub checksum_present: bool,
-    /// The sender will send another message and waits for no reply to this one.
+    /// The sender will send another message and waits for no reply to this one; of a reply: another follows without a request.
     pub more_to_come: bool,
     /// The client accepts several replies to this request. One is always right.
     pub exhaust_allowed: bool,

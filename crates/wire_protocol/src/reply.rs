@@ -49,11 +49,18 @@ pub struct ReplyBuilder {
     document_start: usize,
     reply_to: ReplyTo,
     failed: bool,
+    has_more_to_come: bool,
 }
 
 impl Default for ReplyBuilder {
     fn default() -> Self {
-        Self { frame: Vec::new(), document_start: 0, reply_to: ReplyTo::Msg { checksum: false }, failed: false }
+        Self {
+            frame: Vec::new(),
+            document_start: 0,
+            reply_to: ReplyTo::Msg { checksum: false },
+            failed: false,
+            has_more_to_come: false,
+        }
     }
 }
 
@@ -65,6 +72,7 @@ impl ReplyBuilder {
         }
         self.reply_to = reply_to;
         self.failed = false;
+        self.has_more_to_come = false;
         self.frame.clear();
         // The header and the flags are written when the reply is finished.
         self.frame.extend_from_slice(&[0; HEADER_SIZE_BYTES + FLAGS_SIZE_BYTES]);
@@ -106,6 +114,17 @@ impl ReplyBuilder {
         self.failed = true;
     }
 
+    /// Marks a reply to an `OP_MSG` as followed by another one that the client need not ask for. Only for a client that allows it
+    /// ([`MsgFlags::exhaust_allowed`]).
+    pub fn mark_more_to_come(&mut self) {
+        self.has_more_to_come = matches!(self.reply_to, ReplyTo::Msg { .. });
+    }
+
+    /// Whether another reply follows this one.
+    pub fn has_more_to_come(&self) -> bool {
+        self.has_more_to_come
+    }
+
     /// The bytes of the frame that [`ReplyBuilder::finish`] completed.
     pub fn finished(&self) -> &[u8] {
         &self.frame
@@ -125,7 +144,8 @@ impl ReplyBuilder {
         }
         let (op_code, flags) = match self.reply_to {
             ReplyTo::Msg { checksum } => {
-                (OpCode::Msg, MsgFlags { checksum_present: checksum, ..MsgFlags::default() }.bits())
+                let more_to_come = self.has_more_to_come;
+                (OpCode::Msg, MsgFlags { checksum_present: checksum, more_to_come, ..MsgFlags::default() }.bits())
             }
             ReplyTo::Query if self.failed => (OpCode::Reply, REPLY_AWAIT_CAPABLE | REPLY_QUERY_FAILURE),
             ReplyTo::Query => (OpCode::Reply, REPLY_AWAIT_CAPABLE),

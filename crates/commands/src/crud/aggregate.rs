@@ -71,6 +71,9 @@ pub(crate) fn run(
     let variables = variables(context, parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
     let writes = pipeline.writes();
+    if writes {
+        context.operation.goes_on_without_client();
+    }
     if context.session.transaction().is_some() {
         check_in_transaction(&parsed.stages)?;
     }

@@ -146,6 +146,7 @@ fn delete_matching(
     let mut found = QueryExecutor::new(&services(server), view, target, query.clone(), &context.operation)?;
     let changed = if *is_single { Changed::One } else { Changed::Deleted };
     let mut records = RecordsToChange::of(context, changed, &mut found)?;
+    context.before_write()?;
     context.write(*statement, StatementDetails::None, |write| {
         while let Some(record_id) = records.next(&mut found, context)? {
             let changed =

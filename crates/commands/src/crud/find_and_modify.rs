@@ -270,6 +270,7 @@ fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Pa
     let mut found =
         QueryExecutor::new(&services(server), view, Target::of(collection), query.clone(), &context.operation)?;
     let clock = CommandClock::of(server);
+    context.before_write()?;
     context.write(parsed.statement, parsed.details(), |write| {
         while let Some(row) = found.next(&context.operation)? {
             let Some(record_id) = row.record_id else { continue };

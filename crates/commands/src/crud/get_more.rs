@@ -1,4 +1,4 @@
-//! `getMore`: the next batch of a cursor.
+//! `getMore`: the next batch of a cursor; to a client that takes several replies to one request, all that follow.
 
 use std::time::Duration;
 
@@ -7,9 +7,11 @@ use document::Number;
 
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
-use crate::client_cursors::{BatchLimit, Remaining};
+use crate::client_cursors::{BatchLimit, ClientCursor, Remaining};
 use crate::context::{Context, count};
+use crate::dispatcher::{Next, Outcome};
 use crate::error::{CommandError, Result};
+use crate::fail_points::error_of;
 
 /// How long a getMore of an awaiting cursor waits when the client does not say.
 const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
@@ -19,7 +21,7 @@ pub(crate) fn run(
     context: &mut Context<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+) -> Result<Outcome> {
     let id = cursor_id(&arguments)?;
     let mut longest = None;
     let (mut collection, mut limit) = (None, BatchLimit { documents: None });
@@ -41,6 +43,13 @@ pub(crate) fn run(
     let namespace = format!("{}.{collection}", context.request.database);
     let cursors = &context.server.cursors;
     let mut cursor = cursors.take(id, &namespace, arguments.generic.session, context.session.txn_number())?;
+    if let Some(fault) = context.server.fail_points.strike_get_more() {
+        cursors.close(id);
+        if fault.closes_connection {
+            return Ok(Outcome::CloseConnection);
+        }
+        return Err(labelled(error_of(fault.error_code, "failGetMoreAfterCursorCheckout"), &cursor));
+    }
     if longest.is_some() && !cursor.awaits() {
         cursors.give_back(id, cursor)?;
         let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
@@ -71,16 +80,24 @@ pub(crate) fn run(
     });
     context.server.usage.record_read(&namespace, 1, context.operation.elapsed());
     match remaining {
-        Ok(Remaining::Maybe) => cursors.give_back(id, cursor),
+        Ok(Remaining::Maybe) => cursors.give_back(id, cursor).map(|()| Outcome::ReplyAndMore(Next::AtOnce)),
         Ok(Remaining::Nothing) => {
             cursors.close(id);
-            Ok(())
+            Ok(Outcome::Reply)
         }
         Err(error) => {
             cursors.close(id);
-            Err(error)
+            Err(labelled(error, &cursor))
         }
     }
+}
+
+/// Adds the label by which drivers know that a change stream can be resumed.
+fn labelled(mut error: CommandError, cursor: &ClientCursor) -> CommandError {
+    if cursor.is_change_stream() && error.is_resumable_in_change_stream() {
+        error.add_label("ResumableChangeStreamError");
+    }
+    error
 }
 
 fn cursor_id(arguments: &Arguments<'_>) -> Result<i64> {

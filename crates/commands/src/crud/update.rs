@@ -291,6 +291,7 @@ fn update_matching(
         Multiplicity::Many => Changed::Updated,
     };
     let mut records = RecordsToChange::of(context, changed, &mut found)?;
+    context.before_write()?;
     context.write(statement.id, statement.details, |write| {
         while let Some(record_id) = records.next(&mut found, context)? {
             let mut is_match = false;

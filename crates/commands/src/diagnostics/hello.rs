@@ -1,7 +1,9 @@
 //! `hello` and `isMaster`: what the server is and can do; the first thing that every client asks.
 //!
-//! With a topology version and a time limit the client wants to be answered when the topology changes: when a replica set is initiated, or has another
-//! configuration. On a server of its own it never does, and the reply waits until the time is over.
+//! With a topology version and a time limit the client wants to be answered when the topology is another (when a replica set is
+//! initiated, or has another configuration), or the time is over. A client
+//! that takes several replies to one request then gets the next one in the same way, until it closes the connection: so it learns of a
+//! change at once. When the server stops, that is an error.
 
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use crate::arguments::{Arguments, Field};
 use crate::cluster_time::bson_timestamp;
 use crate::context::{Context, ServerContext};
 use crate::crud::insert::OPERATIONS_MAX;
-use crate::dispatcher::Outcome;
+use crate::dispatcher::{Attempt, Next, Outcome};
 use crate::error::{CommandError, Result};
 use crate::replica_set::{Identity, Membership};
 use crate::sessions::TIMEOUT_MINUTES;
@@ -56,11 +58,16 @@ fn run(context: &mut Context<'_>, mut arguments: Arguments<'_>, reply: &mut Docu
     if let Some(wait) = request.wait(context)? {
         return Ok(Outcome::WaitForTopologyChange(wait));
     }
-    if let Some(metadata) = request.metadata.filter(|_| !context.request.has_waited) {
+    if context.server.operations.is_stopping() {
+        return Err(CommandError::named("ShutdownInProgress", "the server is shutting down"));
+    }
+    if let Some(metadata) = request.metadata.filter(|_| context.request.attempt == Attempt::First) {
         store_metadata(context, metadata)?;
     }
     write_reply(context, &request, reply);
-    Ok(Outcome::Reply)
+    // Without a time there is nothing to pace the replies that follow.
+    let pace = request.await_time.filter(|limit| !limit.is_zero());
+    Ok(pace.map_or(Outcome::Reply, |limit| Outcome::ReplyAndMore(Next::OnTopologyChange(limit))))
 }
 
 impl<'a> Request<'a> {
@@ -103,17 +110,17 @@ impl<'a> Request<'a> {
     /// How long the reply has to wait, if at all.
     fn wait(&self, context: &Context<'_>) -> Result<Option<Duration>> {
         let (Some((process, counter)), Some(limit)) = (self.topology, self.await_time) else { return Ok(None) };
-        let is_ours = process == context.server.process_id;
-        let current = context.server.replica_set.topology_counter();
-        if is_ours && counter > current {
+        let current = context.server.topology.counter_of(process);
+        if let Some(current) = current.filter(|current| counter > *current) {
             let message = format!(
                 "Received a topology version with counter: {counter} which is greater than the server topology version \
                  counter: {current}"
             );
             return Err(CommandError::numbered(31382, message));
         }
-        let has_news = !is_ours || counter < current;
-        Ok((!has_news && !context.request.has_waited && !limit.is_zero()).then_some(limit))
+        let has_news = current.is_none_or(|current| counter < current);
+        let is_first = context.request.attempt == Attempt::First;
+        Ok((!has_news && is_first && !limit.is_zero()).then_some(limit))
     }
 }
 
@@ -193,7 +200,7 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
     let server = context.server;
     reply.boolean("helloOk", true);
     // Before what it says is read, so that a change in between is told at once.
-    server.write_topology_version(reply);
+    server.topology.write_version(reply);
     write_identity(server, reply);
     reply.int32("maxBsonObjectSize", DOCUMENT_BYTES_MAX);
     reply.int32("maxMessageSizeBytes", MESSAGE_BYTES_MAX);

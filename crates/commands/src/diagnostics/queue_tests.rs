@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::test_server::{TestServer, send_as};
 use crate::admission::{Algorithm, Class};
-use crate::{ClientContext, Dispatcher, Permission, ServerContext};
+use crate::{Attempt, ClientContext, Dispatcher, Permission, ServerContext};
 
 /// A server that lets one write run at a time, and its state.
 fn narrow_server() -> (TestServer, Arc<ServerContext>) {
@@ -44,7 +44,7 @@ fn park(server: &TestServer, context: &Arc<ServerContext>) -> (ClientContext, Ar
 fn go_on(server: &mut TestServer, mut client: ClientContext, told: &Mutex<Option<Permission>>) -> Option<i32> {
     client.permit(told.lock().take().unwrap());
     let first = std::mem::replace(&mut server.client, client);
-    let reply = server.send("db", insertion(), false).unwrap();
+    let reply = server.send("db", insertion(), Attempt::First).unwrap();
     server.client = first;
     reply.get_i32("code").ok()
 }
@@ -98,7 +98,7 @@ fn threads_that_wait_are_listed() {
         let waiting = scope.spawn(|| {
             let mut client = context.connect(2, "127.0.0.1:50001".to_owned());
             let dispatcher = Dispatcher::new(context.clone());
-            send_as(&dispatcher, &mut client, "db", &body, false).unwrap()
+            send_as(&dispatcher, &mut client, "db", &body, Attempt::First).unwrap()
         });
         let listed = loop {
             let listed = queued(&mut server);

@@ -162,7 +162,7 @@ fn write_transactions(server: &ServerContext, section: &mut DocumentWriter<'_>) 
 }
 
 fn write_replication(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    server.write_topology_version(section);
+    server.topology.write_version(section);
     write_identity(server, section);
     Ok(())
 }

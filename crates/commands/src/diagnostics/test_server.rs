@@ -9,8 +9,8 @@ use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions};
 
 use crate::{
-    BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, Outcome, ReplicaSetFacts, SequenceSource,
-    ServerContext, ServerFacts, ServerHooks,
+    Attempt, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, Outcome, ReplicaSetFacts,
+    SequenceSource, ServerContext, ServerFacts, ServerHooks,
 };
 
 /// The server and one client of it.
@@ -116,15 +116,15 @@ impl TestServer {
     }
 
     /// Runs a command and gives its reply; `None` when there is none: it waits for a change of topology, or closes the connection.
-    pub(crate) fn send(&mut self, database: &str, command: Document, has_waited: bool) -> Option<Document> {
+    pub(crate) fn send(&mut self, database: &str, command: Document, attempt: Attempt) -> Option<Document> {
         let body = RawDocumentBuf::try_from(&command).unwrap();
-        send_as(&self.dispatcher, &mut self.client, database, &body, has_waited)
+        send_as(&self.dispatcher, &mut self.client, database, &body, attempt)
     }
 
     /// Runs a command that must succeed; gives its reply without the times that all replies have.
     #[track_caller]
     pub(crate) fn run(&mut self, database: &str, command: Document) -> Document {
-        let mut reply = self.send(database, command, false).unwrap();
+        let mut reply = self.send(database, command, Attempt::First).unwrap();
         assert_eq!(reply.get_f64("ok").unwrap(), 1.0, "{reply}");
         let times = (reply.remove("$clusterTime"), reply.remove("operationTime"));
         assert!(matches!(times, (Some(_), Some(_))), "{reply}");
@@ -134,7 +134,7 @@ impl TestServer {
     /// Runs a command that must fail; gives the code and the message.
     #[track_caller]
     pub(crate) fn fail(&mut self, database: &str, command: Document) -> (i32, String) {
-        let reply = self.send(database, command, false).unwrap();
+        let reply = self.send(database, command, Attempt::First).unwrap();
         assert_eq!(reply.get_f64("ok").unwrap(), 0.0, "{reply}");
         (reply.get_i32("code").unwrap(), reply.get_str("errmsg").unwrap().to_owned())
     }
@@ -153,13 +153,15 @@ pub(crate) fn send_as(
     client: &mut ClientContext,
     database: &str,
     body: &RawDocument,
-    has_waited: bool,
+    attempt: Attempt,
 ) -> Option<Document> {
     let name = body.iter().next().unwrap().unwrap().0.to_string();
-    let request = CommandRequest { name: &name, database, body, sequences: &NoSequences, has_waited, is_legacy: false };
+    let request = CommandRequest { name: &name, database, body, sequences: &NoSequences, attempt, is_legacy: false };
     let mut reply = Vec::new();
     match dispatcher.run(&request, client, &mut reply) {
-        Outcome::Reply => Some(Document::try_from(RawDocument::from_bytes(&reply).unwrap()).unwrap()),
+        Outcome::Reply | Outcome::ReplyAndMore(_) => {
+            Some(Document::try_from(RawDocument::from_bytes(&reply).unwrap()).unwrap())
+        }
         Outcome::WaitForTopologyChange(_) | Outcome::CloseConnection => None,
     }
 }

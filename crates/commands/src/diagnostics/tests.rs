@@ -3,6 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use super::test_server::TestServer;
+use crate::Attempt;
 
 /// The names of a document's fields.
 fn names(document: &Document) -> Vec<&str> {
@@ -48,14 +49,32 @@ fn hello_waits_for_a_topology_that_does_not_change() {
     let topology = server.run("admin", doc! {"hello": 1}).get_document("topologyVersion").unwrap().clone();
     assert_eq!(topology.get_i64("counter").unwrap(), 0);
     let command = doc! {"hello": 1, "topologyVersion": topology.clone(), "maxAwaitTimeMS": 10_000};
-    assert!(server.send("admin", command.clone(), false).is_none());
-    assert!(server.send("admin", command.clone(), true).is_some());
+    assert!(server.send("admin", command.clone(), Attempt::First).is_none());
+    for attempt in [Attempt::AfterWait, Attempt::Following] {
+        assert!(server.send("admin", command.clone(), attempt).is_some());
+    }
     let other = doc! {"processId": bson::oid::ObjectId::from_bytes([1; 12]), "counter": 5i64};
     server.run("admin", doc! {"hello": 1, "topologyVersion": other, "maxAwaitTimeMS": 10_000});
     assert_eq!(server.fail("admin", doc! {"hello": 1, "topologyVersion": topology.clone()}).0, 31368);
     assert_eq!(server.fail("admin", doc! {"hello": 1, "maxAwaitTimeMS": 5}).0, 31368);
     let newer = doc! {"processId": topology.get_object_id("processId").unwrap(), "counter": 1i64};
     assert_eq!(server.fail("admin", doc! {"hello": 1, "topologyVersion": newer, "maxAwaitTimeMS": 5}).0, 31382);
+}
+
+#[test]
+fn hello_tells_of_a_change_of_topology_and_of_the_end() {
+    let mut server = TestServer::new();
+    let topology = server.run("admin", doc! {"hello": 1}).get_document("topologyVersion").unwrap().clone();
+    let command = doc! {"hello": 1, "topologyVersion": topology.clone(), "maxAwaitTimeMS": 10_000};
+    server.dispatcher.server().topology_changed();
+    assert_eq!(*server.hooks.topology_changes.lock(), 1, "those who wait are woken");
+    let changed = server.run("admin", command.clone()).get_document("topologyVersion").unwrap().clone();
+    assert_eq!((changed.get_i64("counter").unwrap(), changed.get("processId")), (1, topology.get("processId")));
+    server.dispatcher.server().stop();
+    assert_eq!(*server.hooks.topology_changes.lock(), 2);
+    let stopping = server.send("admin", command, Attempt::AfterWait).unwrap();
+    assert_eq!(stopping.get_i32("code").unwrap(), 91);
+    assert_eq!(stopping.get_document("topologyVersion").unwrap().get_i64("counter").unwrap(), 2);
 }
 
 #[test]
@@ -171,7 +190,7 @@ fn orders_to_the_server() {
     assert_eq!(server.fail("admin", doc! {"fsync": 1, "lock": true}).0, 238);
     assert_eq!(server.fail("admin", doc! {"logRotate": 1}), (96, "there is no log file".to_owned()));
     // It closes the connection instead of answering.
-    assert!(server.send("admin", doc! {"shutdown": 1, "force": true}, false).is_none());
+    assert!(server.send("admin", doc! {"shutdown": 1, "force": true}, Attempt::First).is_none());
     assert_eq!(*server.hooks.shutdowns.lock(), 1);
 }
 

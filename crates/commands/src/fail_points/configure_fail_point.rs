@@ -1,11 +1,11 @@
-//! `configureFailPoint`: has commands fail, for tests of drivers. Only with `--enable-test-commands`.
+//! `configureFailPoint`: has something fail, for tests of drivers. Only with `--enable-test-commands`.
 
 use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument};
 use document::elements;
 
-use super::{Fault, Mode, Target};
+use super::{CursorFault, FailPoint, Fault, Mode, NAMES, Setting, Target, WriteFault};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::Context;
@@ -17,16 +17,9 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    if !context.server.facts.has_test_commands {
-        return Err(CommandError::named(
-            "CommandNotFound",
-            "no such command: 'configureFailPoint' (the server was not started with --enable-test-commands)",
-        ));
-    }
+    check_switch(context, "configureFailPoint")?;
     let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?.string()?;
-    if name != "failCommand" {
-        return Err(CommandError::not_implemented(format!("the fail point '{name}'")));
-    }
+    let point = FailPoint::named(name).ok_or_else(|| unknown(name))?;
     let (mut mode, mut data) = (None, None);
     for field in arguments.fields() {
         match field.name() {
@@ -40,13 +33,77 @@ pub(crate) fn run(
     })?;
     let setting = match parse_mode(mode)? {
         None => None,
-        Some(mode) => {
-            let (target, fault) = data.map(parse_data).transpose()?.unwrap_or_default();
-            Some((mode, target, fault))
-        }
+        Some(mode) => Some((mode, parse_setting(point, data)?)),
     };
-    reply.count("count", context.server.fail_points.set(setting));
+    reply.count("count", context.server.fail_points.set(point, setting));
     Ok(())
+}
+
+/// Refuses a command that only exists with the switch.
+pub(super) fn check_switch(context: &Context<'_>, command: &str) -> Result<()> {
+    if context.server.facts.has_test_commands {
+        return Ok(());
+    }
+    let message = format!("no such command: '{command}' (the server was not started with --enable-test-commands)");
+    Err(CommandError::named("CommandNotFound", message))
+}
+
+/// The error for a fail point that we do not have.
+pub(super) fn unknown(name: &str) -> CommandError {
+    CommandError::not_implemented(format!("the fail point '{name}' (there are {})", NAMES.join(", ")))
+}
+
+fn parse_setting(point: FailPoint, data: Option<&RawDocument>) -> Result<Setting> {
+    Ok(match point {
+        FailPoint::Command => {
+            let (target, fault) = data.map(parse_data).transpose()?.unwrap_or_default();
+            Setting::Command(target, fault)
+        }
+        FailPoint::GetMore => Setting::GetMore(parse_cursor_fault(data)?),
+        FailPoint::RetryableWrite => Setting::RetryableWrite(parse_write_fault(data)?),
+        FailPoint::EveryTimeIsOver => no_data(data).map(|()| Setting::EveryTimeIsOver)?,
+        FailPoint::NoTimeIsOver => no_data(data).map(|()| Setting::NoTimeIsOver)?,
+    })
+}
+
+fn no_data(data: Option<&RawDocument>) -> Result<()> {
+    match data.and_then(|data| elements(data).next()) {
+        Some(element) => Err(Field::of("configureFailPoint.data", element).unknown()),
+        None => Ok(()),
+    }
+}
+
+fn parse_cursor_fault(data: Option<&RawDocument>) -> Result<CursorFault> {
+    let mut fault = CursorFault::default();
+    for element in data.into_iter().flat_map(elements) {
+        let field = Field::of("failGetMoreAfterCursorCheckout", element);
+        match field.name() {
+            "errorCode" => fault.error_code = code(field)?,
+            "closeConnection" => fault.closes_connection = field.boolean()?,
+            _ => return Err(field.unknown()),
+        }
+    }
+    if fault == CursorFault::default() {
+        return Err(CommandError::bad_value("failGetMoreAfterCursorCheckout needs 'errorCode' or 'closeConnection'"));
+    }
+    Ok(fault)
+}
+
+fn parse_write_fault(data: Option<&RawDocument>) -> Result<WriteFault> {
+    let mut fault = WriteFault { error_code: None, closes_connection: true };
+    for element in data.into_iter().flat_map(elements) {
+        let field = Field::of("onPrimaryTransactionalWrite", element);
+        match field.name() {
+            "failBeforeCommitExceptionCode" => fault.error_code = Some(code(field)?),
+            "closeConnection" => fault.closes_connection = field.boolean()?,
+            _ => return Err(field.unknown()),
+        }
+    }
+    Ok(fault)
+}
+
+fn code(field: Field<'_>) -> Result<i32> {
+    i32::try_from(field.integer()?).map_err(|_| field.wrong_type("type 'int'"))
 }
 
 /// `None`: off.
@@ -78,7 +135,8 @@ fn parse_data(source: &RawDocument) -> Result<(Target, Fault)> {
         match field.name() {
             "failCommands" => target.commands = strings(field)?,
             "appName" => target.app_name = Some(field.string()?.to_owned()),
-            "errorCode" => fault.error_code = Some(field.integer()? as i32),
+            "namespace" => target.namespace = Some(field.string()?.to_owned()),
+            "errorCode" => fault.error_code = Some(code(field)?),
             "errorLabels" => fault.labels = Some(strings(field)?),
             "closeConnection" => fault.closes_connection = field.boolean()?,
             "blockConnection" => blocks = field.boolean()?,
@@ -86,7 +144,7 @@ fn parse_data(source: &RawDocument) -> Result<(Target, Fault)> {
             "writeConcernError" => fault.write_concern_error = Some(field.document()?.to_owned()),
             // There are no commands from inside.
             "failInternalCommands" => drop(field.boolean()?),
-            "threadName" | "namespace" | "errorExtraInfo" | "failLocalClients" => return Err(field.not_implemented()),
+            "threadName" | "errorExtraInfo" | "failLocalClients" => return Err(field.not_implemented()),
             _ => return Err(field.unknown()),
         }
     }

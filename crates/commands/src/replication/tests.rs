@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use crate::diagnostics::test_server::TestServer;
-use crate::{Initiation, ReplicaSetFacts};
+use crate::{Attempt, Initiation, ReplicaSetFacts};
 
 fn member(initiation: Initiation) -> TestServer {
     TestServer::of_replica_set(ReplicaSetFacts {
@@ -25,7 +25,7 @@ fn a_member_without_a_configuration_says_so_and_refuses_data() {
     assert!(!hello.get_bool("isWritablePrimary").unwrap() && !hello.get_bool("secondary").unwrap());
     assert!(hello.get_bool("isreplicaset").unwrap());
     assert!(!hello.contains_key("setName") && !hello.contains_key("msg"));
-    let refused = server.send("test", doc! {"insert": "c", "documents": [{"a": 1}]}, false).unwrap();
+    let refused = server.send("test", doc! {"insert": "c", "documents": [{"a": 1}]}, Attempt::First).unwrap();
     assert_eq!(refused.get_i32("code").unwrap(), 10107);
     assert_eq!(refused.get("topologyVersion"), hello.get("topologyVersion"));
     assert_eq!(server.fail("test", doc! {"find": "c"}).0, 13435);
@@ -40,7 +40,7 @@ fn initiation_makes_it_the_primary_and_wakes_who_waits() {
     let mut server = member(Initiation::OnCommand);
     let topology = server.run("admin", doc! {"hello": 1}).get_document("topologyVersion").unwrap().clone();
     let waiting = doc! {"hello": 1, "topologyVersion": topology, "maxAwaitTimeMS": 10_000};
-    assert!(server.send("admin", waiting.clone(), false).is_none());
+    assert!(server.send("admin", waiting.clone(), Attempt::First).is_none());
     assert_eq!(
         server.fail("admin", doc! {"replSetInitiate": {"_id": "other", "members": [{"_id": 0, "host": "h:1"}]}}).0,
         93
@@ -172,7 +172,7 @@ fn another_sets_data_is_refused() {
 #[test]
 fn notes_are_logged_and_move_the_time_on() {
     let mut server = member(Initiation::Automatic);
-    let reply = server.send("admin", doc! {"appendOplogNote": 1, "data": {"from": "a tool"}}, false).unwrap();
+    let reply = server.send("admin", doc! {"appendOplogNote": 1, "data": {"from": "a tool"}}, Attempt::First).unwrap();
     let time = reply.get_timestamp("operationTime").unwrap();
     let found = server.run("local", doc! {"find": "oplog.rs", "sort": {"$natural": -1}, "limit": 1});
     let last = found.get_document("cursor").unwrap().get_array("firstBatch").unwrap()[0].as_document().unwrap();

@@ -13,11 +13,17 @@ pub(crate) struct Client {
 /// A reply's frame.
 pub(crate) struct Reply {
     pub(crate) op_code: i32,
+    pub(crate) request_id: i32,
     pub(crate) response_to: i32,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Reply {
+    /// Whether an `OP_MSG` says that another follows.
+    pub(crate) fn has_more_to_come(&self) -> bool {
+        self.bytes[16] & 0b10 != 0
+    }
+
     /// The document of an uncompressed `OP_MSG` or `OP_REPLY`.
     pub(crate) fn document(&self) -> RawDocumentBuf {
         let start = if self.op_code == 1 { 36 } else { 21 };
@@ -53,7 +59,8 @@ impl Client {
         let field = |bytes: &[u8], start: usize| i32::from_le_bytes(bytes[start..start + 4].try_into().unwrap());
         bytes.resize(usize::try_from(field(&bytes, 0)).unwrap(), 0);
         self.stream.read_exact(&mut bytes[16..])?;
-        Ok(Reply { op_code: field(&bytes, 12), response_to: field(&bytes, 8), bytes })
+        let (request_id, response_to) = (field(&bytes, 4), field(&bytes, 8));
+        Ok(Reply { op_code: field(&bytes, 12), request_id, response_to, bytes })
     }
 
     /// Sends a command and gives its reply document.

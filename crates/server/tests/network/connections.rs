@@ -111,13 +111,19 @@ fn the_service_hears_of_every_beginning_and_end() {
 }
 
 #[test]
-fn a_long_command_can_notice_that_its_client_is_gone() {
+fn a_command_ends_when_its_client_goes_away() {
     let server = TestServer::start();
-    let mut client = Client::connect(server.address);
-    client.send(&msg(0, &rawdoc! { "untilGone": 1, "$db": "admin" }));
-    eventually("it runs", || server.handle.connections().active == 1);
-    std::thread::sleep(Duration::from_millis(20));
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(server.address)).collect();
+    clients.iter_mut().for_each(|client| client.send(&msg(0, &rawdoc! { "untilGone": 1, "$db": "admin" })));
+    eventually("all run", || server.seen.until_gone.lock().unwrap().len() == 3);
+    // One that has sent another request before is gone as well.
+    clients[0].send(&msg(0, &rawdoc! { "ping": 1, "$db": "admin" }));
+    clients.truncate(2);
+    eventually("one is gone", || server.handle.connections().current == 2);
+    clients.remove(0);
+    eventually("another is gone", || server.handle.connections().current == 1);
     assert_eq!(server.handle.connections().active, 1);
-    drop(client);
-    eventually("it noticed", || server.handle.connections().current == 0);
+    drop(clients);
+    eventually("all are gone", || server.handle.connections().current == 0);
+    assert_eq!(server.seen.gone.lock().unwrap().len(), 3);
 }

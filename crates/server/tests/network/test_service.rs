@@ -11,8 +11,8 @@ use bson::raw::{CStr, RawDocumentBuf};
 use bson::{DateTime, RawBsonRef, cstr, oid::ObjectId, rawdoc};
 use platform::MemoryBudget;
 use server::{
-    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Listeners, LogFormat, ReplyWanted, Request,
-    ServeOptions, ServerHandle, serve,
+    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Listeners, LogFormat, Next, ReplyWanted,
+    Request, ServeOptions, ServerHandle, serve,
 };
 use wire_protocol::{Compressor, ReplyBuilder};
 
@@ -28,6 +28,9 @@ pub(crate) struct Seen {
     pub(crate) stopping: AtomicBool,
     pub(crate) stopped: AtomicBool,
     pub(crate) gate: Gate,
+    /// Connections that wait for their clients to go away, and those whose clients have.
+    pub(crate) until_gone: Mutex<Vec<u64>>,
+    pub(crate) gone: Mutex<Vec<u64>>,
 }
 
 /// Says that connections are a crowd, and has places for the command `limited`.
@@ -84,6 +87,7 @@ pub(crate) struct TestClient {
     info: ConnectionInfo,
     commands: i32,
     permission: Option<Permission>,
+    batches_left: i32,
 }
 
 impl CommandService for TestService {
@@ -91,7 +95,7 @@ impl CommandService for TestService {
 
     fn connected(&self, connection: &ConnectionInfo) -> TestClient {
         self.seen.connected.fetch_add(1, Ordering::SeqCst);
-        TestClient { info: connection.clone(), commands: 0, permission: None }
+        TestClient { info: connection.clone(), commands: 0, permission: None, batches_left: 0 }
     }
 
     fn run(&self, request: &Request<'_>, client: &mut TestClient, reply: &mut ReplyBuilder) -> Completion {
@@ -104,7 +108,18 @@ impl CommandService for TestService {
                 if let (Some(longest), Attempt::First) = (await_time(request), request.attempt) {
                     return Completion::WaitForTopologyChange { longest };
                 }
-                self.hello(request, client)
+                reply.append(&self.hello(request, client));
+                let next = await_time(request).map(|longest| Next::OnTopologyChange { longest });
+                return next.map_or(Completion::Reply, Completion::ReplyAndMore);
+            }
+            "batches" => {
+                if request.attempt == Attempt::First {
+                    client.batches_left = request.body.get_i32("batches").unwrap();
+                }
+                client.batches_left -= 1;
+                reply.append(&rawdoc! { "ok": 1.0, "left": client.batches_left });
+                let has_more = client.batches_left > 0;
+                return if has_more { Completion::ReplyAndMore(Next::AtOnce) } else { Completion::Reply };
             }
             "ping" | "endSessions" => rawdoc! { "ok": 1.0 },
             "insert" => {
@@ -124,7 +139,8 @@ impl CommandService for TestService {
             },
             "untilGone" => {
                 let start = Instant::now();
-                while !client.info.client_is_gone() && start.elapsed() < Duration::from_secs(20) {
+                self.seen.until_gone.lock().unwrap().push(client.info.id);
+                while !self.is_gone(client.info.id) && start.elapsed() < Duration::from_secs(20) {
                     std::thread::sleep(Duration::from_millis(5));
                 }
                 rawdoc! { "ok": 1.0 }
@@ -176,6 +192,14 @@ impl CommandService for TestService {
         }
     }
 
+    fn connections_that_wait(&self, _longer_than: Duration) -> Vec<u64> {
+        self.seen.until_gone.lock().unwrap().clone()
+    }
+
+    fn client_gone(&self, connection: u64) {
+        self.seen.gone.lock().unwrap().push(connection);
+    }
+
     fn disconnected(&self, _client: TestClient) {
         self.seen.disconnected.fetch_add(1, Ordering::SeqCst);
     }
@@ -191,6 +215,10 @@ impl CommandService for TestService {
 }
 
 impl TestService {
+    fn is_gone(&self, connection: u64) -> bool {
+        self.seen.gone.lock().unwrap().contains(&connection)
+    }
+
     fn hello(&self, request: &Request<'_>, client: &TestClient) -> RawDocumentBuf {
         let mut reply = rawdoc! {
             "ok": 1.0,

@@ -102,6 +102,22 @@ fn a_reply_to_a_msg_is_a_msg_with_the_checksum_asked_for() {
 }
 
 #[test]
+fn a_reply_says_whether_another_follows() {
+    let mut builder = ReplyBuilder::default();
+    builder.begin(ReplyTo::Msg { checksum: true });
+    builder.mark_more_to_come();
+    builder.append(&ping());
+    assert!(parse_msg(builder.finish(40, 7).unwrap()).flags.more_to_come);
+    // Not the next one, and never a legacy reply.
+    builder.begin(ReplyTo::Msg { checksum: false });
+    builder.append(&ping());
+    assert!(!parse_msg(builder.finish(41, 8).unwrap()).flags.more_to_come);
+    builder.begin(ReplyTo::Query);
+    builder.mark_more_to_come();
+    assert!(!builder.has_more_to_come());
+}
+
+#[test]
 fn a_reply_to_a_query_has_one_document_and_says_when_it_failed() {
     let mut builder = ReplyBuilder::default();
     builder.begin(ReplyTo::Query);
