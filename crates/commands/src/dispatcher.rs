@@ -248,6 +248,8 @@ impl Dispatcher {
         self.server.counts.command.fetch_add(u64::from(is_counted), Ordering::Relaxed);
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
+        fields.api.check(command.name, request.body)?;
+        cluster_time::check(fields.cluster_time, &*self.server.clock)?;
         let (queued, granted) = permission.map(Permission::into_parts).unzip();
         count_connection(&self.server, command.class, client);
         let operations = &self.server.operations;

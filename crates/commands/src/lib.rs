@@ -37,6 +37,7 @@ mod replica_set;
 mod replication;
 mod schema;
 mod sessions;
+mod stable_api;
 mod tail;
 mod topology;
 mod transactions;
