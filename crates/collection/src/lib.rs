@@ -53,7 +53,7 @@ pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, che
 pub use oplog_entry::{
     DocumentEntry, DocumentOperation, Entry, EntryEncoder, EntryOrigin, LoggedEntry, RingMove, StatementDetails,
     StatementOrigin, Telling, TransactionCommit, TransactionEncoder, TransactionEntry, TransactionStep, UpdateStyle,
-    append, bson_timestamp, entry_subject, entry_wall, is_told, post_image, served_entry,
+    append, bson_timestamp, encode_note, entry_subject, entry_wall, is_local, is_told, post_image, served_entry,
 };
 pub use options::{CappedOptions, CollectionOptions, ValidationAction, ValidationLevel, parse_pre_images};
 pub use predicate::Predicate;

@@ -35,9 +35,9 @@ mod transaction_entry;
 
 pub use decode::{DocumentEntry, DocumentOperation, Entry, EntryOrigin, RingMove};
 pub(crate) use delta::apply_delta;
-pub use encode::{EntryEncoder, LoggedEntry, StatementDetails, StatementOrigin, UpdateStyle};
+pub use encode::{EntryEncoder, LoggedEntry, StatementDetails, StatementOrigin, UpdateStyle, encode_note};
 pub(crate) use encode::{EntryPrefix, EntryStyle, encode_command};
-pub use served::{append, bson_timestamp, entry_subject, entry_wall, post_image, served_entry};
+pub use served::{append, bson_timestamp, entry_subject, entry_wall, is_local, post_image, served_entry};
 pub use transaction_entry::{
     Telling, TransactionCommit, TransactionEncoder, TransactionEntry, TransactionStep, is_told,
 };

@@ -70,7 +70,8 @@ impl<'a> Arguments<'a> {
     /// Takes a field that any command may have, or refuses it.
     pub(crate) fn generic(&mut self, field: Field<'a>) -> Result<()> {
         match field.name() {
-            "$db" | "comment" | "$readPreference" | "$clusterTime" | "mayBypassWriteBlocking" => {}
+            "$db" | "comment" | "$clusterTime" | "mayBypassWriteBlocking" => {}
+            "$readPreference" => crate::read_preference::check(field)?,
             "lsid" => self.generic.session = Some(session_id(field.document()?)?),
             "maxTimeMS" => self.generic.max_time = max_time(field)?,
             "maxTimeMSOpOnly" => {}
@@ -80,10 +81,8 @@ impl<'a> Arguments<'a> {
             // Read by the dispatcher, which has begun what they ask for.
             "txnNumber" | "startTransaction" | "autocommit" => {}
             "stmtId" | "stmtIds" => self.generic.statement_ids.parse(field)?,
-            "apiVersion" => check_api_version(field.string()?)?,
-            "apiStrict" | "apiDeprecationErrors" => {
-                field.boolean()?;
-            }
+            // Checked by the dispatcher.
+            "apiVersion" | "apiStrict" | "apiDeprecationErrors" => {}
             _ => return Err(field.unknown()),
         }
         Ok(())
@@ -110,13 +109,6 @@ pub(crate) fn session_id(lsid: &RawDocument) -> Result<bson::Uuid> {
         }
         _ => Err(CommandError::type_mismatch("BSON field 'OperationSessionInfo.lsid.id' must be a UUID")),
     }
-}
-
-fn check_api_version(version: &str) -> Result<()> {
-    if version == "1" {
-        return Ok(());
-    }
-    Err(CommandError::named("APIVersionError", format!("API version must be \"1\", not \"{version}\"")))
 }
 
 impl<'a> Field<'a> {

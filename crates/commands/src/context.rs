@@ -17,10 +17,12 @@ use transaction::{ReadView, Store, Waiting, WriteContext};
 
 use crate::admission::{Admission, Class, Counted, Need, Permission};
 use crate::client_cursors::ClientCursors;
+use crate::default_concerns::DefaultConcerns;
 use crate::error::CommandError;
 use crate::fail_points::{FailPoints, error_of};
 use crate::issued_timestamps::IssuedTimestamps;
 use crate::operations::{Operation, OperationSlot, Operations};
+use crate::replica_set::{ReplicaSet, ReplicaSetFacts};
 use crate::topology::Topology;
 
 /// What the build knows of itself.
@@ -55,6 +57,8 @@ pub struct ServerFacts {
     pub connections_max: u64,
     /// Whether failures can be made on purpose (`configureFailPoint`).
     pub has_test_commands: bool,
+    /// The replica set that the server is a member of.
+    pub replica_set: Option<ReplicaSetFacts>,
 }
 
 /// What commands ask of the program around them.
@@ -121,6 +125,8 @@ pub struct ServerContext {
     pub(crate) memory: WorkingMemory,
     pub(crate) admission: Admission,
     pub(crate) fail_points: Arc<FailPoints>,
+    pub(crate) replica_set: ReplicaSet,
+    pub(crate) default_concerns: DefaultConcerns,
     write_contexts: Mutex<Vec<WriteContext>>,
 }
 
@@ -146,6 +152,8 @@ impl ServerContext {
             operations: Operations::new(clock.clone(), fail_points.clone()),
             admission: Admission::new(clock.clone()),
             fail_points,
+            replica_set: ReplicaSet::new(facts.replica_set.clone()),
+            default_concerns: DefaultConcerns::default(),
             counts: OperationCounts::default(),
             session_timeout: crate::sessions::TIMEOUT,
             parameters: crate::diagnostics::Parameters::default(),
@@ -168,6 +176,15 @@ impl ServerContext {
             .store
             .set_foreground(Box::new(move || itself.upgrade().map_or(0, |context| context.admission.finished())));
         context
+    }
+
+    /// Takes up the server's role in its replica set. Called once, before clients are served.
+    ///
+    /// # Errors
+    /// InvalidReplicaSetConfig when what is stored is of another set; those of the store.
+    pub fn begin(&self) -> Result<(), CommandError> {
+        self.replica_set.begin(self)?;
+        self.default_concerns.load(self)
     }
 
     /// The store underneath.

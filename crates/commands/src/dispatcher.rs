@@ -21,6 +21,7 @@ use crate::fail_points::{Fault, Struck, error_of};
 use crate::operation_session::SessionFields;
 use crate::operations::{Operation, Registered};
 use crate::registry::{self, Command, Handler, WithoutClient};
+use crate::replica_set::role;
 
 /// Command bodies may be larger than documents: they carry them.
 const BODY_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
@@ -150,7 +151,7 @@ impl Dispatcher {
             }
             Err(error) => {
                 reply.truncate(start);
-                let topology = error.is_state_change().then_some(&*self.server);
+                let topology = error.is_of_topology().then_some(&*self.server);
                 self.write_error(&self.labelled(request, error), topology, reply);
                 Outcome::Reply
             }
@@ -239,11 +240,16 @@ impl Dispatcher {
             let message = format!("{} may only be run against the admin database.", command.name);
             return Err(CommandError::named("Unauthorized", message));
         }
+        if self.server.replica_set.is_uninitiated() {
+            role::check_uninitiated(command, request.database, request.body)?;
+        }
         check_sequences(request, command.sequence)?;
         let is_counted = command.counts_as_command && request.attempt != Attempt::AfterWait;
         self.server.counts.command.fetch_add(u64::from(is_counted), Ordering::Relaxed);
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
+        fields.api.check(command.name, request.body)?;
+        cluster_time::check(fields.cluster_time, &*self.server.clock)?;
         let (queued, granted) = permission.map(Permission::into_parts).unzip();
         count_connection(&self.server, command.class, client);
         let operations = &self.server.operations;
@@ -268,7 +274,10 @@ impl Dispatcher {
             request,
             closes_connection: Cell::new(false),
         };
-        let arguments = Arguments::new(command.name, request.body);
+        let mut arguments = Arguments::new(command.name, request.body);
+        if context.session.transaction().is_none() {
+            arguments.generic.write_concern = self.server.default_concerns.write_concern(&self.server);
+        }
         let _watching = query_language::watch(client.slot.clone());
         let result = match command.handler {
             Handler::Reply(run) => run(&mut context, arguments, reply).map(|()| Outcome::Reply),
@@ -276,6 +285,9 @@ impl Dispatcher {
         };
         let result = result.and_then(|outcome| {
             fields.read_concern.confirm(&self.server.store)?;
+            if fields.is_in_transaction() && self.server.replica_set.is_alone() {
+                write_recovery_token(reply);
+            }
             Ok(outcome)
         });
         context.session.end(&self.server, result.is_err());
@@ -312,6 +324,11 @@ impl Dispatcher {
         let turn = Turn::begin(&server.admission, ticket, class, fields.is_in_transaction(), now);
         Ok(registered.begin(turn))
     }
+}
+
+/// By which a router finds out what became of a transaction. Drivers send it with its end; there is one place to ask here.
+fn write_recovery_token(reply: &mut DocumentWriter<'_>) {
+    reply.document("recoveryToken", |token| token.string("recoveryShardId", "plimsoll"));
 }
 
 /// Counts the connection among those that come with such commands.

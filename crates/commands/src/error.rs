@@ -122,10 +122,10 @@ impl CommandError {
         !is_final && RESUMABLE.contains(&self.code)
     }
 
-    /// Whether it says that the server has become another: stops, or is no primary any more.
-    pub(crate) fn is_state_change(&self) -> bool {
-        const STATE_CHANGES: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];
-        STATE_CHANGES.contains(&self.code)
+    /// Whether it says that the server is no primary, or will not be: it comes with the topology version, by which drivers tell old news.
+    pub(crate) fn is_of_topology(&self) -> bool {
+        const OF_TOPOLOGY: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];
+        OF_TOPOLOGY.contains(&self.code)
     }
 
     /// Adds a label that drivers act on.

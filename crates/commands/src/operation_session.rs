@@ -9,14 +9,16 @@ use std::sync::Arc;
 use bson::{RawBsonRef, RawDocument, Uuid};
 use collection::StatementDetails;
 use document::{Number, elements};
-use platform::MemoryUse;
+use platform::{MemoryUse, Timestamp};
 use transaction::{CheckedOutSession, ExecutedStatement, Session, Statement, Transaction};
 
+use crate::cluster_time;
 use crate::context::ServerContext;
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
 use crate::read_concern::ReadConcern;
 use crate::registry::{Command, SessionUse};
+use crate::stable_api::ApiParameters;
 
 /// The fields, as they came.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub(crate) struct SessionFields {
     has_read_concern: bool,
     has_write_concern: bool,
     pub(crate) read_concern: ReadConcern,
+    pub(crate) api: ApiParameters,
+    /// `$clusterTime.clusterTime`.
+    pub(crate) cluster_time: Option<Timestamp>,
 }
 
 /// What the command does in its session.
@@ -77,6 +82,10 @@ impl SessionFields {
             match element.name_bytes() {
                 b"lsid" | b"txnNumber" | b"autocommit" | b"startTransaction" | b"readConcern" | b"writeConcern" => {
                     fields.take(element.name(), element.value())?;
+                }
+                b"$clusterTime" => fields.cluster_time = Some(cluster_time::parse(element.value())?),
+                b"apiVersion" | b"apiStrict" | b"apiDeprecationErrors" => {
+                    fields.api.take(element.name(), element.value())?;
                 }
                 _ => {}
             }

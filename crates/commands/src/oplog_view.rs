@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aggregation::{AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor};
 use bson::raw::RawBson;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use collection::{Namespace, served_entry};
+use collection::{Namespace, is_local, served_entry};
 use document::{FieldPath, Number, elements};
 use executor::DistinctValues;
 use oplog::{Oplog, OplogError, OplogPosition};
@@ -25,12 +25,14 @@ use crate::crud::pipeline_host::CommandHost;
 use crate::crud::query_arguments::variables;
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
+use crate::replica_set::terms::Terms;
 use crate::schema::document_of;
 use crate::tail::{Tail, Tailing};
 
 /// The collection's name.
 pub(crate) const NAMESPACE: &str = "local.oplog.rs";
-const DATABASE: &str = "local";
+/// Its database.
+pub(crate) const DATABASE: &str = "local";
 const COLLECTION: &str = "oplog.rs";
 
 /// Runs `find` on the oplog.
@@ -77,14 +79,15 @@ fn run_pipeline(context: &Context<'_>, stages: &[RawDocumentBuf], source: BoxSou
 /// The entries, from where the filter begins.
 pub(crate) fn entries(server: &ServerContext, filter: Option<&RawDocument>, is_backward: bool) -> Result<BoxSource> {
     let store = &server.store;
+    let terms = server.replica_set.terms();
     if is_backward {
-        return Ok(Box::new(Backward { oplog: store.oplog_backward()? }));
+        return Ok(Box::new(Backward { oplog: store.oplog_backward()?, terms }));
     }
     let from = match filter.and_then(lower_bound) {
         Some(timestamp) => store.oplog().position_at(timestamp)?,
         None => store.oplog().first_position(),
     };
-    Ok(Box::new(Forward { follower: follow(store, from)? }))
+    Ok(Box::new(Forward { follower: follow(store, from)?, terms }))
 }
 
 /// How many entries match, after skip and limit.
@@ -155,12 +158,18 @@ fn lower_bound(filter: &RawDocument) -> Option<Timestamp> {
 
 struct Forward {
     follower: OplogFollower,
+    terms: Arc<Terms>,
 }
 
 impl DocumentSource for Forward {
     fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
-        let entry = self.follower.next().map_err(|error| AggregationError::Host(Box::new(position_lost(error))))?;
-        Ok(entry.map(|entry| served_entry(entry.timestamp, &entry.payload)))
+        loop {
+            let entry = self.follower.next().map_err(|error| AggregationError::Host(Box::new(position_lost(error))))?;
+            let Some(entry) = entry else { return Ok(None) };
+            if !is_local(&entry.payload) {
+                return Ok(Some(served_entry(entry.timestamp, self.terms.at(entry.timestamp), &entry.payload)));
+            }
+        }
     }
 }
 
@@ -176,13 +185,19 @@ fn position_lost(error: TransactionError) -> CommandError {
 
 struct Backward {
     oplog: BackwardOplog,
+    terms: Arc<Terms>,
 }
 
 impl DocumentSource for Backward {
     fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
-        let entry =
-            self.oplog.previous().map_err(|error| AggregationError::Host(Box::new(CommandError::from(error))))?;
-        Ok(entry.map(|(timestamp, payload)| served_entry(timestamp, &payload)))
+        loop {
+            let entry =
+                self.oplog.previous().map_err(|error| AggregationError::Host(Box::new(CommandError::from(error))))?;
+            let Some((timestamp, payload)) = entry else { return Ok(None) };
+            if !is_local(&payload) {
+                return Ok(Some(served_entry(timestamp, self.terms.at(timestamp), &payload)));
+            }
+        }
     }
 }
 
@@ -274,6 +289,12 @@ pub(crate) fn description(server: &ServerContext) -> Result<RawDocumentBuf> {
     })
 }
 
+/// How many bytes it has.
+pub(crate) fn bytes(server: &ServerContext) -> u64 {
+    let statistics = server.store.oplog().statistics();
+    statistics.end_position.0 - statistics.first_position.0
+}
+
 /// Whether a namespace is that of the oplog.
 pub(crate) fn is_oplog(namespace: &Namespace) -> bool {
     namespace.as_str() == NAMESPACE
@@ -282,7 +303,7 @@ pub(crate) fn is_oplog(namespace: &Namespace) -> bool {
 /// What `collStats` says of it.
 pub(crate) fn write_statistics(server: &ServerContext, scale: u64, reply: &mut DocumentWriter<'_>) {
     let statistics = server.store.oplog().statistics();
-    let (size, (bytes, _)) = (statistics.end_position.0 - statistics.first_position.0, server.store.oplog_retention());
+    let (size, (bytes, _)) = (bytes(server), server.store.oplog_retention());
     reply.count("size", size / scale);
     reply.count("storageSize", size / scale);
     reply.boolean("capped", true);

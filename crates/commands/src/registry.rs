@@ -8,7 +8,7 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::dispatcher::Outcome;
 use crate::error::{CommandError, Result};
-use crate::{crud, diagnostics, fail_points, schema, sessions, transactions};
+use crate::{crud, diagnostics, fail_points, replication, schema, sessions, transactions};
 
 /// How a command is run.
 #[derive(Clone, Copy)]
@@ -98,6 +98,11 @@ static COMMANDS: &[Command] = &[
         class: Class::Read,
         session_use: SessionUse::InTransaction,
         ..command!("aggregate", crud::aggregate::run, "Runs an aggregation pipeline on a collection.")
+    },
+    Command {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..command!("appendOplogNote", replication::append_oplog_note::run, "Logs a note, which changes nothing.")
     },
     Command {
         aliases: &["buildinfo"],
@@ -216,6 +221,14 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
+        ..command!(
+            "getDefaultRWConcern",
+            replication::get_default_rw_concern::run,
+            "The read and write concerns of commands that name none."
+        )
+    },
+    Command {
+        is_admin_only: true,
         ..command!("getLog", diagnostics::get_log::run, "Recent lines of the diagnostics log.")
     },
     Command {
@@ -325,12 +338,75 @@ static COMMANDS: &[Command] = &[
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..command!(
+            "replSetFreeze",
+            replication::repl_set_freeze::run,
+            "Refused: the only member of a replica set is its primary, which cannot be frozen."
+        )
+    },
+    Command {
+        is_admin_only: true,
+        ..command!("replSetGetConfig", replication::repl_set_get_config::run, "The configuration of the replica set.")
+    },
+    Command {
+        is_admin_only: true,
+        ..command!(
+            "replSetGetStatus",
+            replication::repl_set_get_status::run,
+            "The replica set as its only member sees it."
+        )
+    },
+    Command {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "replSetInitiate",
+            replication::repl_set_initiate::run,
+            "Begins a replica set of which this server is the only member."
+        )
+    },
+    Command {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "replSetReconfig",
+            replication::repl_set_reconfig::run,
+            "Changes the member's address, priority and tags, and the settings."
+        )
+    },
+    Command {
+        is_admin_only: true,
+        ..command!(
             "replSetResizeOplog",
             diagnostics::repl_set_resize_oplog::run,
             "For how many bytes and hours the oplog is kept."
         )
     },
+    Command {
+        is_admin_only: true,
+        ..command!(
+            "replSetStepDown",
+            replication::repl_set_step_down::run,
+            "Refused: nobody could take the place of the only member of a replica set."
+        )
+    },
+    Command {
+        is_admin_only: true,
+        ..command!(
+            "replSetSyncFrom",
+            replication::repl_set_sync_from::run,
+            "Refused: the only member of a replica set is its primary, which syncs from nobody."
+        )
+    },
     command!("serverStatus", diagnostics::server_status::run, "Figures of the server."),
+    Command {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "setDefaultRWConcern",
+            replication::set_default_rw_concern::run,
+            "Sets the read and write concerns of commands that name none."
+        )
+    },
     Command {
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
@@ -375,7 +451,6 @@ static COMMANDS: &[Command] = &[
 
 /// Commands of MongoDB that we do not have yet: refused by name, so that nobody takes them for a misspelling.
 static KNOWN_ELSEWHERE: &[&str] = &[
-    "appendOplogNote",
     "applyOps",
     "authenticate",
     "autoCompact",
@@ -398,7 +473,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "fsyncUnlock",
     "getAuditConfig",
     "getClusterParameter",
-    "getDefaultRWConcern",
     "getDiagnosticData",
     "getnonce",
     "grantPrivilegesToRole",
@@ -415,13 +489,14 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "planCacheSetFilter",
     "profile",
     "reIndex",
-    "replSetFreeze",
-    "replSetGetConfig",
-    "replSetGetStatus",
-    "replSetInitiate",
-    "replSetReconfig",
-    "replSetStepDown",
-    "replSetSyncFrom",
+    "replSetAbortPrimaryCatchUp",
+    "replSetGetRBID",
+    "replSetHeartbeat",
+    "replSetMaintenance",
+    "replSetRequestVotes",
+    "replSetStepUp",
+    "replSetTest",
+    "replSetUpdatePosition",
     "revokePrivilegesFromRole",
     "revokeRolesFromRole",
     "revokeRolesFromUser",
@@ -430,7 +505,6 @@ static KNOWN_ELSEWHERE: &[&str] = &[
     "saslContinue",
     "saslStart",
     "setClusterParameter",
-    "setDefaultRWConcern",
     "setFeatureCompatibilityVersion",
     "setIndexCommitQuorum",
     "shardCollection",

@@ -1,7 +1,8 @@
 //! Write concern: when a write is acknowledged.
 //!
 //! Used by every command that writes. On one server the choices are: applied (`w: 1`), durable (`j: true` or
-//! `w: "majority"`), and no reply at all (`w: 0`, which the client also says by not waiting). More than one server cannot be asked for.
+//! `w: "majority"`), and no reply at all (`w: 0`, which the client also says by not waiting). What only more servers could satisfy is answered as a replica set answers
+//! it: the write is done, and the reply has a `writeConcernError`.
 //!
 //! `wtimeout` is the longest that a client wants to wait for `w: "majority"`, here for the disk: beyond it the reply has a `writeConcernError`, and the
 //! write stays. As the manual has it, it says nothing for `w: 1`, `j` or not.
@@ -11,31 +12,44 @@ use std::time::Duration;
 use bson::{RawBsonRef, RawDocument};
 use document::{Number, elements};
 use oplog::Oplog;
-use transaction::{Acknowledgement, CommitInfo, Store};
+use transaction::{Acknowledgement, CommitInfo};
 
 use crate::arguments::Field;
-use crate::context::Context;
+use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
 
 /// When a write is acknowledged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteConcern {
     durable: bool,
     time_limit: Option<Duration>,
+    members: Members,
+}
+
+/// Whose acknowledgement is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Members {
+    /// Nobody waits for any.
+    None,
+    /// This one's.
+    #[default]
+    One,
+    Majority,
+    /// That of so many, which are more than there are.
+    Number(i64),
+    /// Those that the replica set's configuration describes under this name.
+    Mode(Box<str>),
 }
 
 impl WriteConcern {
     /// Parses `{w, j, wtimeout, fsync}`.
     pub(crate) fn parse(source: &RawDocument) -> Result<Self> {
         let mut parsed = Self::default();
-        let (mut journal, mut time_limit, mut is_majority) = (None, None, false);
+        let (mut journal, mut time_limit) = (None, None);
         for element in elements(source) {
             let field = Field::of("writeConcern", element);
             match field.name() {
-                "w" => {
-                    parsed.durable |= parse_w(field)?;
-                    is_majority = parsed.durable;
-                }
+                "w" => parsed.members = parse_w(field)?,
                 "j" => journal = Some(field.boolean()?),
                 "fsync" => parsed.durable |= field.boolean()?,
                 // Zero, and less, is no limit.
@@ -45,7 +59,8 @@ impl WriteConcern {
             }
         }
         // A majority is durable unless the client says otherwise.
-        parsed.durable = journal.unwrap_or(parsed.durable);
+        let is_majority = parsed.members == Members::Majority;
+        parsed.durable = journal.unwrap_or(parsed.durable || is_majority);
         parsed.time_limit = time_limit.filter(|_| is_majority).map(Duration::from_millis);
         Ok(parsed)
     }
@@ -55,27 +70,60 @@ impl WriteConcern {
         Self { durable: true, ..self }
     }
 
+    /// That of a majority.
+    pub(crate) fn majority() -> Self {
+        Self { durable: true, time_limit: None, members: Members::Majority }
+    }
+
+    /// Whether nobody would wait.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.members == Members::None
+    }
+
     /// Waits until everything committed so far is as safe as asked for.
-    pub(crate) fn wait_for_all(self, store: &Store) -> Result<()> {
-        let end = store.oplog().end_position();
+    pub(crate) fn wait_for_all(&self, server: &ServerContext) -> Result<()> {
+        let oplog = server.store.oplog();
+        let end = oplog.end_position();
         match (self.durable, self.time_limit) {
-            (false, _) => Ok(()),
-            (true, None) => Ok(store.oplog().wait_durable(end)?),
-            (true, Some(longest)) => in_time(store.oplog().wait_durable_within(end, longest)?),
+            (false, _) => {}
+            (true, None) => oplog.wait_durable(end)?,
+            (true, Some(longest)) => in_time(oplog.wait_durable_within(end, longest)?)?,
         }
+        self.check_satisfiable(server)
     }
 
     /// Waits until every later read sees a commit, and until it is durable if that was asked for.
-    pub(crate) fn wait(self, context: &mut Context<'_>, commit: Option<&CommitInfo>) -> Result<()> {
+    pub(crate) fn wait(&self, context: &mut Context<'_>, commit: Option<&CommitInfo>) -> Result<()> {
         if self.durable {
             context.release_ticket();
         }
         let store = &context.server.store;
-        let Some(commit) = commit else { return Ok(()) };
-        match (self.durable, self.time_limit) {
-            (false, _) => Ok(store.acknowledge(commit, Acknowledgement::Visible)?),
-            (true, None) => Ok(store.acknowledge(commit, Acknowledgement::Durable)?),
-            (true, Some(longest)) => in_time(store.acknowledge_within(commit, longest)?),
+        match (commit, self.durable, self.time_limit) {
+            (None, ..) => {}
+            (Some(commit), false, _) => store.acknowledge(commit, Acknowledgement::Visible)?,
+            (Some(commit), true, None) => store.acknowledge(commit, Acknowledgement::Durable)?,
+            (Some(commit), true, Some(longest)) => in_time(store.acknowledge_within(commit, longest)?)?,
+        }
+        self.check_satisfiable(context.server)
+    }
+
+    /// Whether one member can be enough.
+    ///
+    /// # Errors
+    /// UnsatisfiableWriteConcern, UnknownReplWriteConcern.
+    pub(crate) fn check_satisfiable(&self, server: &ServerContext) -> Result<()> {
+        let too_few = || CommandError::named("UnsatisfiableWriteConcern", "Not enough data-bearing nodes");
+        let Members::Mode(mode) = &self.members else {
+            return if matches!(self.members, Members::Number(_)) { Err(too_few()) } else { Ok(()) };
+        };
+        let membership = server.replica_set.membership();
+        match membership.and_then(|membership| membership.configuration.can_satisfy(mode)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(too_few()),
+            None => Err(CommandError::named(
+                "UnknownReplWriteConcern",
+                format!("No write concern mode named '{mode}' found in replica set configuration"),
+            )),
         }
     }
 }
@@ -85,17 +133,14 @@ fn in_time(is_durable: bool) -> Result<()> {
     if is_durable { Ok(()) } else { Err(late()) }
 }
 
-/// Whether `w` asks for durability.
-fn parse_w(field: Field<'_>) -> Result<bool> {
+fn parse_w(field: Field<'_>) -> Result<Members> {
     match field.value() {
-        RawBsonRef::String("majority") => Ok(true),
-        RawBsonRef::String(mode) => Err(CommandError::named(
-            "UnknownReplWriteConcern",
-            format!("No write concern mode named '{mode}' found in replica set configuration"),
-        )),
+        RawBsonRef::String("majority") => Ok(Members::Majority),
+        RawBsonRef::String(mode) => Ok(Members::Mode(mode.into())),
         value => match Number::from_bson(value).and_then(Number::to_i64_exact) {
-            Some(0 | 1) => Ok(false),
-            Some(2..=50) => Err(CommandError::bad_value("cannot use 'w' > 1 when a host is not replicated")),
+            Some(0) => Ok(Members::None),
+            Some(1) => Ok(Members::One),
+            Some(number @ 2..=50) => Ok(Members::Number(number)),
             Some(_) => Err(CommandError::failed_to_parse("w has to be a non-negative number and not greater than 50")),
             None => Err(CommandError::failed_to_parse("w has to be a number, a string or an object")),
         },

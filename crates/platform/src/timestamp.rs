@@ -25,6 +25,11 @@ impl Timestamp {
         (self.0 >> 32) as u32
     }
 
+    /// The beginning of its second, in milliseconds since the Unix epoch.
+    pub const fn seconds_millis(self) -> i64 {
+        self.seconds() as i64 * 1000
+    }
+
     /// The counter within the second; the first commit of a second has 1.
     pub const fn increment(self) -> u32 {
         self.0 as u32

@@ -1,5 +1,6 @@
 //! What the server is told: flags before environment before the configuration file before defaults. Called by `main`.
 
+mod replica_set;
 mod settings;
 mod size;
 
@@ -12,6 +13,7 @@ use wire_protocol::Compressor;
 use crate::logging::LogFormat;
 
 pub use platform::machine_memory_bytes;
+pub use replica_set::{ReplicaSet, ReplicaSetInitiation};
 pub use settings::Settings;
 pub use size::Size;
 
@@ -92,6 +94,8 @@ pub struct Configuration {
     pub stop_grace: Duration,
     /// Whether clients may make commands fail on purpose.
     pub has_test_commands: bool,
+    /// The replica set that the server is a member of.
+    pub replica_set: Option<ReplicaSet>,
 }
 
 impl Configuration {
@@ -105,6 +109,7 @@ impl Configuration {
             Some(path) => given.or(read_file(&path)?),
             None => given,
         };
+        let replica_set = ReplicaSet::resolve(&settings)?;
         let (memory_bytes, cache_bytes) = memory_and_cache(settings.memory, settings.cache, machine_bytes)?;
         let listen = settings.listen.unwrap_or_else(|| vec![format!("127.0.0.1:{PORT}")]);
         if listen.is_empty() {
@@ -132,6 +137,7 @@ impl Configuration {
             compressors: compressors(settings.compressors)?,
             stop_grace: grace,
             has_test_commands: settings.enable_test_commands.unwrap_or(false),
+            replica_set,
         })
     }
 }

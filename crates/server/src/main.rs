@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bson::raw::cstr;
 use bson::rawdoc;
 use clap::{Parser, Subcommand};
-use commands::{BuildFacts, ServerContext, ServerFacts};
+use commands::{BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
 use lab::{
     BenchArguments, CertifyArguments, CompareArguments, HistoryArguments, LabError, LayoutArguments, ProfileArguments,
 };
@@ -15,7 +15,7 @@ use platform::{
     Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::configuration::{Configuration, Settings, machine_memory_bytes};
+use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
 use server::{DiagnosticLog, Listeners, STARTUP_WARNINGS, ServeOptions, ServerHandle};
 use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions};
@@ -218,6 +218,7 @@ fn open_service(
     let lines = Arc::new(RecentLines(handle.log().clone()));
     let memory = WorkingMemory::new(plan.budget, temporary);
     let context = ServerContext::new(store, clock, &*random, facts, hooks, lines, memory);
+    context.begin().map_err(|error| cannot("cannot take up the replica set in", &error))?;
     Ok(DatabaseService::new(context, lock, plan.reserved))
 }
 
@@ -232,6 +233,7 @@ fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerF
     );
     listed
         .append(cstr!("storage"), rawdoc! { "dbPath": data, "memoryBytes": memory as i64, "cacheBytes": cache as i64 });
+    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     ServerFacts {
         build: BuildFacts {
             version: env!("CARGO_PKG_VERSION"),
@@ -239,12 +241,34 @@ fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerF
         },
         arguments: std::env::args().collect(),
         configuration: listed,
-        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         port: listeners.addresses().first().map_or(0, std::net::SocketAddr::port),
         memory_bytes: memory,
         cache_bytes: cache,
         compressors: configuration.compressors.iter().map(|compressor| compressor.name()).collect(),
         connections_max: configuration.connections_max as u64,
         has_test_commands: configuration.has_test_commands,
+        replica_set: configuration.replica_set.as_ref().map(|set| replica_set_facts(set, listeners, &host_name)),
+        host_name,
+    }
+}
+
+fn replica_set_facts(set: &ReplicaSet, listeners: &Listeners, host_name: &str) -> ReplicaSetFacts {
+    ReplicaSetFacts {
+        name: set.name.clone(),
+        advertised: set.advertised.clone(),
+        address: reachable_address(listeners, host_name),
+        initiation: match set.initiation {
+            ReplicaSetInitiation::Automatic => Initiation::Automatic,
+            ReplicaSetInitiation::OnCommand => Initiation::OnCommand,
+        },
+    }
+}
+
+/// Where others find the first listener: what listens on all addresses is found by the name of the host.
+fn reachable_address(listeners: &Listeners, host_name: &str) -> String {
+    match listeners.addresses().first() {
+        Some(address) if address.ip().is_unspecified() => format!("{host_name}:{}", address.port()),
+        Some(address) => address.to_string(),
+        None => host_name.to_owned(),
     }
 }

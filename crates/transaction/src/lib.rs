@@ -34,6 +34,7 @@ mod interleaving;
 mod lock_table;
 mod merge_cursor;
 mod multi_document;
+mod notes;
 mod read_view;
 mod record_source;
 mod repair;

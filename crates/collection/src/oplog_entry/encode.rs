@@ -291,6 +291,16 @@ pub(crate) fn encode_command(
     bytes
 }
 
+/// The entry of something that changes nothing.
+pub fn encode_note(note: &RawDocument, wall_millis: i64) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    put_string(&mut bytes, "op", "n");
+    put_string(&mut bytes, "ns", "");
+    put_document(&mut bytes, "o", note.as_bytes());
+    finish_entry(&mut bytes, wall_millis);
+    bytes
+}
+
 /// The delta down to the paths that changed, when something inside a document or an array did, or fields have moved: change
 /// streams tell the paths.
 fn nested_delta(changes: &FieldChanges, old: &RawDocument, new: &RawDocument) -> Result<Option<RawDocumentBuf>> {

@@ -25,11 +25,16 @@ pub fn entry_subject(payload: &[u8]) -> Option<(u8, &str)> {
     Some((letter, std::str::from_utf8(text.get(4..text.len().checked_sub(1)?)?).ok()?))
 }
 
+/// Whether an entry is about the database `local`, which is the server's own and nothing to others.
+pub fn is_local(payload: &[u8]) -> bool {
+    entry_subject(payload).is_some_and(|(_, namespace)| namespace.starts_with("local."))
+}
+
 /// An entry in the shape of MongoDB's `local.oplog.rs`.
-pub fn served_entry(timestamp: Timestamp, payload: &[u8]) -> RawDocumentBuf {
+pub fn served_entry(timestamp: Timestamp, term: i64, payload: &[u8]) -> RawDocumentBuf {
     let mut served = without_ours(payload);
     served.append(cstr!("ts"), bson_timestamp(timestamp));
-    served.append(cstr!("t"), 1_i64);
+    served.append(cstr!("t"), term);
     served
 }
 

@@ -16,6 +16,7 @@ use query_language::expression::Variables;
 
 use super::explain::write_document;
 use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, services, target_of, variables};
+use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
@@ -91,7 +92,7 @@ pub(crate) fn run(
     server.usage.record_read(parsed.namespace.as_str(), 1, context.operation.elapsed());
     if writes {
         context.release_ticket();
-        arguments.generic.write_concern.wait_for_all(&server.store)?;
+        write_concern_error(arguments.generic.write_concern.wait_for_all(server), reply);
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ pub(crate) fn run(
     reply.count("n", deleted);
     errors.write(reply);
     retried.write(reply);
-    write_concern_error(retried.wait(arguments.generic.write_concern, context, last_commit.as_ref()), reply);
+    write_concern_error(retried.wait(&arguments.generic.write_concern, context, last_commit.as_ref()), reply);
     Ok(())
 }
 

@@ -114,7 +114,7 @@ pub(crate) fn run(
         None => reply.null("value"),
     }
     retried.write(reply);
-    write_concern_error(retried.wait(arguments.generic.write_concern, context, done.commit.as_ref()), reply);
+    write_concern_error(retried.wait(&arguments.generic.write_concern, context, done.commit.as_ref()), reply);
     Ok(())
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn run(
     errors.into_iter().for_each(|(position, error)| write_errors.push(position, error));
     write_errors.write(reply);
     retried.write(reply);
-    write_concern_error(retried.wait(arguments.generic.write_concern, context, outcome.commit.as_ref()), reply);
+    write_concern_error(retried.wait(&arguments.generic.write_concern, context, outcome.commit.as_ref()), reply);
     Ok(())
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn run(
     totals.write(reply);
     errors.write(reply);
     retried.write(reply);
-    write_concern_error(retried.wait(arguments.generic.write_concern, context, totals.commit.as_ref()), reply);
+    write_concern_error(retried.wait(&arguments.generic.write_concern, context, totals.commit.as_ref()), reply);
     Ok(())
 }
 

@@ -57,12 +57,12 @@ impl RetriedStatements {
     /// Waits for the write concern: after a retry for everything committed so far, because nobody knows which commit it was.
     pub(crate) fn wait(
         &self,
-        concern: WriteConcern,
+        concern: &WriteConcern,
         context: &mut Context<'_>,
         commit: Option<&CommitInfo>,
     ) -> Result<()> {
         concern.wait(context, commit)?;
-        if self.0.is_empty() { Ok(()) } else { concern.wait_for_all(&context.server.store) }
+        if self.0.is_empty() { Ok(()) } else { concern.wait_for_all(context.server) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `hello` and `isMaster`: what the server is and can do; the first thing that every client asks.
 //!
-//! With a topology version and a time limit the client wants to be answered when the topology is another, or the time is over. A client
+//! With a topology version and a time limit the client wants to be answered when the topology is another (when a replica set is
+//! initiated, or has another configuration), or the time is over. A client
 //! that takes several replies to one request then gets the next one in the same way, until it closes the connection: so it learns of a
 //! change at once. When the server stops, that is an error.
 
@@ -13,10 +14,12 @@ use document::{array_elements, elements, get_field};
 use super::versions::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
-use crate::context::Context;
+use crate::cluster_time::bson_timestamp;
+use crate::context::{Context, ServerContext};
 use crate::crud::insert::OPERATIONS_MAX;
 use crate::dispatcher::{Attempt, Next, Outcome};
 use crate::error::{CommandError, Result};
+use crate::replica_set::{Identity, Membership};
 use crate::sessions::TIMEOUT_MINUTES;
 
 /// Largest `client` document.
@@ -196,12 +199,9 @@ fn store_metadata(context: &mut Context<'_>, metadata: &RawDocument) -> Result<(
 fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut DocumentWriter<'_>) {
     let server = context.server;
     reply.boolean("helloOk", true);
-    reply.boolean("ismaster", true);
-    reply.boolean("isWritablePrimary", true);
-    // Drivers take sessions, retryable writes and transactions from members of replica sets and from routers. A router is what has no names of
-    // hosts to discover: whatever address the client used stays good.
-    reply.string("msg", "isdbgrid");
+    // Before what it says is read, so that a change in between is told at once.
     server.topology.write_version(reply);
+    write_identity(server, reply);
     reply.int32("maxBsonObjectSize", DOCUMENT_BYTES_MAX);
     reply.int32("maxMessageSizeBytes", MESSAGE_BYTES_MAX);
     reply.int32("maxWriteBatchSize", OPERATIONS_MAX as i32);
@@ -214,4 +214,58 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
     if !request.compressors.is_empty() {
         reply.array("compression", |list| request.compressors.iter().for_each(|name| list.push_string(name)));
     }
+}
+
+/// What the server is to a driver.
+pub(crate) fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
+    let is_writable = |reply: &mut DocumentWriter<'_>, is_writable| {
+        reply.boolean("ismaster", is_writable);
+        reply.boolean("isWritablePrimary", is_writable);
+    };
+    match server.replica_set.identity() {
+        Identity::Alone => {
+            is_writable(reply, true);
+            // Drivers take sessions, retryable writes and transactions from members of replica sets and from routers. A router is what has no
+            // names of hosts to discover: whatever address the client used stays good.
+            reply.string("msg", "isdbgrid");
+        }
+        Identity::NotInitiated => {
+            is_writable(reply, false);
+            reply.boolean("secondary", false);
+            reply.string("info", "Does not have a valid replica set config");
+            reply.boolean("isreplicaset", true);
+        }
+        Identity::Primary(membership) => {
+            is_writable(reply, true);
+            write_membership(server, &membership, reply);
+        }
+    }
+}
+
+/// What a primary says of its set.
+fn write_membership(server: &ServerContext, membership: &Membership, reply: &mut DocumentWriter<'_>) {
+    let (configuration, member) = (&membership.configuration, &membership.configuration.member);
+    reply.string("setName", &configuration.name);
+    reply.int32("setVersion", configuration.version);
+    reply.boolean("secondary", false);
+    reply.array("hosts", |hosts| hosts.push_string(&member.host));
+    reply.string("primary", &member.host);
+    reply.string("me", &member.host);
+    if !member.tags.is_empty() {
+        reply.document("tags", |tags| member.tags.iter().for_each(|(name, value)| tags.string(name, value)));
+    }
+    reply.object_id("electionId", membership.election_id());
+    let visible = server.store.visible_timestamp();
+    reply.document("lastWrite", |last| {
+        for (time, date) in [("opTime", "lastWriteDate"), ("majorityOpTime", "majorityWriteDate")] {
+            last.document(time, |time| write_op_time(time, visible, membership.term));
+            last.date(date, DateTime::from_millis(visible.seconds_millis()));
+        }
+    });
+}
+
+/// `{ts, t}`.
+pub(crate) fn write_op_time(time: &mut DocumentWriter<'_>, timestamp: platform::Timestamp, term: i64) {
+    time.timestamp("ts", bson_timestamp(timestamp));
+    time.int64("t", term);
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bson::DateTime;
 use platform::MemoryUse;
 
+use super::hello::write_identity;
 use super::versions::VERSION;
 use super::{engine_figures, short_host};
 use crate::DocumentWriter;
@@ -24,6 +25,7 @@ const SECTIONS: &[(&str, WriteSection)] = &[
     ("metrics", write_metrics),
     ("opcounters", write_operation_counts),
     ("plimsoll", write_plimsoll),
+    ("repl", write_replication),
     ("storageEngine", write_storage_engine),
     ("transactions", write_transactions),
 ];
@@ -64,7 +66,6 @@ const UNKNOWN_SECTIONS: &[&str] = &[
     "readConcernCounters",
     "readPreferenceCounters",
     "recordStats",
-    "repl",
     "security",
     "sharding",
     "shardingStatistics",
@@ -106,7 +107,9 @@ pub(crate) fn run(
     let server = context.server;
     write_basics(server, reply);
     for (name, write) in SECTIONS {
-        let is_shown = included.contains(name) || (shows_by_default && !excluded.contains(name));
+        // As a router, which a server of its own plays, has none.
+        let is_there = *name != "repl" || !server.replica_set.is_alone();
+        let is_shown = is_there && (included.contains(name) || (shows_by_default && !excluded.contains(name)));
         if is_shown {
             let mut written = Ok(());
             reply.document(name, |section| written = write(server, section));
@@ -155,6 +158,12 @@ fn write_transactions(server: &ServerContext, section: &mut DocumentWriter<'_>) 
             fields.timestamp("readTimestamp", crate::cluster_time::bson_timestamp(time));
         });
     }
+    Ok(())
+}
+
+fn write_replication(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    server.topology.write_version(section);
+    write_identity(server, section);
     Ok(())
 }
 
@@ -240,7 +249,7 @@ fn write_counters(counters: &[(&str, &AtomicU64)], section: &mut DocumentWriter<
 fn write_storage_engine(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
     section.string("name", "plimsoll");
     section.boolean("supportsCommittedReads", true);
-    section.boolean("supportsSnapshotReadConcern", false);
+    section.boolean("supportsSnapshotReadConcern", true);
     section.boolean("readOnly", false);
     section.boolean("persistent", true);
     Ok(())

@@ -9,8 +9,8 @@ use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions};
 
 use crate::{
-    Attempt, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, Outcome, SequenceSource,
-    ServerContext, ServerFacts, ServerHooks,
+    Attempt, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, Outcome, ReplicaSetFacts,
+    SequenceSource, ServerContext, ServerFacts, ServerHooks,
 };
 
 /// The server and one client of it.
@@ -19,6 +19,7 @@ pub(crate) struct TestServer {
     pub(crate) client: ClientContext,
     pub(crate) clock: Arc<SimulatedClock>,
     pub(crate) hooks: Arc<TestHooks>,
+    disk: Arc<SimulatedDisk>,
 }
 
 /// Notes what commands asked for.
@@ -73,24 +74,45 @@ impl SequenceSource for NoSequences {
 
 impl TestServer {
     pub(crate) fn new() -> Self {
+        Self::on(Arc::new(SimulatedDisk::new(7)), None).unwrap()
+    }
+
+    /// A member of a replica set.
+    pub(crate) fn of_replica_set(facts: ReplicaSetFacts) -> Self {
+        Self::on(Arc::new(SimulatedDisk::new(7)), Some(facts)).unwrap()
+    }
+
+    /// Stopped in order, and started again on the same disk.
+    pub(crate) fn restarted(self) -> Self {
+        let facts = self.dispatcher.server().facts.replica_set.clone();
+        self.try_restarted(facts).unwrap()
+    }
+
+    /// The same, as a member of another replica set; how that fails.
+    pub(crate) fn try_restarted(self, facts: Option<ReplicaSetFacts>) -> crate::Result<Self> {
+        self.dispatcher.server().store().shutdown().unwrap();
+        Self::on(self.disk, facts)
+    }
+
+    fn on(disk: Arc<SimulatedDisk>, replica_set: Option<ReplicaSetFacts>) -> crate::Result<Self> {
         let clock = Arc::new(SimulatedClock::new(1_790_000_000_000));
         let random = Arc::new(SeededRandom::new(7));
         let engine = EngineOptions { cache_bytes: 16 << 20, ..EngineOptions::default() };
         let options = StoreOptions { engine, engine_threads: false, replay_threads: 0, ..StoreOptions::default() };
-        let disk = Arc::new(SimulatedDisk::new(7));
-        let store = Store::open(disk, clock.clone(), random.clone(), options).unwrap();
+        let store = Store::open(disk.clone(), clock.clone(), random.clone(), options).unwrap();
         let hooks = Arc::new(TestHooks::default());
         let server = ServerContext::new(
             store,
             clock.clone(),
             &*random,
-            facts(),
+            ServerFacts { replica_set, ..facts() },
             hooks.clone(),
             Arc::new(TestLog),
             WorkingMemory::simulated(8 << 20).unwrap(),
         );
+        server.begin()?;
         let client = server.connect(1, "127.0.0.1:50000".to_owned());
-        Self { dispatcher: Dispatcher::new(server), client, clock, hooks }
+        Ok(Self { dispatcher: Dispatcher::new(server), client, clock, hooks, disk })
     }
 
     /// Runs a command and gives its reply; `None` when there is none: it waits for a change of topology, or closes the connection.
@@ -156,5 +178,6 @@ fn facts() -> ServerFacts {
         compressors: vec!["snappy", "zstd", "zlib"],
         connections_max: 100,
         has_test_commands: false,
+        replica_set: None,
     }
 }

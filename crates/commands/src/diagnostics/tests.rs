@@ -78,6 +78,39 @@ fn hello_tells_of_a_change_of_topology_and_of_the_end() {
 }
 
 #[test]
+fn clients_may_hold_themselves_to_the_stable_api() {
+    let mut server = TestServer::new();
+    server.run("admin", doc! {"ping": 1, "apiVersion": "1", "apiStrict": true, "apiDeprecationErrors": true});
+    server.run("admin", doc! {"serverStatus": 1, "apiVersion": "1"});
+    let strict = doc! {"serverStatus": 1, "apiVersion": "1", "apiStrict": true};
+    assert_eq!(server.fail("admin", strict).0, 323);
+    for (command, code) in [
+        (doc! {"ping": 1, "apiStrict": true}, 4_886_600),
+        (doc! {"ping": 1, "apiDeprecationErrors": true}, 4_886_600),
+        (doc! {"ping": 1, "apiVersion": "2"}, 322),
+        (doc! {"ping": 1, "apiVersion": 1}, 14),
+        (doc! {"ping": 1, "apiVersion": "1", "apiStrict": 1}, 14),
+    ] {
+        assert_eq!(server.fail("admin", command.clone()).0, code, "{command}");
+    }
+}
+
+#[test]
+fn times_that_no_clock_has_reached_are_refused() {
+    let mut server = TestServer::new();
+    let now = u32::try_from(platform::Clock::wall_millis(&*server.clock) / 1000).unwrap();
+    let sent = |time| doc! {"ping": 1, "$clusterTime": {"clusterTime": bson::Timestamp { time, increment: 1 }}};
+    server.run("admin", sent(1));
+    server.run("admin", sent(now + 3600));
+    let reply = server.send("admin", sent(now + 2 * 365 * 86400), Attempt::First).unwrap();
+    let code_name = reply.get_str("codeName").unwrap();
+    assert_eq!((reply.get_i32("code").unwrap(), code_name), (202, "ClusterTimeFailsRateLimiter"));
+    assert_eq!(server.fail("admin", doc! {"ping": 1, "$clusterTime": 5}).0, 14);
+    assert_eq!(server.fail("admin", doc! {"ping": 1, "$clusterTime": {"clusterTime": 5}}).0, 14);
+    assert_eq!(server.fail("admin", doc! {"ping": 1, "$clusterTime": {}}).0, 4);
+}
+
+#[test]
 fn facts_about_the_server() {
     let mut server = TestServer::new();
     let build = server.run("admin", doc! {"buildinfo": 1});

@@ -3,6 +3,7 @@
 use collection::check_database_name;
 
 use super::acknowledge;
+use super::list_databases::OWN_DATABASES;
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
@@ -19,6 +20,10 @@ pub(crate) fn run(
     check_target(&arguments)?;
     for field in arguments.fields() {
         arguments.generic(field)?;
+    }
+    if OWN_DATABASES.contains(&database) {
+        let message = format!("Dropping the '{database}' database is prohibited.");
+        return Err(CommandError::named("IllegalOperation", message));
     }
     let Some(commit) = context.server.store.drop_database(database)? else { return Ok(()) };
     context.server.usage.forget_database(database);

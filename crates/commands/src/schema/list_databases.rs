@@ -1,4 +1,8 @@
 //! `listDatabases`: the databases, sorted by name, with about how much space they take.
+//!
+//! Those of the server itself are there from the beginning, whatever is in them.
+
+use std::collections::BTreeSet;
 
 use bson::RawDocumentBuf;
 
@@ -8,6 +12,10 @@ use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::Result;
+use crate::oplog_view;
+
+/// What is there without being made.
+pub(crate) const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
 /// Runs the command.
 pub(crate) fn run(
@@ -27,10 +35,13 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let (mut documents, mut total) = (Vec::new(), 0);
-    for name in context.server.store.catalog().databases() {
+    let stored: BTreeSet<String> = context.server.store.catalog().databases().into_iter().collect();
+    let own = OWN_DATABASES.iter().map(|name| (*name).to_owned());
+    for name in stored.iter().cloned().chain(own).collect::<BTreeSet<String>>() {
         context.operation.check_interrupt()?;
         let size = if is_name_only { 0 } else { disk_bytes(context, &name)? };
-        let document = describe(&name, (!is_name_only).then_some(size))?;
+        let is_empty = name != oplog_view::DATABASE && !stored.contains(&name);
+        let document = describe(&name, (!is_name_only).then_some((size, is_empty)))?;
         if is_wanted(filter.as_ref(), &document)? {
             documents.push(document);
             total += size;
@@ -51,16 +62,18 @@ fn disk_bytes(context: &Context<'_>, database: &str) -> Result<u64> {
     for collection in store.catalog().collections_of(database) {
         bytes += estimator.sizes(&collection)?.total_bytes();
     }
+    if database == oplog_view::DATABASE {
+        bytes += oplog_view::bytes(context.server);
+    }
     Ok(bytes)
 }
 
-fn describe(name: &str, size: Option<u64>) -> Result<RawDocumentBuf> {
+fn describe(name: &str, size: Option<(u64, bool)>) -> Result<RawDocumentBuf> {
     document_of(|document| {
         document.string("name", name);
-        if let Some(size) = size {
-            document.size("sizeOnDisk", size);
-            // A database is there as long as it has a collection.
-            document.boolean("empty", false);
+        if let Some((bytes, is_empty)) = size {
+            document.size("sizeOnDisk", bytes);
+            document.boolean("empty", is_empty);
         }
     })
 }

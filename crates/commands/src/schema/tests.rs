@@ -72,7 +72,7 @@ fn databases_are_listed_and_measured() {
     let mut server = TestServer::new();
     server.insert("one", "c", 0..10);
     server.insert("two", "c", 0..10);
-    let reply = server.run("admin", doc! {"listDatabases": 1, "filter": {"name": {"$ne": "two"}}});
+    let reply = server.run("admin", doc! {"listDatabases": 1, "filter": {"name": "one"}});
     let databases = reply.get_array("databases").unwrap();
     let [Bson::Document(database)] = databases.as_slice() else { panic!("{databases:?}") };
     let size = database.get_i64("sizeOnDisk").unwrap();
@@ -80,7 +80,10 @@ fn databases_are_listed_and_measured() {
     assert_eq!((database.get_str("name").unwrap(), database.get_bool("empty").unwrap()), ("one", false));
     assert_eq!(reply.get_i64("totalSize").unwrap(), size);
     let named = server.run("admin", doc! {"listDatabases": 1, "nameOnly": true});
-    assert_eq!(named, doc! {"databases": [{"name": "one"}, {"name": "two"}], "ok": 1.0});
+    let all = ["admin", "config", "local", "one", "two"].map(|name| doc! {"name": name});
+    assert_eq!(named, doc! {"databases": all.to_vec(), "ok": 1.0});
+    assert_eq!(server.fail("local", doc! {"dropDatabase": 1}).0, 20);
+    assert_eq!(server.fail("admin", doc! {"dropDatabase": 1}).0, 20);
     assert_eq!(server.fail("one", doc! {"listDatabases": 1}).0, 13);
     let stats = server.run("one", doc! {"dbStats": 1, "scale": 1});
     assert_eq!((stats.get_i32("objects").unwrap(), stats.get_i32("collections").unwrap()), (10, 1));

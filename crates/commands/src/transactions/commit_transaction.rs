@@ -23,11 +23,11 @@ pub(crate) fn run(
     let store = &context.server.store;
     let committed = store.commit_transaction(session, txn_number);
     super::close_cursors(context, session.id(), txn_number);
-    let concern = arguments.generic.write_concern;
+    let concern = &arguments.generic.write_concern;
     let waited = match committed? {
         Some(commit) => concern.wait(context, Some(&commit)),
         // Whatever it was, it is before the end of the oplog.
-        None => concern.wait_for_all(store),
+        None => concern.wait_for_all(context.server),
     };
     write_concern_error(waited, reply);
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::configuration::Size;
+use crate::configuration::{ReplicaSetInitiation, Size};
 use crate::logging::LogFormat;
 
 /// Settings of `plimsoll serve`; each may be absent. A key in the file is the flag's name without the dashes.
@@ -61,6 +61,19 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_STOP_GRACE_SECONDS", value_name = "SECONDS")]
     pub stop_grace_seconds: Option<u64>,
 
+    /// Be the only member of the replica set of this name; clients connect with replicaSet=NAME
+    #[arg(long, env = "PLIMSOLL_REPLICA_SET", value_name = "NAME")]
+    pub replica_set: Option<String>,
+
+    /// Whether the replica set begins by itself at the first start, or when a client sends replSetInitiate [default: automatic]
+    #[arg(long, env = "PLIMSOLL_REPLICA_SET_INITIATION", value_enum, value_name = "WHEN")]
+    pub replica_set_initiation: Option<ReplicaSetInitiation>,
+
+    /// The address at which clients of the replica set find this server [default: the first of --listen, with the host's name
+    /// where that is all addresses; then what replSetReconfig has set]
+    #[arg(long, env = "PLIMSOLL_ADVERTISE", value_name = "HOST:PORT")]
+    pub advertise: Option<String>,
+
     /// Let clients make commands fail on purpose (configureFailPoint), as tests of drivers want it
     #[arg(long, env = "PLIMSOLL_ENABLE_TEST_COMMANDS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub enable_test_commands: Option<bool>,
@@ -87,6 +100,9 @@ impl Settings {
             log_format: self.log_format.or(other.log_format),
             log_level: self.log_level.or(other.log_level),
             stop_grace_seconds: self.stop_grace_seconds.or(other.stop_grace_seconds),
+            replica_set: self.replica_set.or(other.replica_set),
+            replica_set_initiation: self.replica_set_initiation.or(other.replica_set_initiation),
+            advertise: self.advertise.or(other.advertise),
             enable_test_commands: self.enable_test_commands.or(other.enable_test_commands),
             config: self.config.or(other.config),
         }

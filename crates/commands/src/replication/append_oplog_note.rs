@@ -1,0 +1,48 @@
+//! `appendOplogNote`: logs a note of the client's, which changes nothing and moves the cluster's time on.
+
+use document::get_field;
+use transaction::CommitInfo;
+
+use crate::DocumentWriter;
+use crate::arguments::{Arguments, Field};
+use crate::context::Context;
+use crate::crud::write_errors::write_concern_error;
+use crate::error::{CommandError, Result};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let (mut data, mut newest) = (None, None);
+    for field in arguments.fields() {
+        match field.name() {
+            "data" => data = Some(field.document()?),
+            "maxClusterTime" => newest = Some(timestamp(field)?),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let data = data.ok_or_else(|| {
+        CommandError::numbered(40414, "BSON field 'appendOplogNote.data' is missing but a required field")
+    })?;
+    if get_field(data, "applyOps").is_some() {
+        return Err(CommandError::bad_value("a note cannot look like a transaction"));
+    }
+    let visible = context.server.store.visible_timestamp();
+    if let Some(newest) = newest.filter(|newest| *newest <= visible) {
+        let message =
+            format!("Requested maxClusterTime {newest} is less or equal to the last primary OpTime: {visible}");
+        return Err(CommandError::named("StaleClusterTime", message));
+    }
+    let commit: CommitInfo = context.server.store.log_note(data)?;
+    write_concern_error(arguments.generic.write_concern.wait(context, Some(&commit)), reply);
+    Ok(())
+}
+
+fn timestamp(field: Field<'_>) -> Result<platform::Timestamp> {
+    match field.value() {
+        bson::RawBsonRef::Timestamp(time) => Ok(platform::Timestamp::new(time.time, time.increment)),
+        _ => Err(field.wrong_type("type 'timestamp'")),
+    }
+}
