@@ -27,17 +27,22 @@ const PATTERN_BYTES_MAX: usize = 32_764;
 /// PCRE2's usual match limit.
 const MATCH_LIMIT: u32 = 10_000_000;
 
-/// Bytes of pattern times bytes of text up to which a search that does not step back is short, whatever the pattern.
-const QUICK_PRODUCT_MAX: usize = 1 << 27;
+/// Bytes of a text in which a search may be tried without asking whether the command is to stop.
+const QUICK_TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Steps back that a quick search may take in all, spread evenly over the text; each position has at least the second figure.
-const QUICK_STEPS: (usize, usize) = (1 << 24, 1 << 10);
+/// Bytes of pattern times bytes of text up to which that is so.
+const QUICK_PRODUCT_MAX: usize = 1 << 26;
 
-/// Callouts between two questions whether the command is to stop.
+/// What such a search may take in all: bytes of the text where it may begin, times steps back, times bytes passed over between two
+/// of these, which PCRE2 does not count.
+const QUICK_WORK_MAX: usize = 1 << 32;
+
+/// Callouts of a pattern that calls back at each of its items between two questions whether the command is to stop.
 const CALLOUTS_PER_CHECK: u32 = 512;
 
-/// Steps back of a pattern that can call back only once a position, times bytes of the pattern.
-const SPARSE_STEPS: usize = 1 << 32;
+/// Steps back of a pattern that calls back only once a position, times bytes of the pattern: what it does at one position takes a
+/// second or so at most.
+const SPARSE_STEPS: usize = 1 << 30;
 
 /// A compiled regular expression.
 #[derive(Debug, Clone)]
@@ -59,6 +64,8 @@ struct Inner {
 struct Watched {
     code: Code,
     match_limit: u32,
+    /// Callouts between two questions whether the command is to stop.
+    callouts_per_check: u32,
 }
 
 /// Why a pattern is refused.
@@ -123,8 +130,9 @@ impl RegularExpression {
         run: impl Fn(&Code, Search<'_>) -> Result<T, SearchError>,
     ) -> Result<T, MatchError> {
         let length = text.len().saturating_sub(start) + 1;
-        if self.inner.pattern.len().saturating_mul(length) <= QUICK_PRODUCT_MAX {
-            let steps = (QUICK_STEPS.0 / length).max(QUICK_STEPS.1);
+        let is_short = length <= QUICK_TEXT_BYTES_MAX && self.inner.pattern.len() * length <= QUICK_PRODUCT_MAX;
+        if is_short {
+            let steps = QUICK_WORK_MAX / (length * length);
             let match_limit = u32::try_from(steps).unwrap_or(MATCH_LIMIT).min(MATCH_LIMIT);
             match run(&self.inner.quick, Search { match_limit, stop: None }) {
                 Err(SearchError::MatchLimit) => {}
@@ -139,7 +147,7 @@ impl RegularExpression {
         let (mut callouts, mut interruption) = (0_u32, None);
         let mut stop = || {
             callouts = callouts.wrapping_add(1);
-            if callouts.is_multiple_of(CALLOUTS_PER_CHECK) {
+            if callouts.is_multiple_of(watched.callouts_per_check) {
                 interruption = watch::check().err();
             }
             interruption.is_some()
@@ -161,12 +169,13 @@ impl RegularExpression {
         let translation = PatternTranslation::MachineCode;
         let everywhere = Code::compile(&inner.pattern, inner.options | pcre2_sys::PCRE2_AUTO_CALLOUT, translation);
         let made = match everywhere {
-            Ok(code) => Watched { code, match_limit: MATCH_LIMIT },
+            Ok(code) => Watched { code, match_limit: MATCH_LIMIT, callouts_per_check: CALLOUTS_PER_CHECK },
             Err(_) => {
                 let steps = SPARSE_STEPS / inner.pattern.len().max(1);
                 let match_limit = u32::try_from(steps).unwrap_or(MATCH_LIMIT).min(MATCH_LIMIT);
                 let code = Code::compile(&with_callout(&inner.pattern), inner.options, translation);
-                Watched { code: code.map_err(|error| MatchError::Failed(error.number))?, match_limit }
+                let code = code.map_err(|error| MatchError::Failed(error.number))?;
+                Watched { code, match_limit, callouts_per_check: 1 }
             }
         };
         Ok(inner.watched.get_or_init(|| made))
