@@ -292,3 +292,58 @@ def test_max_time_ends_a_long_scan(collection):
         list(collection.find({"s": {"$regex": "(x+x+)+y"}}).max_time_ms(1))
     assert caught.value.code == 50
     assert caught.value.details["codeName"] == "MaxTimeMSExpired"
+
+
+def test_fields_of_references_in_paths(collection, database):
+    """`$ref`, `$id` and `$db` are the fields of a DBRef, and may stand in every path."""
+    people = database["people"]
+    people.insert_many([{"_id": 1, "name": "a"}, {"_id": 2, "name": "b"}])
+    collection.insert_many({"_id": i, "author": bson.DBRef("people", 1 + i % 2)} for i in range(4))
+    collection.create_index("author.$id")
+    assert identifiers(collection.find({"author.$id": 2, "author.$ref": "people"}).sort("_id")) == [1, 3]
+    assert identifiers(collection.find().sort([("author.$id", -1), ("_id", 1)])) == [1, 3, 0, 2]
+    assert collection.find_one({"_id": 1}, {"author.$id": 1}) == {"_id": 1, "author": {"$id": 2}}
+    assert collection.find_one({"_id": 1}, {"author.$id": 0})["author"] == {"$ref": "people"}
+    assert sorted(collection.distinct("author.$id")) == [1, 2]
+    grouped = collection.aggregate([{"$group": {"_id": "$author.$id", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}])
+    assert list(grouped) == [{"_id": 1, "n": 2}, {"_id": 2, "n": 2}]
+    lookup = {"from": "people", "localField": "author.$id", "foreignField": "_id", "as": "found"}
+    joined = collection.aggregate([{"$lookup": lookup}, {"$sort": {"_id": 1}}, {"$project": {"n": "$found.name"}}])
+    assert [found["n"] for found in joined] == [["a"], ["b"], ["a"], ["b"]]
+    collection.update_one({"_id": 0}, {"$set": {"author.$id": 2}})
+    assert collection.find_one({"_id": 0})["author"] == bson.DBRef("people", 2)
+    assert identifiers(collection.find({"author": bson.DBRef("people", 2)}).sort("_id")) == [0, 1, 3]
+
+
+def test_parts_of_references_are_operators(collection):
+    collection.insert_one({"a": [{"$ref": "c", "$id": 1}]})
+    for part in [{"$ref": "c"}, {"$id": 1}, {"$db": "d"}]:
+        with pytest.raises(OperationFailure, match="unknown operator") as error:
+            collection.find_one({"a": part})
+        assert error.value.code == 2
+    assert collection.find_one({"a": {"$elemMatch": {"$id": 1}}}) is not None
+
+
+def test_bits_of_decimals(collection):
+    collection.insert_many([{"_id": 1, "v": bson.Decimal128("42.13")}, {"_id": 2, "v": 42.13}, {"_id": 3, "v": 42}])
+    assert identifiers(collection.find({"v": {"$bitsAllSet": [1, 5]}}).sort("_id")) == [1, 3]
+    assert identifiers(collection.find({"v": {"$bitsAnyClear": 6}}).sort("_id")) == [1, 3]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_paths_with_empty_components(collection, indexed):
+    if indexed:
+        collection.create_index("a")
+    collection.insert_many([{"_id": 1, "a": 3}, {"_id": 2, "a": [3]}, {"_id": 3, "a": {"": 3}}, {"_id": 4, "a": [{"": 3}]}])
+    assert identifiers(collection.find({"a.": {"$exists": True}}).sort("_id")) == [2, 3, 4]
+    assert identifiers(collection.find({"a.": 3}).sort("_id")) == [2, 3]
+    assert identifiers(collection.find({"a.": {"$exists": False}})) == [1]
+    assert identifiers(collection.find({"a..": 3})) == []
+
+
+def test_a_positional_projection_without_a_position(collection):
+    collection.insert_many([{"_id": 1, "v": 1, "foo": [1, 2]}, {"_id": 2, "v": 2}])
+    with pytest.raises(OperationFailure, match="couldn't find a matching element in the array") as error:
+        collection.find_one({"v": 1}, {"foo.$": 1})
+    assert error.value.code == 51246
+    assert collection.find_one({"v": 2}, {"foo.$": 1}) == {"_id": 2}

@@ -227,3 +227,87 @@ def test_a_replacement_that_is_upserted_takes_only_the_id_from_a_contradictory_f
     with pytest.raises(OperationFailure) as failure:
         collection.update_one({"$and": [{"a": 1}, {"a": 2}]}, {"$set": {"b": 1}}, upsert=True)
     assert failure.value.code == 54
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_position_named_in_the_filter_is_not_the_match(collection, indexed):
+    if indexed:
+        collection.create_index("a")
+        collection.create_index("b.0")
+    collection.insert_one({"_id": 1, "a": [0, 1], "b": [0]})
+    collection.update_one({"a": 1, "b.0": 0}, {"$set": {"a.$": 2}})
+    assert collection.find_one()["a"] == [0, 2]
+    found = collection.find_one_and_update(
+        {"b.0": {"$gte": 0}, "a": {"$in": [2, 7]}}, {"$inc": {"a.$": 1}}, return_document=True
+    )
+    assert found["a"] == [0, 3]
+    collection.update_many({"$and": [{"a": {"$elemMatch": {"$gt": 2}}}, {"b.0": {"$lt": 1}}]}, {"$set": {"a.$": 4}})
+    assert collection.find_one()["a"] == [0, 4]
+    assert collection.find_one({"a": 4, "b.0": 0}, {"a.$": 1})["a"] == [4]
+    collection.replace_one({}, {"a": [{"b": [0, 1]}]})
+    collection.update_one({"a.0.b": 1}, {"$set": {"a.0.b.$": 9}})
+    assert collection.find_one()["a"] == [{"b": [0, 9]}]
+
+
+def test_a_named_position_alone_is_no_match(collection):
+    collection.insert_one({"a": [0, 1]})
+    for filter in [{"a.0": 0}, {"$or": [{"a": 1}, {"b": 2}]}, {"a": {"$not": {"$gt": 5}}}]:
+        with pytest.raises(WriteError) as error:
+            collection.update_one(filter, {"$set": {"a.$": 2}})
+        assert error.value.code == 2
+        with pytest.raises(OperationFailure) as error:
+            collection.find_one(filter, {"a.$": 1})
+        assert error.value.code == 51246
+        with pytest.raises(OperationFailure) as error:
+            collection.find_one_and_update(filter, {"$set": {"a.$": 2}})
+        assert error.value.code == 2
+    assert collection.find_one()["a"] == [0, 1]
+
+
+@pytest.mark.parametrize("stage, code", [({"$nonsense": 1}, 40324), ({"$set": {"a": 1}, "$unset": "b"}, 40323), ({}, 40323)])
+def test_what_is_no_pipeline_fails_the_command(collection, stage, code):
+    collection.insert_one({"_id": 1})
+    updates = [{"q": {}, "u": {"$set": {"x": 1}}}, {"q": {}, "u": [{"$set": {"y": 1}}, stage]}]
+    with pytest.raises(OperationFailure) as error:
+        collection.database.command("update", collection.name, updates=updates)
+    assert error.value.code == code
+    assert collection.find_one() == {"_id": 1}
+    with pytest.raises(OperationFailure) as error:
+        collection.find_one_and_update({}, [stage])
+    assert error.value.code == code
+
+
+@pytest.mark.parametrize("stage", ["$match", "$lookup", "$bucketAuto", "$vectorSearch", "$rankFusion"])
+def test_other_stages_fail_their_statement(collection, stage):
+    updates = [{"q": {}, "u": [{stage: {}}]}]
+    reply = collection.database.command("update", collection.name, updates=updates)
+    (error,) = reply["writeErrors"]
+    assert error["code"] == 72 and stage in error["errmsg"]
+
+
+def test_new_fields_come_in_order(collection):
+    new = {name: 1 for name in ["b", "10", "01", "9", "a", "001", "1", "0001"]}
+    ordered = ["_id", "0001", "001", "01", "1", "9", "10", "a", "b"]
+    for update in [{"$set": new}, {"$inc": new}, {"$max": new}, {"$setOnInsert": new}]:
+        collection.delete_many({})
+        collection.update_one({"_id": 1}, update, upsert=True)
+        assert list(collection.find_one()) == ordered
+    collection.replace_one({}, {})
+    collection.update_one({}, {"$set": new})
+    assert list(collection.find_one()) == ordered
+
+
+def test_a_rename_of_nothing_is_no_error(collection):
+    collection.insert_one({"_id": 1, "s": 5})
+    assert collection.update_one({}, {"$rename": {"absent": "s.x.y"}}).modified_count == 0
+    with pytest.raises(WriteError) as error:
+        collection.update_one({}, {"$rename": {"s.x": "y"}})
+    assert error.value.code == 28
+
+
+def test_an_upsert_stores_no_name_with_a_dollar(collection):
+    for update in [{"$set": {"$a": 1}}, {"$setOnInsert": {"$a": 1}}, {"$inc": {"$a.b": 1}}]:
+        with pytest.raises(WriteError) as error:
+            collection.update_one({"_id": 1}, update, upsert=True)
+        assert error.value.code == 52
+    assert collection.find_one() is None
