@@ -12,7 +12,7 @@ use crate::index_scan::IndexScan;
 use crate::limit::Limit;
 use crate::or_stage::OrStage;
 use crate::projection::ProjectionStage;
-use crate::return_key::ReturnKey;
+use crate::return_key::{InputYields, ReturnKey};
 use crate::skip::Skip;
 use crate::sort::Sort;
 use crate::stage::{BoxedStage, Context};
@@ -40,6 +40,9 @@ pub(crate) fn build(node: &PlanNode, context: &Context<'_>) -> Result<BoxedStage
         PlanNode::CoveredProjection { input, needed } => {
             Box::new(CoveredProjection::new(build(input, context)?, needed.clone()))
         }
-        PlanNode::ReturnKey { input } => Box::new(ReturnKey::new(build(input, context)?)),
+        PlanNode::ReturnKey { input } => {
+            let comes_as = if input.is_blocking() { InputYields::Keys } else { InputYields::Entries };
+            Box::new(ReturnKey::new(build(input, context)?, comes_as))
+        }
     })
 }

@@ -3,7 +3,7 @@
 //! An index that begins with the field, for a query without a filter, is skipped through key by key (DISTINCT_SCAN); otherwise
 //! the query is run.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bson::raw::RawBson;
@@ -132,6 +132,9 @@ fn scan(
         append_after_prefix(&mut position);
         cursor.seek(&position)?;
     }
+    if index.pattern().fields().first().is_some_and(|field| field.direction == Direction::Descending) {
+        found.values.reverse();
+    }
     Ok(found)
 }
 
@@ -146,41 +149,27 @@ pub(crate) struct DistinctScan {
 /// The different values met so far.
 #[derive(Default)]
 pub struct DistinctValues {
-    values: Vec<RawBson>,
-    seen: HashSet<Vec<u8>>,
-    /// What one document adds, with the key that orders it.
-    added: Vec<(Vec<u8>, RawBson)>,
+    /// By the key that orders it.
+    found: HashMap<Vec<u8>, RawBson>,
 }
 
 impl DistinctValues {
     /// Adds what `path` leads to in a document.
     pub fn add_document(&mut self, document: &RawDocument, path: &FieldPath) {
         collect(document, path, 0, self);
-        self.end_document();
     }
 
-    /// The values, in the order in which they were met.
+    /// The values, in BSON's order. Of equal ones, such as numbers of several types, it is the one that was met first.
     pub fn into_values(self) -> Vec<RawBson> {
-        self.values
+        let mut found: Vec<(Vec<u8>, RawBson)> = self.found.into_iter().collect();
+        found.sort_by(|(left, _), (right, _)| left.cmp(right));
+        found.into_iter().map(|(_, value)| value).collect()
     }
 
     fn add(&mut self, value: RawBsonRef<'_>) {
         let mut key = Vec::new();
         encode_value(&mut key, value, Direction::Ascending);
-        if !self.seen.contains(&key) {
-            self.added.push((key, RawBson::from(value)));
-        }
-    }
-
-    fn end_document(&mut self) {
-        if self.added.len() > 1 {
-            self.added.sort_by(|(left, _), (right, _)| left.cmp(right));
-        }
-        for (key, value) in self.added.drain(..) {
-            if self.seen.insert(key) {
-                self.values.push(value);
-            }
-        }
+        self.found.entry(key).or_insert_with(|| RawBson::from(value));
     }
 }
 

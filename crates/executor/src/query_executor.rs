@@ -137,10 +137,6 @@ impl QueryExecutor {
         let plans = planner::candidates(&target, &self.query, self.purpose)?;
         let context = Context { view: &self.view, collection, query: &self.query, memory: &self.services.memory };
         let choice = trial::choose(plans, &context, &self.services.plan_cache, memory, interrupt)?;
-        if self.query.return_key && choice.plan.root.is_blocking() {
-            let message = "returnKey with a sort that no index provides is not implemented".to_owned();
-            return Err(ExecutorError::Plan(planner::PlanError::NotImplemented(message)));
-        }
         self.root = Some(build(&choice.plan.root, &context)?);
         (self.plan, self.rejected, self.decision) = (choice.plan, choice.rejected, choice.decision);
         Ok(())
@@ -179,6 +175,7 @@ impl QueryExecutor {
     /// `Interrupted`; `Transaction`: a dropped collection or index, a snapshot too old; `Query` from filter and projection;
     /// `MemoryLimit` from sorting.
     pub fn next(&mut self, interrupt: &dyn Interrupt) -> Result<Option<Row<'_>>> {
+        let shows_record_id = self.shows_record_id();
         if self.unread.as_ref().is_some_and(|unread| unread.is_next) {
             return self.next_unread();
         }
@@ -193,13 +190,18 @@ impl QueryExecutor {
         let Some(root) = &mut self.root else { return Ok(None) };
         let record_id = root.record_id();
         let document = root.document()?;
-        if !self.query.show_record_id {
+        if !shows_record_id {
             return Ok(Some(Row { document, record_id }));
         }
         let mut shown = document.to_owned();
         shown.append(cstr!("$recordId"), record_id.map_or(0, |record_id| record_id.0));
         self.shown = shown.into_bytes();
         Ok(Some(Row { document: RawDocument::from_bytes(&self.shown)?, record_id }))
+    }
+
+    /// It is a field of documents, not of keys.
+    fn shows_record_id(&self) -> bool {
+        self.query.show_record_id && !self.query.return_key
     }
 
     /// Moves to the next result without looking at it.
@@ -248,9 +250,10 @@ impl QueryExecutor {
             unread.is_next = true;
             return Ok(());
         }
+        let shows_record_id = self.shows_record_id();
         let Some(root) = &mut self.root else { return Ok(()) };
         let record_id = root.record_id();
-        let document = match self.query.show_record_id {
+        let document = match shows_record_id {
             true => self.shown.clone(),
             false => root.document()?.as_bytes().to_vec(),
         };

@@ -9,15 +9,33 @@ use crate::error::Result;
 use crate::stage::{BoxedStage, Context, PlanStage, Step};
 use crate::statistics::StageStatistics;
 
+/// What the input is on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InputYields {
+    /// An entry of an index, or a document without one.
+    Entries,
+    /// The key instead of its document: a sort has come in between.
+    Keys,
+}
+
+/// The key of the index entry that a stage is on; empty when it is on none.
+pub(crate) fn key_document(stage: &mut dyn PlanStage) -> Result<RawDocumentBuf> {
+    match stage.key()? {
+        Some(entry) => Ok(decode_key(entry.pattern, entry.key, entry.type_bits)?),
+        None => Ok(RawDocumentBuf::new()),
+    }
+}
+
 pub(crate) struct ReturnKey {
     input: BoxedStage,
+    comes_as: InputYields,
     key: RawDocumentBuf,
     statistics: StageStatistics,
 }
 
 impl ReturnKey {
-    pub(crate) fn new(input: BoxedStage) -> ReturnKey {
-        ReturnKey { input, key: RawDocumentBuf::new(), statistics: StageStatistics::default() }
+    pub(crate) fn new(input: BoxedStage, comes_as: InputYields) -> ReturnKey {
+        ReturnKey { input, comes_as, key: RawDocumentBuf::new(), statistics: StageStatistics::default() }
     }
 }
 
@@ -27,9 +45,9 @@ impl PlanStage for ReturnKey {
         let step = self.input.next(context)?;
         if step == Step::Advanced {
             self.statistics.advanced += 1;
-            self.key = match self.input.key()? {
-                Some(entry) => decode_key(entry.pattern, entry.key, entry.type_bits)?,
-                None => RawDocumentBuf::new(),
+            self.key = match self.comes_as {
+                InputYields::Entries => key_document(&mut *self.input)?,
+                InputYields::Keys => self.input.document()?.to_owned(),
             };
         }
         self.statistics.is_at_end |= step == Step::End;

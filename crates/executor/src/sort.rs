@@ -1,7 +1,7 @@
 //! SORT: all documents of the input in the query's order, in bounded memory.
 //!
 //! With a limit only so many (at most twice) are kept. What exceeds the stage's share of memory is written out as sorted
-//! runs that are merged at the end, if the query may use the disk.
+//! runs that are merged at the end, if the query may use the disk. Where index keys are wanted instead of documents, it keeps those.
 
 use bson::RawDocument;
 use collection::RecordId;
@@ -12,6 +12,7 @@ use query_language::expression::sort_pattern::SortPattern;
 use transaction::ReadView;
 
 use crate::error::{ExecutorError, Result};
+use crate::return_key;
 use crate::sorted_runs::{Entry, RunMerge, SortedRuns};
 use crate::stage::{BoxedStage, Context, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
@@ -107,7 +108,11 @@ impl Sort {
         if self.threshold.as_ref().is_some_and(|threshold| key >= *threshold) {
             return Ok(());
         }
-        let entry = Entry { key, document: document.as_bytes().to_vec(), record_id };
+        let document = match context.query.return_key {
+            true => return_key::key_document(&mut *self.input)?.into_bytes(),
+            false => document.as_bytes().to_vec(),
+        };
+        let entry = Entry { key, document, record_id };
         self.bytes += bytes_of(&entry);
         self.statistics.sorted_bytes += (entry.key.len() + entry.document.len()) as u64;
         self.entries.push(entry);
