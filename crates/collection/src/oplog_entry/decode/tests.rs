@@ -132,7 +132,7 @@ fn steps_of_a_transaction_are_told_and_not_applied() {
         other => panic!("{other:?}"),
     });
     assert_eq!(applied.collect::<Vec<_>>(), [1, 3]);
-    let served = served_entry(platform::Timestamp(9), &commit);
+    let served = served_entry(platform::Timestamp(9), 1, &commit);
     let told = served.get_document("o").unwrap().get_array("applyOps").unwrap();
     let told = told.into_iter().map(|operation| {
         let operation = operation.unwrap().as_document().unwrap();
