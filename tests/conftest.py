@@ -26,6 +26,8 @@ def server(tmp_path_factory):
     after = contents(process)
     process.stop()
     assert before == after, "a restart changed what is stored"
+    # What a failure leaves is kept to be looked at; of the rest the disk would become full.
+    shutil.rmtree(process.directory)
 
 
 @pytest.fixture
