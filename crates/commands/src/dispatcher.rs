@@ -326,6 +326,40 @@ impl Dispatcher {
     }
 }
 
+/// Runs a command as a part of another one, for the same client and outside of its session; its reply is not wanted. Whoever calls this waits for the write concern.
+///
+/// # Errors
+/// The command's own.
+pub(crate) fn run_inside(context: &Context<'_>, database: &str, command: &RawDocument) -> Result<()> {
+    struct NoSequences;
+    impl SequenceSource for NoSequences {
+        fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
+            None
+        }
+
+        fn names(&self) -> Vec<&str> {
+            Vec::new()
+        }
+    }
+    let first = document::elements(command).next().ok_or_else(|| CommandError::failed_to_parse("an empty command"))?;
+    let body = crate::schema::document_of(|body| {
+        document::elements(command).for_each(|element| body.element(element));
+        body.document("writeConcern", |concern| concern.int32("w", 1));
+    })?;
+    let request = CommandRequest {
+        name: first.name(),
+        database,
+        body: &body,
+        sequences: &NoSequences,
+        attempt: Attempt::First,
+        is_legacy: false,
+    };
+    let mut client = context.server.connect(context.connection, context.slot.client.clone());
+    let mut reply = Vec::new();
+    let dispatcher = Dispatcher::new(context.server.clone());
+    dispatcher.try_run(&request, &mut client, None, &mut DocumentWriter::begin(&mut reply)).map(drop)
+}
+
 /// By which a router finds out what became of a transaction. Drivers send it with its end; there is one place to ask here.
 fn write_recovery_token(reply: &mut DocumentWriter<'_>) {
     reply.document("recoveryToken", |token| token.string("recoveryShardId", "plimsoll"));

@@ -134,7 +134,8 @@ impl CommandError {
         self
     }
 
-    fn with_details(mut self, details: RawDocumentBuf) -> Self {
+    /// Adds further fields of the reply.
+    pub(crate) fn with_details(mut self, details: RawDocumentBuf) -> Self {
         self.details = Some(Box::new(details));
         self
     }

@@ -13,6 +13,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod admission;
+mod apply_ops;
 mod arguments;
 mod change_stream;
 mod client_cursors;

@@ -8,7 +8,7 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::dispatcher::Outcome;
 use crate::error::{CommandError, Result};
-use crate::{crud, diagnostics, fail_points, replication, schema, sessions, transactions};
+use crate::{apply_ops, crud, diagnostics, fail_points, replication, schema, sessions, transactions};
 
 /// How a command is run.
 #[derive(Clone, Copy)]
@@ -103,6 +103,12 @@ static COMMANDS: &[Command] = &[
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..command!("appendOplogNote", replication::append_oplog_note::run, "Logs a note, which changes nothing.")
+    },
+    Command {
+        is_admin_only: true,
+        class: Class::Write,
+        without_client: WithoutClient::GoesOn,
+        ..command!("applyOps", apply_ops::run, "Does what entries of an oplog say.")
     },
     Command {
         aliases: &["buildinfo"],
@@ -451,7 +457,6 @@ static COMMANDS: &[Command] = &[
 
 /// Commands of MongoDB that we do not have yet: refused by name, so that nobody takes them for a misspelling.
 static KNOWN_ELSEWHERE: &[&str] = &[
-    "applyOps",
     "authenticate",
     "autoCompact",
     "balancerStart",

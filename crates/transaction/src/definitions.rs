@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bson::Uuid;
 use collection::catalog::{CatalogChange, Modification};
 use collection::{Collection, CollectionError, CollectionOptions, IndexSpecification, LoggedEntry, Namespace};
 use oplog::Appended;
@@ -32,10 +33,26 @@ impl Store {
         namespace: &Namespace,
         options: CollectionOptions,
     ) -> Result<(Arc<Collection>, CommitInfo)> {
+        self.create_collection_as(namespace, self.catalog.new_uuid(), options)
+    }
+
+    /// Creates a collection with an identity that it has elsewhere.
+    ///
+    /// # Errors
+    /// As `create_collection`; `NamespaceExists` also for another collection of this identity.
+    pub fn create_collection_as(
+        &self,
+        namespace: &Namespace,
+        uuid: Uuid,
+        options: CollectionOptions,
+    ) -> Result<(Arc<Collection>, CommitInfo)> {
         self.check_space()?;
         let _definitions = self.definition_lock.lock();
         self.catalog.check_can_create(namespace)?;
-        let uuid = self.catalog.new_uuid();
+        if let Some(other) = self.catalog.lookup_uuid(uuid) {
+            let message = format!("the collection {} has the UUID {uuid} already", other.namespace());
+            return Err(CollectionError::NamespaceExists(message).into());
+        }
         let create = CatalogChange::Create { namespace: namespace.clone(), uuid, options };
         let commit = self.change_definition(&create)?;
         let created = self.catalog.lookup_uuid(uuid);

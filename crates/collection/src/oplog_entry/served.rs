@@ -1,5 +1,8 @@
 //! Entries as clients see them in `local.oplog.rs`, and what can be told of an entry without decoding it.
 //!
+//! Definition changes are logged in a form of ours, which replay reads, and served in the one that tools know: `create` and `collMod` with their options side by side,
+//! index builds with a list of indexes.
+//!
 //! Called by whoever serves the oplog and change streams.
 
 use bson::raw::cstr;
@@ -40,22 +43,58 @@ pub fn served_entry(timestamp: Timestamp, term: i64, payload: &[u8]) -> RawDocum
 
 fn without_ours(payload: &[u8]) -> RawDocumentBuf {
     let mut served = RawDocumentBuf::new();
+    let is_command = entry_subject(payload).is_some_and(|(operation, _)| operation == b'c');
     for element in document::elements_of_bytes(payload) {
         let name = element.name_bytes();
         if OURS.contains(&name) {
             continue;
         }
         match element.value() {
-            RawBsonRef::Document(object) if name == b"o" => served.append(cstr!("o"), served_object(object)),
+            RawBsonRef::Document(object) if name == b"o" => {
+                served.append(cstr!("o"), served_object(object, is_command))
+            }
             value => append(&mut served, element.name(), value),
         }
     }
     served
 }
 
+fn served_object(object: &RawDocument, is_command: bool) -> RawDocumentBuf {
+    let first = document::elements(object).next();
+    match first.filter(|_| is_command).map(|first| (first.name(), first.value())) {
+        Some(("applyOps", RawBsonRef::Array(operations))) => served_operations(object, operations),
+        Some(("create" | "collMod" | "startIndexBuild" | "commitIndexBuild" | "abortIndexBuild", _)) => {
+            served_definition(object)
+        }
+        _ => object.to_owned(),
+    }
+}
+
+/// A definition change in the form that tools know.
+fn served_definition(object: &RawDocument) -> RawDocumentBuf {
+    let mut served = RawDocumentBuf::new();
+    let is_change = document::get_field(object, "collMod").is_some();
+    for element in document::elements(object) {
+        match (element.name(), element.value()) {
+            ("options", RawBsonRef::Document(options)) => {
+                // A change does not tell that a capped collection is one.
+                let is_told = |name: &str| !is_change || !["capped", "size", "max"].contains(&name);
+                let told = document::elements(options).filter(|option| is_told(option.name()));
+                told.for_each(|option| append(&mut served, option.name(), option.value()));
+            }
+            ("index", RawBsonRef::Document(index)) if !is_change => {
+                let mut list = bson::RawArrayBuf::new();
+                list.push(index.to_owned());
+                served.append(cstr!("indexes"), list);
+            }
+            (name, value) => append(&mut served, name, value),
+        }
+    }
+    served
+}
+
 /// The operations inside a transaction's entry have fields of ours, too.
-fn served_object(object: &RawDocument) -> RawDocumentBuf {
-    let Some(RawBsonRef::Array(operations)) = document::get_field(object, "applyOps") else { return object.to_owned() };
+fn served_operations(object: &RawDocument, operations: &bson::RawArray) -> RawDocumentBuf {
     let mut served = RawDocumentBuf::new();
     let mut list = bson::RawArrayBuf::new();
     for operation in document::array_elements(operations) {
