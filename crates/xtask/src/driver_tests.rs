@@ -28,6 +28,7 @@ pub(crate) fn python_suites(root: &Path, server: &Path) -> Result<Tally, String>
         .env("PLIMSOLL_BINARY", server)
         .env("PLIMSOLL_MONGOSH", modules.join(".bin/mongosh"))
         .env("PLIMSOLL_NODE_MODULES", &modules)
+        .env("PLIMSOLL_NODE_MODULES", &modules)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     finish(run_counted(&mut command, pytest_line)?)
 }
