@@ -210,6 +210,9 @@ impl Parser<'_> {
         if path.split('.').any(|component| component == "$") {
             return self.misplaced_position();
         }
+        if path.is_empty() {
+            return failed(5392900, "positional projection needs the path of an array before '.$'");
+        }
         FieldPath::parse(path)?;
         match value {
             RawBsonRef::Document(_) => {
