@@ -81,6 +81,8 @@ pub trait ServerHooks: Send + Sync {
 pub trait DiagnosticLog: Send + Sync {
     /// The lines kept, oldest first, and how many there were in all.
     fn recent(&self) -> (Vec<String>, u64);
+    /// The warnings of the start, and how many there were.
+    fn startup_warnings(&self) -> (Vec<String>, u64);
 }
 
 /// Counts of operations by kind, for `serverStatus`.

@@ -20,7 +20,7 @@ use crate::error::{CommandError, Result};
 use crate::fail_points::{Fault, Struck, error_of};
 use crate::operation_session::SessionFields;
 use crate::operations::{Operation, Registered};
-use crate::registry::{self, Command, Handler, WithoutClient};
+use crate::registry::{self, Command, Handler};
 use crate::replica_set::role;
 
 /// Command bodies may be larger than documents: they carry them.
@@ -229,21 +229,7 @@ impl Dispatcher {
         permission: Option<Permission>,
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
-        validate_document(request.body.as_bytes(), &BODY_LIMITS)?;
-        let Some(command) = registry::find(request.name) else {
-            return Err(registry::refusal(request.name));
-        };
-        if request.database.is_empty() {
-            return Err(CommandError::named("InvalidNamespace", "Invalid namespace specified ''"));
-        }
-        if command.is_admin_only && request.database != "admin" {
-            let message = format!("{} may only be run against the admin database.", command.name);
-            return Err(CommandError::named("Unauthorized", message));
-        }
-        if self.server.replica_set.is_uninitiated() {
-            role::check_uninitiated(command, request.database, request.body)?;
-        }
-        check_sequences(request, command.sequence)?;
+        let command = self.find(request)?;
         let is_counted = command.counts_as_command && request.attempt != Attempt::AfterWait;
         self.server.counts.command.fetch_add(u64::from(is_counted), Ordering::Relaxed);
         let body = request.body.as_bytes();
@@ -253,9 +239,7 @@ impl Dispatcher {
         let (queued, granted) = permission.map(Permission::into_parts).unzip();
         count_connection(&self.server, command.class, client);
         let operations = &self.server.operations;
-        let registered =
-            operations.register(&client.slot, command.name, request.database, body, fields.session, queued);
-        registered.set_ends_with_client(command.without_client == WithoutClient::Ends);
+        let registered = operations.register(&client.slot, command, request.database, body, fields.session, queued);
         let operation = self.admit(registered, command, &fields, granted)?;
         let session = fields.begin(&self.server, command, request.database, &operation)?;
         let snapshot = if session.transaction().is_none() {
@@ -299,6 +283,26 @@ impl Dispatcher {
 }
 
 impl Dispatcher {
+    /// The command that is asked for, if it is well formed and may be run here at all.
+    fn find(&self, request: &CommandRequest<'_>) -> Result<&'static Command> {
+        validate_document(request.body.as_bytes(), &BODY_LIMITS)?;
+        let Some(command) = registry::find(request.name) else {
+            return Err(registry::refusal(request.name));
+        };
+        if request.database.is_empty() {
+            return Err(CommandError::named("InvalidNamespace", "Invalid namespace specified ''"));
+        }
+        if command.is_admin_only && request.database != "admin" {
+            let message = format!("{} may only be run against the admin database.", command.name);
+            return Err(CommandError::named("Unauthorized", message));
+        }
+        if self.server.replica_set.is_uninitiated() {
+            role::check_uninitiated(command, request.database, request.body)?;
+        }
+        check_sequences(request, command.sequence)?;
+        Ok(command)
+    }
+
     /// Begins the command with its ticket: waits for that, unless it has been done.
     fn admit<'a>(
         &'a self,

@@ -47,6 +47,7 @@ mod write_concern;
 
 pub use admission::{Need, Permission};
 pub use context::{BuildFacts, ClientContext, DiagnosticLog, ServerContext, ServerFacts, ServerHooks};
+pub use diagnostics::versions::VERSION as ANNOUNCED_VERSION;
 pub use dispatcher::{Attempt, CommandRequest, Dispatcher, Next, Outcome, SequenceSource};
 pub use document_writer::DocumentWriter;
 pub use error::{CommandError, Result};

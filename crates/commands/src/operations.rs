@@ -15,6 +15,7 @@ use transaction::WaitInterrupt;
 use crate::admission::Turn;
 use crate::error::{CommandError, Result};
 use crate::fail_points::{FailPoint, FailPoints};
+use crate::registry::{Command, WithoutClient};
 
 /// Bytes of a command that are kept for `currentOp`.
 const COMMAND_BYTES_MAX: usize = 4096;
@@ -147,7 +148,7 @@ impl Operations {
     pub(crate) fn register<'a>(
         &'a self,
         slot: &'a OperationSlot,
-        name: &'static str,
+        found: &Command,
         database: &str,
         command: &[u8],
         session: Option<bson::Uuid>,
@@ -155,10 +156,11 @@ impl Operations {
     ) -> Registered<'a> {
         let mut running = slot.running.lock();
         if queued.is_none() {
-            self.list(slot, &mut running, name, database, command);
+            self.list(slot, &mut running, found.name, database, command);
         }
         let operation = &mut running.1;
         (operation.session, operation.is_queued) = (session, false);
+        operation.ends_with_client = found.without_client == WithoutClient::Ends;
         let started = operation.started;
         drop(running);
         Registered { operations: self, slot, started, _queued: queued }
@@ -265,11 +267,6 @@ impl Operations {
 }
 
 impl<'a> Registered<'a> {
-    /// What becomes of it when its client goes away.
-    pub(crate) fn set_ends_with_client(&self, ends: bool) {
-        self.slot.running.lock().1.ends_with_client = ends;
-    }
-
     /// It waits for its place from now on.
     pub(crate) fn note_waiting(&self) {
         self.slot.running.lock().1.is_queued = true;
@@ -328,7 +325,7 @@ impl<'a> Operation<'a> {
 
     /// It changes something, and goes on when its client goes away.
     pub(crate) fn goes_on_without_client(&self) {
-        self.registered.set_ends_with_client(false);
+        self.registered.slot.running.lock().1.ends_with_client = false;
     }
 
     /// Its place among the running commands.

@@ -271,7 +271,13 @@ impl ReplicaSet {
         let elected = server.store.log_note(&note("new primary"))?.timestamp;
         self.remember_term(server, elected, term)?;
         let elected_millis = server.clock.wall_millis();
-        tracing::info!(set = configuration.name, member = configuration.member.host, term, "the server is the primary");
+        tracing::info!(
+            log_id = 21331,
+            set = configuration.name,
+            member = configuration.member.host,
+            term,
+            "Transition to primary complete; database writes are now permitted"
+        );
         self.install(server, Membership { configuration, term, elected, elected_millis });
         Ok(())
     }

@@ -61,6 +61,22 @@ impl DirectoryLock {
     }
 }
 
+impl DirectoryLock {
+    /// The number of the process that has a directory locked, if any has.
+    pub fn holder(directory: &Path) -> Option<i32> {
+        let mut file = open_existing(directory).ok()?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => read_process(&mut file).parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the lock is on a real directory, beneath the Disk trait")]
+fn open_existing(directory: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).open(directory.join(LOCK_FILE_NAME))
+}
+
 #[allow(clippy::disallowed_methods, reason = "the lock is on a real directory, beneath the Disk trait")]
 fn open_lock_file(directory: &Path) -> io::Result<File> {
     std::fs::create_dir_all(directory)?;
@@ -91,7 +107,9 @@ mod tests {
         let first = DirectoryLock::acquire(directory.path()).unwrap();
         let message = DirectoryLock::acquire(directory.path()).unwrap_err().to_string();
         assert!(message.contains(&format!("in use by another server (process {})", std::process::id())), "{message}");
+        assert_eq!(DirectoryLock::holder(directory.path()), i32::try_from(std::process::id()).ok());
         drop(first);
+        assert_eq!(DirectoryLock::holder(directory.path()), None);
         DirectoryLock::acquire(directory.path()).unwrap();
     }
 

@@ -321,7 +321,7 @@ impl<S: CommandService> Connection<S> {
         } else {
             let stopping = self.exchange.shared.handle.is_stopping();
             let end = if stopping { &End::Stopping } else { end };
-            tracing::info!(target: "network", %remote, connection_id, reason = %end, "connection ended");
+            tracing::info!(target: "network", log_id = 22944, %remote, connection_id, reason = %end, "connection ended");
         }
     }
 }

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::RawDocument;
+use bson::raw::CString;
+use bson::{RawBson, RawDocument, rawdoc};
 use commands::{
     ClientContext, CommandRequest, Dispatcher, Need, Next, Outcome, Permission, SequenceSource, ServerContext,
     ServerHooks,
@@ -42,6 +43,46 @@ impl DatabaseService {
         adapt_admission(&server);
         Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved }
     }
+}
+
+impl DatabaseService {
+    /// Sets a server parameter as a client would, from its text.
+    ///
+    /// # Errors
+    /// It cannot be set, or not to this.
+    pub(crate) fn set_parameter(&self, name: &str, value: &str) -> Result<(), String> {
+        let refused = |reason: &str| format!("--setParameter {name}={value}: {reason}");
+        let mut body = rawdoc! { "setParameter": 1 };
+        let key = CString::try_from(name).map_err(|error| refused(&error.to_string()))?;
+        body.append(key, parameter_value(value));
+        let command = CommandRequest {
+            name: "setParameter",
+            database: "admin",
+            body: &body,
+            sequences: &Sequences(DocumentSequences::default()),
+            attempt: commands::Attempt::First,
+            is_legacy: false,
+        };
+        let mut client = self.dispatcher.server().connect(0, "the command line".to_owned());
+        let mut reply = Vec::new();
+        self.dispatcher.run(&command, &mut client, &mut reply);
+        let reply = RawDocument::from_bytes(&reply).map_err(|error| refused(&error.to_string()))?;
+        match reply.get_f64("ok") {
+            Ok(1.0) => Ok(()),
+            _ => Err(refused(reply.get_str("errmsg").unwrap_or("it failed"))),
+        }
+    }
+}
+
+/// What a parameter's text stands for.
+fn parameter_value(text: &str) -> RawBson {
+    if let Ok(number) = text.parse::<i64>() {
+        return number.into();
+    }
+    if let Ok(number) = text.parse::<f64>() {
+        return number.into();
+    }
+    text.parse::<bool>().map_or_else(|_| text.into(), RawBson::from)
 }
 
 /// Closes idle cursors and sessions for as long as the server's state exists.
@@ -202,7 +243,7 @@ impl ServerHooks for Hooks {
     }
 
     fn rotate_log(&self) -> Result<(), String> {
-        Err("the diagnostics log goes to standard error: there is no file to rotate".to_owned())
+        self.0.log().rotate()
     }
 
     fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String> {
@@ -216,6 +257,11 @@ pub(crate) struct RecentLines(pub(crate) DiagnosticLog);
 impl commands::DiagnosticLog for RecentLines {
     fn recent(&self) -> (Vec<String>, u64) {
         let (total, lines) = self.0.recent(RecentLog::Global);
+        (lines, total)
+    }
+
+    fn startup_warnings(&self) -> (Vec<String>, u64) {
+        let (total, lines) = self.0.recent(RecentLog::StartupWarnings);
         (lines, total)
     }
 }

@@ -33,6 +33,6 @@ mod service;
 pub use crowd::command_waits;
 pub use handle::{ConnectionCounts, NetworkCounts, ServerHandle};
 pub use listener::{ListenError, Listeners};
-pub use logging::{DiagnosticLog, LogFormat, RecentLog, STARTUP_WARNINGS};
+pub use logging::{DiagnosticLog, LogDestination, LogFormat, RecentLog, STARTUP_WARNINGS};
 pub use serve::{ServeError, ServeOptions, serve};
 pub use service::{Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted, Request};

@@ -142,7 +142,7 @@ fn welcome<S: CommandService>(
         return Ok(());
     };
     let connection_count = shared.handle.connections().current;
-    tracing::info!(target: "network", %remote, connection_id, connection_count, "connection accepted");
+    tracing::info!(target: "network", log_id = 22943, %remote, connection_id, connection_count, "connection accepted");
     let info = ConnectionInfo { id: connection_id, remote, local };
     let connection = Connection::new(Exchange::new(Arc::clone(shared), socket, info, memory));
     tokio::spawn(connection.drive());

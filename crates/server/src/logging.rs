@@ -1,9 +1,9 @@
-//! The diagnostic log: lines on standard error, and the most recent of them in memory for `getLog`. Every crate writes
+//! The diagnostic log: lines on standard error, standard output or in a file, and the most recent of them in memory for `getLog`. Every crate writes
 //! to it through `tracing`; `main` installs it.
 //!
 //! A line's *component* is its event's target up to the first `::`, so a crate's name, or what the event names.
 //! Formatting happens on the thread that logs; writing happens on a thread of its own behind a bounded queue, so a
-//! standard error that nobody reads delays no command. Lines that find the queue full are counted and reported later.
+//! a reader that does not read delays no command. Lines that find the queue full are counted and reported later.
 
 mod line;
 mod recent;
@@ -21,6 +21,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use line::Line;
 use recent::RecentLines;
 use writer::LineWriter;
+pub use writer::LogDestination;
 
 /// Component of events that are also kept as start-up warnings: `tracing::warn!(target: STARTUP_WARNINGS, ...)`.
 pub const STARTUP_WARNINGS: &str = "startup_warnings";
@@ -62,9 +63,9 @@ impl DiagnosticLog {
     /// Makes the log and takes every event of the process that `filter` lets through. At most once in a process.
     ///
     /// # Errors
-    /// When the process has a subscriber already, or the machine refuses a thread.
-    pub fn install(format: LogFormat, filter: Targets) -> std::io::Result<Self> {
-        let log = Self::new(format)?;
+    /// When the process has a subscriber already, the file cannot be opened, or the machine refuses a thread.
+    pub fn install(format: LogFormat, filter: Targets, destination: LogDestination) -> std::io::Result<Self> {
+        let log = Self::to(format, destination)?;
         tracing_subscriber::registry()
             .with(log.clone().with_filter(filter))
             .try_init()
@@ -80,10 +81,14 @@ impl DiagnosticLog {
     /// # Errors
     /// When the machine refuses a thread.
     pub fn new(format: LogFormat) -> std::io::Result<Self> {
+        Self::to(format, LogDestination::StandardError)
+    }
+
+    fn to(format: LogFormat, destination: LogDestination) -> std::io::Result<Self> {
         let inner = Inner {
             clock: SystemClock::new(),
             format,
-            writer: LineWriter::start()?,
+            writer: LineWriter::start(destination)?,
             global: Mutex::default(),
             startup_warnings: Mutex::default(),
         };
@@ -97,6 +102,14 @@ impl DiagnosticLog {
             RecentLog::StartupWarnings => &self.inner.startup_warnings,
         };
         lines.lock().snapshot()
+    }
+
+    /// Renames the log's file and begins a new one.
+    ///
+    /// # Errors
+    /// When it goes to no file, or the file cannot be renamed or opened.
+    pub fn rotate(&self) -> Result<(), String> {
+        self.inner.writer.rotate()
     }
 
     /// Waits (a second at most) until what has been logged is written.

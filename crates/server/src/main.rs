@@ -1,5 +1,7 @@
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 //! The binary `plimsoll`: reads the command line, opens the service, serves.
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use platform::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
-use server::{DiagnosticLog, Listeners, STARTUP_WARNINGS, ServeOptions, ServerHandle};
+use server::{CommandService, DiagnosticLog, Listeners, LogDestination, STARTUP_WARNINGS, ServeOptions, ServerHandle};
 use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions};
 
@@ -28,6 +30,7 @@ mod allocator;
 mod database_service;
 mod inspect_command;
 mod memory_plan;
+mod mongod_command;
 mod profile_sampler;
 mod repair_command;
 
@@ -55,6 +58,13 @@ enum Command {
         after_help = "A flag wins over the environment, the environment over the file, the file over the default."
     )]
     Serve(Box<Settings>),
+    /// Serve as MongoDB's server is told to by its command line: see `plimsoll mongod --help`. Calling the program by the name mongod does the same
+    #[command(disable_help_flag = true)]
+    Mongod {
+        /// Options of mongod
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Show what is in a data directory that no server is using: superblocks, checkpoints, trees, a page, the oplog
     Inspect(InspectArguments),
     /// Save what can be read of a damaged data directory into a new one. Ends with 2 when something was lost
@@ -85,7 +95,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse_from(with_default_command()).command {
-        Command::Serve(settings) => serve(*settings).map(|()| ExitCode::SUCCESS),
+        Command::Serve(settings) => serve(*settings, &Running::default()).map(|()| ExitCode::SUCCESS),
+        Command::Mongod { arguments } => mongod_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Inspect(arguments) => inspect_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench { scenario } => in_lab(lab::run(scenario)),
         Command::Profile(arguments) => in_lab(lab::profile(arguments)),
@@ -110,9 +121,13 @@ fn in_lab(work: impl Future<Output = Result<ExitCode, LabError>>) -> Result<Exit
     runtime.block_on(work).map_err(|error| error.to_string())
 }
 
-/// The arguments, with `serve` put in where no command is named.
-fn with_default_command() -> Vec<std::ffi::OsString> {
+/// The arguments, with `serve` put in where no command is named, and `mongod` where that is what the program was called.
+fn with_default_command() -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().collect();
+    let called = arguments.first().map(|program| Path::new(program).file_name() == Some(OsStr::new("mongod")));
+    if called == Some(true) {
+        arguments.insert(1, "mongod".into());
+    }
     let first = arguments.get(1).and_then(|first| first.to_str());
     let of_serve = |first: &str| first.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&first);
     if first.is_none_or(of_serve) {
@@ -121,19 +136,38 @@ fn with_default_command() -> Vec<std::ffi::OsString> {
     arguments
 }
 
-fn serve(settings: Settings) -> Result<(), String> {
+/// How the process runs, beside what the server is told.
+pub(crate) struct Running {
+    /// Where the log goes.
+    pub(crate) log: LogDestination,
+    /// Server parameters to set before clients are served, each with its value.
+    pub(crate) parameters: Vec<(String, String)>,
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Self { log: LogDestination::StandardError, parameters: Vec::new() }
+    }
+}
+
+fn serve(settings: Settings, running: &Running) -> Result<(), String> {
     allocator::limit_heaps();
     let machine_bytes = machine_memory_bytes().map_err(|error| error.to_string())?;
     let mut configuration = Configuration::resolve(settings, machine_bytes).map_err(|error| error.to_string())?;
     let listeners = Listeners::bind(&configuration.listen).map_err(|error| error.to_string())?;
-    let log = DiagnosticLog::install(configuration.log_format, configuration.log_level.clone())
+    let log = DiagnosticLog::install(configuration.log_format, configuration.log_level.clone(), running.log.clone())
         .map_err(|error| format!("cannot start the diagnostic log: {error}"))?;
-    let outcome = serve_logged(&mut configuration, listeners, &log);
+    let outcome = serve_logged(&mut configuration, listeners, &log, running);
     log.flush();
     outcome
 }
 
-fn serve_logged(configuration: &mut Configuration, listeners: Listeners, log: &DiagnosticLog) -> Result<(), String> {
+fn serve_logged(
+    configuration: &mut Configuration,
+    listeners: Listeners,
+    log: &DiagnosticLog,
+    running: &Running,
+) -> Result<(), String> {
     configuration.connections_max = connections_possible(configuration.connections_max);
     tracing::info!(
         target: "control",
@@ -156,6 +190,12 @@ fn serve_logged(configuration: &mut Configuration, listeners: Listeners, log: &D
         stop_grace: configuration.stop_grace,
     };
     let service = Arc::new(open_service(configuration, plan, &listeners, &handle)?);
+    let set = running.parameters.iter().try_for_each(|(name, value)| service.set_parameter(name, value));
+    if let Err(refused) = set {
+        service.stopping();
+        service.stopped();
+        return Err(refused);
+    }
     server::serve(listeners, service, &handle, &options).map_err(|error| error.to_string())?;
     tracing::info!(target: "control", "stopped");
     Ok(())

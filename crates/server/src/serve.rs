@@ -114,9 +114,11 @@ async fn listen_until_stopped<S: CommandService>(
         accepting.spawn(accept(listener, Arc::clone(shared)));
     }
     for address in addresses {
-        tracing::info!(target: "network", %address, "waiting for connections");
+        let port = address.port();
+        tracing::info!(target: "network", log_id = 23016, %address, port, ssl = "off", "Waiting for connections");
     }
     let watching = tokio::spawn(watch_clients(Arc::clone(shared)));
+    let rotating = tokio::spawn(rotate_log_on_signal(shared.handle.clone()));
     let reason = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
@@ -130,8 +132,21 @@ async fn listen_until_stopped<S: CommandService>(
     });
     accepting.shutdown().await;
     watching.abort();
+    rotating.abort();
     stop_connections(shared, stop_grace).await;
     Ok(())
+}
+
+/// SIGUSR1 asks for a new log file, as programs that rotate logs send it.
+async fn rotate_log_on_signal(handle: ServerHandle) {
+    let Ok(mut asked) = signal(SignalKind::user_defined1()) else { return };
+    while asked.recv().await.is_some() {
+        let log = handle.log().clone();
+        let rotated = tokio::task::spawn_blocking(move || log.rotate()).await;
+        if let Ok(Err(reason)) = rotated {
+            tracing::warn!(target: "control", reason, "asked for a new log file by a signal, and there is none");
+        }
+    }
 }
 
 /// Has commands ended whose clients have gone away. Looks only at those that have been running for a while, so that it costs others nothing.

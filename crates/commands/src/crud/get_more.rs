@@ -11,10 +11,19 @@ use crate::client_cursors::{BatchLimit, ClientCursor, Remaining};
 use crate::context::{Context, count};
 use crate::dispatcher::{Next, Outcome};
 use crate::error::{CommandError, Result};
-use crate::fail_points::error_of;
+use crate::fail_points::{CursorFault, error_of};
 
 /// How long a getMore of an awaiting cursor waits when the client does not say.
 const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
+
+/// The fields.
+struct Wanted<'a> {
+    id: i64,
+    collection: &'a str,
+    /// How long the client waits for something to come.
+    longest: Option<Duration>,
+    limit: BatchLimit,
+}
 
 /// Runs the command.
 pub(crate) fn run(
@@ -22,33 +31,14 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<Outcome> {
-    let id = cursor_id(&arguments)?;
-    let mut longest = None;
-    let (mut collection, mut limit) = (None, BatchLimit { documents: None });
-    for field in arguments.fields() {
-        match field.name() {
-            "collection" => collection = Some(field.string()?),
-            "batchSize" => limit.documents = Some(field.unsigned()?).filter(|size| *size > 0),
-            "maxTimeMS" if !matches!(field.value(), RawBsonRef::Null) => {
-                longest = Some(Duration::from_millis(field.unsigned()?));
-            }
-            "term" | "lastKnownCommittedOpTime" => return Err(field.not_implemented()),
-            _ => arguments.generic(field)?,
-        }
-    }
-    let collection = collection.ok_or_else(|| {
-        CommandError::numbered(40414, "BSON field 'getMore.collection' is missing but a required field")
-    })?;
+    let Wanted { id, collection, longest, limit } = parse(&mut arguments)?;
     count(&context.server.counts.get_more, 1);
     let namespace = format!("{}.{collection}", context.request.database);
     let cursors = &context.server.cursors;
     let mut cursor = cursors.take(id, &namespace, arguments.generic.session, context.session.txn_number())?;
     if let Some(fault) = context.server.fail_points.strike_get_more() {
         cursors.close(id);
-        if fault.closes_connection {
-            return Ok(Outcome::CloseConnection);
-        }
-        return Err(labelled(error_of(fault.error_code, "failGetMoreAfterCursorCheckout"), &cursor));
+        return fail(fault, &cursor);
     }
     if longest.is_some() && !cursor.awaits() {
         cursors.give_back(id, cursor)?;
@@ -56,7 +46,10 @@ pub(crate) fn run(
         return Err(CommandError::bad_value(message));
     }
     // The time of an awaiting cursor is for waiting, not for working.
-    context.operation.set_time_limit(cursor.max_time.filter(|_| !cursor.awaits()))?;
+    if let Err(is_over) = context.operation.set_time_limit(cursor.max_time.filter(|_| !cursor.awaits())) {
+        cursors.close(id);
+        return Err(is_over);
+    }
     let longest = longest.unwrap_or(AWAIT_DEFAULT);
     if cursor.awaits() {
         context.release_ticket();
@@ -90,6 +83,35 @@ pub(crate) fn run(
             Err(labelled(error, &cursor))
         }
     }
+}
+
+fn parse<'a>(arguments: &mut Arguments<'a>) -> Result<Wanted<'a>> {
+    let id = cursor_id(arguments)?;
+    let mut longest = None;
+    let (mut collection, mut limit) = (None, BatchLimit { documents: None });
+    for field in arguments.fields() {
+        match field.name() {
+            "collection" => collection = Some(field.string()?),
+            "batchSize" => limit.documents = Some(field.unsigned()?).filter(|size| *size > 0),
+            "maxTimeMS" if !matches!(field.value(), RawBsonRef::Null) => {
+                longest = Some(Duration::from_millis(field.unsigned()?));
+            }
+            "term" | "lastKnownCommittedOpTime" => return Err(field.not_implemented()),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let collection = collection.ok_or_else(|| {
+        CommandError::numbered(40414, "BSON field 'getMore.collection' is missing but a required field")
+    })?;
+    Ok(Wanted { id, collection, longest, limit })
+}
+
+/// Does what a fail point says.
+fn fail(fault: CursorFault, cursor: &ClientCursor) -> Result<Outcome> {
+    if fault.closes_connection {
+        return Ok(Outcome::CloseConnection);
+    }
+    Err(labelled(error_of(fault.error_code, "failGetMoreAfterCursorCheckout"), cursor))
 }
 
 /// Adds the label by which drivers know that a change stream can be resumed.

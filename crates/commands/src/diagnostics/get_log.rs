@@ -1,4 +1,4 @@
-//! `getLog`: recent lines of the diagnostics log. There are no warnings at startup, so that log is empty.
+//! `getLog`: recent lines of the diagnostics log, or the warnings of the start.
 
 use bson::RawBsonRef;
 
@@ -31,7 +31,10 @@ pub(crate) fn run(
             let (lines, total) = context.server.log.recent();
             write_log(total, newest(&lines), reply);
         }
-        "startupWarnings" => write_log(0, &[], reply),
+        "startupWarnings" => {
+            let (lines, total) = context.server.log.startup_warnings();
+            write_log(total, newest(&lines), reply);
+        }
         _ => return Err(CommandError::named("OperationFailed", format!("no RamLog named: {name}"))),
     }
     Ok(())

@@ -14,10 +14,9 @@ pub(crate) fn run(
 ) -> Result<Outcome> {
     for field in arguments.fields() {
         match field.name() {
-            // What `force` overrides are objections that only a member of a replica set has.
+            // What `force` overrides, and `timeoutSecs` waits for, are other members that are behind: there are none.
             "force" => drop(field.boolean()?),
-            "timeoutSecs" if field.unsigned()? == 0 => {}
-            "timeoutSecs" => return Err(field.not_implemented()),
+            "timeoutSecs" => drop(field.unsigned()?),
             _ => arguments.generic(field)?,
         }
     }

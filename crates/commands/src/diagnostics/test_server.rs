@@ -57,6 +57,10 @@ impl DiagnosticLog for TestLog {
     fn recent(&self) -> (Vec<String>, u64) {
         (vec!["{\"msg\":\"started\"}".to_owned()], 12)
     }
+
+    fn startup_warnings(&self) -> (Vec<String>, u64) {
+        (vec!["{\"msg\":\"open to all\"}".to_owned()], 1)
+    }
 }
 
 /// A message without document sequences.

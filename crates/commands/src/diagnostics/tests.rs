@@ -170,7 +170,9 @@ fn the_log_is_shown() {
     let log = server.run("admin", doc! {"getLog": "global"});
     assert_eq!(log.get_i32("totalLinesWritten").unwrap(), 12);
     assert_eq!(log.get_array("log").unwrap().len(), 1);
-    assert!(server.run("admin", doc! {"getLog": "startupWarnings"}).get_array("log").unwrap().is_empty());
+    let warnings = server.run("admin", doc! {"getLog": "startupWarnings"});
+    assert_eq!(warnings.get_i32("totalLinesWritten").unwrap(), 1);
+    assert_eq!(warnings.get("log"), Some(&Bson::from(vec!["{\"msg\":\"open to all\"}"])));
     assert_eq!(server.fail("admin", doc! {"getLog": "x"}), (96, "no RamLog named: x".to_owned()));
     assert_eq!(server.fail("admin", doc! {"getLog": 1}).0, 14);
 }
@@ -223,7 +225,7 @@ fn orders_to_the_server() {
     assert_eq!(server.fail("admin", doc! {"fsync": 1, "lock": true}).0, 238);
     assert_eq!(server.fail("admin", doc! {"logRotate": 1}), (96, "there is no log file".to_owned()));
     // It closes the connection instead of answering.
-    assert!(server.send("admin", doc! {"shutdown": 1, "force": true}, Attempt::First).is_none());
+    assert!(server.send("admin", doc! {"shutdown": 1, "force": true, "timeoutSecs": 1}, Attempt::First).is_none());
     assert_eq!(*server.hooks.shutdowns.lock(), 1);
 }
 

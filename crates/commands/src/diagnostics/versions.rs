@@ -4,7 +4,7 @@
 //! the page on drivers before raising them: wire version 25 obliges us to have `bulkWrite`.
 
 /// As `buildInfo` gives it.
-pub(crate) const VERSION: &str = "7.0.14";
+pub const VERSION: &str = "7.0.14";
 /// The same in parts.
 pub(crate) const VERSION_ARRAY: [i32; 4] = [7, 0, 14, 0];
 /// The feature compatibility version.

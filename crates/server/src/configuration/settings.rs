@@ -86,7 +86,7 @@ pub struct Settings {
 
 impl Settings {
     /// These settings, and where they are absent the other's.
-    pub(crate) fn or(self, other: Settings) -> Settings {
+    pub fn or(self, other: Settings) -> Settings {
         Settings {
             data: self.data.or(other.data),
             listen: self.listen.or(other.listen),

@@ -6,6 +6,11 @@ use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
+use super::STARTUP_WARNINGS;
+
+/// The field of an event that is the number of its line, not one of its attributes.
+const LOG_ID: &str = "log_id";
+
 /// An event's content.
 pub(crate) struct Line {
     wall_millis: i64,
@@ -40,7 +45,7 @@ impl Line {
     /// As in `2026-11-21T00:45:37.123Z INFO  network: connection accepted remote=127.0.0.1:50312 connection_id=4`.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("{} {:5} {}: {}", self.time(), self.level, self.component, one_line(&self.message));
-        for (name, value) in &self.fields {
+        for (name, value) in self.attributes() {
             // Writing to a string cannot fail.
             let _ = match value {
                 Value::String(value)
@@ -54,7 +59,8 @@ impl Line {
         text
     }
 
-    /// As in `{"t":{"$date":"..."},"s":"I","c":"NETWORK","ctx":"plimsoll","msg":"...","attr":{...}}`.
+    /// In MongoDB's format, as in `{"t":{"$date":"..."},"s":"I","c":"NETWORK","id":0,"ctx":"plimsoll","msg":"...","attr":{...}}`. Lines that programs wait
+    /// for have MongoDB's number, by a field `log_id` of the event; the others have 0.
     pub(crate) fn to_json(&self) -> String {
         let severity = match self.level {
             Level::ERROR => "E",
@@ -63,18 +69,28 @@ impl Line {
             Level::DEBUG => "D1",
             Level::TRACE => "D2",
         };
-        let mut line = json!({
-            "t": { "$date": self.time() },
-            "s": severity,
-            "c": self.component.to_uppercase(),
-            "ctx": self.thread,
-            "msg": self.message,
-        });
-        if let (false, Some(line)) = (self.fields.is_empty(), line.as_object_mut()) {
-            let fields = self.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-            line.insert("attr".to_owned(), Value::Object(fields.collect::<Map<_, _>>()));
-        }
-        line.to_string()
+        let is_warning = self.component == STARTUP_WARNINGS;
+        let id = self.fields.iter().find(|(name, _)| *name == LOG_ID).map_or(Value::from(0), |(_, id)| id.clone());
+        let component = if is_warning { "CONTROL".to_owned() } else { self.component.to_uppercase() };
+        let fields = self.attributes().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let attributes = fields.collect::<Map<_, _>>();
+        // In the order in which MongoDB has them, for those who read lines by eye or by pattern.
+        let members = [
+            Some(("t", json!({ "$date": self.time() }))),
+            Some(("s", severity.into())),
+            Some(("c", component.into())),
+            Some(("id", id)),
+            Some(("ctx", self.thread.as_str().into())),
+            Some(("msg", self.message.as_str().into())),
+            (!attributes.is_empty()).then_some(("attr", Value::Object(attributes))),
+            is_warning.then(|| ("tags", json!(["startupWarnings"]))),
+        ];
+        let members = members.into_iter().flatten().map(|(name, value)| format!("\"{name}\":{value}"));
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    }
+
+    fn attributes(&self) -> impl Iterator<Item = &(&'static str, Value)> {
+        self.fields.iter().filter(|(name, _)| *name != LOG_ID)
     }
 
     fn time(&self) -> String {
@@ -159,9 +175,26 @@ mod tests {
     fn json_has_the_usual_names() {
         let value: Value = serde_json::from_str(&line().to_json()).unwrap();
         assert_eq!(value["t"]["$date"], "2026-11-18T11:06:40.120Z");
+        assert!(
+            line()
+                .to_json()
+                .starts_with(r#"{"t":{"$date":"2026-11-18T11:06:40.120Z"},"s":"W","c":"NETWORK","id":0,"ctx":"t","#)
+        );
         assert_eq!(value["s"], "W");
         assert_eq!(value["c"], "NETWORK");
         assert_eq!(value["msg"], "closed\nby us");
         assert_eq!(value["attr"]["connection_id"], 4);
+        assert_eq!((&value["id"], value.get("tags")), (&json!(0), None));
+    }
+
+    #[test]
+    fn numbers_and_warnings_at_the_start_are_told_apart() {
+        let mut numbered = line();
+        numbered.fields = vec![(LOG_ID, 23016.into())];
+        numbered.component = STARTUP_WARNINGS.to_owned();
+        let value: Value = serde_json::from_str(&numbered.to_json()).unwrap();
+        assert_eq!((&value["id"], value.get("attr")), (&json!(23016), None));
+        assert_eq!((&value["c"], &value["tags"]), (&json!("CONTROL"), &json!(["startupWarnings"])));
+        assert!(!numbered.to_text().contains("23016"));
     }
 }

@@ -35,7 +35,7 @@ fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Server {
         .unwrap();
     let mut log = BufReader::new(process.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("waiting for connections") {
+    while !line.contains("Waiting for connections") {
         line.clear();
         assert!(log.read_line(&mut line).unwrap() > 0, "ended: {:?}", process.wait());
     }

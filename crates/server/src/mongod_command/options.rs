@@ -1,0 +1,161 @@
+//! The options of MongoDB's server that have a meaning here.
+
+use std::path::PathBuf;
+
+/// What was given. An option that is given twice counts as it was given last.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(
+    name = "mongod",
+    about = "Plimsoll, started by the command line of MongoDB's server. `plimsoll serve --help` tells all that can be set.",
+    args_override_self = true,
+    disable_version_flag = true
+)]
+pub(crate) struct Options {
+    /// Show the version and end
+    #[arg(long)]
+    pub(crate) version: bool,
+    /// A YAML file with options, as MongoDB's manual describes it
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Directory that holds the data, made if absent [default: /data/db]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dbpath: Option<PathBuf>,
+    /// Port to listen on [default: 27017]
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// Addresses to listen on, with commas between them [default: localhost]
+    #[arg(long = "bind_ip", value_name = "ADDRESSES", value_delimiter = ',')]
+    bind_ip: Option<Vec<String>>,
+    /// Listen on all addresses
+    #[arg(long = "bind_ip_all")]
+    bind_ip_all: bool,
+    /// With --bind_ip_all: those of IPv6, too
+    #[arg(long)]
+    ipv6: bool,
+    /// Be the member of the replica set of this name; it begins with replSetInitiate
+    #[arg(long = "replSet", value_name = "NAME")]
+    pub(crate) repl_set: Option<String>,
+    /// How much of the oplog is kept, in megabytes
+    #[arg(long = "oplogSize", value_name = "MB")]
+    pub(crate) oplog_size: Option<f64>,
+    /// For how many hours the oplog is kept at least
+    #[arg(long = "oplogMinRetentionHours", value_name = "HOURS")]
+    pub(crate) oplog_min_retention_hours: Option<f64>,
+    /// Nobody has to say who they are; so it is here
+    #[arg(long)]
+    noauth: bool,
+    /// Accepted is wiredTiger, which stands for the one engine there is
+    #[arg(long = "storageEngine", value_name = "NAME", value_parser = ["wiredTiger"])]
+    storage_engine: Option<String>,
+    /// The part of the memory that caches pages, in gigabytes
+    #[arg(long = "wiredTigerCacheSizeGB", value_name = "GB")]
+    pub(crate) wired_tiger_cache_size_gb: Option<f64>,
+    /// The most connections at once
+    #[arg(long = "maxConns", value_name = "NUMBER")]
+    pub(crate) max_conns: Option<usize>,
+    /// Compression offered to clients: any of snappy, zstd, zlib, or 'disabled'
+    #[arg(long = "networkMessageCompressors", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) network_message_compressors: Option<Vec<String>>,
+    /// Write the log to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logpath: Option<PathBuf>,
+    /// Add to the log file; without this an old one is renamed
+    #[arg(long)]
+    pub(crate) logappend: bool,
+    /// Log warnings only, of what concerns connections
+    #[arg(long)]
+    quiet: bool,
+    /// Log more; may be repeated
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// How times look in the log; there is one way
+    #[arg(long = "timeStampFormat", value_name = "FORMAT", value_parser = ["iso8601-utc"])]
+    time_stamp_format: Option<String>,
+    /// Run in the background
+    #[arg(long)]
+    pub(crate) fork: bool,
+    /// Set for the process in the background
+    #[arg(long, hide = true)]
+    pub(crate) forked: bool,
+    /// Write the process's number into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pidfilepath: Option<PathBuf>,
+    /// Set a server parameter; may be repeated
+    #[arg(long = "setParameter", value_name = "NAME=VALUE")]
+    set_parameter: Vec<String>,
+    /// Stop the server that uses --dbpath
+    #[arg(long)]
+    pub(crate) shutdown: bool,
+    /// No socket in the file system; there never is one
+    #[arg(long)]
+    nounixsocket: bool,
+    /// Changes are in the log before they are acknowledged; so it always is
+    #[arg(long)]
+    journal: bool,
+    /// Of old versions; changes are logged all the same
+    #[arg(long)]
+    nojournal: bool,
+    /// Of old versions; there is no such interface
+    #[arg(long)]
+    nohttpinterface: bool,
+    /// Of old versions; files are never made larger in advance than they are used
+    #[arg(long)]
+    noprealloc: bool,
+    /// Of old versions; files are as large as what they hold
+    #[arg(long)]
+    smallfiles: bool,
+    /// No JavaScript on the server; there is none
+    #[arg(long)]
+    noscripting: bool,
+    /// Encryption of connections; there is none
+    #[arg(long = "tlsMode", value_name = "MODE", value_parser = ["disabled"])]
+    tls_mode: Option<String>,
+    /// Reads of what a majority has; always possible
+    #[arg(long = "enableMajorityReadConcern", value_name = "BOOLEAN", num_args = 0..=1, value_parser = ["true"], default_missing_value = "true")]
+    majority_read_concern: Option<String>,
+    /// What the server reports about itself to others: nothing
+    #[arg(long = "enableFreeMonitoring", value_name = "STATE", value_parser = ["off"])]
+    free_monitoring: Option<String>,
+}
+
+impl Options {
+    /// The addresses to listen on.
+    pub(crate) fn addresses(&self, default_port: u16) -> Vec<String> {
+        let port = self.port.unwrap_or(default_port);
+        if self.bind_ip_all {
+            let all = ["0.0.0.0", "[::]"];
+            return all.iter().take(if self.ipv6 { 2 } else { 1 }).map(|host| format!("{host}:{port}")).collect();
+        }
+        let hosts = self.bind_ip.clone().unwrap_or_else(|| vec!["127.0.0.1".to_owned()]);
+        hosts.iter().map(|host| with_port(host.trim(), port)).collect()
+    }
+
+    /// Which lines are logged; `None`: as usual.
+    pub(crate) fn log_level(&self) -> Option<String> {
+        match (self.verbose, self.quiet) {
+            (0, false) => None,
+            (0, true) => Some("info,network=warn".to_owned()),
+            (1, _) => Some("debug".to_owned()),
+            _ => Some("trace".to_owned()),
+        }
+    }
+
+    /// The server parameters, each with its value.
+    pub(crate) fn parameters(&self) -> Result<Vec<(String, String)>, String> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
+            _ => Err(format!("--setParameter {text}: it is not NAME=VALUE")),
+        };
+        self.set_parameter.iter().map(pair).collect()
+    }
+}
+
+/// `localhost` is an address of IPv4 alone, as it is for MongoDB unless it is told to use IPv6.
+fn with_port(host: &str, port: u16) -> String {
+    match host {
+        "localhost" => format!("127.0.0.1:{port}"),
+        "*" => format!("0.0.0.0:{port}"),
+        address if address.contains(':') && !address.starts_with('[') => format!("[{address}]:{port}"),
+        name => format!("{name}:{port}"),
+    }
+}

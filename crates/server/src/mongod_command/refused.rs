@@ -1,0 +1,73 @@
+//! Options of MongoDB's server that this one has no counterpart of, each with the reason. Asked before the arguments are parsed, and for every key
+//! of a configuration file. What is neither here nor among the options is refused as unknown.
+
+use std::ffi::OsString;
+
+const NO_USERS: &str = "there is no access control yet";
+const NO_TLS: &str = "there is no encryption of connections yet";
+const NO_SHARDING: &str = "there is no sharding";
+const NO_PROFILER: &str = "it is set while the server runs, by the command `profile`";
+const ONE_ENGINE: &str = "it is about another storage engine's files";
+
+const REFUSED: &[(&str, &str)] = &[
+    ("auditDestination", "there is no audit log"),
+    ("auditFilter", "there is no audit log"),
+    ("auditFormat", "there is no audit log"),
+    ("auditPath", "there is no audit log"),
+    ("auth", NO_USERS),
+    ("clusterAuthMode", NO_USERS),
+    ("configsvr", NO_SHARDING),
+    ("cpu", "the log tells of it anyway"),
+    ("directoryperdb", ONE_ENGINE),
+    ("enableEncryption", "there is no encryption of files"),
+    ("filePermissions", "there is no socket in the file system"),
+    ("inMemorySizeGB", ONE_ENGINE),
+    ("journalCommitInterval", "the log is synced in groups as commits come"),
+    ("keyFile", NO_USERS),
+    ("ldapServers", NO_USERS),
+    ("logRotate", "the log file is renamed, as by default"),
+    ("master", "there is no replication of that kind"),
+    ("notablescan", "it is set while the server runs"),
+    ("processUmask", "files are for the process's user alone"),
+    ("profile", NO_PROFILER),
+    ("proxyPort", "there is no proxy protocol"),
+    ("redactClientLogData", "what clients send is never logged"),
+    ("repair", "`plimsoll repair` saves what can be read of a damaged data directory"),
+    ("rest", "there is no such interface"),
+    ("httpinterface", "there is no such interface"),
+    ("restoreLogFile", "there are no such backups"),
+    ("shardsvr", NO_SHARDING),
+    ("slave", "there is no replication of that kind"),
+    ("slowOpSampleRate", NO_PROFILER),
+    ("slowms", NO_PROFILER),
+    ("syncdelay", "checkpoints are continuous"),
+    ("syslog", "the log goes to standard output or to a file"),
+    ("syslogFacility", "the log goes to standard output or to a file"),
+    ("sslMode", NO_TLS),
+    ("sslPEMKeyFile", NO_TLS),
+    ("tlsCAFile", NO_TLS),
+    ("tlsCertificateKeyFile", NO_TLS),
+    ("tlsCertificateKeyFilePassword", NO_TLS),
+    ("transitionToAuth", NO_USERS),
+    ("unixSocketPrefix", "there is no socket in the file system"),
+    ("upgrade", "old data files are never read"),
+    ("wiredTigerCollectionBlockCompressor", ONE_ENGINE),
+    ("wiredTigerDirectoryForIndexes", ONE_ENGINE),
+    ("wiredTigerEngineConfigString", ONE_ENGINE),
+    ("wiredTigerIndexPrefixCompression", ONE_ENGINE),
+    ("wiredTigerJournalCompressor", ONE_ENGINE),
+];
+
+/// Refuses the first of the arguments that is in the list.
+pub(super) fn check_arguments(arguments: &[OsString]) -> Result<(), String> {
+    let names = arguments.iter().filter_map(|argument| argument.to_str()?.strip_prefix("--"));
+    names.map(|name| name.split('=').next().unwrap_or(name)).try_for_each(check_option)
+}
+
+/// Refuses an option of the list.
+pub(super) fn check_option(name: &str) -> Result<(), String> {
+    match REFUSED.iter().find(|(refused, _)| *refused == name) {
+        Some((name, reason)) => Err(format!("mongod's option --{name} is not implemented by Plimsoll: {reason}")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,99 @@
+//! What the command line and the configuration file of MongoDB's server come to.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use server::configuration::{ReplicaSetInitiation, Size};
+
+use super::*;
+
+fn words(text: &str) -> Vec<OsString> {
+    text.split_whitespace().map(OsString::from).collect()
+}
+
+fn options(text: &str) -> Options {
+    Options::try_parse_from(std::iter::once(OsString::from("mongod")).chain(words(text))).unwrap()
+}
+
+fn refusal(text: &str) -> String {
+    match refused::check_arguments(&words(text)) {
+        Err(refusal) => refusal,
+        Ok(()) => {
+            let parsed = Options::try_parse_from(std::iter::once(OsString::from("mongod")).chain(words(text)));
+            parsed.unwrap_err().to_string()
+        }
+    }
+}
+
+#[test]
+fn options_become_settings() {
+    let given = "--dbpath /d --port 5 --bind_ip localhost,::1,h --replSet rs0 --oplogSize 10 --wiredTigerCacheSizeGB 0.25 \
+                 --storageEngine wiredTiger --noauth --nojournal --maxConns 9 --quiet --setParameter enableTestCommands=1 \
+                 --setParameter transactionLifetimeLimitSeconds=30 --setParameter diagnosticDataCollectionEnabled=false";
+    let given = options(given);
+    let settings = settings(&given, PathBuf::from("/d")).unwrap();
+    assert_eq!(settings.listen.unwrap(), ["127.0.0.1:5", "[::1]:5", "h:5"]);
+    assert_eq!((settings.cache, settings.oplog_size), (Some(Size::Bytes(1 << 28)), Some(Size::Bytes(10 << 20))));
+    assert_eq!((settings.max_connections, settings.enable_test_commands), (Some(9), Some(true)));
+    assert_eq!(settings.replica_set.as_deref(), Some("rs0"));
+    assert_eq!(settings.replica_set_initiation, Some(ReplicaSetInitiation::OnCommand));
+    assert_eq!(settings.log_level.as_deref(), Some("info,network=warn"));
+    let expected = [("transactionLifetimeLimitSeconds".to_owned(), "30".to_owned())];
+    assert_eq!(parameters(&given).unwrap(), expected);
+    assert_eq!(options("").addresses(27017), ["127.0.0.1:27017"]);
+    assert_eq!(options("--bind_ip_all --ipv6").addresses(1), ["0.0.0.0:1", "[::]:1"]);
+    assert_eq!(options("--port 1 --port 2").port, Some(2));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_by_name() {
+    for option in
+        ["--auth", "--keyFile=/k", "--shardsvr", "--tlsCertificateKeyFile x", "--directoryperdb", "--profile 1"]
+    {
+        let name = option.split(['=', ' ']).next().unwrap();
+        let refusal = refusal(option);
+        assert!(refusal.contains(name) && refusal.contains("not implemented"), "{refusal}");
+    }
+    for option in ["--storageEngine inMemory", "--tlsMode requireTLS", "--noSuchOption"] {
+        let name = option.split(' ').next().unwrap();
+        assert!(refusal(option).contains(name), "{option}");
+    }
+    assert!(log_destination(&options("--logappend")).is_err());
+    assert!(parameters(&options("--setParameter x")).is_err());
+    assert!(settings(&options("--wiredTigerCacheSizeGB 0"), PathBuf::new()).is_err());
+}
+
+#[test]
+fn a_configuration_file_is_read_as_options() {
+    let text = "# mongod.conf\nstorage:\n  dbPath: /var/lib/mongodb\n  journal:\n    enabled: true\n  wiredTiger:\n    engineConfig:\n      cacheSizeGB: 1.5\n\
+                systemLog:\n  destination: file\n  logAppend: true\n  path: /var/log/mongod.log\n  verbosity: 2\n\
+                net:\n  port: 27018\n  bindIp: 127.0.0.1,::1\nprocessManagement:\n  timeZoneInfo: /usr/share/zoneinfo\n\
+                security:\n#replication:\nsetParameter:\n  enableTestCommands: true\n";
+    let arguments = configuration_file::arguments(text).unwrap();
+    let mut arguments: Vec<_> = arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
+    arguments.sort_unstable();
+    let expected = [
+        "--bind_ip=127.0.0.1,::1",
+        "--dbpath=/var/lib/mongodb",
+        "--logappend",
+        "--logpath=/var/log/mongod.log",
+        "--port=27018",
+        "--setParameter=enableTestCommands=true",
+        "--wiredTigerCacheSizeGB=1.5",
+        "-vv",
+    ];
+    assert_eq!(arguments, expected);
+    assert!(configuration_file::arguments("# nothing\n").unwrap().is_empty());
+    for (text, key) in [
+        ("security:\n  authorization: enabled\n", "security.authorization"),
+        ("security:\n  keyFile: /k\n", "security.keyFile"),
+        ("sharding:\n  clusterRole: shardsvr\n", "sharding.clusterRole"),
+        ("storage:\n  journal:\n    enabled: false\n", "storage.journal.enabled"),
+        ("net:\n  port: [1]\n", "net.port"),
+        ("net:\n  ipv6: maybe\n", "net.ipv6"),
+    ] {
+        let refusal = configuration_file::arguments(text).unwrap_err();
+        assert!(refusal.contains(key), "{refusal}");
+    }
+    assert!(configuration_file::arguments("net: [\n").is_err());
+}
