@@ -104,3 +104,23 @@ def test_killing_a_cursor_ends_its_wait(ring):
     with pytest.raises(OperationFailure) as caught:
         ring.database.command({"getMore": cursor_id, "collection": "ring", "maxTimeMS": 20_000})
     assert caught.value.code == 237
+
+
+@pytest.mark.parametrize("cursor_type", [CursorType.TAILABLE, CursorType.TAILABLE_AWAIT])
+def test_a_cursor_on_an_empty_collection_is_closed_at_once(ring, cursor_type):
+    cursor = ring.find(cursor_type=cursor_type)
+    assert next(cursor, None) is None and not cursor.alive
+    assert ring.database.command({"find": "nothing", "tailable": True})["cursor"]["id"] == 0
+    ring.insert_one({"_id": 0, "a": 1})
+    cursor = ring.find({"a": 2}, cursor_type=cursor_type)
+    assert next(cursor, None) is None and cursor.alive, "nothing matches, but there is something"
+    cursor.close()
+
+
+def test_who_opens_another_cursor_sees_the_first_document(ring):
+    threading.Timer(0.3, lambda: ring.insert_one({"_id": 0})).start()
+    found, end = None, time.monotonic() + 20
+    while found is None and time.monotonic() < end:
+        found = next(ring.find(cursor_type=CursorType.TAILABLE_AWAIT), None)
+        time.sleep(0.01)
+    assert found == {"_id": 0}

@@ -73,7 +73,9 @@ pub(crate) fn run(
             let message = "error processing query: tailable cursor requested on non capped collection";
             return Err(CommandError::bad_value(message));
         }
-        tail = Some(Tail::of_collection(&server.store, &full_name, parsed.tailing()));
+        // As in MongoDB, a cursor on nothing is closed at once: clients open another one after a while.
+        let has_documents = collection.counts().documents() > 0;
+        tail = has_documents.then(|| Tail::of_collection(&server.store, &full_name, parsed.tailing()));
     }
     let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, query, &context.operation)?;
