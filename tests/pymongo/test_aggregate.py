@@ -1,6 +1,7 @@
 """aggregate: each stage, expressions, cursors, $out; errors."""
 
 import pytest
+from bson.datetime_ms import DatetimeMS
 from pymongo.errors import OperationFailure
 
 
@@ -102,6 +103,44 @@ def test_out_replaces_a_collection(sales):
     assert {row["_id"]: row["n"] for row in sales.database["totals"].find()} == {"pen": 15, "ink": 8, "cup": 2}
 
 
+def test_out_obeys_the_validator_of_what_it_replaces_unless_told_otherwise(sales):
+    database = sales.database
+    database.create_collection("checked", validator={"n": {"$gt": 5}})
+    database["checked"].insert_one({"_id": "old", "n": 9})
+    pipeline = [{"$group": {"_id": "$item", "n": {"$sum": "$count"}}}, {"$out": "checked"}]
+    with pytest.raises(OperationFailure) as caught:
+        run(sales, *pipeline)
+    assert caught.value.code == 121
+    assert [row["_id"] for row in database["checked"].find()] == ["old"]
+    list(sales.aggregate(pipeline, bypassDocumentValidation=True))
+    assert {row["_id"]: row["n"] for row in database["checked"].find()} == {"pen": 15, "ink": 8, "cup": 2}
+
+
+def test_out_reads_nothing_linearizably(sales):
+    pipeline = [{"$match": {}}, {"$out": "copy"}]
+    with pytest.raises(OperationFailure) as caught:
+        sales.database.command(
+            "aggregate", sales.name, pipeline=pipeline, cursor={}, readConcern={"level": "linearizable"}
+        )
+    assert (caught.value.code, caught.value.details["codeName"]) == (72, "InvalidOptions")
+    assert "copy" not in sales.database.list_collection_names()
+
+
+def test_dates_beyond_what_python_knows(collection):
+    dates = [253_402_300_799_999, 253_402_300_800_000, 2**63 - 1, -(2**63)]
+    collection.insert_many([{"_id": place, "at": DatetimeMS(date)} for place, date in enumerate(dates)])
+    project = {
+        "year": {"$year": "$at"},
+        "day": {"$dayOfMonth": {"date": "$at", "timezone": "Asia/Tokyo"}},
+        "start": {"$toLong": {"$dateTrunc": {"date": "$at", "unit": "hour"}}},
+    }
+    rows = list(collection.aggregate([{"$match": {"_id": {"$lt": 3}}}, {"$project": project}]))
+    assert [(row["year"], row["day"]) for row in rows] == [(9999, 1), (10000, 1), (292278994, 17)]
+    assert all(0 <= date - row["start"] < 3_600_000 for row, date in zip(rows, dates))
+    [row] = collection.aggregate([{"$match": {"_id": 3}}, {"$project": {"year": {"$year": "$at"}}}])
+    assert row["year"] == -292275055
+
+
 def test_index_statistics(sales):
     sales.create_index("item")
     list(sales.find({"item": "pen"}).hint("item_1"))
@@ -162,6 +201,7 @@ def test_explain_of_a_pipeline(sales):
         ([{"$unwind": "a"}], 28818),
         ([{"$count": ""}], None),
         ([{"$out": "x"}, {"$match": {}}], 40601),
+        ([{"$group": {"_id": {"a": 1}}}], 17390),
         ([{"$addFields": {"a": {"$divide": [1, 0]}}}], 2),
         ([{"$replaceRoot": {"newRoot": "$price"}}], 40228),
         ([{"$sort": {"a": 2}}], 15975),

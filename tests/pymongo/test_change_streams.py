@@ -277,6 +277,23 @@ def test_refused(collection, options, code):
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize("stage, code", [({"$nonsense": {}}, 40324), ({"$group": {"_id": None}}, 20), ({"$out": "x"}, 20)])
+def test_stages_that_a_stream_cannot_have(collection, stage, code):
+    with pytest.raises(OperationFailure) as caught:
+        collection.watch([stage])
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("level", ["local", "available", "snapshot", "linearizable"])
+def test_a_stream_tells_what_a_majority_has(collection, level):
+    command = {"aggregate": collection.name, "pipeline": [{"$changeStream": {}}], "cursor": {}}
+    with pytest.raises(OperationFailure) as caught:
+        collection.database.command({**command, "readConcern": {"level": level}})
+    assert caught.value.code == 72
+    reply = collection.database.command({**command, "readConcern": {"level": "majority"}})
+    collection.database.command({"killCursors": collection.name, "cursors": [reply["cursor"]["id"]]})
+
+
 def test_it_has_to_be_first(collection):
     with pytest.raises(OperationFailure):
         list(collection.aggregate([{"$match": {}}, {"$changeStream": {}}]))

@@ -103,6 +103,6 @@ fn misplaced_split(_: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec<Stage>>
 }
 
 /// The stage of a name with its `$`.
-pub(crate) fn find(name: &str) -> Option<&'static StageOperator> {
+pub fn find(name: &str) -> Option<&'static StageOperator> {
     STAGES.iter().find(|stage| stage.name == name)
 }

@@ -185,6 +185,9 @@ fn check_rest<'a>(rest: &'a [&'a RawDocument]) -> Result<(&'a [&'a RawDocument],
                 format!("{STAGE} is only valid as the first stage in a pipeline."),
             ));
         }
+        if aggregation::registry::find(name).is_none() {
+            return Err(CommandError::numbered(40324, format!("Unrecognized pipeline stage name: '{name}'")));
+        }
         if !STAGES_ALLOWED.contains(&name) {
             let message = format!("{name} is not permitted in a $changeStream pipeline");
             return Err(CommandError::named("IllegalOperation", message));

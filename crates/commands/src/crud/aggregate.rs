@@ -9,7 +9,7 @@ use aggregation::{
     AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor, PipelineSource,
 };
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use collection::Namespace;
+use collection::{Namespace, Validation};
 use executor::{QueryExecutor, Verbosity};
 use planner::{CanonicalQuery, DiskUse, Hint};
 use query_language::expression::Variables;
@@ -36,6 +36,8 @@ pub(crate) struct AggregateArguments<'a> {
     has_cursor: bool,
     is_explain: bool,
     allow_disk_use: bool,
+    /// Whether what $out writes must fit the validator of the collection that it replaces.
+    validation: Validation,
 }
 
 impl AggregateArguments<'_> {
@@ -63,6 +65,7 @@ pub(crate) fn run(
             "The 'cursor' option is required, except for aggregate with the explain argument",
         ));
     }
+    check_read_concern(context.request.body, &parsed.stages)?;
     if change_stream::is_wanted(&parsed.stages) {
         return change_stream::open(context, &parsed, arguments.generic.session, reply);
     }
@@ -79,7 +82,8 @@ pub(crate) fn run(
     }
     let (query, rest) = split(pipeline, &parsed, &variables)?;
     let source = open_source(context, &parsed, query, &rest)?;
-    let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), parsed.disk_use()));
+    let host = CommandHost::new(context, parsed.namespace.database(), parsed.disk_use());
+    let host = Arc::new(host.with_validation(parsed.validation));
     let results = rest.run(source, host)?;
     let mut cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(PipelineResults::new(results)))
         .with_session(arguments.generic.session)
@@ -119,6 +123,7 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
         has_cursor: false,
         is_explain: false,
         allow_disk_use: true,
+        validation: Validation::Enforce,
     };
     for field in arguments.fields() {
         match field.name() {
@@ -137,9 +142,8 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
             "allowDiskUse" => parsed.allow_disk_use = field.boolean()?,
             "hint" => parsed.hint = hint(field)?,
             "let" => parsed.declared = Some(field.document()?),
-            // What $out writes is validated by no validator: it goes into a new collection.
             "bypassDocumentValidation" => {
-                field.boolean()?;
+                parsed.validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
             }
             "collation" => check_collation(field)?,
             "exchange" | "fromMongos" | "needsMerge" | "requestReshardingResumeToken" => {
@@ -151,6 +155,24 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
     let missing = || CommandError::numbered(40414, "BSON field 'aggregate.pipeline' is missing but a required field");
     parsed.stages = stages.ok_or_else(missing)?;
     Ok(parsed)
+}
+
+/// Refuses read concerns that a pipeline cannot have: a change stream tells what a majority has, and a stage that writes
+/// reads nothing linearizably.
+fn check_read_concern(body: &RawDocument, stages: &[&RawDocument]) -> Result<()> {
+    let concern = document::get_field(body, "readConcern").and_then(RawBsonRef::as_document);
+    let level = concern.and_then(|concern| document::get_field(concern, "level")).and_then(RawBsonRef::as_str);
+    let last = stages.last().and_then(|stage| document::elements(stage).next());
+    match level {
+        Some(level) if change_stream::is_wanted(stages) && !matches!(level, "majority" | "") => {
+            let message = format!("$changeStream cannot run with a readConcern other than 'majority', found: {level}");
+            Err(CommandError::named("InvalidOptions", message))
+        }
+        Some("linearizable") if last.is_some_and(|stage| matches!(stage.name(), "$out" | "$merge")) => {
+            Err(CommandError::named("InvalidOptions", "readConcern level 'linearizable' is not supported by $out"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Variables>) -> Result<Pipeline> {

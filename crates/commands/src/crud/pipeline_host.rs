@@ -34,6 +34,8 @@ pub(crate) struct CommandHost {
     transaction: Option<Arc<Transaction>>,
     /// Where stages put what exceeds their memory; nowhere when the command forbids it.
     spill: Option<SpillFiles>,
+    /// Of what is written.
+    validation: Validation,
 }
 
 impl CommandHost {
@@ -46,7 +48,13 @@ impl CommandHost {
             fixed_view: context.fixed_view(),
             transaction: context.session.transaction().cloned(),
             spill: (disk_use == DiskUse::Allowed).then(files),
+            validation: Validation::Enforce,
         }
+    }
+
+    /// The same with another rule for what is written.
+    pub(crate) fn with_validation(self, validation: Validation) -> Self {
+        Self { validation, ..self }
     }
 
     fn namespace(&self, namespace: &aggregation::Namespace) -> Result<Namespace> {
@@ -86,6 +94,7 @@ impl CommandHost {
             target,
             temporary,
             collection,
+            validation: self.validation,
             documents: Vec::new(),
             bytes: 0,
             is_finished: false,
@@ -173,6 +182,7 @@ struct Output {
     target: Namespace,
     temporary: Namespace,
     collection: Arc<Collection>,
+    validation: Validation,
     documents: Vec<RawDocumentBuf>,
     bytes: usize,
     is_finished: bool,
@@ -183,7 +193,7 @@ impl Output {
         let documents: Vec<&RawDocument> = self.documents.iter().map(AsRef::as_ref).collect();
         let outcome = self.server.with_write_context(|write| {
             let (store, collection) = (&self.server.store, &self.collection);
-            store.insert_documents(write, collection, &documents, InsertOrder::Ordered, Validation::Enforce)
+            store.insert_documents(write, collection, &documents, InsertOrder::Ordered, self.validation)
         });
         self.documents.clear();
         self.bytes = 0;
