@@ -337,6 +337,14 @@ pub fn quantize(value: Decimal, exponent: i32, rounding: dec::Rounding) -> Decim
     from_dec(context.quantize(to_dec(value), pattern))
 }
 
+/// The nearest integer, half to even; unchanged when it is one, however large.
+pub fn quantize_to_integer(value: Decimal) -> Decimal {
+    match value {
+        Decimal::Finite { exponent: ..0, .. } => quantize(value, 0, dec::Rounding::HalfEven),
+        other => other,
+    }
+}
+
 /// MongoDB's text of a decimal: plain where the exponent is small, scientific (`1.5E+3`) otherwise.
 pub fn format(value: Decimal) -> String {
     value.to_bson().to_string()

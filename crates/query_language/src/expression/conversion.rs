@@ -17,10 +17,19 @@ const NO_ON_ERROR: &str = "in $convert with no onError value";
 
 /// A present value converted to a type. Every failure is a `ConversionFailure`.
 pub(crate) fn convert<'a>(value: RawBsonRef<'a>, target: ElementType) -> Result<Value<'a>> {
-    if value.element_type() == target {
-        return Ok(Value::Borrowed(value));
-    }
     match target {
+        ElementType::Double
+        | ElementType::Int32
+        | ElementType::Int64
+        | ElementType::Decimal128
+        | ElementType::Boolean
+        | ElementType::String
+        | ElementType::ObjectId
+        | ElementType::DateTime
+            if value.element_type() == target =>
+        {
+            Ok(Value::Borrowed(value))
+        }
         ElementType::Double => to_double(value),
         ElementType::Int32 => {
             let integer = to_integer(value, target)?;

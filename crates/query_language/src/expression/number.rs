@@ -2,6 +2,7 @@
 
 use bson::raw::RawBsonRef;
 use document::Number;
+use document::decimal::{self, Decimal};
 
 use super::parse::show;
 use super::value::type_name;
@@ -20,6 +21,15 @@ pub(crate) fn to_i32_exact(value: RawBsonRef<'_>) -> Option<i32> {
 /// The value as an int64 when it is a number that is exactly one, whatever its type.
 pub(crate) fn to_i64_exact(value: RawBsonRef<'_>) -> Option<i64> {
     Number::from_bson(value)?.to_i64_exact()
+}
+
+/// Milliseconds to move a date by, rounded to a whole number: of a double half away from zero, of a decimal half to even.
+pub(crate) fn whole_milliseconds(milliseconds: Number) -> Option<i64> {
+    match milliseconds {
+        Number::Double(value) => Number::Double(value.round()).to_i64_truncated(),
+        Number::Decimal128(value) => decimal::quantize_to_integer(Decimal::from_bson(value)).to_i64_truncated(),
+        integer => integer.integer(),
+    }
 }
 
 /// The nearest double of a number.

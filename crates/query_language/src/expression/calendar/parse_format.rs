@@ -36,10 +36,14 @@ struct Fields {
 
 /// Reads a date written in a format that `check_parse_format` accepts.
 pub(crate) fn parse_with_format(text: &str, format: &str) -> std::result::Result<ParsedDate, DateProblem> {
+    DateProblem::check_length(text)?;
     let mut reader = Reader { text, position: 0, problems: Problems::new(text) };
     let mut fields = Fields::default();
     let mut characters = format.chars();
     while let Some(character) = characters.next() {
+        if reader.problems.is_full() {
+            break;
+        }
         if reader.rest().is_empty() {
             reader.complain("Not enough data available to satisfy format");
             break;

@@ -24,6 +24,9 @@ pub(crate) use scan::parse_date_text;
 /// What MongoDB says of a zone that is no abbreviation: names of zones are for the `timezone` argument.
 pub(super) const ZONE_IDENTIFIER: &str = "passing a time zone identifier as part of the string is not allowed";
 
+/// No date takes more bytes.
+const TEXT_BYTES_MAX: usize = 4_096;
+
 /// Mistakes beyond which no more are noted.
 const PROBLEMS_MAX: usize = 32;
 
@@ -60,6 +63,17 @@ impl ParsedDate {
 pub(crate) struct DateProblem(pub(crate) String);
 
 impl DateProblem {
+    /// Refuses a text that is too long for a date, without showing it.
+    pub(super) fn check_length(text: &str) -> Result<(), Self> {
+        let bytes = text.len();
+        match bytes <= TEXT_BYTES_MAX {
+            true => Ok(()),
+            false => {
+                Err(Self(format!("Error parsing date string of {bytes} bytes; a date has {TEXT_BYTES_MAX} at most")))
+            }
+        }
+    }
+
     pub(super) fn incomplete(text: &str) -> Self {
         Self(format!("an incomplete date/time string has been found, with elements missing: \"{text}\""))
     }

@@ -33,11 +33,14 @@ fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>)
     }
     let Some(target) = target else { return Ok(Value::NULL) };
     match converted(input, target) {
-        Err(error) if error.kind == ErrorKind::ConversionFailure && arguments.is_given(2) => {
-            arguments.value(2, context)
-        }
+        Err(error) if is_failed_conversion(&error) && arguments.is_given(2) => arguments.value(2, context),
         outcome => outcome,
     }
+}
+
+/// What `onError` stands in for: everything that no conversion gives, a date whose year has no text among it.
+fn is_failed_conversion(error: &QueryError) -> bool {
+    matches!(error.kind, ErrorKind::ConversionFailure | ErrorKind::Location(18537))
 }
 
 /// The type that `to` names, by name or number; `None` when null.

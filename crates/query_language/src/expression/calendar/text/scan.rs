@@ -12,6 +12,9 @@ const DOUBLE_TIME: &str = "Double time specification";
 const DOUBLE_DATE: &str = "Double date specification";
 const DOUBLE_ZONE: &str = "Double timezone specification";
 
+/// What may stand between tokens, no-break spaces among it.
+const SEPARATORS: &str = " .,\t\n\0\u{a0}\u{202f}";
+
 /// The amounts that `RELATIVE_WORDS` stand for.
 const WORD_AMOUNTS: &[i64] = &[-1, 0, 1, -1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 8];
 
@@ -37,11 +40,12 @@ struct Scan<'t> {
 /// Reads a date from free text. `Err` says what is wrong.
 pub(crate) fn parse_date_text(text: &str) -> Result<ParsedDate, DateProblem> {
     let text = text.trim_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
+    DateProblem::check_length(text)?;
     let mut scan = Scan::new(text);
     if text.is_empty() {
         scan.problems.error(0, "Empty string");
     }
-    while scan.position < text.len() && !scan.problems.is_full() {
+    while !scan.problems.is_full() && scan.skip_separators() {
         scan.token();
     }
     scan.finish()
@@ -66,6 +70,13 @@ impl<'t> Scan<'t> {
         }
     }
 
+    /// Goes on to the next token; `false` at the end.
+    fn skip_separators(&mut self) -> bool {
+        let rest = self.text.get(self.position..).unwrap_or_default();
+        self.position += rest.len() - rest.trim_start_matches(|character| SEPARATORS.contains(character)).len();
+        self.position < self.text.len()
+    }
+
     /// Reads one token, the longest that begins here.
     fn token(&mut self) {
         let rest = self.text.get(self.position..).unwrap_or_default();
@@ -78,11 +89,8 @@ impl<'t> Scan<'t> {
             }
         }
         let Some((length, captures, meaning)) = best else {
-            let character = rest.chars().next().unwrap_or(' ');
-            if !" .,\t\n\0".contains(character) {
-                self.error("Unexpected character");
-            }
-            self.position += character.len_utf8();
+            self.error("Unexpected character");
+            self.position += rest.chars().next().map_or(1, char::len_utf8);
             return;
         };
         self.take(meaning, &captures, rest.get(..length).unwrap_or_default());

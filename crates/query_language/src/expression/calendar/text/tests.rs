@@ -38,6 +38,10 @@ fn iso_dates() {
         ("2019.031", "2019-01-31T00:00:00Z"),
         ("@1552127402", "2019-03-09T10:30:02Z"),
         ("@-1", "1969-12-31T23:59:59Z"),
+        (" 2019-03-09T10:30:02Z\t", "2019-03-09T10:30:02Z"),
+        ("\02019-03-09T10:30:02Z\0", "2019-03-09T10:30:02Z"),
+        ("\u{a0}2019-03-09T10:30:02Z\u{a0}", "2019-03-09T10:30:02Z"),
+        ("2019-03-09\t10:30:02 Z", "2019-03-09T10:30:02Z"),
     ]);
     let far = parse_date_text("+12019-03-09").unwrap().resolve(&Zone::UTC).unwrap();
     assert_eq!(far.timestamp_millis(), 317_121_609_600_000);
@@ -184,12 +188,24 @@ fn problems_of_formats_are_named_with_their_place() {
 }
 
 #[test]
+fn long_texts_are_refused_at_once() {
+    let padded = format!("{}2024-01-01{}", " ".repeat(1_000_000), " ".repeat(1_000_000));
+    assert_eq!(read(&padded), Ok("2024-01-01T00:00:00Z".to_owned()));
+    let long = format!("2024-01-01 {}", "sat ".repeat(1_000_000));
+    assert!(read(&long).is_err_and(|problem| problem.contains("bytes; a date has 4096 at most")));
+}
+
+#[test]
 fn impossible_times_are_refused() {
     for text in [
         "2024-01-01 13:00 PM",
         "2024-01-01 0:30 am",
         "2024-01-01T10:00 PM",
         "2024-01-01 22:30:00 SGT",
+        "2024",
+        "2024 -06-15T12:30:45Z",
+        "2024-06-15T12: 30:45Z",
+        "Friday",
         "2024-01-01 10:00:30.5 pm",
         "2024-02-29 2024-03-01",
     ] {

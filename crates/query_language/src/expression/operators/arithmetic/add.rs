@@ -34,9 +34,10 @@ fn add<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<V
     }
 }
 
-/// A date moved by a number of milliseconds, whose fraction is dropped.
+/// A date moved by a number of milliseconds.
 fn shift_date<'a>(date: DateTime, milliseconds: Number) -> Result<Value<'a>> {
-    let moved = milliseconds.to_i64_truncated().and_then(|shift| date.timestamp_millis().checked_add(shift));
+    let whole = number::whole_milliseconds(milliseconds);
+    let moved = whole.and_then(|shift| date.timestamp_millis().checked_add(shift));
     match moved {
         Some(moved) => Ok(DateTime::from_millis(moved).into()),
         None => Err(QueryError::new(ErrorKind::Overflow, "date overflow in $add")),

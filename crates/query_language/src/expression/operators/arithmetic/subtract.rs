@@ -22,7 +22,7 @@ fn subtract<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Res
             difference.map(Value::from).ok_or_else(overflow)
         }
         (RawBsonRef::DateTime(date), shift) if number::is_number(shift) => {
-            let shift = Number::from_bson(shift).and_then(Number::to_i64_truncated);
+            let shift = Number::from_bson(shift).and_then(number::whole_milliseconds);
             let moved = shift.and_then(|shift| date.timestamp_millis().checked_sub(shift));
             moved.map(|moved| DateTime::from_millis(moved).into()).ok_or_else(overflow)
         }
