@@ -25,6 +25,8 @@ pub struct Operator {
 pub enum Arity {
     /// Exactly this many.
     Exactly(usize),
+    /// Exactly one, with the refusal that conversions have.
+    Single,
     /// Between the two, both included.
     Between(usize, usize),
     /// Any number, including none.

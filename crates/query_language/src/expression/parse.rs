@@ -99,6 +99,7 @@ fn check_arity(operator: &Operator, arity: Arity, given: usize) -> Result<()> {
         Arity::Exactly(wanted) if given != wanted => {
             (16020, format!("Expression {name} takes exactly {wanted} arguments. {given} were passed in."))
         }
+        Arity::Single if given != 1 => (50723, format!("{name} requires a single argument, got {given}")),
         Arity::Between(least, most) if given < least || given > most => {
             let message = format!(
                 "Expression {name} takes at least {least} arguments, and at most {most}, but {given} were passed in."

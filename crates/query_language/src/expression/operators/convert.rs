@@ -8,14 +8,14 @@ use crate::expression::conversion::convert;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::named("$convert", "A value converted to a type.", FIELDS, NamedRefusals::FAILED_TO_PARSE, evaluate),
-    Operator::eager("$toBool", "A value converted to a boolean.", Arity::Exactly(1), to_bool),
-    Operator::eager("$toDate", "A value converted to a date.", Arity::Exactly(1), to_date),
-    Operator::eager("$toDecimal", "A value converted to a decimal.", Arity::Exactly(1), to_decimal),
-    Operator::eager("$toDouble", "A value converted to a double.", Arity::Exactly(1), to_double),
-    Operator::eager("$toInt", "A value converted to an int.", Arity::Exactly(1), to_int),
-    Operator::eager("$toLong", "A value converted to a long.", Arity::Exactly(1), to_long),
-    Operator::eager("$toObjectId", "A value converted to an ObjectId.", Arity::Exactly(1), to_object_id),
-    Operator::eager("$toString", "A value converted to a string.", Arity::Exactly(1), to_string),
+    Operator::eager("$toBool", "A value converted to a boolean.", Arity::Single, to_bool),
+    Operator::eager("$toDate", "A value converted to a date.", Arity::Single, to_date),
+    Operator::eager("$toDecimal", "A value converted to a decimal.", Arity::Single, to_decimal),
+    Operator::eager("$toDouble", "A value converted to a double.", Arity::Single, to_double),
+    Operator::eager("$toInt", "A value converted to an int.", Arity::Single, to_int),
+    Operator::eager("$toLong", "A value converted to a long.", Arity::Single, to_long),
+    Operator::eager("$toObjectId", "A value converted to an ObjectId.", Arity::Single, to_object_id),
+    Operator::eager("$toString", "A value converted to a string.", Arity::Single, to_string),
 ];
 
 const FIELDS: &[NamedField] = &[

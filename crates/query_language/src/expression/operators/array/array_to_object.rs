@@ -83,7 +83,7 @@ fn from_pair(pair: &RawArray) -> Result<(&str, RawBsonRef<'_>)> {
         );
         return Err(numbered(40395, message));
     };
-    Ok((check_key(key)?, *value))
+    Ok((check_key(key, 4940400)?, *value))
 }
 
 fn from_document(pair: &RawDocument) -> Result<(&str, RawBsonRef<'_>)> {
@@ -108,12 +108,12 @@ fn from_document(pair: &RawDocument) -> Result<(&str, RawBsonRef<'_>)> {
         );
         return Err(numbered(40394, message));
     };
-    Ok((check_key(key)?, value))
+    Ok((check_key(key, 4940401)?, value))
 }
 
-fn check_key(key: &str) -> Result<&str> {
+fn check_key(key: &str, kind: u32) -> Result<&str> {
     if key.contains('\0') {
-        return Err(numbered(4940400, "Key field cannot contain an embedded null byte"));
+        return Err(numbered(kind, "Key field cannot contain an embedded null byte"));
     }
     Ok(key)
 }

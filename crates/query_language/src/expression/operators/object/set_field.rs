@@ -36,6 +36,11 @@ fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseC
     let name = operator.name;
     match arguments.first() {
         Some(Some(Node::Constant(field))) if field.as_str().is_some() => {}
+        Some(Some(Node::Path { .. })) => {
+            let message =
+                format!("{name} requires 'field' to be a constant, but got a path; use $literal for a name with '$'");
+            return Err(numbered(4161108, message));
+        }
         Some(Some(Node::Constant(field))) => {
             let found = field.type_name();
             let message = format!("{name} requires 'field' to evaluate to a constant of type String, but got {found}");
