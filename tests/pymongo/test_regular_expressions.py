@@ -113,7 +113,7 @@ def test_a_match_obeys_max_time_ms(collection, name):
             # An update says in its reply what happened; some patterns come to their end.
             errors = reply.get("writeErrors", []) if isinstance(reply, dict) else []
             assert all(error["code"] in (50, 51156) for error in errors), errors
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 20
 
 
 def test_a_match_can_be_killed(collection, client):

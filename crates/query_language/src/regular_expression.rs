@@ -4,8 +4,10 @@
 //! Called by `filter` and `expression`. It relies on PCRE2 (`pcre`), and on `watch` for whether the command is to stop.
 //!
 //! Patterns that are plain text, perhaps anchored, need no PCRE2 (`literal`). For others a search is first tried with limits
-//! under which it cannot take long. One that exceeds them is begun again with a pattern that calls back while it searches:
-//! slower, and it ends when the command is to stop, or at PCRE2's usual match limit.
+//! under which it cannot take long: of a short text without any question, of a longer one with a pattern that calls back at
+//! each position of the text, to ask whether the command is to stop. A search that exceeds these limits is begun again with a
+//! pattern that calls back at each of its items: slower, and it ends when the command is to stop, or at PCRE2's usual match
+//! limit.
 
 mod literal;
 mod pcre;
@@ -28,21 +30,24 @@ const PATTERN_BYTES_MAX: usize = 32_764;
 const MATCH_LIMIT: u32 = 10_000_000;
 
 /// Bytes of a text in which a search may be tried without asking whether the command is to stop.
-const QUICK_TEXT_BYTES_MAX: usize = 16 << 10;
+const SHORT_TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of pattern times bytes of text up to which that is so.
-const QUICK_PRODUCT_MAX: usize = 1 << 26;
+const SHORT_PRODUCT_MAX: usize = 1 << 26;
 
-/// What such a search may take in all: bytes of the text where it may begin, times steps back, times bytes passed over between two
-/// of these, which PCRE2 does not count.
-const QUICK_WORK_MAX: usize = 1 << 32;
+/// What a first try may do before it asks or gives up: bytes of the text where it may begin, times steps back, times bytes passed
+/// over between two of these, which PCRE2 does not count.
+const TRY_WORK_MAX: usize = 1 << 31;
 
-/// Callouts of a pattern that calls back at each of its items between two questions whether the command is to stop.
-const CALLOUTS_PER_CHECK: u32 = 512;
+/// Positions between two questions of a first try in a longer text.
+const POSITIONS_PER_CHECK: usize = 64;
 
-/// Steps back of a pattern that calls back only once a position, times bytes of the pattern: what it does at one position takes a
-/// second or so at most.
-const SPARSE_STEPS: usize = 1 << 30;
+/// Callouts between two questions of a pattern that calls back at each of its items.
+const ITEMS_PER_CHECK: usize = 512;
+
+/// Steps back of a pattern that is too long to call back at each of its items, times bytes of the pattern: what it does at one position
+/// takes a fraction of a second.
+const SPARSE_STEPS: usize = 1 << 28;
 
 /// A compiled regular expression.
 #[derive(Debug, Clone)]
@@ -55,17 +60,12 @@ struct Inner {
     pattern: String,
     options: u32,
     literal: Option<Literal>,
-    quick: Code,
-    /// The pattern that calls back, made when the first search takes long.
-    watched: OnceLock<Watched>,
-}
-
-#[derive(Debug)]
-struct Watched {
-    code: Code,
-    match_limit: u32,
-    /// Callouts between two questions whether the command is to stop.
-    callouts_per_check: u32,
+    /// Calls back nowhere.
+    plain: Code,
+    /// Calls back at each position; made when the first longer text is searched.
+    at_positions: OnceLock<Code>,
+    /// Calls back at each item, if PCRE2 has room for that; made when the first search exceeds its limits.
+    at_items: OnceLock<Option<Code>>,
 }
 
 /// Why a pattern is refused.
@@ -102,19 +102,25 @@ impl RegularExpression {
         let literal = Literal::of(pattern, options);
         let options = pcre_options(options)?;
         let pattern = current_verb(pattern);
-        let quick =
+        let plain =
             Code::compile(&pattern, options, translation).map_err(|error| PatternError::Invalid(error.message))?;
-        Ok(Self { inner: Arc::new(Inner { pattern, options, literal, quick, watched: OnceLock::new() }) })
+        let (at_positions, at_items) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { inner: Arc::new(Inner { pattern, options, literal, plain, at_positions, at_items }) })
+    }
+
+    /// Whether something in a stored text matches; nothing does in what is no UTF-8.
+    pub(crate) fn is_match_in(&self, text: &[u8]) -> Result<bool, MatchError> {
+        match &self.inner.literal {
+            Some(literal) => Ok(literal.is_match(text)),
+            None => std::str::from_utf8(text).map_or(Ok(false), |text| self.is_match(text)),
+        }
     }
 
     /// Whether something in the text matches.
     pub(crate) fn is_match(&self, text: &str) -> Result<bool, MatchError> {
         match &self.inner.literal {
-            Some(literal) => Ok(literal.is_match(text)),
-            None => {
-                let found = self.search(text, 0, |code, search| code.find(text, 0, search))?;
-                Ok(found.is_some())
-            }
+            Some(literal) => Ok(literal.is_match(text.as_bytes())),
+            None => Ok(self.search(text, 0, |code, search| code.find(text, 0, search))?.is_some()),
         }
     }
 
@@ -129,57 +135,71 @@ impl RegularExpression {
         start: usize,
         run: impl Fn(&Code, Search<'_>) -> Result<T, SearchError>,
     ) -> Result<T, MatchError> {
-        let length = text.len().saturating_sub(start) + 1;
-        let is_short = length <= QUICK_TEXT_BYTES_MAX && self.inner.pattern.len() * length <= QUICK_PRODUCT_MAX;
-        if is_short {
-            let steps = QUICK_WORK_MAX / (length * length);
-            let match_limit = u32::try_from(steps).unwrap_or(MATCH_LIMIT).min(MATCH_LIMIT);
-            match run(&self.inner.quick, Search { match_limit, stop: None }) {
-                Err(SearchError::MatchLimit) => {}
-                outcome => return outcome.map_err(failed),
-            }
-        }
-        self.watched_search(run)
-    }
-
-    fn watched_search<T>(&self, run: impl Fn(&Code, Search<'_>) -> Result<T, SearchError>) -> Result<T, MatchError> {
-        let watched = self.watched()?;
-        let (mut callouts, mut interruption) = (0_u32, None);
-        let mut stop = || {
-            callouts = callouts.wrapping_add(1);
-            if callouts.is_multiple_of(watched.callouts_per_check) {
-                interruption = watch::check().err();
-            }
-            interruption.is_some()
-        };
-        let search = Search { match_limit: watched.match_limit, stop: Some(&mut stop) };
-        let outcome = run(&watched.code, search);
-        match interruption {
-            Some(interruption) => Err(MatchError::Interrupted(interruption)),
-            None => outcome.map_err(failed),
-        }
-    }
-
-    /// The pattern that calls back, at each of its items if PCRE2 has room for that, otherwise once at each position.
-    fn watched(&self) -> Result<&Watched, MatchError> {
         let inner = &*self.inner;
-        if let Some(watched) = inner.watched.get() {
-            return Ok(watched);
-        }
-        let translation = PatternTranslation::MachineCode;
-        let everywhere = Code::compile(&inner.pattern, inner.options | pcre2_sys::PCRE2_AUTO_CALLOUT, translation);
-        let made = match everywhere {
-            Ok(code) => Watched { code, match_limit: MATCH_LIMIT, callouts_per_check: CALLOUTS_PER_CHECK },
-            Err(_) => {
-                let steps = SPARSE_STEPS / inner.pattern.len().max(1);
-                let match_limit = u32::try_from(steps).unwrap_or(MATCH_LIMIT).min(MATCH_LIMIT);
-                let code = Code::compile(&with_callout(&inner.pattern), inner.options, translation);
-                let code = code.map_err(|error| MatchError::Failed(error.number))?;
-                Watched { code, match_limit, callouts_per_check: 1 }
-            }
+        let length = text.len().saturating_sub(start) + 1;
+        let is_short = length <= SHORT_TEXT_BYTES_MAX && inner.pattern.len() * length <= SHORT_PRODUCT_MAX;
+        let tried = if is_short {
+            let match_limit = limit(TRY_WORK_MAX / (length * length));
+            run(&inner.plain, Search { match_limit, stop: None }).map_err(failed)
+        } else {
+            let match_limit = limit(TRY_WORK_MAX / (POSITIONS_PER_CHECK * length.max(inner.pattern.len())));
+            watched_search(inner.at_positions()?, match_limit, POSITIONS_PER_CHECK, &run)
         };
-        Ok(inner.watched.get_or_init(|| made))
+        match tried {
+            Err(MatchError::Failed(pcre2_sys::PCRE2_ERROR_MATCHLIMIT)) => match inner.at_items() {
+                Some(code) => watched_search(code, MATCH_LIMIT, ITEMS_PER_CHECK, &run),
+                None => {
+                    let match_limit = limit(SPARSE_STEPS / inner.pattern.len().max(1));
+                    watched_search(inner.at_positions()?, match_limit, 1, &run)
+                }
+            },
+            outcome => outcome,
+        }
     }
+}
+
+impl Inner {
+    fn at_positions(&self) -> Result<&Code, MatchError> {
+        if let Some(code) = self.at_positions.get() {
+            return Ok(code);
+        }
+        let code = Code::compile(&with_callout(&self.pattern), self.options, PatternTranslation::MachineCode);
+        let code = code.map_err(|error| MatchError::Failed(error.number))?;
+        Ok(self.at_positions.get_or_init(|| code))
+    }
+
+    fn at_items(&self) -> Option<&Code> {
+        let options = self.options | pcre2_sys::PCRE2_AUTO_CALLOUT;
+        let made = || Code::compile(&self.pattern, options, PatternTranslation::MachineCode).ok();
+        self.at_items.get_or_init(made).as_ref()
+    }
+}
+
+/// A search with a pattern that calls back, which asks at every so many callouts whether the command is to stop.
+fn watched_search<T>(
+    code: &Code,
+    match_limit: u32,
+    callouts_per_check: usize,
+    run: &impl Fn(&Code, Search<'_>) -> Result<T, SearchError>,
+) -> Result<T, MatchError> {
+    let (mut callouts, mut interruption) = (0_usize, None);
+    let mut stop = || {
+        callouts += 1;
+        if callouts.is_multiple_of(callouts_per_check) {
+            interruption = watch::check().err();
+        }
+        interruption.is_some()
+    };
+    let outcome = run(code, Search { match_limit, stop: Some(&mut stop) });
+    match interruption {
+        Some(interruption) => Err(MatchError::Interrupted(interruption)),
+        None => outcome.map_err(failed),
+    }
+}
+
+/// A match limit of PCRE2, which is no higher than usual and lets something be found.
+fn limit(steps: usize) -> u32 {
+    u32::try_from(steps).unwrap_or(MATCH_LIMIT).clamp(1, MATCH_LIMIT)
 }
 
 fn failed(error: SearchError) -> MatchError {

@@ -45,8 +45,7 @@ impl RegexFilter {
     pub(crate) fn accepts(&self, value: Option<ValueView<'_>>) -> Outcome {
         match value {
             Some(ValueView::String(text) | ValueView::Symbol(text)) => {
-                let Ok(text) = std::str::from_utf8(text) else { return Ok(false) };
-                self.compiled.is_match(text).map_err(|error| Box::new(error.into_query_error("$regex")))
+                self.compiled.is_match_in(text).map_err(|error| Box::new(error.into_query_error("$regex")))
             }
             Some(ValueView::RegularExpression { pattern, options }) => {
                 Ok(pattern == self.pattern.as_bytes() && options == self.options.as_bytes())

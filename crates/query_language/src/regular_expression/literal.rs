@@ -57,19 +57,20 @@ impl Literal {
     }
 
     /// Whether the text has it where it must be.
-    pub(super) fn is_match(&self, text: &str) -> bool {
+    pub(super) fn is_match(&self, text: &[u8]) -> bool {
+        let wanted = self.text.as_bytes();
         match (self.start, self.end) {
-            (Start::Anywhere, End::Text) => without_line_end(text, |text| text.ends_with(&self.text)),
-            (Start::Anywhere, _) => self.finder.find(text.as_bytes()).is_some(),
-            (Start::Beginning, End::Text) => without_line_end(text, |text| text == self.text),
-            (Start::Beginning, _) => text.starts_with(&self.text),
+            (Start::Anywhere, End::Text) => without_line_end(text, |text| text.ends_with(wanted)),
+            (Start::Anywhere, _) => self.finder.find(text).is_some(),
+            (Start::Beginning, End::Text) => without_line_end(text, |text| text == wanted),
+            (Start::Beginning, _) => text.starts_with(wanted),
         }
     }
 }
 
 /// Whether the text, or what stands before the line end at its end, is as wanted.
-fn without_line_end(text: &str, is_wanted: impl Fn(&str) -> bool) -> bool {
-    is_wanted(text) || text.strip_suffix('\n').is_some_and(is_wanted)
+fn without_line_end(text: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> bool {
+    is_wanted(text) || text.strip_suffix(b"\n").is_some_and(is_wanted)
 }
 
 /// The prefix of every match and whether the pattern asks for nothing more; `None` when there is no such prefix.
