@@ -5,7 +5,10 @@ use chrono::{Datelike, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use proptest::prelude::*;
 
 use super::civil::{CivilDate, week_date, weekday};
+use super::format::{ISO_FORMAT_UTC, format_date};
 use super::local::{DAY_MS, LocalTime, from_local};
+use super::parse_format::parse_with_format;
+use super::text::parse_date_text;
 use super::unit::Unit;
 use super::zone::Zone;
 
@@ -157,6 +160,36 @@ proptest! {
         if let Ok(moved) = unit.add(date, amount, &Zone::UTC) {
             prop_assert_eq!(unit.add(moved, -amount, &Zone::UTC).unwrap(), date);
         }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again(time_ms in -62_167_219_200_000..=253_402_300_799_999i64) {
+        let date = DateTime::from_millis(time_ms);
+        let text = format_date(ISO_FORMAT_UTC, &LocalTime::in_utc(date)).unwrap();
+        prop_assert_eq!(parse_date_text(&text).unwrap().resolve(&Zone::UTC).unwrap(), date);
+        // The calendar by weeks tells the same day; it has a year before 0 and one after 9999 at the ends.
+        for format in ["%Y-%m-%dT%H:%M:%S.%L%z", "%d %B %Y %H.%M.%S %L", "%b/%d/%Y %H%M%S%L", "%G-%V-%u %H:%M:%S,%L"] {
+            if let Ok(text) = format_date(format, &LocalTime::in_utc(date)) {
+                prop_assert_eq!(parse_with_format(&text, format).unwrap().resolve(&Zone::UTC).unwrap(), date, "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_date_or_has_a_problem(text in "[-+0-9:./ tTzZaApPmMWjJuUnN@ofdays,]{0,40}") {
+        if let Ok(date) = parse_date_text(&text) {
+            let _ = date.resolve(&Zone::UTC);
+        }
+    }
+
+    #[test]
+    fn a_day_added_keeps_the_time_of_day(time_ms in 0..4_000_000_000_000i64, days in -400i64..400, zone in zones()) {
+        let date = DateTime::from_millis(time_ms);
+        let (before, after) =
+            (LocalTime::new(date, &zone), LocalTime::new(Unit::Day.add(date, days, &zone).unwrap(), &zone));
+        // But for a time that the clock skips, which moves forward by what it skips, at most an hour.
+        let moved = (after.days - before.days - days) * DAY_MS + after.millisecond_of_day - before.millisecond_of_day;
+        prop_assert!((0..=3_600_000).contains(&moved), "{}", moved);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! `rules` is written in these parts. Numbers try fewer digits when what follows does not match otherwise; runs of
 //! separators take all they can, as nothing that follows one may begin with its characters.
 
+use smallvec::SmallVec;
+
 use super::super::format::MONTHS;
 use super::relative::Step;
 
@@ -51,7 +53,7 @@ pub(super) enum Part {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Captures {
     /// The numbers in their order, each with its number of digits.
-    pub(super) numbers: Vec<(i64, usize)>,
+    pub(super) numbers: SmallVec<[(i64, usize); 8]>,
     pub(super) microsecond: i64,
     pub(super) is_afternoon: bool,
     /// Where the text of a zone begins.
