@@ -1,7 +1,7 @@
 //! Trigonometric and hyperbolic functions of decimals, right in all 34 digits.
 //!
-//! Called by the expression operators. The series are summed with 96 digits, which leaves more than twice as many as a
-//! decimal has after everything that cancels. Domains are the caller's: outside of one a function gives NaN.
+//! Called by the expression operators. Series are summed with 60 digits, and angles are reduced to a quadrant with 96, so
+//! that more than 34 are right after everything that cancels. Domains are the caller's: outside of one a function gives NaN.
 
 use std::sync::OnceLock;
 
@@ -294,7 +294,7 @@ fn exponentials(context: &mut WideContext, x: &Wide) -> (Wide, Wide) {
 fn angle(value: Decimal) -> Option<(WideContext, Wide, u32)> {
     let Decimal::Finite { coefficient, exponent, .. } = value else { return None };
     let digits = coefficient.checked_ilog10().map_or(1, |power| power as i32 + 1);
-    let mut context = WideContext::new();
+    let mut context = WideContext::of_angles();
     let x = if exponent + digits > HUGE_POWER { rest_of_huge_angle(value) } else { to_wide(value) };
     let half_pi = context.half_pi();
     let mut quadrants = context.quotient(x, &half_pi);
@@ -302,7 +302,7 @@ fn angle(value: Decimal) -> Option<(WideContext, Wide, u32)> {
     let whole = context.product(quadrants, &half_pi);
     let rest = context.difference(x, &whole);
     let quadrant = context.remainder(quadrants, 4);
-    Some((context, rest, quadrant))
+    Some((WideContext::new(), rest, quadrant))
 }
 
 /// What is left of a huge angle after whole turns.

@@ -1,4 +1,4 @@
-//! Decimals with 96 digits, for functions whose result must be right in 34.
+//! Decimals with up to 96 digits, for functions whose result must be right in 34.
 //!
 //! Used by `trigonometry` and by the functions of `decimal`. Operations take and give values, so that formulas read as
 //! such; none of them can fail, what has no result is NaN.
@@ -11,8 +11,10 @@ use super::{Decimal, from_dec, to_dec};
 
 /// Units of three digits.
 const UNITS: usize = 32;
+/// What most functions are computed with: the 34 of the result, up to 17 that cancel, and some to spare.
+const USUAL_DIGITS: usize = 60;
 
-/// A decimal with 96 digits.
+/// A decimal with up to 96 digits.
 pub(super) type Wide = dec::Decimal<UNITS>;
 
 /// What operations need.
@@ -30,6 +32,14 @@ pub(super) fn from_wide(value: Wide) -> Decimal {
 
 impl WideContext {
     pub(super) fn new() -> Self {
+        let mut context = Self::of_angles();
+        let precision = context.0.set_precision(USUAL_DIGITS);
+        debug_assert!(precision.is_ok());
+        context
+    }
+
+    /// All 96 digits, for angles that lie close to a whole quadrant.
+    pub(super) fn of_angles() -> Self {
         let mut context = Context::<Wide>::default();
         // The library computes powers and logarithms within these limits only, and they are within its own.
         let limits = (context.set_max_exponent(999_999), context.set_min_exponent(-999_999));

@@ -5,6 +5,7 @@
 //! token, each time by the rule that takes most of it.
 
 mod abbreviations;
+mod iso;
 mod pattern;
 mod relative;
 mod rules;

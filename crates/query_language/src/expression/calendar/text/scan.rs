@@ -41,6 +41,11 @@ struct Scan<'t> {
 pub(crate) fn parse_date_text(text: &str) -> Result<ParsedDate, DateProblem> {
     let text = text.trim_matches([' ', '\t', '\n', '\r', '\u{b}', '\u{c}']);
     DateProblem::check_length(text)?;
+    super::iso::parse(text).map_or_else(|| parse_by_rules(text), Ok)
+}
+
+/// Reads a date by the rules alone.
+pub(super) fn parse_by_rules(text: &str) -> Result<ParsedDate, DateProblem> {
     let mut scan = Scan::new(text);
     if text.is_empty() {
         scan.problems.error(0, "Empty string");

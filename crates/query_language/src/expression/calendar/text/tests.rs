@@ -187,6 +187,19 @@ fn problems_of_formats_are_named_with_their_place() {
     }
 }
 
+proptest::proptest! {
+    #[test]
+    fn the_short_way_agrees_with_the_rules(
+        text in "[0-2][0-9]{3}-[01][0-9]-[0-3][0-9](T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{0,5})?)?Z?",
+    ) {
+        if let Some(date) = super::iso::parse(&text) {
+            let other = super::scan::parse_by_rules(&text).unwrap();
+            proptest::prop_assert_eq!(date.resolve(&Zone::UTC).unwrap(), other.resolve(&Zone::UTC).unwrap());
+            proptest::prop_assert_eq!(date.has_zone(), other.has_zone());
+        }
+    }
+}
+
 #[test]
 fn long_texts_are_refused_at_once() {
     let padded = format!("{}2024-01-01{}", " ".repeat(1_000_000), " ".repeat(1_000_000));
