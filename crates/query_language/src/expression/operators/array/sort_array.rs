@@ -29,18 +29,26 @@ fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseC
     let fields = parse_fields(operator.name, argument, FIELDS, NamedRefusals::requires(2942500, 2942501))?;
     let [Some(input), Some(sort_by)] = fields.as_slice() else { return Err(operator.misplaced()) };
     let order = match *sort_by {
-        RawBsonRef::Document(pattern) => Order::Pattern(SortPattern::parse(pattern)?),
+        RawBsonRef::Document(pattern) => Order::Pattern(SortPattern::parse(pattern).map_err(renumbered)?),
         direction => match number::to_i32_exact(direction) {
             Some(1) => Order::Whole { descending: false },
             Some(-1) => Order::Whole { descending: true },
             _ => {
                 let message = format!("Invalid sort direction {}", show(direction));
-                return Err(numbered(2942507, message));
+                return Err(numbered(if number::is_number(direction) { 2942506 } else { 2942507 }, message));
             }
         },
     };
     let input = parse_node(*input, context)?;
     Ok(Node::Special(Box::new(SortArray { input, sort_by: (*sort_by).into(), order })))
+}
+
+/// A direction that is none has another number than in the stage `$sort`.
+fn renumbered(error: QueryError) -> QueryError {
+    match error.kind {
+        ErrorKind::Location(15974 | 15975) => numbered(2942505, error.message),
+        _ => error,
+    }
 }
 
 impl SpecialNode for SortArray {
