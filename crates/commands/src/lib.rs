@@ -40,6 +40,7 @@ mod replication;
 mod schema;
 mod sessions;
 mod stable_api;
+mod startup_log;
 mod tail;
 mod topology;
 mod transactions;

@@ -259,6 +259,7 @@ fn open_service(
     let memory = WorkingMemory::new(plan.budget, temporary);
     let context = ServerContext::new(store, clock, &*random, facts, hooks, lines, memory);
     context.begin().map_err(|error| cannot("cannot take up the replica set in", &error))?;
+    context.note_start();
     Ok(DatabaseService::new(context, lock, plan.reserved))
 }
 

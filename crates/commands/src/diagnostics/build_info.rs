@@ -6,7 +6,7 @@ use super::only_generic;
 use super::versions::{DOCUMENT_BYTES_MAX, VERSION_ARRAY};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
-use crate::context::Context;
+use crate::context::{BuildFacts, Context};
 use crate::error::Result;
 
 pub(crate) use super::versions::VERSION as COMPATIBLE_VERSION;
@@ -18,7 +18,12 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     only_generic(&mut arguments)?;
-    let build = &context.server.facts.build;
+    write(&context.server.facts.build, reply);
+    Ok(())
+}
+
+/// Writes what it says.
+pub(crate) fn write(build: &BuildFacts, reply: &mut DocumentWriter<'_>) {
     reply.string("version", COMPATIBLE_VERSION);
     reply.string("gitVersion", build.git_version);
     reply.array("modules", |_| {});
@@ -40,5 +45,4 @@ pub(crate) fn run(
     reply.int32("maxBsonObjectSize", DOCUMENT_BYTES_MAX);
     reply.array("storageEngines", |engines| engines.push_string("plimsoll"));
     reply.document("plimsoll", |ours| ours.string("version", build.version));
-    Ok(())
 }
