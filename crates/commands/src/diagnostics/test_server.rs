@@ -92,7 +92,17 @@ impl TestServer {
         self.try_restarted(facts).unwrap()
     }
 
-    /// The same, as a member of another replica set; how that fails.
+    /// Started again on what its disk has when the power fails.
+    pub(crate) fn after_power_loss(self) -> Self {
+        let facts = self.dispatcher.server().facts.replica_set.clone();
+        let Self { disk, dispatcher, client, .. } = self;
+        disk.power_loss();
+        drop((dispatcher, client));
+        disk.power_on();
+        Self::on(disk, facts).unwrap()
+    }
+
+    /// As `restarted`, as a member of another replica set; how that fails.
     pub(crate) fn try_restarted(self, facts: Option<ReplicaSetFacts>) -> crate::Result<Self> {
         self.dispatcher.server().store().shutdown().unwrap();
         Self::on(self.disk, facts)

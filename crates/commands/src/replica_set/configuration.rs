@@ -49,14 +49,17 @@ pub(crate) struct Member {
     pub(crate) tags: Vec<(String, String)>,
 }
 
+/// A write concern's name, and for each tag how many different values of it are asked for.
+type Mode = (String, Vec<(String, i64)>);
+
 /// What is set of the set as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
     chaining_allowed: bool,
     /// In the order of [`NUMBERS`].
     numbers: [i64; NUMBERS.len()],
-    /// Write concerns with names: for each tag, how many different values of it must have the write.
-    modes: Vec<(String, Vec<(String, i64)>)>,
+    /// Write concerns with names.
+    modes: Vec<Mode>,
     /// Of the set, for ever.
     id: Option<ObjectId>,
 }
@@ -294,7 +297,7 @@ impl Settings {
     }
 }
 
-fn parse_modes(source: &RawDocument) -> Result<Vec<(String, Vec<(String, i64)>)>> {
+fn parse_modes(source: &RawDocument) -> Result<Vec<Mode>> {
     let mode = |field: Field<'_>| {
         let tags = elements(field.document()?).map(|tag| {
             let tag = Field::of("getLastErrorModes", tag);

@@ -104,6 +104,25 @@ fn each_start_is_a_term_of_its_own() {
 }
 
 #[test]
+fn what_was_told_of_the_set_survives_a_loss_of_power() {
+    let mut server = member(Initiation::Automatic);
+    let mut identities = Vec::new();
+    for round in 1..4_i32 {
+        let hello = server.run("admin", doc! {"hello": 1});
+        identities.push(hello.get_object_id("electionId").unwrap());
+        assert_eq!(hello.get_i32("setVersion").unwrap(), round);
+        let mut changed = server.run("admin", doc! {"replSetGetConfig": 1}).get_document("config").unwrap().clone();
+        changed.insert("version", round + 1);
+        server.run("admin", doc! {"replSetReconfig": changed});
+        server.run("admin", doc! {"setDefaultRWConcern": 1, "defaultWriteConcern": {"w": 1, "wtimeout": round}});
+        server = server.after_power_loss();
+        let kept = server.run("admin", doc! {"getDefaultRWConcern": 1});
+        assert_eq!(kept.get_document("defaultWriteConcern").unwrap(), &doc! {"w": 1, "wtimeout": round});
+    }
+    assert!(identities.is_sorted_by(|earlier, later| earlier < later), "{identities:?}");
+}
+
+#[test]
 fn reconfiguration_needs_a_greater_version_and_the_same_identity() {
     let mut server = member(Initiation::Automatic);
     let mut current = server.run("admin", doc! {"replSetGetConfig": 1}).get_document("config").unwrap().clone();

@@ -107,3 +107,27 @@ fn other_bad_values() {
     assert!(refusal(Settings { max_connections: Some(0), ..Settings::default() }).contains("max-connections"));
     assert!(refusal(Settings { log_level: Some("a=loud".into()), ..Settings::default() }).contains("loud"));
 }
+
+#[test]
+fn a_replica_set_has_a_name_and_what_belongs_to_it() {
+    let named = || Settings { replica_set: Some("rs0".to_owned()), ..Settings::default() };
+    let set = resolve(named()).unwrap().replica_set.unwrap();
+    assert_eq!((set.name.as_str(), set.initiation), ("rs0", ReplicaSetInitiation::Automatic));
+    assert_eq!(set.advertised, None);
+    for (given, told) in [("db1", "db1:27017"), ("db1:5", "db1:5"), ("[::1]", "[::1]:27017")] {
+        let settings = Settings { advertise: Some(given.to_owned()), ..named() };
+        assert_eq!(resolve(settings).unwrap().replica_set.unwrap().advertised.as_deref(), Some(told));
+    }
+    for wrong in ["", "db1:", "db1:0", ":5", "::1"] {
+        let settings = Settings { advertise: Some(wrong.to_owned()), ..named() };
+        assert!(refusal(settings).starts_with("advertise"), "{wrong}");
+    }
+    assert_eq!(resolve(Settings::default()).unwrap().replica_set, None);
+    let without = Settings { advertise: Some("db1".to_owned()), ..Settings::default() };
+    assert!(refusal(without).contains("--replica-set"));
+    assert!(
+        refusal(Settings { replica_set: Some("a b".to_owned()), ..Settings::default() }).starts_with("replica-set")
+    );
+    let (_file, from_file) = file("replica-set = \"rs1\"\nreplica-set-initiation = \"on-command\"\n");
+    assert_eq!(resolve(from_file).unwrap().replica_set.unwrap().initiation, ReplicaSetInitiation::OnCommand);
+}
