@@ -4,6 +4,8 @@ After each test every collection in its database is validated in full. The datab
 file is through; then the server is stopped and started again, and everything in all of them must be as it was.
 """
 
+import shutil
+
 import bson
 import pytest
 from bson.codec_options import CodecOptions
