@@ -70,6 +70,9 @@ pub enum CollectionError {
     /// InvalidIndexSpecificationOption (197).
     #[error("{0}")]
     InvalidIndexSpecificationOption(String),
+    /// IndexAlreadyExists (68).
+    #[error("{0}")]
+    IndexAlreadyExists(String),
     /// IndexOptionsConflict (85).
     #[error("{0}")]
     IndexOptionsConflict(String),

@@ -15,6 +15,25 @@ use crate::predicate::Predicate;
 /// The name of the index on `_id` that every collection has.
 pub const ID_INDEX_NAME: &str = "_id_";
 
+/// Options that are true or false.
+const FLAGS: [&str; 5] = ["unique", "sparse", "hidden", "background", "dropDups"];
+
+/// Options that MongoDB knows and Plimsoll does not.
+const NOT_IMPLEMENTED: [&str; 12] = [
+    "storageEngine",
+    "weights",
+    "default_language",
+    "language_override",
+    "textIndexVersion",
+    "2dsphereIndexVersion",
+    "bits",
+    "min",
+    "max",
+    "bucketSize",
+    "wildcardProjection",
+    "prepareUnique",
+];
+
 /// The definition of an index.
 #[derive(Clone, Debug)]
 pub struct IndexSpecification {
@@ -30,6 +49,8 @@ pub struct IndexSpecification {
     pub sparse: bool,
     /// The planner does not use it.
     pub hidden: bool,
+    /// Whether it was asked to be built in the background, as every index is; `None` when nothing was said of it.
+    pub background: Option<bool>,
     /// Only documents that match are in the index.
     pub partial_filter: Option<Predicate>,
     /// Documents whose date is older than this are deleted in the background.
@@ -63,6 +84,7 @@ impl IndexSpecification {
             unique: false,
             sparse: false,
             hidden: false,
+            background: None,
             partial_filter: None,
             expire_after_seconds: None,
         };
@@ -70,6 +92,10 @@ impl IndexSpecification {
             specification.set(element.name(), element.value())?;
         }
         specification.check(document)?;
+        if specification.is_id_index() {
+            // Whatever name it was asked for by.
+            ID_INDEX_NAME.clone_into(&mut specification.name);
+        }
         Ok(specification)
     }
 
@@ -97,13 +123,17 @@ impl IndexSpecification {
     fn set(&mut self, option: &str, value: RawBsonRef<'_>) -> Result<()> {
         match option {
             "key" | "ns" => {}
+            // Null says nothing; MongoDB takes none where more than a flag is wanted.
+            _ if is_null(value) && (FLAGS.contains(&option) || NOT_IMPLEMENTED.contains(&option)) => {}
             "name" => self.name = parse_name(value)?,
             "v" => check_version(value)?,
             "unique" => self.unique = parse_flag(option, value)?,
             "sparse" => self.sparse = parse_flag(option, value)?,
             "hidden" => self.hidden = parse_flag(option, value)?,
-            // Every build lets other operations go on, as MongoDB's have since 4.2, where this option has no effect.
-            "background" => drop(parse_flag(option, value)?),
+            // Every build lets other operations go on, as MongoDB's have since 4.2, where this option has no effect, and is kept.
+            "background" => self.background = Some(parse_flag(option, value)?),
+            // Removed from MongoDB in 3.0, which ignores it.
+            "dropDups" => drop(parse_flag(option, value)?),
             "expireAfterSeconds" => self.expire_after_seconds = Some(parse_expiry(value)?),
             "partialFilterExpression" => match value {
                 RawBsonRef::Document(filter) => self.partial_filter = Some(Predicate::parse_partial(filter)?),
@@ -111,22 +141,8 @@ impl IndexSpecification {
             },
             "collation" if matches!(value, RawBsonRef::Document(given) if is_simple_collation(given)) => {}
             "storageEngine" if matches!(value, RawBsonRef::Document(given) if given.is_empty()) => {}
-            "clustered" if matches!(value, RawBsonRef::Boolean(false)) => {}
-            "collation"
-            | "storageEngine"
-            | "weights"
-            | "default_language"
-            | "language_override"
-            | "textIndexVersion"
-            | "2dsphereIndexVersion"
-            | "bits"
-            | "min"
-            | "max"
-            | "bucketSize"
-            | "wildcardProjection"
-            | "clustered"
-            | "prepareUnique"
-            | "dropDups" => {
+            "clustered" if matches!(value, RawBsonRef::Boolean(false)) || is_null(value) => {}
+            _ if option == "clustered" || option == "collation" || NOT_IMPLEMENTED.contains(&option) => {
                 return Err(CollectionError::NotImplemented(format!("index option '{option}' is not implemented")));
             }
             _ => {
@@ -161,11 +177,7 @@ impl IndexSpecification {
     }
 
     fn check_id_index(&self, document: &RawDocument) -> Result<()> {
-        if self.name != ID_INDEX_NAME {
-            let message = format!("The field 'name' for an _id index must be '_id_', but got '{}'", self.name);
-            return Err(CollectionError::BadValue(message));
-        }
-        for element in document::elements(document) {
+        for element in document::elements(document).filter(|element| !is_null(element.value())) {
             if !matches!(element.name(), "key" | "name" | "ns" | "v" | "collation" | "clustered") {
                 let message = format!("The field '{}' is not valid for an _id index specification", element.name());
                 return Err(CollectionError::InvalidIndexSpecificationOption(message));
@@ -208,6 +220,9 @@ impl IndexSpecification {
                 document.append(name, true);
             }
         }
+        if let Some(background) = self.background {
+            document.append(cstr!("background"), background);
+        }
         if let Some(partial) = &self.partial_filter {
             document.append(cstr!("partialFilterExpression"), partial.source());
         }
@@ -226,11 +241,13 @@ impl IndexSpecification {
     pub fn compare_with(&self, existing: &IndexSpecification) -> Result<Relation> {
         let same_key = self.key.as_bytes() == existing.key.as_bytes() || self.pattern == existing.pattern;
         let same_name = self.name == existing.name;
-        let same_partial = self.partial_bytes() == existing.partial_bytes();
-        let same_options = self.unique == existing.unique
-            && self.sparse == existing.sparse
-            && self.expire_after_seconds == existing.expire_after_seconds;
-        match (same_name, same_key && same_partial) {
+        // What tells indexes of one key pattern apart, so that they may stand side by side.
+        let is_equivalent = same_key
+            && self.partial_bytes() == existing.partial_bytes()
+            && self.unique == existing.unique
+            && self.sparse == existing.sparse;
+        let same_options = self.expire_after_seconds == existing.expire_after_seconds;
+        match (same_name, is_equivalent) {
             (true, true) if same_options => Ok(Relation::Same),
             (true, true) => Err(CollectionError::IndexOptionsConflict(format!(
                 "An equivalent index already exists with the same name but different options. Requested index: {:?}, \
@@ -246,13 +263,17 @@ impl IndexSpecification {
                 existing.to_document()
             ))),
             // The same keys for the same documents under two names would be the same index twice.
-            (false, true) if self.unique == existing.unique && self.sparse == existing.sparse => {
-                Err(CollectionError::IndexOptionsConflict(format!(
-                    "Index already exists with a different name: {}",
-                    existing.name
-                )))
-            }
-            (false, _) => Ok(Relation::Different),
+            (false, true) if same_options => Err(CollectionError::IndexOptionsConflict(format!(
+                "Index already exists with a different name: {}",
+                existing.name
+            ))),
+            (false, true) => Err(CollectionError::IndexOptionsConflict(format!(
+                "An equivalent index already exists with a different name and options. Requested index: {:?}, existing \
+                 index: {:?}",
+                self.to_document(),
+                existing.to_document()
+            ))),
+            (false, false) => Ok(Relation::Different),
         }
     }
 
@@ -285,6 +306,10 @@ fn parse_name(value: RawBsonRef<'_>) -> Result<String> {
         RawBsonRef::String(name) => Ok(name.to_owned()),
         _ => Err(wrong_type("createIndexes.indexes.name", value, "string")),
     }
+}
+
+fn is_null(value: RawBsonRef<'_>) -> bool {
+    matches!(value, RawBsonRef::Null | RawBsonRef::Undefined)
 }
 
 fn parse_flag(option: &str, value: RawBsonRef<'_>) -> Result<bool> {

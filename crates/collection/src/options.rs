@@ -87,8 +87,10 @@ impl CollectionOptions {
         let mut options = CollectionOptions::default();
         let mut capped = CappedRequest::default();
         for element in document::elements(document) {
-            if !capped.take(element.name(), element.value())? {
-                options.set(element.name(), element.value())?;
+            match (element.name(), element.value()) {
+                (name, RawBsonRef::Null | RawBsonRef::Undefined) if is_known(name) => {}
+                (name, value) if capped.take(name, value)? => {}
+                (name, value) => options.set(name, value)?,
             }
         }
         options.capped = capped.finish()?;
@@ -102,18 +104,7 @@ impl CollectionOptions {
             "validationAction" => self.validation_action = Some(ValidationAction::parse(value)?),
             _ if is_default(name, value) => {}
             "changeStreamPreAndPostImages" => self.has_pre_images = parse_pre_images(value)?,
-            "autoIndexId"
-            | "collation"
-            | "viewOn"
-            | "pipeline"
-            | "timeseries"
-            | "clusteredIndex"
-            | "expireAfterSeconds"
-            | "encryptedFields"
-            | "storageEngine"
-            | "indexOptionDefaults"
-            | "temp"
-            | "recordPreImages" => {
+            _ if NOT_IMPLEMENTED.contains(&name) => {
                 let message = format!("collection option '{name}' is not implemented");
                 return Err(CollectionError::NotImplemented(message));
             }
@@ -151,6 +142,29 @@ impl CollectionOptions {
     pub fn same_as(&self, other: &CollectionOptions) -> bool {
         self.to_document().as_bytes() == other.to_document().as_bytes()
     }
+}
+
+/// Options that MongoDB knows and Plimsoll does not.
+const NOT_IMPLEMENTED: &[&str] = &[
+    "autoIndexId",
+    "collation",
+    "viewOn",
+    "pipeline",
+    "timeseries",
+    "clusteredIndex",
+    "expireAfterSeconds",
+    "encryptedFields",
+    "storageEngine",
+    "indexOptionDefaults",
+    "temp",
+    "recordPreImages",
+];
+
+/// Whether there is such an option: null says no more of it than nothing would.
+fn is_known(name: &str) -> bool {
+    const OURS: [&str; 7] =
+        ["capped", "size", "max", "validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
+    OURS.contains(&name) || NOT_IMPLEMENTED.contains(&name)
 }
 
 /// Options given with the value they have anyway say nothing.

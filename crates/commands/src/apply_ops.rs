@@ -32,7 +32,7 @@ pub(crate) fn run(
         match field.name() {
             "allowAtomic" if !field.boolean()? => {}
             // One operation is done or not done in any case.
-            "allowAtomic" if target.documents()?.len() < 2 => {}
+            "allowAtomic" if target.required(Field::documents)?.len() < 2 => {}
             "allowAtomic" | "alwaysUpsert" | "preCondition" | "oplogApplicationMode" => {
                 return Err(field.not_implemented());
             }
@@ -42,7 +42,7 @@ pub(crate) fn run(
         }
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
-    let operations = target.documents()?;
+    let operations = target.required(Field::documents)?;
     let mut done = 0;
     let applied = apply_all(context, &operations, 0, &mut done);
     write_results(reply, done, operations.len(), applied.is_err());
@@ -88,11 +88,11 @@ impl<'a> Operation<'a> {
         for element in elements(source) {
             let field = Field::of("applyOps", element);
             match field.name() {
-                "op" => kind = Some(field.string()?),
-                "ns" => namespace = Some(field.string()?),
+                "op" => kind = field.string()?,
+                "ns" => namespace = field.string()?,
                 "ui" => uuid = Some(uuid_of(field)?),
-                "o" => object = Some(field.document()?),
-                "o2" => second = Some(field.document()?),
+                "o" => object = field.document()?,
+                "o2" => second = field.document()?,
                 // When, where and for whom it was done there is nothing to who does it here; an update inserts what is missing in any case (`b`).
                 "b" | "ts" | "t" | "h" | "v" | "wall" | "lsid" | "txnNumber" | "stmtId" | "prevOpTime"
                 | "preImageOpTime" | "postImageOpTime" | "needsRetryImage" | "fromMigrate" | "$db" => {}

@@ -13,7 +13,7 @@ use collection::{Collection, CollectionOptions, Namespace, StatementDetails};
 use document::ObjectIdGenerator;
 use parking_lot::Mutex;
 use platform::{Clock, Random, WorkingMemory};
-use transaction::{ReadView, Store, Waiting, WriteContext};
+use transaction::{DefinitionScope, ReadView, Store, Waiting, WriteContext};
 
 use crate::admission::{Admission, Class, Counted, Need, Permission};
 use crate::client_cursors::ClientCursors;
@@ -318,11 +318,25 @@ pub(crate) struct Context<'a> {
     pub(crate) slot: &'a Arc<OperationSlot>,
     pub(crate) operation: Operation<'a>,
     pub(crate) session: crate::operation_session::OperationSession,
+    pub(crate) read_concern: crate::read_concern::ReadConcern,
     /// What a read with the concern `snapshot` reads from.
     pub(crate) snapshot: Option<ReadView>,
     pub(crate) request: &'a crate::CommandRequest<'a>,
     /// Whether a fail point wants the connection closed in place of a reply.
     pub(crate) closes_connection: Cell<bool>,
+}
+
+impl<'a> Context<'a> {
+    /// Keeps transactions out of collections whose definitions are to change, once none that is open uses them.
+    pub(crate) fn exclude_transactions(
+        &self,
+        scope: &DefinitionScope,
+    ) -> Result<transaction::Exclusion<'a>, CommandError> {
+        let operation = &self.operation;
+        let server: &'a Arc<ServerContext> = self.server;
+        let excluded = server.store.exclude_transactions(scope, &|| operation.check_interrupt().is_err());
+        excluded.map_err(|error| self.name_interruption(error.into()))
+    }
 }
 
 impl Context<'_> {
@@ -346,19 +360,19 @@ impl Context<'_> {
     }
 
     /// The collection of a name, as the command's transaction sees it.
-    pub(crate) fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
-        self.server.store.collection_seen_by(self.session.transaction(), namespace)
+    pub(crate) fn collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>, CommandError> {
+        Ok(self.server.store.collection_seen_by(self.session.transaction(), namespace)?)
     }
 
     /// The collection of a name, created without options if there is none: what a write into nothing does.
     pub(crate) fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>, CommandError> {
         let store = &self.server.store;
-        match (self.collection(namespace), self.session.transaction()) {
+        match (self.collection(namespace)?, self.session.transaction()) {
             (Some(collection), _) => Ok(collection),
             (None, None) => Ok(store.collection_or_create(namespace)?),
             (None, Some(transaction)) => {
                 let created = store.create_in_transaction(transaction, namespace, CollectionOptions::default());
-                created.or_else(|error| match self.collection(namespace) {
+                created.or_else(|error| match self.collection(namespace)? {
                     // Somebody else just has created it.
                     Some(collection) if error.is_namespace_exists() => Ok(collection),
                     _ => Err(error.into()),

@@ -120,7 +120,12 @@ impl Dispatcher {
     /// What a client's request must wait for before it runs; `None`: for nothing, or it must not be held up. Cheap, does not wait.
     pub fn need(&self, name: &str, database: &str, body: &RawDocument, client: &ClientContext) -> Option<Need> {
         let command = registry::find(name)?;
-        let has = |name: &str| body.iter_elements().flatten().any(|element| element.key().as_str() == name);
+        let is_null = |kind| matches!(kind, bson::spec::ElementType::Null | bson::spec::ElementType::Undefined);
+        let has = |name: &str| {
+            body.iter_elements()
+                .flatten()
+                .any(|element| element.key().as_str() == name && !is_null(element.element_type()))
+        };
         let must_run = || has("autocommit") && !has("startTransaction");
         if command.class == Class::Exempt || must_run() {
             return None;
@@ -212,8 +217,14 @@ impl Dispatcher {
 
     /// Adds the labels by which drivers know what to try again.
     fn labelled(&self, request: &CommandRequest<'_>, mut error: CommandError) -> CommandError {
+        if error.ends_change_stream() {
+            error.add_label("NonResumableChangeStreamError");
+        }
         let Ok(fields) = SessionFields::read(request.body) else { return error };
         let ends = matches!(request.name, "commitTransaction" | "abortTransaction");
+        if fields.is_in_transaction() {
+            error = error.in_transaction();
+        }
         if fields.is_in_transaction() && error.is_transient_in_transaction(ends) {
             error.add_label("TransientTransactionError");
         } else if (fields.is_retryable_write() || ends) && error.is_retryable() {
@@ -254,6 +265,7 @@ impl Dispatcher {
             slot: &client.slot,
             operation,
             session,
+            read_concern: fields.read_concern,
             snapshot,
             request,
             closes_connection: Cell::new(false),

@@ -102,6 +102,20 @@ impl CommandError {
         TRANSIENT.contains(&self.code) || (!at_its_end && self.is_retryable())
     }
 
+    /// The same in a transaction: what has been taken away from it while it used it is there, or not, for another try.
+    pub(crate) fn in_transaction(self) -> Self {
+        if self.code_name != "QueryPlanKilled" {
+            return self;
+        }
+        Self { details: self.details, labels: self.labels, ..Self::named("SnapshotUnavailable", self.message) }
+    }
+
+    /// Whether a change stream is over after this error, and cannot be resumed where it was.
+    pub(crate) fn ends_change_stream(&self) -> bool {
+        const FATAL: [i32; 2] = [280, 286];
+        FATAL.contains(&self.code)
+    }
+
     /// Whether the command was asked to end or has run out of time.
     pub(crate) fn is_interruption(&self) -> bool {
         const INTERRUPTIONS: [i32; 3] = [50, 11600, 11601];
@@ -126,12 +140,6 @@ impl CommandError {
     pub(crate) fn is_of_topology(&self) -> bool {
         const OF_TOPOLOGY: [i32; 7] = [91, 189, 10107, 11600, 11602, 13435, 13436];
         OF_TOPOLOGY.contains(&self.code)
-    }
-
-    /// Adds a label that drivers act on.
-    pub(crate) fn with_label(mut self, label: &'static str) -> Self {
-        self.labels.push(label);
-        self
     }
 
     /// Adds further fields of the reply.
@@ -283,6 +291,7 @@ impl From<CollectionError> for CommandError {
             CollectionError::NotImplemented(_) => "NotImplemented",
             CollectionError::CannotCreateIndex(_) => "CannotCreateIndex",
             CollectionError::InvalidIndexSpecificationOption(_) => "InvalidIndexSpecificationOption",
+            CollectionError::IndexAlreadyExists(_) => "IndexAlreadyExists",
             CollectionError::IndexOptionsConflict(_) => "IndexOptionsConflict",
             CollectionError::IndexKeySpecsConflict(_) => "IndexKeySpecsConflict",
             CollectionError::IllegalOperation(_) => "IllegalOperation",
@@ -312,6 +321,8 @@ impl From<TransactionError> for CommandError {
                     TransactionError::TransactionTooOld(_) => "TransactionTooOld",
                     TransactionError::IncompleteTransactionHistory(_) => "IncompleteTransactionHistory",
                     TransactionError::TooManySessions => "TooManyLogicalSessions",
+                    TransactionError::LockTimeout(_) => "LockTimeout",
+                    TransactionError::SnapshotUnavailable(_) => "SnapshotUnavailable",
                     TransactionError::WriteConflict => "WriteConflict",
                     TransactionError::NoSuchTransaction(_) => "NoSuchTransaction",
                     TransactionError::TransactionCommitted(_) => "TransactionCommitted",

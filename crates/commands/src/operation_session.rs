@@ -19,6 +19,7 @@ use crate::operations::Operation;
 use crate::read_concern::ReadConcern;
 use crate::registry::{Command, SessionUse};
 use crate::stable_api::ApiParameters;
+use crate::write_concern::check_is_taken;
 
 /// The fields, as they came.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,7 @@ impl SessionFields {
 
     fn take(&mut self, name: &str, value: RawBsonRef<'_>) -> Result<()> {
         match (name, value) {
+            (_, RawBsonRef::Null | RawBsonRef::Undefined) => {}
             ("lsid", RawBsonRef::Document(lsid)) => self.session = crate::arguments::session_id(lsid).ok(),
             ("txnNumber", RawBsonRef::Int64(number)) => self.txn_number = Some(number),
             ("txnNumber", other) => return Err(wrong_type(name, other, "type 'long'")),
@@ -158,6 +160,9 @@ impl SessionFields {
         operation: &Operation<'_>,
     ) -> Result<OperationSession> {
         self.read_concern.check(command.name, self.autocommit.is_some())?;
+        if self.has_write_concern {
+            check_is_taken(command.name)?;
+        }
         self.read_concern.wait(&server.store)?;
         let Some(id) = self.session else { return plain(command) };
         let session = server.store.sessions().refresh(id)?;
@@ -278,6 +283,7 @@ impl OperationSession {
         }
         let Self::Transaction { has_failed, .. } = self else { return Ok(()) };
         has_failed.set(true);
+        let error = &error.clone().in_transaction();
         let ends_command = error.is_transient_in_transaction(false) || error.code_name == "TransactionTooLargeForCache";
         if ends_command { Err(error.clone()) } else { Ok(()) }
     }
@@ -321,6 +327,9 @@ pub(crate) struct StatementIds {
 impl StatementIds {
     /// Takes `stmtId` or `stmtIds`.
     pub(crate) fn parse(&mut self, field: crate::arguments::Field<'_>) -> Result<()> {
+        if field.is_null() {
+            return Ok(());
+        }
         let number = |value: RawBsonRef<'_>| {
             let number = Number::from_bson(value).and_then(Number::to_i64_exact);
             let number = number.and_then(|number| i32::try_from(number).ok());
@@ -329,8 +338,12 @@ impl StatementIds {
         if field.name() == "stmtId" {
             self.first = number(field.value())?;
         } else {
-            self.listed =
-                document::array_elements(field.array()?).map(|id| number(id.value())).collect::<Result<_>>()?;
+            self.listed = field
+                .array()?
+                .into_iter()
+                .flat_map(document::array_elements)
+                .map(|id| number(id.value()))
+                .collect::<Result<_>>()?;
         }
         Ok(())
     }

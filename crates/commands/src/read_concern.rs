@@ -16,17 +16,40 @@ use crate::error::{CommandError, Result};
 /// How long a point in time that a client was told of can be read from, as in MongoDB (`minSnapshotHistoryWindowInSeconds`).
 pub(crate) const SNAPSHOT_WINDOW: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// `readConcern.level`, as far as it makes a difference.
+/// `readConcern.level`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// `local`, `available`, `majority`, or none.
+    /// None was given: `local`, or what the command needs.
     #[default]
-    Newest,
+    Default,
+    /// `local`.
+    Local,
+    /// `available`.
+    Available,
+    /// `majority`.
+    Majority,
     /// `linearizable`.
     Linearizable,
     /// `snapshot`.
     Snapshot,
 }
+
+impl Level {
+    /// Its name in commands.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Level::Default | Level::Local => "local",
+            Level::Available => "available",
+            Level::Majority => "majority",
+            Level::Linearizable => "linearizable",
+            Level::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// Stages that look at this server as it is, and at no data.
+const LOCAL_STAGES: [&str; 6] =
+    ["$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats"];
 
 /// The fields.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +74,7 @@ impl ReadConcern {
                 "provenance" => {}
                 "afterClusterTime" => parsed.after_cluster_time = Some(timestamp(field)?),
                 "atClusterTime" => parsed.at_cluster_time = Some(timestamp(field)?),
-                "afterOpTime" => return Err(field.not_implemented()),
+                "afterOpTime" => field.refuse_unless_null()?,
                 _ => return Err(field.unknown()),
             }
         }
@@ -72,7 +95,7 @@ impl ReadConcern {
             if self.at_cluster_time.is_some() {
                 return Err(CommandError::not_implemented("readConcern atClusterTime in a transaction"));
             }
-            if self.level == Level::Linearizable {
+            if matches!(self.level, Level::Linearizable | Level::Available) {
                 return Err(invalid(
                     "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a transaction",
                 ));
@@ -80,7 +103,7 @@ impl ReadConcern {
             return Ok(());
         }
         let supported: &[&str] = match self.level {
-            Level::Newest => return Ok(()),
+            Level::Default | Level::Local | Level::Available | Level::Majority => return Ok(()),
             // A getMore goes on in its cursor's snapshot.
             Level::Snapshot => &["aggregate", "distinct", "find", "getMore"],
             Level::Linearizable => &["aggregate", "count", "distinct", "find"],
@@ -88,8 +111,34 @@ impl ReadConcern {
         if supported.contains(&command) {
             return Ok(());
         }
-        let level = if self.level == Level::Snapshot { "snapshot" } else { "linearizable" };
-        Err(invalid(format!("read concern {{ level: \"{level}\" }} is not supported by the command '{command}'")))
+        Err(self.not_supported(command, "read concern not supported"))
+    }
+
+    /// Refuses a level that a stage of a pipeline does not take.
+    pub(crate) fn check_stage(&self, stage: &str) -> Result<()> {
+        let level = self.level;
+        let why = match stage {
+            "$changeStream" if !matches!(level, Level::Default | Level::Majority) => format!(
+                "Aggregation stage {stage} cannot run with a readConcern other than 'majority'. Current readConcern: {}",
+                level.name()
+            ),
+            "$out" | "$merge" if level == Level::Linearizable => {
+                format!("{stage} cannot be used with a 'linearizable' read concern level")
+            }
+            _ if LOCAL_STAGES.contains(&stage) && !matches!(level, Level::Default | Level::Local) => format!(
+                "Aggregation stage {stage} cannot run with a readConcern other than 'local'. Current readConcern: {}",
+                level.name()
+            ),
+            _ => return Ok(()),
+        };
+        Err(self.not_supported("aggregate", &why))
+    }
+
+    fn not_supported(&self, command: &str, why: &str) -> CommandError {
+        invalid(format!(
+            "Command {command} does not support {{ readConcern: {{ level: \"{}\", provenance: \"clientSupplied\" }} }} :: caused by :: {why}",
+            self.level.name()
+        ))
     }
 
     /// Waits until a read sees what happened up to the time that the client was told of.
@@ -131,8 +180,11 @@ impl ReadConcern {
 }
 
 fn parse_level(field: Field<'_>) -> Result<Level> {
-    match field.string()? {
-        "local" | "available" | "majority" | "" => Ok(Level::Newest),
+    match field.string()?.unwrap_or_default() {
+        "" => Ok(Level::Default),
+        "local" => Ok(Level::Local),
+        "available" => Ok(Level::Available),
+        "majority" => Ok(Level::Majority),
         "linearizable" => Ok(Level::Linearizable),
         "snapshot" => Ok(Level::Snapshot),
         level => Err(CommandError::failed_to_parse(format!(
@@ -168,5 +220,19 @@ mod tests {
         assert!(snapshot.check("find", false).is_ok());
         assert_eq!(snapshot.check("count", false).unwrap_err().code, 72);
         assert_eq!(snapshot.check("find", true).unwrap_err().code, 238);
+    }
+
+    #[test]
+    fn stages_take_the_levels_that_they_can_keep() {
+        let of = |level: &str| ReadConcern::parse(&rawdoc! {"level": level}).unwrap();
+        for level in ["local", "available", "linearizable", "snapshot"] {
+            assert_eq!(of(level).check_stage("$changeStream").unwrap_err().code, 72);
+        }
+        assert!(of("majority").check_stage("$changeStream").is_ok());
+        assert!(ReadConcern::default().check_stage("$changeStream").is_ok());
+        assert_eq!(of("linearizable").check_stage("$out").unwrap_err().code, 72);
+        assert!(of("majority").check_stage("$merge").is_ok() && of("linearizable").check_stage("$match").is_ok());
+        assert_eq!(of("majority").check_stage("$currentOp").unwrap_err().code, 72);
+        assert_eq!(of("available").check("find", true).unwrap_err().code, 72);
     }
 }

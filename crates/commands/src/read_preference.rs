@@ -19,11 +19,11 @@ const MODES: [&str; 5] = ["primary", "primaryPreferred", "secondary", "secondary
 /// BadValue, MaxStalenessOutOfRange, InvalidOptions, and those of wrong types.
 pub(crate) fn check(field: Field<'_>) -> Result<()> {
     let (mut mode, mut has_tags, mut staleness, mut is_hedged) = ("primary", false, 0.0, false);
-    for element in elements(field.document()?) {
-        let field = Field::of("$readPreference", element);
+    for field in field.fields_of("$readPreference")? {
         match field.name() {
-            "mode" => mode = field.string()?,
+            "mode" => mode = field.string()?.unwrap_or(mode),
             "tags" => has_tags = has_tag(field)?,
+            "maxStalenessSeconds" | "hedge" if field.is_null() => {}
             "maxStalenessSeconds" => staleness = seconds(field)?,
             "hedge" => is_hedged = is_enabled(field)?,
             "isPretargeted" => drop(field.boolean()?),
@@ -57,8 +57,8 @@ pub(crate) fn check(field: Field<'_>) -> Result<()> {
 /// Whether any set of tags says something.
 fn has_tag(field: Field<'_>) -> Result<bool> {
     let mut found = false;
-    for set in array_elements(field.array()?) {
-        let set = Field::of("$readPreference.tags", set).document()?;
+    for set in field.array()?.into_iter().flat_map(array_elements) {
+        let set = Field::of("$readPreference.tags", set).required(Field::document)?;
         for tag in elements(set) {
             Field::of("$readPreference.tags", tag).string()?;
             found = true;
@@ -77,7 +77,7 @@ fn seconds(field: Field<'_>) -> Result<f64> {
 
 fn is_enabled(field: Field<'_>) -> Result<bool> {
     // Without a word it is enabled.
-    match document::get_field(field.document()?, "enabled") {
+    match document::get_field(field.required(Field::document)?, "enabled") {
         Some(RawBsonRef::Boolean(value)) => Ok(value),
         Some(_) => Err(field.wrong_type("a document with a boolean 'enabled'")),
         None => Ok(true),

@@ -65,6 +65,37 @@ pub(crate) fn check_may_create(namespace: &Namespace) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to write into a collection of the server's own, and into any `system` collection in a transaction.
+///
+/// # Errors
+/// InvalidNamespace (73); Location50791.
+pub(crate) fn check_may_write(context: &Context<'_>, namespace: &Namespace) -> Result<()> {
+    check_may_create(namespace)?;
+    if context.session.transaction().is_some() && namespace.collection().starts_with("system.") {
+        let message = format!("Cannot write to system collection {namespace} within a transaction.");
+        return Err(CommandError::numbered(50791, message));
+    }
+    Ok(())
+}
+
+/// Refuses validators where the server keeps its own.
+///
+/// # Errors
+/// InvalidOptions (72).
+fn check_may_validate(namespace: &Namespace) -> Result<()> {
+    let refuse = |message: String| Err(CommandError::named("InvalidOptions", message));
+    if namespace.collection().starts_with("system.") {
+        return refuse(format!("Document validators not allowed on system collection {namespace}"));
+    }
+    if ["admin", "config", "local"].contains(&namespace.database()) {
+        return refuse(format!(
+            "Document validators are not allowed on collection {namespace} in the {} internal database",
+            namespace.database()
+        ));
+    }
+    Ok(())
+}
+
 /// Why work was stopped, when it was stopped because the command asked for it.
 fn reason_to_stop(error: TransactionError, operation: &Operation<'_>) -> CommandError {
     match (&error, operation.check_interrupt()) {
@@ -82,11 +113,6 @@ pub(crate) fn take_generic<'a>(arguments: &mut Arguments<'a>, field: Field<'a>) 
         Err(error) if error.code == UNKNOWN_FIELD && error.message == field.unknown().message => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// A field that must be there.
-fn missing_field(command: &str, field: &str) -> CommandError {
-    CommandError::numbered(40414, format!("BSON field '{command}.{field}' is missing but a required field"))
 }
 
 /// Waits until a change of definitions is as safe as the client asked for. Every later command sees it, and a later
@@ -114,7 +140,7 @@ pub(crate) fn document_of(write: impl FnOnce(&mut DocumentWriter<'_>)) -> Result
 
 /// The filter of a list command, which works on the documents of the list.
 fn list_filter(field: Field<'_>) -> Result<Option<Filter>> {
-    match field.optional_document()? {
+    match field.document()? {
         Some(filter) => Ok(Some(Filter::parse(filter, &FilterOptions::default())?)),
         None => Ok(None),
     }
@@ -123,10 +149,9 @@ fn list_filter(field: Field<'_>) -> Result<Option<Filter>> {
 /// Reads `cursor: {batchSize}`.
 fn batch_size(cursor: Field<'_>) -> Result<Option<u64>> {
     let mut size = None;
-    for element in document::elements(cursor.document()?) {
-        let field = Field::of("cursor", element);
+    for field in cursor.fields_of("cursor")? {
         match field.name() {
-            "batchSize" => size = Some(field.unsigned()?),
+            "batchSize" => size = field.unsigned()?,
             _ => return Err(field.unknown()),
         }
     }
@@ -162,7 +187,7 @@ fn is_wanted(filter: Option<&Filter>, document: &RawDocument) -> Result<bool> {
 
 /// Reads `scale`: what sizes are divided by.
 fn scale(field: Field<'_>) -> Result<u64> {
-    let value = field.integer()?;
+    let value = field.integer()?.unwrap_or(1);
     match u64::try_from(value) {
         Ok(scale) if scale >= 1 => Ok(scale),
         _ => {

@@ -45,7 +45,7 @@ fn kill(context: &Context<'_>, session: Uuid) {
 /// The sessions that a command of the form `{<command>: [{id: <UUID>}, ...]}` names.
 fn session_list(arguments: &mut Arguments<'_>) -> Result<Vec<Uuid>> {
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let sessions = target.documents()?.into_iter().map(session_id).collect::<Result<_>>()?;
+    let sessions = target.documents()?.into_iter().flatten().map(session_id).collect::<Result<_>>()?;
     for field in arguments.fields() {
         arguments.generic(field)?;
     }

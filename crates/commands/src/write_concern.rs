@@ -18,6 +18,64 @@ use crate::arguments::Field;
 use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
 
+/// The commands that take `writeConcern`; those among them that we do not have yet are here for when we do.
+const TAKEN_BY: [&str; 43] = [
+    "abortTransaction",
+    "aggregate",
+    "appendOplogNote",
+    "applyOps",
+    "bulkWrite",
+    "cloneCollectionAsCapped",
+    "collMod",
+    "commitTransaction",
+    "convertToCapped",
+    "create",
+    "createIndexes",
+    "createRole",
+    "createSearchIndexes",
+    "createUser",
+    "delete",
+    "drop",
+    "dropAllRolesFromDatabase",
+    "dropAllUsersFromDatabase",
+    "dropDatabase",
+    "dropIndexes",
+    "dropRole",
+    "dropUser",
+    "findAndModify",
+    "grantPrivilegesToRole",
+    "grantRolesToRole",
+    "grantRolesToUser",
+    "insert",
+    "mapReduce",
+    "reIndex",
+    "renameCollection",
+    "replSetReconfig",
+    "revokePrivilegesFromRole",
+    "revokeRolesFromRole",
+    "revokeRolesFromUser",
+    "setClusterParameter",
+    "setDefaultRWConcern",
+    "setFeatureCompatibilityVersion",
+    "setIndexCommitQuorum",
+    "shardCollection",
+    "update",
+    "updateRole",
+    "updateUser",
+    "_mergeAuthzCollections",
+];
+
+/// Refuses `writeConcern` where it says nothing.
+///
+/// # Errors
+/// InvalidOptions (72).
+pub(crate) fn check_is_taken(command: &str) -> Result<()> {
+    if TAKEN_BY.contains(&command) {
+        return Ok(());
+    }
+    Err(CommandError::named("InvalidOptions", format!("Command {command} does not support writeConcern")))
+}
+
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteConcern {
@@ -49,11 +107,15 @@ impl WriteConcern {
         for element in elements(source) {
             let field = Field::of("writeConcern", element);
             match field.name() {
+                "w" if field.is_null() => {}
                 "w" => parsed.members = parse_w(field)?,
-                "j" => journal = Some(field.boolean()?),
+                "j" => journal = field.optional_boolean()?,
                 "fsync" => parsed.durable |= field.boolean()?,
                 // Zero, and less, is no limit.
-                "wtimeout" => time_limit = u64::try_from(field.integer()?).ok().filter(|millis| *millis > 0),
+                "wtimeout" => {
+                    time_limit =
+                        field.integer()?.and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0)
+                }
                 "provenance" => {}
                 _ => return Err(field.unknown()),
             }

@@ -174,6 +174,16 @@ impl Number {
         }
     }
 
+    /// The value truncated towards zero, or the end of the range of int64 that is nearest; zero for NaN.
+    pub fn to_i64_saturating(self) -> i64 {
+        match (self.to_i64_truncated(), self.to_f64()) {
+            (Some(value), _) => value,
+            (None, value) if value > 0.0 => i64::MAX,
+            (None, value) if value < 0.0 => i64::MIN,
+            (None, _) => 0,
+        }
+    }
+
     /// The nearest double.
     #[inline]
     pub fn to_f64(self) -> f64 {

@@ -43,12 +43,9 @@ impl Store {
             self.change_definition(&CatalogChange::Drop { namespace: temporary, uuid })?;
             return Err(error);
         }
-        self.change_definition(&CatalogChange::Rename {
-            from: temporary,
-            to: namespace.clone(),
-            uuid,
-            drop_target: Some(source.uuid()),
-        })
+        let to = namespace.clone();
+        let change = CatalogChange::Rename { from: temporary, to, uuid, drop_target: Some(source.uuid()) };
+        self.change_names(&[namespace], &change)
     }
 
     /// Makes a capped collection with the newest documents of another one.

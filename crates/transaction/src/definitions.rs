@@ -92,8 +92,9 @@ impl Store {
     pub(crate) fn drop_found(&self, collection: &Arc<Collection>) -> Result<(usize, CommitInfo)> {
         let _gate = collection.begin_definition_change();
         let indexes = collection.indexes().all().len();
-        let change = CatalogChange::Drop { namespace: collection.namespace(), uuid: collection.uuid() };
-        Ok((indexes, self.change_definition(&change)?))
+        let namespace = collection.namespace();
+        let change = CatalogChange::Drop { namespace: namespace.clone(), uuid: collection.uuid() };
+        Ok((indexes, self.change_names(&[&namespace], &change)?))
     }
 
     /// Drops every collection of a database; `None` when it does not exist.
@@ -139,12 +140,13 @@ impl Store {
         let mut gated: Vec<&Arc<Collection>> = [&collection].into_iter().chain(&replaced).collect();
         gated.sort_by_key(|collection| collection.ident());
         let _gates: Vec<_> = gated.into_iter().map(|collection| collection.begin_definition_change()).collect();
-        self.change_definition(&CatalogChange::Rename {
+        let change = CatalogChange::Rename {
             from: from.clone(),
             to: to.clone(),
             uuid: collection.uuid(),
             drop_target: replaced.as_ref().map(|replaced| replaced.uuid()),
-        })
+        };
+        self.change_names(&[from, to], &change)
     }
 
     /// Changes options of a collection or of one of its indexes.
@@ -161,6 +163,14 @@ impl Store {
         let indexes: Vec<&IndexSpecification> = indexes.all().iter().map(|index| index.specification()).collect();
         let before = Some(modification.state_before(uuid, &collection.definition().options, &indexes));
         self.change_definition(&CatalogChange::Modify { namespace, uuid, modification, before })
+    }
+
+    /// The same as `change_definition` where names come to mean something else.
+    pub(crate) fn change_names(&self, names: &[&Namespace], change: &CatalogChange) -> Result<CommitInfo> {
+        self.note_renaming(names);
+        let changed = self.change_definition(change);
+        self.note_renamed(names, changed.as_ref().ok().map(|commit| commit.timestamp));
+        changed
     }
 
     /// Logs and applies a change. The definition lock and the gate are held.

@@ -43,6 +43,12 @@ pub enum TransactionError {
         "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or multi-document transaction."
     )]
     WriteConflict,
+    /// LockTimeout (24): the definition of a collection is being changed, which the transaction does not wait for.
+    #[error("Unable to acquire a lock on '{0}' within 5ms: its definition is being changed.")]
+    LockTimeout(String),
+    /// SnapshotUnavailable (246): definitions have changed since the transaction's snapshot.
+    #[error("{0}")]
+    SnapshotUnavailable(String),
     /// NoSuchTransaction (251).
     #[error("{0}")]
     NoSuchTransaction(String),
@@ -98,6 +104,11 @@ impl From<OplogError> for TransactionError {
 }
 
 impl TransactionError {
+    /// Whether the collection was dropped before anything was done with it.
+    pub fn is_dropped(&self) -> bool {
+        matches!(self, TransactionError::Collection(CollectionError::CollectionDropped { .. }))
+    }
+
     /// Whether the collection to be created is there already.
     pub fn is_namespace_exists(&self) -> bool {
         matches!(self, TransactionError::Collection(CollectionError::NamespaceExists(_)))

@@ -95,6 +95,13 @@ impl Store {
             Ok(()) => self.commit_index_build(collection, &started.trees),
             Err(error) => Err(error),
         };
+        let built = built.map_err(|error| match error {
+            TransactionError::Collection(CollectionError::CollectionDropped { .. }) => {
+                let message = format!("collection {} was dropped", collection.namespace());
+                CollectionError::IndexBuildAborted(message).into()
+            }
+            error => error,
+        });
         let is_stopped = matches!(built, Err(TransactionError::Collection(CollectionError::Stopped)));
         if built.is_err()
             && !(is_stopped && (self.is_stopping() || self.keeps_builds()))

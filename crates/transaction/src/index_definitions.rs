@@ -13,6 +13,9 @@ use crate::commit_order::CommitInfo;
 use crate::error::Result;
 use crate::store::Store;
 
+/// Most indexes of a collection, that on `_id` among them, as in MongoDB.
+const INDEXES_MAX: usize = 64;
+
 /// How often a second request for an index looks whether the first is done with it.
 const BUILD_POLL: Duration = Duration::from_millis(10);
 
@@ -42,8 +45,8 @@ impl Store {
     /// Creates indexes: all that are not there already, or none. Other operations go on meanwhile.
     ///
     /// # Errors
-    /// `Collection` with `IndexOptionsConflict`, `IndexKeySpecsConflict`, `DuplicateKey`, `IndexKey`, `KeyTooLong`,
-    /// `IndexBuildAborted`, `CollectionDropped`; `Oplog`, `Engine`, `Stopped`.
+    /// `Collection` with `IndexOptionsConflict`, `IndexKeySpecsConflict`, `IndexAlreadyExists`, `CannotCreateIndex`, `DuplicateKey`, `IndexKey`,
+    /// `KeyTooLong`, `IndexBuildAborted`; `CollectionDropped`: before anything was begun; `Oplog`, `Engine`, `Stopped`.
     pub fn create_indexes(
         &self,
         collection: &Arc<Collection>,
@@ -126,14 +129,30 @@ pub(crate) fn missing_indexes(
                 is_there = true;
             }
         }
+        if is_there {
+            continue;
+        }
         for other in &missing {
-            is_there |= specification.compare_with(other)? == Relation::Same;
+            if specification.compare_with(other)? == Relation::Same {
+                let message = format!("Identical index already exists: {}", other.name);
+                return Err(CollectionError::IndexAlreadyExists(message).into());
+            }
         }
-        if !is_there {
-            missing.push(specification.clone());
-        }
+        missing.push(specification.clone());
     }
+    check_count(collection, indexes.all().len(), &missing)?;
     Ok(Some(missing))
+}
+
+/// Refuses what would be one index too many.
+fn check_count(collection: &Collection, there: usize, missing: &[IndexSpecification]) -> Result<()> {
+    let Some(first_too_many) = missing.get(INDEXES_MAX.saturating_sub(there)) else { return Ok(()) };
+    let message = format!(
+        "add index fails, too many indexes for {} key:{:?}, already has {INDEXES_MAX} indexes",
+        collection.namespace(),
+        first_too_many.key
+    );
+    Err(CollectionError::CannotCreateIndex(message).into())
 }
 
 fn chosen_indexes(collection: &Collection, which: &WhichIndexes) -> Result<Vec<Arc<Index>>> {

@@ -64,7 +64,7 @@ pub use foreground::Foreground;
 pub use index_definitions::{IndexesCreated, WhichIndexes};
 pub use insert::{InsertOrder, InsertOutcome};
 pub use interleaving::{Interleaving, Moment};
-pub use multi_document::{OpenTransaction, Transaction};
+pub use multi_document::{DefinitionScope, Exclusion, OpenTransaction, Transaction};
 pub use read_view::{IndexCursor, ReadView, RecordCursor};
 pub use repair::{RepairReport, repair};
 pub use retried_statement::RetriedStatement;

@@ -12,19 +12,21 @@
 //! The state is the session's (`sessions::record`), so a commit can be asked for again. Pages never have anything of an open transaction.
 
 mod change;
+mod collection_use;
 mod commit;
 mod creation;
 mod large_commit;
 mod progress;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use collection::{Catalog, Collection};
+use collection::{Catalog, Collection, Namespace};
 use parking_lot::Mutex;
 use platform::MemoryReservation;
-use storage_engine::{Engine, Snapshot};
+use storage_engine::{Engine, Snapshot, Timestamp};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
@@ -34,6 +36,8 @@ use crate::read_view::ReadView;
 use crate::sessions::{NumberUse, Session};
 use crate::store::Store;
 use crate::write_set::WriteSet;
+use collection_use::CollectionUses;
+pub use collection_use::{DefinitionScope, Exclusion};
 use creation::Published;
 pub(crate) use large_commit::LargeCommits;
 
@@ -51,6 +55,7 @@ pub struct Transaction {
     record_locks: Arc<LockTable>,
     unique_locks: Arc<LockTable>,
     owned: Mutex<Owned>,
+    uses: Arc<CollectionUses>,
     /// How it gives way once it is large.
     slice: Mutex<Slice>,
 }
@@ -61,6 +66,8 @@ struct Owned {
     unique: OwnedNames,
     /// Collections that nobody else knows yet.
     created: Vec<Arc<Collection>>,
+    /// Collections whose definitions stay until it ends.
+    used: HashSet<Namespace>,
     has_ended: bool,
 }
 
@@ -86,6 +93,7 @@ impl std::fmt::Debug for OpenTransaction {
 pub(crate) struct OpenTransactions {
     last_number: AtomicU64,
     sessions: Mutex<Vec<Weak<Session>>>,
+    uses: Arc<CollectionUses>,
 }
 
 impl Transaction {
@@ -133,6 +141,7 @@ impl Transaction {
         self.record_locks.release(self.number, std::mem::take(&mut owned.records));
         self.unique_locks.release(self.number, std::mem::take(&mut owned.unique));
         owned.created.drain(..).for_each(|collection| self.catalog.drop_private_collection(&collection));
+        self.uses.release(std::mem::take(&mut owned.used));
     }
 }
 
@@ -173,6 +182,7 @@ impl Store {
             record_locks: self.record_locks.clone(),
             unique_locks: self.unique_locks.clone(),
             owned: Mutex::default(),
+            uses: self.open_transactions.uses.clone(),
             slice: Mutex::default(),
         });
         let began = self.clock.monotonic();
@@ -277,6 +287,16 @@ impl Store {
         };
         let expired = sessions.iter().filter(is_expired);
         expired.filter_map(|session| Some((session.id(), self.abort_open_transaction(session)?))).collect()
+    }
+
+    /// The snapshot of the open transaction whose is the oldest.
+    pub(crate) fn oldest_transaction(&self) -> Option<Timestamp> {
+        let sessions: Vec<Arc<Session>> =
+            self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect();
+        let snapshot = |session: &Arc<Session>| {
+            session.transaction().lock().as_ref().map(|open| open.transaction.snapshot.timestamp())
+        };
+        sessions.iter().filter_map(snapshot).min()
     }
 
     /// How many transactions are open, and the oldest with its session.

@@ -1,5 +1,6 @@
 //! Tests of the store as a whole: single changes, definitions, concurrency, crashes against a model.
 
+mod collection_use;
 mod concurrency;
 mod crashes;
 mod creation;

@@ -48,6 +48,37 @@ fn bad_specifications_are_refused() {
         Err(InvalidIndexSpecificationOption(_))
     ));
     assert!(matches!(parse(rawdoc! { "key": { "a": 1 }, "name": "_id_" }), Err(BadValue(_))));
+    for option in ["name", "v", "partialFilterExpression", "expireAfterSeconds"] {
+        let mut given = rawdoc! { "key": { "a": 1 } };
+        given.append(bson::raw::CString::try_from(option).unwrap(), bson::RawBson::Null);
+        assert!(matches!(parse(given), Err(TypeMismatch(_) | CannotCreateIndex(_))), "{option}");
+    }
+}
+
+#[test]
+fn null_says_nothing_of_a_flag() {
+    let nothing = bson::RawBson::Null;
+    let given = rawdoc! {
+        "key": { "a": 1 }, "name": "a_1", "unique": nothing.clone(), "sparse": nothing.clone(), "hidden": nothing.clone(),
+        "background": nothing.clone(), "dropDups": nothing.clone(), "wildcardProjection": nothing,
+    };
+    assert_eq!(parse(given).unwrap().to_document(), rawdoc! { "v": 2, "key": { "a": 1 }, "name": "a_1" });
+}
+
+#[test]
+fn the_id_index_has_its_name_whatever_it_is_asked_for_by() {
+    for name in ["_id_", "_id_1", "x"] {
+        let specification = parse(rawdoc! { "key": { "_id": 1 }, "name": name }).unwrap();
+        assert!(specification.is_id_index() && specification.name == ID_INDEX_NAME);
+    }
+}
+
+#[test]
+fn background_is_kept_and_drop_dups_is_not() {
+    let given = rawdoc! { "v": 2, "key": { "a": 1 }, "name": "a_1", "background": true };
+    assert_eq!(parse(given.clone()).unwrap().to_document(), given);
+    let given = rawdoc! { "key": { "a": 1 }, "name": "a_1", "dropDups": true };
+    assert_eq!(parse(given).unwrap().to_document(), rawdoc! { "v": 2, "key": { "a": 1 }, "name": "a_1" });
 }
 
 #[test]
@@ -56,10 +87,18 @@ fn equal_and_conflicting_specifications_are_told_apart() {
     let relation = |document| parse(document).unwrap().compare_with(&base);
     assert_eq!(relation(rawdoc! { "key": { "a": 1.0 }, "name": "a_1", "background": true }).unwrap(), Relation::Same);
     assert_eq!(relation(rawdoc! { "key": { "a": -1 }, "name": "a_-1" }).unwrap(), Relation::Different);
-    assert!(matches!(
-        relation(rawdoc! { "key": { "a": 1 }, "name": "a_1", "unique": true }),
-        Err(CollectionError::IndexOptionsConflict(_))
-    ));
+    for other in [
+        rawdoc! { "key": { "a": 1 }, "name": "a_1", "unique": true },
+        rawdoc! { "key": { "a": 1 }, "name": "a_1", "sparse": true },
+        rawdoc! { "key": { "a": 1 }, "name": "a_1", "partialFilterExpression": { "b": 1 } },
+    ] {
+        assert!(matches!(relation(other), Err(CollectionError::IndexKeySpecsConflict(_))));
+    }
+    for name in ["a_1", "other"] {
+        let expiring = rawdoc! { "key": { "a": 1 }, "name": name, "expireAfterSeconds": 5 };
+        assert!(matches!(relation(expiring), Err(CollectionError::IndexOptionsConflict(_))));
+    }
+    assert_eq!(relation(rawdoc! { "key": { "a": 1 }, "name": "u", "unique": true }).unwrap(), Relation::Different);
     assert!(matches!(
         relation(rawdoc! { "key": { "b": 1 }, "name": "a_1" }),
         Err(CollectionError::IndexKeySpecsConflict(_))

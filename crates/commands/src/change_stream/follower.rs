@@ -127,6 +127,11 @@ impl ChangeSource {
     /// Everything up to the follower's place has been looked at.
     fn note_place(&self, timestamp: Timestamp) {
         let mut token = self.progress.token.lock();
+        // Nothing has come since the last event: its token is the place.
+        let is_at_event = token.events > 0 && timestamp <= token.timestamp;
+        if is_at_event {
+            return;
+        }
         if token.fragments == 0 || token.position < self.follower.position() {
             let timestamp = timestamp.max(token.timestamp);
             *token = ResumeToken { timestamp, position: self.follower.position(), ..ResumeToken::default() };
@@ -205,7 +210,6 @@ fn history_lost(error: TransactionError) -> CommandError {
 
 fn lost(why: &str) -> CommandError {
     CommandError::named("ChangeStreamHistoryLost", format!("Resume of change stream was not possible, as {why}."))
-        .with_label("NonResumableChangeStreamError")
 }
 
 /// The whole entry as a document.

@@ -116,17 +116,19 @@ impl ChangeStreamOptions {
                 // Names in a sharded cluster's events; there is no cluster.
                 "showMigrationEvents" | "showSystemEvents" if !field.boolean()? => {}
                 "showMigrationEvents" | "showSystemEvents" | "matchCollectionUUIDForUpdateLookup" => {
-                    return Err(field.not_implemented());
+                    field.refuse_unless_null()?;
                 }
                 name @ ("resumeAfter" | "startAfter") => {
+                    let Some(token) = field.document()? else { continue };
                     beginnings += 1;
-                    let token = ResumeToken::parse(field.document()?)?;
+                    let token = ResumeToken::parse(token)?;
                     if name == "resumeAfter" && token.is_invalidate {
                         let message = "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate notification.";
                         return Err(CommandError::named("InvalidResumeToken", message));
                     }
                     options.beginning = Beginning::After(token);
                 }
+                "startAtOperationTime" if field.is_null() => {}
                 "startAtOperationTime" => {
                     beginnings += 1;
                     options.beginning = Beginning::At(timestamp(field)?);
@@ -175,7 +177,7 @@ fn timestamp(field: Field<'_>) -> Result<Timestamp> {
 }
 
 fn full_document(field: Field<'_>) -> Result<FullDocument> {
-    match field.string()? {
+    match field.string()?.unwrap_or("default") {
         "default" => Ok(FullDocument::Default),
         "updateLookup" => Ok(FullDocument::UpdateLookup),
         "whenAvailable" => Ok(FullDocument::WhenAvailable),
@@ -185,7 +187,7 @@ fn full_document(field: Field<'_>) -> Result<FullDocument> {
 }
 
 fn before_change(field: Field<'_>) -> Result<BeforeChange> {
-    match field.string()? {
+    match field.string()?.unwrap_or("off") {
         "off" => Ok(BeforeChange::Off),
         "whenAvailable" => Ok(BeforeChange::WhenAvailable),
         "required" => Ok(BeforeChange::Required),

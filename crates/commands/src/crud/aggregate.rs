@@ -18,7 +18,7 @@ use super::explain::write_document;
 use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, services, target_of, variables};
 use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, required};
 use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
 use crate::context::{Context, count};
 use crate::crud::pipeline_host::CommandHost;
@@ -53,6 +53,12 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let parsed = parse(context, &mut arguments)?;
+    for stage in parsed.stages.iter().filter_map(|stage| document::elements(stage).next()) {
+        context.read_concern.check_stage(stage.name())?;
+    }
+    if context.session.transaction().is_some() {
+        check_in_transaction(&parsed.stages)?;
+    }
     if !change_stream::is_wanted(&parsed.stages) {
         context.operation.set_time_limit(arguments.generic.max_time)?;
     }
@@ -76,9 +82,6 @@ pub(crate) fn run(
     let writes = pipeline.writes();
     if writes {
         context.operation.goes_on_without_client();
-    }
-    if context.session.transaction().is_some() {
-        check_in_transaction(&parsed.stages)?;
     }
     let (query, rest) = split(pipeline, &parsed, &variables)?;
     let source = open_source(context, &parsed, query, &rest)?;
@@ -127,33 +130,29 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
     };
     for field in arguments.fields() {
         match field.name() {
-            "pipeline" => stages = Some(field.documents()?),
+            "pipeline" => stages = field.documents()?,
             "cursor" => {
                 parsed.has_cursor = true;
-                for element in document::elements(field.document()?) {
-                    let option = crate::arguments::Field::of("aggregate.cursor", element);
+                for option in field.given("type 'object'")?.fields_of("aggregate.cursor")? {
                     match option.name() {
-                        "batchSize" => parsed.batch_size = Some(option.unsigned()?),
+                        "batchSize" => parsed.batch_size = option.unsigned()?,
                         _ => return Err(option.unknown()),
                     }
                 }
             }
             "explain" => parsed.is_explain = field.boolean()?,
-            "allowDiskUse" => parsed.allow_disk_use = field.boolean()?,
+            "allowDiskUse" => parsed.allow_disk_use = field.boolean_or(true)?,
             "hint" => parsed.hint = hint(field)?,
-            "let" => parsed.declared = Some(field.document()?),
+            "let" => parsed.declared = field.document()?,
             "bypassDocumentValidation" => {
                 parsed.validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
             }
             "collation" => check_collation(field)?,
-            "exchange" | "fromMongos" | "needsMerge" | "requestReshardingResumeToken" => {
-                return Err(field.not_implemented());
-            }
+            "exchange" | "fromMongos" | "needsMerge" | "requestReshardingResumeToken" => field.refuse_unless_null()?,
             _ => arguments.generic(field)?,
         }
     }
-    let missing = || CommandError::numbered(40414, "BSON field 'aggregate.pipeline' is missing but a required field");
-    parsed.stages = stages.ok_or_else(missing)?;
+    parsed.stages = required(stages, "aggregate.pipeline")?;
     Ok(parsed)
 }
 
@@ -247,7 +246,7 @@ fn open_source(
         let first = parsed.stages.first().and_then(|stage| document::get_field(stage, "$match"));
         return oplog_view::entries(server, first.and_then(|filter| filter.as_document()), false);
     }
-    let (target, _) = target_of(context, parsed.namespace.clone());
+    let (target, _) = target_of(context, parsed.namespace.clone())?;
     let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
     Ok(Box::new(ExecutorSource { executor, interrupt: OwnedInterrupt::of(context) }))
@@ -297,7 +296,7 @@ pub(crate) fn explain(
     let variables = variables(context, parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
     let (query, rest) = split(pipeline, &parsed, &variables)?;
-    let (target, _) = target_of(context, parsed.namespace.clone());
+    let (target, _) = target_of(context, parsed.namespace.clone())?;
     let view = context.server.store.read_view();
     let mut executor =
         QueryExecutor::new(&services(context.server), view, target, Arc::new(query), &context.operation)?;

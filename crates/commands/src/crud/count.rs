@@ -27,7 +27,7 @@ pub(crate) fn run(
         reply.count("n", oplog_view::count_entries(context, &query, filter_of(&arguments)?)?);
         return Ok(());
     }
-    let (target, _) = target_of(context, namespace);
+    let (target, _) = target_of(context, namespace)?;
     let view = server.store.read_view();
     let namespace = target.namespace.clone();
     reply.count("n", executor::count(&services(server), view, target, Arc::new(query), &context.operation)?);
@@ -38,7 +38,7 @@ pub(crate) fn run(
 /// The filter as it was sent.
 pub(super) fn filter_of<'a>(arguments: &Arguments<'a>) -> Result<Option<&'a RawDocument>> {
     match arguments.fields().find(|field| field.name() == "query") {
-        Some(field) => field.optional_document(),
+        Some(field) => field.document(),
         None => Ok(None),
     }
 }
@@ -48,10 +48,10 @@ pub(crate) fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Res
     let (mut filter, mut skip, mut limit, mut hinted): (Option<&RawDocument>, _, _, _) = (None, 0, 0, Hint::None);
     for field in arguments.fields() {
         match field.name() {
-            "query" => filter = field.optional_document()?,
-            "skip" => skip = field.unsigned()?,
+            "query" => filter = field.document()?,
+            "skip" => skip = field.unsigned()?.unwrap_or_default(),
             // A negative limit means the same as a positive one.
-            "limit" => limit = field.integer()?.unsigned_abs(),
+            "limit" => limit = field.integer()?.unwrap_or_default().unsigned_abs(),
             "hint" => hinted = hint(field)?,
             "collation" => check_collation(field)?,
             // What old shells send; it never had an effect on the count.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{Namespace, StatementDetails, Validation};
-use document::elements;
+use document::{Number, elements};
 use executor::{QueryExecutor, Target};
 use planner::{CanonicalQuery, Hint};
 use transaction::{CommitInfo, Decision};
@@ -15,9 +15,10 @@ use super::records_to_change::{Changed, RecordsToChange};
 use super::update::validated;
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, Field};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
+use crate::schema::check_may_write;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -31,20 +32,21 @@ pub(crate) fn run(
         context.request.sequences.documents("deletes").map(Iterator::collect);
     for field in arguments.fields() {
         match field.name() {
-            "deletes" => statements = Some(field.documents()?),
-            "ordered" => is_ordered = field.boolean()?,
-            "let" => declared = Some(field.document()?),
-            // All write commands have it; a deletion stores nothing.
-            "bypassEmptyTsReplacement" => drop(field.boolean()?),
+            "deletes" => statements = field.documents()?,
+            "ordered" => is_ordered = field.boolean_or(true)?,
+            "let" => declared = field.document()?,
+            // All write commands have them, and drivers send them with every part of a bulk write; a deletion stores nothing.
+            "bypassDocumentValidation" | "bypassEmptyTsReplacement" => drop(field.boolean()?),
             _ => arguments.generic(field)?,
         }
     }
-    let statements = statements
-        .ok_or_else(|| CommandError::numbered(40414, "BSON field 'delete.deletes' is missing but a required field"))?;
+    let statements = required(statements, "delete.deletes")?;
     check_count(statements.len())?;
+    check_may_write(context, &namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
     statement_ids.check_count(statements.len())?;
+    let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
     let (mut deleted, mut last_commit) = (0, None);
     let mut retried = RetriedStatements::default();
     let mut errors = WriteErrors::default();
@@ -56,13 +58,11 @@ pub(crate) fn run(
             continue;
         }
         count(&context.server.counts.delete, 1);
-        let outcome = validated(statement).and_then(|()| parse_statement(context, statement, declared)).and_then(
-            |(query, is_single)| {
-                check_retryable(context, is_single)?;
-                let deletion = Deletion { query, is_single, statement: id };
-                delete_matching(context, &namespace, &deletion, &mut deleted, &mut last_commit)
-            },
-        );
+        let outcome = statement.query(context, declared).and_then(|query| {
+            check_retryable(context, statement.is_single)?;
+            let deletion = Deletion { query, is_single: statement.is_single, statement: id };
+            delete_matching(context, &namespace, &deletion, &mut deleted, &mut last_commit)
+        });
         if let Err(error) = outcome {
             let error = context.name_interruption(error);
             context.session.check_failure(&error)?;
@@ -82,39 +82,53 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Parses one statement; `true` when it deletes one document at most.
-pub(crate) fn parse_statement(
-    context: &Context<'_>,
-    statement: &RawDocument,
-    declared: Option<&RawDocument>,
-) -> Result<(Arc<CanonicalQuery>, bool)> {
-    let (mut filter, mut limit, mut hinted) = (None, None, Hint::None);
-    for element in elements(statement) {
-        let field = Field::of("delete.deletes", element);
-        match field.name() {
-            "q" => filter = Some(field.document()?),
-            "limit" => limit = Some(field.integer()?),
-            "hint" => hinted = hint(field)?,
-            "collation" => check_collation(field)?,
-            _ => return Err(field.unknown()),
+/// The fields of a statement. What is wrong with them is an error of the command, of which nothing is done then; what is wrong with the filter is an
+/// error of the statement.
+pub(crate) struct StatementFields<'a> {
+    filter: &'a RawDocument,
+    hint: Hint,
+    /// It deletes one document at most.
+    is_single: bool,
+}
+
+impl<'a> StatementFields<'a> {
+    /// Reads the fields.
+    pub(crate) fn read(statement: &'a RawDocument) -> Result<Self> {
+        validated(statement)?;
+        let (mut filter, mut is_single, mut hinted) = (None, None, Hint::None);
+        for element in elements(statement) {
+            let field = Field::of("delete.deletes", element);
+            match field.name() {
+                "q" => filter = field.document()?,
+                "limit" => is_single = parse_limit(field)?,
+                "hint" => hinted = hint(field)?,
+                "collation" => check_collation(field)?,
+                _ => return Err(field.unknown()),
+            }
         }
+        let filter = required(filter, "delete.deletes.q")?;
+        Ok(Self { filter, hint: hinted, is_single: required(is_single, "delete.deletes.limit")? })
     }
-    let missing = |name| {
-        CommandError::numbered(40414, format!("BSON field 'delete.deletes.{name}' is missing but a required field"))
-    };
-    let is_single = match limit.ok_or_else(|| missing("limit"))? {
-        0 => false,
-        1 => true,
-        other => {
-            return Err(CommandError::failed_to_parse(format!(
-                "The limit field in delete objects must be 0 or 1. Got {other}"
-            )));
-        }
-    };
-    let variables = variables(context, declared)?;
-    let mut query = query(Some(filter.ok_or_else(|| missing("q"))?), &variables)?;
-    query.hint = hinted;
-    Ok((Arc::new(query), is_single))
+
+    /// The query that finds what is to be deleted.
+    pub(crate) fn query(&self, context: &Context<'_>, declared: Option<&RawDocument>) -> Result<Arc<CanonicalQuery>> {
+        let mut query = query(Some(self.filter), &variables(context, declared)?)?;
+        query.hint = self.hint.clone();
+        Ok(Arc::new(query))
+    }
+}
+
+/// Whether one document at most is deleted: 1, or all that match: 0. Nothing else will do, fractions least of all.
+fn parse_limit(field: Field<'_>) -> Result<Option<bool>> {
+    let Some(truncated) = field.integer()? else { return Ok(None) };
+    match Number::from_bson(field.value()).and_then(Number::to_i64_exact) {
+        Some(0) => Ok(Some(false)),
+        Some(1) => Ok(Some(true)),
+        exact => Err(CommandError::failed_to_parse(format!(
+            "The limit field in delete objects must be 0 or 1. Got {}",
+            exact.map_or_else(|| format!("a fraction from {truncated} on"), |limit| limit.to_string())
+        ))),
+    }
 }
 
 /// A statement that deletes all documents that match can not be retried: nobody knows which were deleted before.
@@ -141,7 +155,7 @@ fn delete_matching(
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
     let server = context.server;
-    let Some(collection) = context.collection(namespace) else { return Ok(()) };
+    let Some(collection) = context.collection(namespace)? else { return Ok(()) };
     let view = context.read_view();
     let target = Target::of(&collection);
     let Deletion { query, is_single, statement } = deletion;

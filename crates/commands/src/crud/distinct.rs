@@ -10,7 +10,7 @@ use query_language::accumulator::value_bytes;
 use super::count::filter_of;
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, required};
 use crate::cluster_time::bson_timestamp;
 use crate::context::Context;
 use crate::error::{CommandError, Result};
@@ -30,7 +30,7 @@ pub(crate) fn run(
     let values = if oplog_view::is_oplog(&namespace) {
         oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?
     } else {
-        let (target, _) = target_of(context, namespace);
+        let (target, _) = target_of(context, namespace)?;
         let view = context.read_view();
         executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation)?
     };
@@ -51,15 +51,14 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
     let (mut filter, mut key, mut hinted): (Option<&RawDocument>, _, _) = (None, None, Hint::None);
     for field in arguments.fields() {
         match field.name() {
-            "query" => filter = field.optional_document()?,
-            "key" => key = Some(field.string()?),
+            "query" => filter = field.document()?,
+            "key" => key = field.string()?,
             "hint" => hinted = hint(field)?,
             "collation" => check_collation(field)?,
             _ => arguments.generic(field)?,
         }
     }
-    let missing = || CommandError::numbered(40414, "BSON field 'distinct.key' is missing but a required field");
     let mut query = query(filter, &variables(context, None)?)?;
     query.hint = hinted;
-    Ok((query, key.ok_or_else(missing)?))
+    Ok((query, required(key, "distinct.key")?))
 }

@@ -11,7 +11,7 @@ use planner::CanonicalQuery;
 use super::query_arguments::{services, target_of};
 use super::{aggregate, count, delete, distinct, find, update};
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -22,14 +22,15 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let inner = match arguments.target() {
-        Some(field) => field.document()?,
+        Some(field) => required(field.document()?, "explain.explain")?,
         None => return Err(CommandError::bad_value("explain needs a command")),
     };
     let mut verbosity = Verbosity::AllPlansExecution;
     for field in arguments.fields() {
         match field.name() {
             "verbosity" => {
-                verbosity = Verbosity::parse(field.string()?).ok_or_else(|| {
+                let Some(name) = field.string()? else { continue };
+                verbosity = Verbosity::parse(name).ok_or_else(|| {
                     CommandError::failed_to_parse(
                         "verbosity string must be one of {'queryPlanner', 'executionStats', 'allPlansExecution'}",
                     )
@@ -49,6 +50,13 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
     let Some(first) = elements(inner).next() else {
         return Err(CommandError::named("CommandNotFound", "Explain failed due to unknown command: "));
     };
+    if let Some(other) = document::get_field(inner, "$db").and_then(bson::RawBsonRef::as_str)
+        && other != context.request.database
+    {
+        let message =
+            format!("Mismatched $db in explain command. Expected {} but got {other}", context.request.database);
+        return Err(CommandError::named("InvalidNamespace", message));
+    }
     if context.request.database == "local" && first.value().as_str() == Some("oplog.rs") {
         return Err(CommandError::not_implemented("explain of commands on local.oplog.rs"));
     }
@@ -69,7 +77,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             let mut arguments = Arguments::new("count", inner);
             let query = Arc::new(count::parse(context, &mut arguments)?);
             let (target, _) =
-                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?);
+                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?)?;
             let view = server.store.read_view();
             Ok(executor::explain_count(&services(server), view, target, query, verbosity, &context.operation)?)
         }
@@ -77,7 +85,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             let mut arguments = Arguments::new("distinct", inner);
             let (query, key) = distinct::parse(context, &mut arguments)?;
             let (target, _) =
-                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?);
+                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?)?;
             let view = server.store.read_view();
             let query = Arc::new(query);
             Ok(executor::explain_distinct(&services(server), view, target, query, key, verbosity, &context.operation)?)
@@ -98,7 +106,7 @@ fn explain_query(
     verbosity: Verbosity,
 ) -> Result<bson::Document> {
     let server = context.server;
-    let (target, _) = target_of(context, Namespace::new(context.request.database, collection)?);
+    let (target, _) = target_of(context, Namespace::new(context.request.database, collection)?)?;
     let view = server.store.read_view();
     let mut executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
     Ok(executor.explain(verbosity, &context.operation)?)
@@ -113,7 +121,7 @@ fn explain_write(
 ) -> Result<bson::Document> {
     let arguments = Arguments::new(if statements == "updates" { "update" } else { "delete" }, inner);
     let field = arguments.fields().find(|field| field.name() == statements);
-    let list = field.map(|field| field.documents()).transpose()?.unwrap_or_default();
+    let list = field.map(|field| field.documents()).transpose()?.flatten().unwrap_or_default();
     let [statement] = list.as_slice() else {
         return Err(CommandError::named("InvalidLength", "explained write batches must be of size 1"));
     };
@@ -122,7 +130,7 @@ fn explain_write(
             update::Statement::parse(context, &update::StatementFields::read(statement)?, &Default::default())?;
         (parsed.query, "UPDATE")
     } else {
-        (delete::parse_statement(context, statement, None)?.0, "DELETE")
+        (delete::StatementFields::read(statement)?.query(context, None)?, "DELETE")
     };
     let query = Arc::try_unwrap(query).map_err(|_| CommandError::bad_value("the statement is in use"))?;
     let mut explained = explain_query(context, arguments.collection_name()?, query, verbosity)?;

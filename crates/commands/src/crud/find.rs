@@ -23,6 +23,9 @@ use crate::operations::Operation;
 use crate::oplog_view;
 use crate::tail::{Tail, Tailing};
 
+/// What MongoDB wants where it takes no null from `find`.
+const OBJECT: &str = "type 'object'";
+
 /// The fields of `find`.
 #[derive(Default)]
 pub(crate) struct FindArguments<'a> {
@@ -66,7 +69,7 @@ pub(crate) fn run(
     let server = context.server;
     count(&server.counts.query, 1);
     let full_name = namespace.as_str().to_owned();
-    let (target, collection) = target_of(context, namespace);
+    let (target, collection) = target_of(context, namespace)?;
     let mut tail = None;
     if let Some(collection) = collection.filter(|_| parsed.is_tailable) {
         if collection.ring().is_none() {
@@ -100,21 +103,21 @@ pub(crate) fn parse<'a>(arguments: &mut Arguments<'a>) -> Result<FindArguments<'
     let mut parsed = FindArguments::default();
     for field in arguments.fields() {
         match field.name() {
-            "filter" => parsed.filter = Some(field.document()?),
-            "projection" => parsed.projection = field.optional_document()?,
-            "sort" => parsed.sort = field.optional_document()?,
-            "let" => parsed.declared = Some(field.document()?),
+            "filter" => parsed.filter = field.given(OBJECT)?.document()?,
+            "projection" => parsed.projection = field.document()?,
+            "sort" => parsed.sort = field.document()?,
+            "let" => parsed.declared = field.document()?,
             "hint" => parsed.hint = Some(field),
-            "min" => parsed.min = Some(field.document()?).filter(|bound| !bound.is_empty()),
-            "max" => parsed.max = Some(field.document()?).filter(|bound| !bound.is_empty()),
-            "skip" => parsed.skip = field.unsigned()?,
-            "limit" => parsed.limit = field.unsigned()?,
-            "batchSize" => parsed.batch_size = Some(field.unsigned()?),
+            "min" => parsed.min = field.given(OBJECT)?.document()?.filter(|bound| !bound.is_empty()),
+            "max" => parsed.max = field.given(OBJECT)?.document()?.filter(|bound| !bound.is_empty()),
+            "skip" => parsed.skip = field.unsigned()?.unwrap_or_default(),
+            "limit" => parsed.limit = field.unsigned()?.unwrap_or_default(),
+            "batchSize" => parsed.batch_size = field.unsigned()?,
             "singleBatch" => parsed.is_single_batch = field.boolean()?,
             "returnKey" => parsed.return_key = field.boolean()?,
             "showRecordId" => parsed.show_record_id = field.boolean()?,
             "noCursorTimeout" => parsed.has_no_timeout = field.boolean()?,
-            "allowDiskUse" => parsed.forbids_disk_use = !field.boolean()?,
+            "allowDiskUse" => parsed.forbids_disk_use = !field.boolean_or(true)?,
             // All data is on this server, and the oplog flag has had no effect since 4.4.
             "allowPartialResults" | "oplogReplay" => {
                 field.boolean()?;
@@ -122,9 +125,7 @@ pub(crate) fn parse<'a>(arguments: &mut Arguments<'a>) -> Result<FindArguments<'
             "collation" => check_collation(field)?,
             "tailable" => parsed.is_tailable = field.boolean()?,
             "awaitData" => parsed.awaits_data = field.boolean()?,
-            "resumeAfter" | "requestResumeToken" | "startAt" => {
-                return Err(field.not_implemented());
-            }
+            "resumeAfter" | "requestResumeToken" | "startAt" => field.refuse_unless_null()?,
             _ => arguments.generic(field)?,
         }
     }

@@ -9,17 +9,18 @@ use executor::{QueryExecutor, Target};
 use planner::Hint;
 use query_language::expression::ParseContext;
 use query_language::projection::{Projection, ProjectionKind};
-use query_language::update::{Multiplicity, UpdateOptions};
+use query_language::update::{Multiplicity, Update, UpdateOptions};
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::find::apply_sort;
 use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
-use super::update::{Statement, apply, parse_update, upsert};
+use super::update::{Statement, apply, may_try_again, source_of, upsert};
 use super::write_errors::{RetriedStatements, write_concern_error};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
+use crate::schema::check_may_write;
 
 /// Attempts of an upsert whose insert finds that another one was faster.
 const UPSERT_ATTEMPTS: usize = 10;
@@ -78,6 +79,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     let mut parsed = parse(context, &mut arguments)?;
+    check_may_write(context, &namespace)?;
     parsed.set_statement(arguments.generic.statement_ids.of(0));
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let server = context.server;
@@ -171,12 +173,12 @@ fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<Parsed>
     let mut fields = Fields::default();
     for field in arguments.fields() {
         match field.name() {
-            "query" => fields.filter = field.optional_document()?,
-            "sort" => fields.sort = field.optional_document()?,
-            "fields" => fields.fields = field.optional_document()?,
+            "query" => fields.filter = field.document()?,
+            "sort" => fields.sort = field.document()?,
+            "fields" => fields.fields = field.document()?,
             "update" => fields.update = Some(field),
-            "arrayFilters" => fields.array_filters = field.documents()?,
-            "let" => fields.declared = Some(field.document()?),
+            "arrayFilters" => fields.array_filters = field.documents()?.unwrap_or_default(),
+            "let" => fields.declared = field.document()?,
             "hint" => fields.hint = Some(field),
             "remove" => fields.removes = field.boolean()?,
             "new" => fields.returns_new = field.boolean()?,
@@ -224,7 +226,7 @@ fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
         None => Change::Remove(query),
         Some(update) => {
             let options = UpdateOptions { multiplicity: Multiplicity::One, variables };
-            let update = parse_update(update, &fields.array_filters, &options)?;
+            let update = Update::parse(source_of(update)?, &fields.array_filters, &options)?;
             let is_upsert = fields.is_upsert;
             Change::Update(Box::new(Statement {
                 query,
@@ -244,7 +246,7 @@ fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
 
 fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Result<Done> {
     for attempt in 1.. {
-        if let Some(collection) = context.collection(namespace) {
+        if let Some(collection) = context.collection(namespace)? {
             let done = change_first(context, &collection, parsed)?;
             if done.is_match {
                 return Ok(done);
@@ -259,7 +261,7 @@ fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Res
                 let value = (parsed.returned == Returned::After).then_some(document);
                 return Ok(Done { value, commit: Some(commit), upserted: Some(id), is_match: false });
             }
-            Err(error) if error.code == 11000 && attempt < UPSERT_ATTEMPTS => {}
+            Err(error) if may_try_again(context, &error) && attempt < UPSERT_ATTEMPTS => {}
             Err(error) => return Err(error),
         }
     }

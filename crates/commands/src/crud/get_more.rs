@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use bson::RawBsonRef;
 use document::Number;
 
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, max_time, required};
 use crate::client_cursors::{BatchLimit, ClientCursor, Remaining};
 use crate::context::{Context, count};
 use crate::dispatcher::{Next, Outcome};
@@ -91,18 +90,14 @@ fn parse<'a>(arguments: &mut Arguments<'a>) -> Result<Wanted<'a>> {
     let (mut collection, mut limit) = (None, BatchLimit { documents: None });
     for field in arguments.fields() {
         match field.name() {
-            "collection" => collection = Some(field.string()?),
-            "batchSize" => limit.documents = Some(field.unsigned()?).filter(|size| *size > 0),
-            "maxTimeMS" if !matches!(field.value(), RawBsonRef::Null) => {
-                longest = Some(Duration::from_millis(field.unsigned()?));
-            }
-            "term" | "lastKnownCommittedOpTime" => return Err(field.not_implemented()),
+            "collection" => collection = field.string()?,
+            "batchSize" => limit.documents = field.unsigned()?.filter(|size| *size > 0),
+            "maxTimeMS" => longest = Some(max_time(field)?.unwrap_or_default()),
+            "term" | "lastKnownCommittedOpTime" => field.refuse_unless_null()?,
             _ => arguments.generic(field)?,
         }
     }
-    let collection = collection.ok_or_else(|| {
-        CommandError::numbered(40414, "BSON field 'getMore.collection' is missing but a required field")
-    })?;
+    let collection = required(collection, "getMore.collection")?;
     Ok(Wanted { id, collection, longest, limit })
 }
 

@@ -14,10 +14,10 @@ use transaction::{InsertOrder, InsertOutcome};
 use super::query_arguments::empty_timestamps;
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, required};
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
-use crate::schema::check_may_create;
+use crate::schema::check_may_write;
 
 /// Most operations in one write command.
 pub(crate) const OPERATIONS_MAX: usize = 100_000;
@@ -32,15 +32,14 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
-    check_may_create(&namespace)?;
     let (mut order, mut validation) = (InsertOrder::Ordered, Validation::Enforce);
     let mut timestamps = EmptyTimestamps::Replace;
     let mut documents: Option<Vec<&RawDocument>> =
         context.request.sequences.documents("documents").map(Iterator::collect);
     for field in arguments.fields() {
         match field.name() {
-            "documents" => documents = Some(field.documents()?),
-            "ordered" => order = if field.boolean()? { InsertOrder::Ordered } else { InsertOrder::Unordered },
+            "documents" => documents = field.documents()?,
+            "ordered" => order = if field.boolean_or(true)? { InsertOrder::Ordered } else { InsertOrder::Unordered },
             "bypassDocumentValidation" => {
                 validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
             }
@@ -48,10 +47,9 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let documents = documents.ok_or_else(|| {
-        CommandError::numbered(40414, "BSON field 'insert.documents' is missing but a required field")
-    })?;
+    let documents = required(documents, "insert.documents")?;
     check_count(documents.len())?;
+    check_may_write(context, &namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
     statement_ids.check_count(documents.len())?;
@@ -66,12 +64,11 @@ pub(crate) fn run(
     let (prepared, positions, mut errors) =
         prepare(context, &documents, order, timestamps, |position| is_retryable && is_executed(position));
     let server = context.server;
-    let collection = context.collection_or_create(&namespace)?;
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
     let ids: Option<Vec<i32>> =
         is_retryable.then(|| positions.iter().map(|position| statement_ids.of(*position)).collect());
     context.before_write()?;
-    let outcome = insert_in_parts(context, &collection, &stored, ids.as_deref(), order, validation);
+    let outcome = insert_somewhere(context, &namespace, &stored, ids.as_deref(), order, validation)?;
     for (position, error) in outcome.errors {
         let error = context.name_interruption(error.into());
         errors.push((positions.get(position).copied().unwrap_or(position), error));
@@ -86,7 +83,7 @@ pub(crate) fn run(
     let inserted = outcome.inserted as u64;
     count(&server.counts.insert, inserted);
     count(&server.counts.documents_inserted, inserted);
-    server.usage.record_write(collection.namespace().as_str(), inserted, context.operation.elapsed());
+    server.usage.record_write(namespace.as_str(), inserted, context.operation.elapsed());
     reply.count("n", inserted + retried.count());
     let mut write_errors = WriteErrors::default();
     errors.into_iter().for_each(|(position, error)| write_errors.push(position, error));
@@ -94,6 +91,31 @@ pub(crate) fn run(
     retried.write(reply);
     write_concern_error(retried.wait(&arguments.generic.write_concern, context, outcome.commit.as_ref()), reply);
     Ok(())
+}
+
+/// Inserts into the collection of a name, which is created if there is none and there is something to insert; again, when it is dropped meanwhile.
+fn insert_somewhere(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    documents: &[&RawDocument],
+    statement_ids: Option<&[i32]>,
+    order: InsertOrder,
+    validation: Validation,
+) -> Result<InsertOutcome> {
+    let mut outcome = InsertOutcome::default();
+    let mut first = 0;
+    while let Some(left @ [_, ..]) = documents.get(first..) {
+        let collection = context.collection_or_create(namespace)?;
+        let ids = statement_ids.and_then(|ids| ids.get(first..));
+        let mut done = insert_in_parts(context, &collection, left, ids, order, validation);
+        let dropped = done.errors.pop_if(|(_, error)| error.is_dropped() && context.session.transaction().is_none());
+        outcome.add(done, first, order);
+        match dropped {
+            Some((position, _)) => first += position,
+            None => break,
+        }
+    }
+    Ok(outcome)
 }
 
 /// Inserts part by part, so that a command that inserts many can give way between them.

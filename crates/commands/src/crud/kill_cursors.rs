@@ -3,7 +3,7 @@
 use document::{Number, array_elements};
 
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -18,7 +18,8 @@ pub(crate) fn run(
     for field in arguments.fields() {
         match field.name() {
             "cursors" => {
-                let items = array_elements(field.array()?);
+                let Some(items) = field.array()? else { continue };
+                let items = array_elements(items);
                 let parsed: Option<Vec<i64>> =
                     items.map(|item| Number::from_bson(item.value()).and_then(Number::to_i64_exact)).collect();
                 ids = Some(parsed.ok_or_else(|| field.wrong_type("an array of type 'long'"))?);
@@ -26,9 +27,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let ids = ids.ok_or_else(|| {
-        CommandError::numbered(40414, "BSON field 'killCursors.cursors' is missing but a required field")
-    })?;
+    let ids = required(ids, "killCursors.cursors")?;
     if ids.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one cursor id in: { cursors: [] }"));
     }

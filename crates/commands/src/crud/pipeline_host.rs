@@ -10,7 +10,7 @@ use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, V
 use document::EmptyTimestamps;
 use executor::QueryExecutor;
 use planner::DiskUse;
-use transaction::{InsertOrder, ReadView, RenameTarget, Transaction};
+use transaction::{CommitInfo, DefinitionScope, InsertOrder, ReadView, RenameTarget, Transaction};
 
 use super::aggregate::ExecutorSource;
 use super::query_arguments::{OwnedInterrupt, query, services, target_in};
@@ -63,14 +63,14 @@ impl CommandHost {
     }
 
     /// The collection of a name, as the pipeline's transaction sees it.
-    fn collection(&self, namespace: &Namespace) -> Option<Arc<Collection>> {
-        self.server.store.collection_seen_by(self.transaction.as_ref(), namespace)
+    fn collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
+        Ok(self.server.store.collection_seen_by(self.transaction.as_ref(), namespace)?)
     }
 
     fn open(&self, namespace: &aggregation::Namespace, foreign: &ForeignQuery) -> Result<BoxSource> {
         let query = query(Some(&foreign.filter), &foreign.variables)?;
         let namespace = self.namespace(namespace)?;
-        let (target, _) = target_in(self.collection(&namespace), namespace);
+        let (target, _) = target_in(self.collection(&namespace)?, namespace);
         let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
         let interrupt = self.interrupt.clone();
         let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;
@@ -93,6 +93,7 @@ impl CommandHost {
             server: self.server.clone(),
             target,
             temporary,
+            interrupt: self.interrupt.clone(),
             collection,
             validation: self.validation,
             documents: Vec::new(),
@@ -142,7 +143,7 @@ impl PipelineHost for CommandHost {
 
     fn has_index(&self, namespace: &aggregation::Namespace, path: &str) -> aggregation::Result<bool> {
         let namespace = self.namespace(namespace).map_err(host_error)?;
-        let Some(collection) = self.collection(&namespace) else { return Ok(true) };
+        let Some(collection) = self.collection(&namespace).map_err(host_error)? else { return Ok(true) };
         let indexes = collection.indexes();
         // A sparse or partial index does not find all that may be equal.
         Ok(indexes.ready().any(|index| {
@@ -181,6 +182,7 @@ struct Output {
     server: Arc<ServerContext>,
     target: Namespace,
     temporary: Namespace,
+    interrupt: OwnedInterrupt,
     collection: Arc<Collection>,
     validation: Validation,
     documents: Vec<RawDocumentBuf>,
@@ -216,15 +218,25 @@ impl Output {
     }
 }
 
+impl Output {
+    /// Once no open transaction uses it.
+    fn replace_target(&self) -> Result<CommitInfo> {
+        let store = &self.server.store;
+        let scope = DefinitionScope::Collections(vec![self.target.clone()]);
+        let _excluded = store
+            .exclude_transactions(&scope, &|| self.interrupt.check_command().is_err())
+            .map_err(|error| self.interrupt.check_command().err().unwrap_or_else(|| error.into()))?;
+        Ok(store.rename_collection(&self.temporary, &self.target, RenameTarget::Drop)?)
+    }
+}
+
 impl OutputWriter for Output {
     fn write(&mut self, document: &RawDocument) -> aggregation::Result<()> {
         self.add(document).map_err(host_error)
     }
 
     fn finish(mut self: Box<Self>) -> aggregation::Result<()> {
-        let renamed = self.insert_collected().and_then(|()| {
-            Ok(self.server.store.rename_collection(&self.temporary, &self.target, RenameTarget::Drop)?)
-        });
+        let renamed = self.insert_collected().and_then(|()| self.replace_target());
         self.is_finished = renamed.is_ok();
         renamed.map(|_| ()).map_err(host_error)
     }

@@ -121,8 +121,8 @@ pub(crate) fn services(server: &ServerContext) -> QueryServices {
 }
 
 /// The collection a query is about, which may be missing.
-pub(crate) fn target_of(context: &Context<'_>, namespace: Namespace) -> (Target, Option<Arc<Collection>>) {
-    target_in(context.collection(&namespace), namespace)
+pub(crate) fn target_of(context: &Context<'_>, namespace: Namespace) -> Result<(Target, Option<Arc<Collection>>)> {
+    Ok(target_in(context.collection(&namespace)?, namespace))
 }
 
 /// The target in a collection that was looked up.
@@ -177,7 +177,7 @@ pub(crate) fn empty_timestamps(field: Field<'_>) -> Result<EmptyTimestamps> {
 
 /// Refuses any collation but the simple one, which compares bytes as we do.
 pub(crate) fn check_collation(field: Field<'_>) -> Result<()> {
-    let Some(collation) = field.optional_document()? else { return Ok(()) };
+    let Some(collation) = field.document()? else { return Ok(()) };
     match document::get_field(collation, "locale") {
         Some(bson::RawBsonRef::String("simple")) => Ok(()),
         _ if collation.is_empty() => Ok(()),

@@ -21,10 +21,10 @@ use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hi
 use super::records_to_change::{Changed, RecordsToChange};
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, Field};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
-use crate::schema::check_may_create;
+use crate::schema::check_may_write;
 
 /// Attempts of an upsert whose insert finds that another one was faster.
 const UPSERT_ATTEMPTS: usize = 10;
@@ -41,9 +41,9 @@ pub(crate) fn run(
         context.request.sequences.documents("updates").map(Iterator::collect);
     for field in arguments.fields() {
         match field.name() {
-            "updates" => statements = Some(field.documents()?),
-            "ordered" => is_ordered = field.boolean()?,
-            "let" => options.declared = Some(field.document()?),
+            "updates" => statements = field.documents()?,
+            "ordered" => is_ordered = field.boolean_or(true)?,
+            "let" => options.declared = field.document()?,
             "bypassDocumentValidation" => {
                 options.validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
             }
@@ -51,9 +51,9 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let statements = statements
-        .ok_or_else(|| CommandError::numbered(40414, "BSON field 'update.updates' is missing but a required field"))?;
+    let statements = required(statements, "update.updates")?;
     check_count(statements.len())?;
+    check_may_write(context, &namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
     let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
@@ -181,15 +181,15 @@ impl Statement {
     }
 }
 
-/// The fields of a statement. What is wrong with them is an error of the command; what is wrong with the update they
-/// describe is an error of the statement.
+/// The fields of a statement. What is wrong with them is an error of the command, of which nothing is done then; what is wrong with the filter or
+/// the update is an error of the statement.
 pub(crate) struct StatementFields<'a> {
     filter: &'a RawDocument,
-    update: Field<'a>,
+    update: UpdateSource<'a>,
     multiplicity: Multiplicity,
     is_upsert: bool,
     array_filters: Vec<&'a RawDocument>,
-    hint: Option<Field<'a>>,
+    hint: Hint,
     constants: Option<&'a RawDocument>,
 }
 
@@ -197,34 +197,31 @@ impl<'a> StatementFields<'a> {
     /// Reads the fields.
     pub(crate) fn read(statement: &'a RawDocument) -> Result<Self> {
         validated(statement)?;
-        let (mut filter, mut update, mut array_filters, mut hint) = (None, None, Vec::new(), None);
+        let (mut filter, mut update, mut array_filters, mut hinted) = (None, None, Vec::new(), Hint::None);
         let (mut multiplicity, mut is_upsert, mut constants) = (Multiplicity::One, false, None);
         for element in elements(statement) {
             let field = Field::of("update.updates", element);
             match field.name() {
-                "q" => filter = Some(field.document()?),
+                "q" => filter = field.document()?,
                 "u" => {
-                    if let RawBsonRef::Array(pipeline) = field.value() {
+                    let source = source_of(field)?;
+                    if let UpdateSource::Pipeline(pipeline) = source {
                         aggregation::check_stage_names(pipeline)?;
                     }
-                    update = Some(field);
+                    update = Some(source);
                 }
                 "multi" => multiplicity = if field.boolean()? { Multiplicity::Many } else { Multiplicity::One },
                 "upsert" => is_upsert = field.boolean()?,
-                "arrayFilters" => array_filters = field.documents()?,
-                "hint" => hint = Some(field),
-                "c" => constants = Some(field.document()?),
+                "arrayFilters" => array_filters = field.documents()?.unwrap_or_default(),
+                "hint" => hinted = hint(field)?,
+                "c" => constants = field.document()?,
                 "collation" => check_collation(field)?,
                 _ => return Err(field.unknown()),
             }
         }
-        let missing = |name| {
-            let message = format!("BSON field 'update.updates.{name}' is missing but a required field");
-            CommandError::numbered(40414, message)
-        };
-        let filter = filter.ok_or_else(|| missing("q"))?;
-        let update = update.ok_or_else(|| missing("u"))?;
-        Ok(Self { filter, update, multiplicity, is_upsert, array_filters, hint, constants })
+        let filter = required(filter, "update.updates.q")?;
+        let update = required(update, "update.updates.u")?;
+        Ok(Self { filter, update, multiplicity, is_upsert, array_filters, hint: hinted, constants })
     }
 }
 
@@ -237,9 +234,9 @@ impl Statement {
         let variables = variables(context, fields.constants.or(options.declared))?;
         let &StatementOptions { validation, empty_timestamps, .. } = options;
         let options = UpdateOptions { multiplicity: fields.multiplicity, variables: variables.clone() };
-        let update = parse_update(fields.update, &fields.array_filters, &options)?;
+        let update = Update::parse(fields.update, &fields.array_filters, &options)?;
         let mut query = query(Some(fields.filter), &variables)?;
-        query.hint = fields.hint.map(hint).transpose()?.unwrap_or(Hint::None);
+        query.hint = fields.hint.clone();
         let (multiplicity, is_upsert) = (fields.multiplicity, fields.is_upsert);
         let details = if is_upsert { StatementDetails::Upserted } else { StatementDetails::None };
         let query = Arc::new(query);
@@ -247,20 +244,13 @@ impl Statement {
     }
 }
 
-/// Parses an update document or pipeline.
-pub(crate) fn parse_update(
-    field: Field<'_>,
-    array_filters: &[&RawDocument],
-    options: &UpdateOptions,
-) -> Result<Update> {
-    let source = match field.value() {
-        RawBsonRef::Document(document) => UpdateSource::Document(document),
-        RawBsonRef::Array(pipeline) => UpdateSource::Pipeline(pipeline),
-        _ => {
-            return Err(CommandError::failed_to_parse("Update argument must be either an object or an array"));
-        }
-    };
-    Ok(Update::parse(source, array_filters, options)?)
+/// An update document or pipeline, not yet parsed.
+pub(crate) fn source_of(field: Field<'_>) -> Result<UpdateSource<'_>> {
+    match field.value() {
+        RawBsonRef::Document(document) => Ok(UpdateSource::Document(document)),
+        RawBsonRef::Array(pipeline) => Ok(UpdateSource::Pipeline(pipeline)),
+        _ => Err(CommandError::failed_to_parse("Update argument must be either an object or an array")),
+    }
 }
 
 /// Runs one statement; gives the `_id` of an upserted document.
@@ -272,8 +262,13 @@ fn run_statement(
 ) -> Result<Option<RawBson>> {
     for attempt in 1.. {
         let matched_before = totals.matched;
-        if let Some(collection) = context.collection(namespace) {
-            update_matching(context, &collection, statement, totals)?;
+        let found = context.collection(namespace)?;
+        let updated = found.map_or(Ok(()), |collection| update_matching(context, &collection, statement, totals));
+        if let Err(error) = updated {
+            if statement.is_upsert && is_dropped_outside(context, &error) && attempt < UPSERT_ATTEMPTS {
+                continue;
+            }
+            return Err(error);
         }
         if totals.matched > matched_before || !statement.is_upsert {
             break;
@@ -283,12 +278,22 @@ fn run_statement(
                 totals.commit = Some(commit);
                 return Ok(Some(id));
             }
-            // Somebody inserted it since we looked: now it can be updated.
-            Err(error) if error.code == 11000 && attempt < UPSERT_ATTEMPTS => {}
+            // Somebody inserted it since we looked: now it can be updated. Or the collection was dropped: now it can be created.
+            Err(error) if may_try_again(context, &error) && attempt < UPSERT_ATTEMPTS => {}
             Err(error) => return Err(error),
         }
     }
     Ok(None)
+}
+
+/// Whether an upsert that has failed so would find other circumstances.
+pub(super) fn may_try_again(context: &Context<'_>, error: &CommandError) -> bool {
+    error.code_name == "DuplicateKey" || is_dropped_outside(context, error)
+}
+
+/// Whether the collection was dropped meanwhile, outside of transactions, where what is there then can be used.
+fn is_dropped_outside(context: &Context<'_>, error: &CommandError) -> bool {
+    error.code_name == "QueryPlanKilled" && context.session.transaction().is_none()
 }
 
 fn update_matching(
@@ -380,7 +385,6 @@ pub(crate) fn upsert(
         &mut stored,
     )?;
     let document = if is_reordered { bson::RawDocumentBuf::from_bytes(stored)? } else { made };
-    check_may_create(namespace)?;
     let collection = context.collection_or_create(namespace)?;
     let commit = context.write(statement.id, statement.details, |write| {
         server.store.insert_document(write, &collection, &document, statement.validation)

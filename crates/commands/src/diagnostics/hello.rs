@@ -83,7 +83,7 @@ impl<'a> Request<'a> {
                 "hostInfo" => drop(field.string()?),
                 // What the client does when it is told that the server is overloaded; nothing to answer.
                 "backpressure" => check_backpressure(field)?,
-                "client" => request.metadata = Some(field.document()?),
+                "client" => request.metadata = field.document()?,
                 "compression" => request.compressors = common_compressors(field, configured)?,
                 // There are no users: the user is unknown, and has no mechanisms.
                 "saslSupportedMechs" => drop(field.string()?),
@@ -91,8 +91,8 @@ impl<'a> Request<'a> {
                 "speculativeAuthenticate" => drop(field.document()?),
                 "loadBalanced" if !field.boolean()? => {}
                 "loadBalanced" | "internalClient" => return Err(field.not_implemented()),
-                "topologyVersion" => request.topology = Some(topology_version(field.document()?)?),
-                "maxAwaitTimeMS" => request.await_time = Some(await_time(field)?),
+                "topologyVersion" => request.topology = field.document()?.map(topology_version).transpose()?,
+                "maxAwaitTimeMS" => request.await_time = field.integer()?.map(await_time).transpose()?,
                 _ => arguments.generic(field)?,
             }
         }
@@ -134,7 +134,7 @@ fn check_backpressure(field: Field<'_>) -> Result<()> {
 /// Those that the client offers and the server is configured to use, in the client's order.
 fn common_compressors<'a>(field: Field<'a>, configured: &[&str]) -> Result<Vec<&'a str>> {
     let mut common = Vec::new();
-    for element in array_elements(field.array()?) {
+    for element in field.array()?.into_iter().flat_map(array_elements) {
         match element.value() {
             RawBsonRef::String(name) if configured.contains(&name) && !common.contains(&name) => common.push(name),
             RawBsonRef::String(_) => {}
@@ -168,9 +168,8 @@ fn topology_version(source: &RawDocument) -> Result<(ObjectId, i64)> {
     }
 }
 
-fn await_time(field: Field<'_>) -> Result<Duration> {
-    let milliseconds = u64::try_from(field.integer()?);
-    milliseconds
+fn await_time(milliseconds: i64) -> Result<Duration> {
+    u64::try_from(milliseconds)
         .map(Duration::from_millis)
         .map_err(|_| CommandError::numbered(31373, "maxAwaitTimeMS must be a non-negative integer"))
 }

@@ -14,7 +14,7 @@ pub(crate) fn run(
     let mut id = None;
     for field in arguments.fields() {
         match field.name() {
-            "op" => id = Some(field.integer()?),
+            "op" => id = field.integer()?,
             _ => arguments.generic(field)?,
         }
     }

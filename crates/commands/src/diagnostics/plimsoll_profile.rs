@@ -24,8 +24,8 @@ pub(crate) fn run(
     let (mut seconds, mut hertz) = (1, HERTZ);
     for field in arguments.fields() {
         match field.name() {
-            "seconds" => seconds = field.unsigned()?,
-            "hertz" => hertz = field.unsigned()?,
+            "seconds" => seconds = field.unsigned()?.unwrap_or(seconds),
+            "hertz" => hertz = field.unsigned()?.unwrap_or(hertz),
             _ => arguments.generic(field)?,
         }
     }

@@ -23,6 +23,7 @@ pub(crate) fn run(
     let (mut bytes, mut time) = (None, None);
     for field in arguments.fields() {
         match field.name() {
+            _ if field.is_null() && ["size", "minRetentionHours"].contains(&field.name()) => {}
             "size" => bytes = Some(size(field)?),
             "minRetentionHours" => time = Some(hours(field)?),
             _ => arguments.generic(field)?,

@@ -3,7 +3,7 @@
 use super::parameters::{algorithm_name, algorithm_named};
 use crate::DocumentWriter;
 use crate::admission::{Algorithm, Class};
-use crate::arguments::{Arguments, Field};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::schema::take_generic;
@@ -49,7 +49,7 @@ pub(crate) fn run(
 }
 
 fn algorithm(field: Field<'_>) -> Result<Algorithm> {
-    let name = field.string()?;
+    let name = required(field.string()?, field.name())?;
     algorithm_named(name).ok_or_else(|| {
         CommandError::bad_value(format!(
             "'{name}' is not a value of {}: throughputProbing or fixedConcurrentTransactions",
@@ -72,7 +72,7 @@ fn set_tickets(context: &Context<'_>, field: Field<'_>, class: Class) -> Result<
 }
 
 fn positive(field: Field<'_>) -> Result<u64> {
-    match u64::try_from(field.integer()?) {
+    match u64::try_from(required(field.integer()?, field.name())?) {
         Ok(value) if value > 0 => Ok(value),
         _ => Err(CommandError::bad_value(format!("{} must be greater than or equal to 1", field.name()))),
     }

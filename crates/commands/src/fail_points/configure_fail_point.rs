@@ -7,7 +7,7 @@ use document::elements;
 
 use super::{CursorFault, FailPoint, Fault, Mode, NAMES, Setting, Target, WriteFault};
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, Field};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -18,13 +18,14 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     check_switch(context, "configureFailPoint")?;
-    let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?.string()?;
+    let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    let name = required(name.string()?, "configureFailPoint.configureFailPoint")?;
     let point = FailPoint::named(name).ok_or_else(|| unknown(name))?;
     let (mut mode, mut data) = (None, None);
     for field in arguments.fields() {
         match field.name() {
             "mode" => mode = Some(field),
-            "data" => data = Some(field.document()?),
+            "data" => data = field.document()?,
             _ => arguments.generic(field)?,
         }
     }
@@ -103,7 +104,7 @@ fn parse_write_fault(data: Option<&RawDocument>) -> Result<WriteFault> {
 }
 
 fn code(field: Field<'_>) -> Result<i32> {
-    i32::try_from(field.integer()?).map_err(|_| field.wrong_type("type 'int'"))
+    i32::try_from(field.integer()?.unwrap_or_default()).map_err(|_| field.wrong_type("type 'int'"))
 }
 
 /// `None`: off.
@@ -118,8 +119,8 @@ fn parse_mode(field: Field<'_>) -> Result<Option<Mode>> {
     for element in elements(source) {
         let field = Field::of("configureFailPoint.mode", element);
         mode = Some(match field.name() {
-            "times" => Mode::Times(field.unsigned()?),
-            "skip" => Mode::Skip(field.unsigned()?),
+            "times" => Mode::Times(field.unsigned()?.unwrap_or_default()),
+            "skip" => Mode::Skip(field.unsigned()?.unwrap_or_default()),
             "activationProbability" => return Err(field.not_implemented()),
             _ => return Err(field.unknown()),
         });
@@ -134,17 +135,18 @@ fn parse_data(source: &RawDocument) -> Result<(Target, Fault)> {
         let field = Field::of("failCommand", element);
         match field.name() {
             "failCommands" => target.commands = strings(field)?,
-            "appName" => target.app_name = Some(field.string()?.to_owned()),
-            "namespace" => target.namespace = Some(field.string()?.to_owned()),
+            "appName" => target.app_name = field.string()?.map(str::to_owned),
+            "namespace" => target.namespace = field.string()?.map(str::to_owned),
+            "errorCode" if field.is_null() => {}
             "errorCode" => fault.error_code = Some(code(field)?),
             "errorLabels" => fault.labels = Some(strings(field)?),
             "closeConnection" => fault.closes_connection = field.boolean()?,
             "blockConnection" => blocks = field.boolean()?,
-            "blockTimeMS" => block_time = Some(Duration::from_millis(field.unsigned()?)),
-            "writeConcernError" => fault.write_concern_error = Some(field.document()?.to_owned()),
+            "blockTimeMS" => block_time = field.unsigned()?.map(Duration::from_millis),
+            "writeConcernError" => fault.write_concern_error = field.document()?.map(ToOwned::to_owned),
             // There are no commands from inside.
             "failInternalCommands" => drop(field.boolean()?),
-            "threadName" | "errorExtraInfo" | "failLocalClients" => return Err(field.not_implemented()),
+            "threadName" | "errorExtraInfo" | "failLocalClients" => field.refuse_unless_null()?,
             _ => return Err(field.unknown()),
         }
     }
@@ -158,6 +160,6 @@ fn parse_data(source: &RawDocument) -> Result<(Target, Fault)> {
 
 fn strings(field: Field<'_>) -> Result<Vec<String>> {
     let text = |value: RawBsonRef<'_>| value.as_str().map(str::to_owned);
-    let items = document::array_elements(field.array()?).map(|item| text(item.value()));
+    let items = field.array()?.into_iter().flat_map(document::array_elements).map(|item| text(item.value()));
     items.collect::<Option<_>>().ok_or_else(|| field.wrong_type("an array of type 'string'"))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::FailPoint;
 use super::configure_fail_point::{check_switch, unknown};
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -19,20 +19,18 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     check_switch(context, "waitForFailPoint")?;
-    let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?.string()?;
+    let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    let name = required(name.string()?, "waitForFailPoint.waitForFailPoint")?;
     let point = FailPoint::named(name).ok_or_else(|| unknown(name))?;
     let mut times = None;
     for field in arguments.fields() {
         match field.name() {
-            "timesEntered" => times = Some(field.unsigned()?),
+            "timesEntered" => times = field.unsigned()?,
             _ => arguments.generic(field)?,
         }
     }
-    let missing = |name: &str| {
-        CommandError::numbered(40414, format!("BSON field 'waitForFailPoint.{name}' is missing but a required field"))
-    };
-    let times = times.ok_or_else(|| missing("timesEntered"))?;
-    let limit = arguments.generic.max_time.ok_or_else(|| missing("maxTimeMS"))?;
+    let times = required(times, "waitForFailPoint.timesEntered")?;
+    let limit = required(arguments.generic.max_time, "waitForFailPoint.maxTimeMS")?;
     context.operation.set_time_limit(Some(limit))?;
     while !context.server.fail_points.wait_until_struck(point, times, WAIT_SLICE) {
         context.operation.check_interrupt()?;

@@ -107,12 +107,12 @@ impl Configuration {
         for element in elements(source) {
             let field = Field::of("ReplSetConfig", element);
             match field.name() {
-                "_id" => name = Some(field.string()?.to_owned()),
-                "version" => version = Some(field.integer()?),
-                "term" => term = field.integer()?,
+                "_id" => name = Some(field.required(Field::string)?.to_owned()),
+                "version" => version = Some(field.required(Field::integer)?),
+                "term" => term = field.required(Field::integer)?,
                 "members" => member = Some(only_member(field)?),
-                "settings" => settings = Settings::parse(field.document()?)?,
-                "protocolVersion" if field.integer()? == 1 => {}
+                "settings" => settings = Settings::parse(field.required(Field::document)?)?,
+                "protocolVersion" if field.required(Field::integer)? == 1 => {}
                 "protocolVersion" => return Err(invalid("protocolVersion has to be 1")),
                 "writeConcernMajorityJournalDefault" if field.boolean()? => {}
                 "configsvr" if !field.boolean()? => {}
@@ -174,7 +174,7 @@ impl Configuration {
 }
 
 fn only_member(field: Field<'_>) -> Result<Member> {
-    let members: Vec<&RawDocument> = field.documents()?;
+    let members: Vec<&RawDocument> = field.required(Field::documents)?;
     match members.as_slice() {
         [member] => Member::parse(member),
         [] => Err(invalid("a replica set has at least one member")),
@@ -189,13 +189,13 @@ impl Member {
         for element in elements(source) {
             let field = Field::of("MemberConfig", element);
             match field.name() {
-                "_id" => id = Some(field.integer()?),
-                "host" => host = Some(host_with_port(field.string()?)?),
+                "_id" => id = Some(field.required(Field::integer)?),
+                "host" => host = Some(host_with_port(field.required(Field::string)?)?),
                 "priority" => priority = number(field)?,
-                "tags" => tags = parse_tags(field.document()?)?,
-                "votes" if field.integer()? == 1 => {}
+                "tags" => tags = parse_tags(field.required(Field::document)?)?,
+                "votes" if field.required(Field::integer)? == 1 => {}
                 "votes" => return Err(invalid("the only member of a replica set has one vote")),
-                "secondaryDelaySecs" | "slaveDelay" if field.integer()? == 0 => {}
+                "secondaryDelaySecs" | "slaveDelay" if field.required(Field::integer)? == 0 => {}
                 "arbiterOnly" | "hidden" if !field.boolean()? => {}
                 "buildIndexes" if field.boolean()? => {}
                 "arbiterOnly" | "hidden" | "secondaryDelaySecs" | "slaveDelay" | "buildIndexes" => {
@@ -205,7 +205,7 @@ impl Member {
                     );
                     return Err(invalid(message));
                 }
-                "horizons" if field.document()?.is_empty() => {}
+                "horizons" if field.required(Field::document)?.is_empty() => {}
                 "horizons" => return Err(field.not_implemented()),
                 _ => return Err(field.unknown()),
             }
@@ -248,7 +248,7 @@ fn parse_tags(source: &RawDocument) -> Result<Vec<(String, String)>> {
     elements(source)
         .map(|element| {
             let field = Field::of("tags", element);
-            Ok((field.name().to_owned(), field.string()?.to_owned()))
+            Ok((field.name().to_owned(), field.required(Field::string)?.to_owned()))
         })
         .collect()
 }
@@ -260,7 +260,7 @@ impl Settings {
             let field = Field::of("ReplSetConfigSettings", element);
             let known = NUMBERS.iter().zip(&mut settings.numbers).find(|((name, ..), _)| *name == field.name());
             if let Some(((name, _, least), number)) = known {
-                *number = field.integer()?;
+                *number = field.required(Field::integer)?;
                 if *number < *least {
                     return Err(invalid(format!("{name} must be greater than or equal to {least}")));
                 }
@@ -268,8 +268,8 @@ impl Settings {
             }
             match field.name() {
                 "chainingAllowed" => settings.chaining_allowed = field.boolean()?,
-                "getLastErrorModes" => settings.modes = parse_modes(field.document()?)?,
-                "getLastErrorDefaults" => check_last_error_defaults(field.document()?)?,
+                "getLastErrorModes" => settings.modes = parse_modes(field.required(Field::document)?)?,
+                "getLastErrorDefaults" => check_last_error_defaults(field.required(Field::document)?)?,
                 "replicaSetId" => settings.id = Some(object_id(field)?),
                 _ => return Err(field.unknown()),
             }
@@ -299,9 +299,9 @@ impl Settings {
 
 fn parse_modes(source: &RawDocument) -> Result<Vec<Mode>> {
     let mode = |field: Field<'_>| {
-        let tags = elements(field.document()?).map(|tag| {
+        let tags = elements(field.required(Field::document)?).map(|tag| {
             let tag = Field::of("getLastErrorModes", tag);
-            match tag.integer()? {
+            match tag.required(Field::integer)? {
                 values if values >= 1 => Ok((tag.name().to_owned(), values)),
                 _ => Err(invalid(format!("the tag '{}' of a write concern needs a positive number", tag.name()))),
             }

@@ -4,7 +4,7 @@ use document::get_field;
 use transaction::CommitInfo;
 
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, Field};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::Context;
 use crate::crud::write_errors::write_concern_error;
 use crate::error::{CommandError, Result};
@@ -18,14 +18,13 @@ pub(crate) fn run(
     let (mut data, mut newest) = (None, None);
     for field in arguments.fields() {
         match field.name() {
-            "data" => data = Some(field.document()?),
+            "data" => data = field.document()?,
+            "maxClusterTime" if field.is_null() => {}
             "maxClusterTime" => newest = Some(timestamp(field)?),
             _ => arguments.generic(field)?,
         }
     }
-    let data = data.ok_or_else(|| {
-        CommandError::numbered(40414, "BSON field 'appendOplogNote.data' is missing but a required field")
-    })?;
+    let data = required(data, "appendOplogNote.data")?;
     if get_field(data, "applyOps").is_some() {
         return Err(CommandError::bad_value("a note cannot look like a transaction"));
     }

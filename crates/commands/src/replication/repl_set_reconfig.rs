@@ -3,7 +3,7 @@
 use bson::RawDocument;
 
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Field};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::replica_set::configuration::Configuration;
@@ -28,7 +28,7 @@ pub(crate) fn run(
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let server = context.server;
     server.replica_set.initiated()?;
-    let given: &RawDocument = target.document()?;
+    let given: &RawDocument = target.required(Field::document)?;
     let new = Configuration::parse(given)?;
     server.replica_set.reconfigure(server, |old| succeed(old, new, is_forced))
 }

@@ -1,7 +1,7 @@
 //! `replSetStepDown`: refused, with the reason. Nobody could take the place of the only member.
 
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Field};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -21,11 +21,11 @@ pub(crate) fn run(
     for field in arguments.fields() {
         match field.name() {
             "force" => is_forced = field.boolean()?,
-            "secondaryCatchUpPeriodSecs" => catch_up = Some(field.integer()?),
+            "secondaryCatchUpPeriodSecs" => catch_up = field.integer()?,
             _ => arguments.generic(field)?,
         }
     }
-    let seconds = target.integer()?;
+    let seconds = target.required(Field::integer)?;
     let catch_up = catch_up.unwrap_or(if is_forced { CATCH_UP_SECONDS_FORCED } else { CATCH_UP_SECONDS });
     if seconds < 0 {
         return Err(CommandError::bad_value("stepdown period must be a positive integer"));

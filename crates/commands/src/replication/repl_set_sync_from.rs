@@ -1,7 +1,7 @@
 //! `replSetSyncFrom`: from whom a secondary reads the oplog. A primary reads it from nobody.
 
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Field};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::replica_set::configuration::host_with_port;
@@ -13,7 +13,7 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    host_with_port(target.string()?)?;
+    host_with_port(target.required(Field::string)?)?;
     for field in arguments.fields() {
         arguments.generic(field)?;
     }

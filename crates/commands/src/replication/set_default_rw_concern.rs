@@ -19,8 +19,8 @@ pub(crate) fn run(
     let (mut read, mut write) = (None, None);
     for field in arguments.fields() {
         match field.name() {
-            "defaultReadConcern" => read = Some(field.document()?),
-            "defaultWriteConcern" => write = Some(field.document()?),
+            "defaultReadConcern" => read = field.document()?,
+            "defaultWriteConcern" => write = field.document()?,
             _ => arguments.generic(field)?,
         }
     }
@@ -52,11 +52,12 @@ fn read_level(concern: &RawDocument) -> Result<Option<String>> {
     for element in document::elements(concern) {
         let field = Field::of("defaultReadConcern", element);
         match (field.name(), field.value()) {
-            ("level", _) if ["local", "available", "majority"].contains(&field.string()?) => {
-                level = Some(field.string()?.to_owned());
+            ("level", _) if ["local", "available", "majority"].contains(&field.required(Field::string)?) => {
+                level = Some(field.required(Field::string)?.to_owned());
             }
             ("level", _) => {
-                let message = format!("The default read concern cannot be of level '{}'", field.string()?);
+                let message =
+                    format!("The default read concern cannot be of level '{}'", field.required(Field::string)?);
                 return Err(CommandError::bad_value(message));
             }
             ("provenance", _) => {}

@@ -3,11 +3,11 @@
 //! The newest documents that fit are copied, in natural order; indexes other than that of `_id` are not.
 
 use collection::{CappedOptions, Namespace};
-use transaction::CommitInfo;
+use transaction::{CommitInfo, DefinitionScope};
 
-use super::{acknowledge, check_may_create, missing_field, reason_to_stop, target_namespace};
+use super::{acknowledge, check_may_create, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -21,18 +21,20 @@ pub(crate) fn convert(
     let mut size = None;
     for field in arguments.fields() {
         match field.name() {
-            "size" => size = Some(field.integer()?),
+            "size" => size = field.integer()?,
             _ => arguments.generic(field)?,
         }
     }
     let capped = bounds("convertToCapped", size)?;
     check_may_create(&namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
     let operation = &context.operation;
     let is_stopped = || operation.check_interrupt().is_err();
     let converted = context.server.store.convert_to_capped(&namespace, capped, &is_stopped);
     let commit: CommitInfo = converted.map_err(|error| reason_to_stop(error, operation))?;
     context.server.usage.forget(namespace.as_str());
+    drop(excluded);
     acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
 
@@ -46,12 +48,12 @@ pub(crate) fn clone_collection(
     let (mut to, mut size) = (None, None);
     for field in arguments.fields() {
         match field.name() {
-            "toCollection" => to = Some(Namespace::new(context.request.database, field.string()?)?),
-            "size" => size = Some(field.integer()?),
+            "toCollection" => to = field.string()?,
+            "size" => size = field.integer()?,
             _ => arguments.generic(field)?,
         }
     }
-    let to = to.ok_or_else(|| missing_field("cloneCollectionAsCapped", "toCollection"))?;
+    let to = Namespace::new(context.request.database, required(to, "cloneCollectionAsCapped.toCollection")?)?;
     let capped = bounds("cloneCollectionAsCapped", size)?;
     check_may_create(&to)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
@@ -63,7 +65,7 @@ pub(crate) fn clone_collection(
 }
 
 fn bounds(command: &str, size: Option<i64>) -> Result<CappedOptions> {
-    let size = size.ok_or_else(|| missing_field(command, "size"))?;
+    let size = required(size, &format!("{command}.size"))?;
     if size <= 0 {
         return Err(CommandError::named(
             "InvalidOptions",

@@ -8,7 +8,7 @@ use collection::catalog::{IndexModification, Modification};
 use collection::{CappedOptions, Collection, CollectionOptions, Index, parse_expiry, parse_pre_images};
 use document::compare_documents;
 
-use super::{acknowledge, document_of, existing_collection, target_namespace};
+use super::{acknowledge, check_may_validate, document_of, existing_collection, target_namespace};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::Context;
@@ -24,9 +24,13 @@ pub(crate) fn run(
     let (mut index, mut validation) = (None, Vec::new());
     for field in arguments.fields() {
         match field.name() {
-            "index" => index = Some(IndexRequest::parse(field.document()?)?),
-            "validator" | "validationLevel" | "validationAction" => validation.push(field),
-            "cappedSize" | "cappedMax" | "changeStreamPreAndPostImages" => validation.push(field),
+            "index" => index = field.document()?.map(IndexRequest::parse).transpose()?,
+            "validator"
+            | "validationLevel"
+            | "validationAction"
+            | "cappedSize"
+            | "cappedMax"
+            | "changeStreamPreAndPostImages" => validation.extend(Some(field).filter(|field| !field.is_null())),
             "viewOn"
             | "pipeline"
             | "expireAfterSeconds"
@@ -34,12 +38,15 @@ pub(crate) fn run(
             | "timeseriesBucketsMayHaveMixedSchemaData"
             | "recordPreImages"
             | "clusteredIndex"
-            | "dryRun" => return Err(field.not_implemented()),
+            | "dryRun" => field.refuse_unless_null()?,
             _ => arguments.generic(field)?,
         }
     }
     let collection =
         existing_collection(context.server, namespace.as_str(), || format!("ns does not exist: {namespace}"))?;
+    if validation.iter().any(|field| field.name() == "validator") {
+        check_may_validate(&namespace)?;
+    }
     let mut modification = Modification::default();
     if !validation.is_empty() {
         modification.options = Some(changed_options(&collection, &validation)?);
@@ -50,10 +57,9 @@ pub(crate) fn run(
         let (hidden, expire_after_seconds) = (request.hidden, request.expire_after_seconds);
         modification.index = Some(IndexModification { name: found.name().to_owned(), hidden, expire_after_seconds });
     }
-    let is_change = modification.options.is_some() || modification.index.is_some();
-    let store = &context.server.store;
-    let commit = if is_change { Some(store.modify_collection(&collection, modification)?) } else { None };
-    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
+    // Logged also when nothing changes: followers of the oplog are told of every collMod, as in MongoDB.
+    let commit = context.server.store.modify_collection(&collection, modification)?;
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 /// The collection's options with the given fields in place of what they were.
@@ -81,7 +87,7 @@ fn changed_capped(capped: Option<CappedOptions>, field: Field<'_>) -> Result<Cap
     let Some(capped) = capped else {
         return Err(CommandError::named("InvalidOptions", "Collection must be capped."));
     };
-    let value = field.integer()?;
+    let Some(value) = field.integer()? else { return Ok(capped) };
     let (size, max) = (capped.size as i64, capped.max.map(|max| max as i64));
     Ok(match field.name() {
         "cappedSize" => CappedOptions::new(value, max)?,
@@ -104,11 +110,12 @@ impl<'a> IndexRequest<'a> {
         for element in document::elements(source) {
             let field = Field::of("collMod.index", element);
             match field.name() {
-                "name" => request.name = Some(field.string()?),
-                "keyPattern" => request.key_pattern = Some(field.document()?),
-                "hidden" => request.hidden = Some(field.boolean()?),
+                "name" => request.name = field.string()?,
+                "keyPattern" => request.key_pattern = field.document()?,
+                "hidden" => request.hidden = field.optional_boolean()?,
+                "expireAfterSeconds" if field.is_null() => {}
                 "expireAfterSeconds" => request.expire_after_seconds = Some(expiry(field)?),
-                "unique" | "prepareUnique" | "forceNonUnique" => return Err(field.not_implemented()),
+                "unique" | "prepareUnique" | "forceNonUnique" => field.refuse_unless_null()?,
                 _ => return Err(field.unknown()),
             }
         }

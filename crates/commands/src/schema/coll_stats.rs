@@ -26,7 +26,7 @@ pub(crate) fn run(
     for field in arguments.fields() {
         match field.name() {
             "scale" => scale_factor = scale(field)?,
-            "waitForLock" | "numericOnly" => return Err(field.not_implemented()),
+            "waitForLock" | "numericOnly" => field.refuse_unless_null()?,
             _ => arguments.generic(field)?,
         }
     }
@@ -59,12 +59,9 @@ pub(crate) fn collection_statistics(
     for element in document::elements(options) {
         let field = Field::of("$collStats", element);
         match field.name() {
-            "storageStats" => storage = Some(storage_scale(field.document()?)?),
-            "count" => {
-                field.document()?;
-                counts = true;
-            }
-            "latencyStats" | "queryExecStats" => return Err(field.not_implemented()),
+            "storageStats" => storage = field.document()?.map(storage_scale).transpose()?,
+            "count" => counts = field.document()?.is_some(),
+            "latencyStats" | "queryExecStats" => field.refuse_unless_null()?,
             _ => return Err(field.unknown()),
         }
     }

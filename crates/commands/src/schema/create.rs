@@ -1,13 +1,13 @@
 //! `create`: creates a collection.
 //!
-//! Creating a collection that exists with the same options changes nothing and succeeds. Views, time series and clustered
+//! Creating a collection that exists with the same options changes nothing and succeeds, but for in a transaction. Views, time series and clustered
 //! collections are refused by name (`collection::CollectionOptions`).
 
 use bson::RawDocumentBuf;
-use collection::{CollectionError, CollectionOptions, IndexSpecification, Namespace};
+use collection::{CollectionError, CollectionOptions, ID_INDEX_NAME, IndexSpecification, Namespace};
 use transaction::{CommitInfo, TransactionError};
 
-use super::{acknowledge, check_may_create, document_of, take_generic, target_namespace};
+use super::{acknowledge, check_may_create, check_may_validate, document_of, take_generic, target_namespace};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::Context;
@@ -22,6 +22,9 @@ pub(crate) fn run(
     let namespace = target_namespace(context, &arguments)?;
     check_may_create(&namespace)?;
     let options = parse_options(&mut arguments)?;
+    if options.validator.is_some() {
+        check_may_validate(&namespace)?;
+    }
     let commit = create(context, &namespace, options)?;
     acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
@@ -42,7 +45,15 @@ fn parse_options(arguments: &mut Arguments<'_>) -> Result<CollectionOptions> {
 
 /// The `_id` index is what it is; saying so is fine.
 fn check_id_index(field: Field<'_>) -> Result<()> {
-    let specification = IndexSpecification::parse(field.document()?)?;
+    let Some(given) = field.document()? else { return Ok(()) };
+    let specification = IndexSpecification::parse(given)?;
+    if let Some(name) = document::get_field(given, "name").and_then(bson::RawBsonRef::as_str)
+        && name != ID_INDEX_NAME
+        && specification.is_id_index()
+    {
+        let message = format!("The field 'name' for an _id index must be '{ID_INDEX_NAME}', but got '{name}'");
+        return Err(CommandError::bad_value(message));
+    }
     if specification.is_id_index() {
         return Ok(());
     }
@@ -61,7 +72,11 @@ fn create(context: &Context<'_>, namespace: &Namespace, options: CollectionOptio
     match created {
         Ok(commit) => Ok(commit),
         Err(TransactionError::Collection(CollectionError::NamespaceExists(message))) => {
-            let existing = context.collection(namespace);
+            // In a transaction it is no use of what is there, as in MongoDB.
+            let existing = match context.session.transaction() {
+                Some(_) => None,
+                None => context.collection(namespace)?,
+            };
             let is_same = existing.is_some_and(|existing| existing.definition().options.same_as(&options));
             if is_same { Ok(None) } else { Err(CommandError::named("NamespaceExists", message)) }
         }

@@ -1,11 +1,14 @@
 //! `createIndexes`: builds indexes, and the collection if there is none. Other operations go on meanwhile.
 
-use bson::{RawBsonRef, RawDocument};
-use collection::{CollectionError, IndexSpecification};
+use std::sync::Arc;
 
-use super::{acknowledge, check_may_create, missing_field, target_namespace};
+use bson::RawDocument;
+use collection::{Collection, CollectionError, IndexSpecification, Namespace};
+use transaction::IndexesCreated;
+
+use super::{acknowledge, check_may_create, target_namespace};
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -20,32 +23,22 @@ pub(crate) fn run(
     let (mut listed, mut parse): (_, Parse) = (None, IndexSpecification::parse);
     for field in arguments.fields() {
         match field.name() {
-            "indexes" => listed = Some(field.documents()?),
-            "commitQuorum" if !matches!(field.value(), RawBsonRef::Null) => {
-                return Err(CommandError::bad_value("Standalones can't specify commitQuorum"));
-            }
-            "commitQuorum" => {}
+            "indexes" => listed = field.documents()?,
+            "commitQuorum" if field.is_null() => {}
+            "commitQuorum" => return Err(CommandError::bad_value("Standalones can't specify commitQuorum")),
             "ignoreUnknownIndexOptions" if field.boolean()? => parse = IndexSpecification::parse_known,
             "ignoreUnknownIndexOptions" => {}
             _ => arguments.generic(field)?,
         }
     }
-    let listed = listed.ok_or_else(|| missing_field("createIndexes", "indexes"))?;
+    let listed = required(listed, "createIndexes.indexes")?;
     let specifications: Vec<_> = listed.into_iter().map(parse).collect::<std::result::Result<_, _>>()?;
     if specifications.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
-    let store = &context.server.store;
-    let is_new = context.collection(&namespace).is_none();
-    let collection = context.collection_or_create(&namespace)?;
+    check_among_themselves(&specifications)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
-    let operation = &context.operation;
-    let created = match context.session.transaction() {
-        Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, &specifications)?,
-        None => store
-            .create_indexes_unless(&collection, specifications, &|| operation.check_interrupt().is_err())
-            .map_err(|error| super::reason_to_stop(error, operation))?,
-    };
+    let Built { collection, created, is_new } = build(context, &namespace, &specifications)?;
     reply.count("numIndexesBefore", created.before as u64);
     reply.count("numIndexesAfter", created.after as u64);
     if is_new {
@@ -58,6 +51,45 @@ pub(crate) fn run(
     // What was sorted and written for an index of many documents is not work to do twice after a crash.
     let concern = if collection.counts().documents() > 0 { asked.and_durable() } else { asked };
     acknowledge(context, concern, created.commit.as_ref(), reply)
+}
+
+/// What was built, and of which collection.
+struct Built {
+    collection: Arc<Collection>,
+    created: IndexesCreated,
+    /// Whether the collection was created for it.
+    is_new: bool,
+}
+
+/// Builds the indexes; once more, when the collection is dropped just before.
+fn build(context: &Context<'_>, namespace: &Namespace, specifications: &[IndexSpecification]) -> Result<Built> {
+    let (store, operation) = (&context.server.store, &context.operation);
+    loop {
+        let is_new = context.collection(namespace)?.is_none();
+        let collection = context.collection_or_create(namespace)?;
+        let created = match context.session.transaction() {
+            Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, specifications),
+            None => store
+                .create_indexes_unless(&collection, specifications.to_vec(), &|| operation.check_interrupt().is_err()),
+        };
+        match created {
+            Ok(created) => return Ok(Built { collection, created, is_new }),
+            Err(error) if error.is_dropped() && context.session.transaction().is_none() => {
+                operation.check_interrupt()?
+            }
+            Err(error) => return Err(super::reason_to_stop(error, operation)),
+        }
+    }
+}
+
+/// Refuses specifications that cannot be had side by side before a collection is created for them.
+fn check_among_themselves(specifications: &[IndexSpecification]) -> Result<()> {
+    for (position, specification) in specifications.iter().enumerate() {
+        for other in specifications.iter().take(position).filter(|_| !specification.is_id_index()) {
+            specification.compare_with(other)?;
+        }
+    }
+    Ok(())
 }
 
 /// How a specification is read.

@@ -1,6 +1,7 @@
 //! `dropDatabase`: drops all collections of a database. `dropped` is in the reply only when there was something to drop.
 
 use collection::check_database_name;
+use transaction::DefinitionScope;
 
 use super::acknowledge;
 use super::list_databases::OWN_DATABASES;
@@ -25,15 +26,18 @@ pub(crate) fn run(
         let message = format!("Dropping the '{database}' database is prohibited.");
         return Err(CommandError::named("IllegalOperation", message));
     }
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Database(database.to_owned()))?;
     let Some(commit) = context.server.store.drop_database(database)? else { return Ok(()) };
     context.server.usage.forget_database(database);
     reply.string("dropped", database);
+    drop(excluded);
     acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 fn check_target(arguments: &Arguments<'_>) -> Result<()> {
     match arguments.target().map(|field| field.integer()) {
-        Some(Ok(1)) => Ok(()),
+        Some(Ok(Some(1))) => Ok(()),
         _ => Err(CommandError::numbered(5255100, "Have to pass 1 as 'dropDatabase' parameter")),
     }
 }

@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use bson::{RawBsonRef, RawDocument};
 use collection::Collection;
 use document::{array_elements, compare_documents};
-use transaction::WhichIndexes;
+use transaction::{DefinitionScope, WhichIndexes};
 
-use super::{acknowledge, existing_collection, missing_field, target_namespace};
+use super::{acknowledge, existing_collection, target_namespace};
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, Field};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -27,12 +27,15 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let index = index.ok_or_else(|| missing_field("dropIndexes", "index"))?;
+    let index = required(index, "dropIndexes.index")?;
     let store = &context.server.store;
     let collection = existing_collection(context.server, namespace.as_str(), || format!("ns not found {namespace}"))?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
     let which = parse_which(index, &collection)?;
     let (indexes, commit) = store.drop_indexes(&collection, which)?;
     reply.count("nIndexesWas", indexes as u64);
+    drop(excluded);
     acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 

@@ -2,11 +2,11 @@
 
 use bson::RawBsonRef;
 use collection::Namespace;
-use transaction::RenameTarget;
+use transaction::{DefinitionScope, RenameTarget};
 
-use super::{acknowledge, check_may_create, missing_field};
+use super::{acknowledge, check_may_create};
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, Field};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -17,29 +17,32 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let from = Namespace::parse(target.string()?)?;
+    let from = Namespace::parse(required(target.string()?, "renameCollection.renameCollection")?)?;
     let (mut to, mut replaced) = (None, RenameTarget::MustNotExist);
     for field in arguments.fields() {
         match field.name() {
-            "to" => to = Some(Namespace::parse(field.string()?)?),
+            "to" => to = field.string()?,
             "dropTarget" => replaced = parse_drop_target(field)?,
             "stayTemp" if !field.boolean()? => {}
             "stayTemp" => return Err(field.not_implemented()),
             _ => arguments.generic(field)?,
         }
     }
-    let to = to.ok_or_else(|| missing_field("renameCollection", "to"))?;
+    let to = Namespace::parse(required(to, "renameCollection.to")?)?;
     check_may_create(&from)?;
     check_may_create(&to)?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![from.clone(), to.clone()]))?;
     let commit = context.server.store.rename_collection(&from, &to, replaced)?;
     context.server.usage.forget(from.as_str());
+    drop(excluded);
     acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
 
 fn parse_drop_target(field: Field<'_>) -> Result<RenameTarget> {
     match field.value() {
         RawBsonRef::Binary(_) => Err(field.not_implemented()),
-        _ if field.boolean()? => Ok(RenameTarget::Drop),
+        _ if field.given("types '[bool, binData]'")?.boolean()? => Ok(RenameTarget::Drop),
         _ => Ok(RenameTarget::MustNotExist),
     }
 }

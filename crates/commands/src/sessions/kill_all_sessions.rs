@@ -12,7 +12,7 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let names_users = match arguments.target() {
-        Some(users) => !users.documents()?.is_empty(),
+        Some(users) => !users.documents()?.unwrap_or_default().is_empty(),
         None => false,
     };
     for field in arguments.fields() {

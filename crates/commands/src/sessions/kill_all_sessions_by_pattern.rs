@@ -23,7 +23,7 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let patterns = target.documents()?.into_iter().map(pattern).collect::<Result<Vec<_>>>()?;
+    let patterns = target.documents()?.into_iter().flatten().map(pattern).collect::<Result<Vec<_>>>()?;
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
@@ -45,7 +45,11 @@ fn pattern(source: &RawDocument) -> Result<Pattern> {
     for element in elements(source) {
         let field = Field::of("KillAllSessionsByPattern", element);
         match field.name() {
-            "lsid" => pattern = Pattern::One(super::session_id(field.document()?)?),
+            "lsid" => {
+                if let Some(lsid) = field.document()? {
+                    pattern = Pattern::One(super::session_id(lsid)?);
+                }
+            }
             "uid" | "users" | "roles" => pattern = Pattern::NoSession,
             _ => return Err(field.unknown()),
         }

@@ -23,16 +23,6 @@ impl Transaction {
 }
 
 impl Store {
-    /// The collection of this name, as who works in `transaction`, if anybody, sees it.
-    pub fn collection_seen_by(
-        &self,
-        transaction: Option<&Arc<Transaction>>,
-        namespace: &Namespace,
-    ) -> Option<Arc<Collection>> {
-        let created = transaction.and_then(|transaction| transaction.created_collection(namespace));
-        created.or_else(|| self.catalog.lookup(namespace.as_str()))
-    }
-
     /// Creates a collection in a transaction.
     ///
     /// # Errors

@@ -162,10 +162,7 @@ fn dropping_a_collection_ends_its_index_build() {
         store.drop_collection(&namespace("db.c")).unwrap();
         // Either it was done already, or it noticed.
         if let Err(error) = build.join().unwrap() {
-            assert!(
-                matches!(error, TransactionError::Collection(CollectionError::CollectionDropped { .. })),
-                "{error}"
-            );
+            assert!(matches!(error, TransactionError::Collection(CollectionError::IndexBuildAborted(_))), "{error}");
         }
     });
     drop(collection);
