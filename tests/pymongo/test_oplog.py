@@ -71,7 +71,7 @@ def test_counting_and_distinct_values(client, database):
     assert local.command("count", "oplog.rs", query={"ns": namespace, "op": "i"}, skip=5, limit=7)["n"] == 7
     assert local.command("count", "oplog.rs", query={"ns": namespace, "op": "d"}, skip=5)["n"] == 5
     assert local.command("count", "oplog.rs")["n"] == len(list(oplog.find()))
-    assert oplog.distinct("op", {"ns": namespace}) == ["i", "d"]
+    assert oplog.distinct("op", {"ns": namespace}) == ["d", "i"]
     assert oplog.distinct("o.a", {"ns": namespace}) == [0, 1, 2]
     last = oplog.find().sort("$natural", -1).limit(1).next()["ts"]
     database["things"].insert_one({"_id": "after"})

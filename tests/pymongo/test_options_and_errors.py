@@ -536,3 +536,15 @@ def test_every_coll_mod_is_told(collection, database):
     with collection.watch(max_await_time_ms=100, show_expanded_events=True) as stream:
         database.command({"collMod": collection.name})
         assert take(stream, 1)[0]["operationType"] == "modify"
+
+
+def test_a_snapshot_from_before_a_drop_is_unavailable(client, collection):
+    collection.insert_one({"_id": 1})
+    with client.start_session(snapshot=True) as session:
+        assert collection.find_one(session=session) == {"_id": 1}
+        collection.drop()
+        collection.insert_one({"_id": 2})
+        assert code_of(collection.find_one, session=session) == 246
+        assert code_of(collection.aggregate, [], session=session) == 246
+    with client.start_session(snapshot=True) as session:
+        assert collection.find_one(session=session) == {"_id": 2}

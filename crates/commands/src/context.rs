@@ -359,9 +359,13 @@ impl Context<'_> {
         }
     }
 
-    /// The collection of a name, as the command's transaction sees it.
+    /// The collection of a name, as the command's transaction or snapshot sees it.
     pub(crate) fn collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>, CommandError> {
-        Ok(self.server.store.collection_seen_by(self.session.transaction(), namespace)?)
+        let store = &self.server.store;
+        match &self.snapshot {
+            Some(view) => Ok(store.collection_at(namespace, view.timestamp())?),
+            None => Ok(store.collection_seen_by(self.session.transaction(), namespace)?),
+        }
     }
 
     /// The collection of a name, created without options if there is none: what a write into nothing does.

@@ -211,6 +211,11 @@ impl Engine {
         self.trees.snapshots.begin()
     }
 
+    /// The timestamp of the oldest snapshot that there is or can be had.
+    pub fn oldest_snapshot(&self) -> Timestamp {
+        Timestamp(self.trees.snapshots.oldest())
+    }
+
     /// A snapshot at an earlier timestamp. `None`: no snapshot that is held is so old, so what it needs may be gone.
     pub fn begin_snapshot_at(&self, timestamp: Timestamp) -> Option<Snapshot> {
         self.trees.snapshots.begin_at(timestamp)

@@ -26,7 +26,7 @@ use std::time::Duration;
 use collection::{Catalog, Collection, Namespace};
 use parking_lot::Mutex;
 use platform::MemoryReservation;
-use storage_engine::{Engine, Snapshot, Timestamp};
+use storage_engine::{Engine, Snapshot};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
@@ -287,16 +287,6 @@ impl Store {
         };
         let expired = sessions.iter().filter(is_expired);
         expired.filter_map(|session| Some((session.id(), self.abort_open_transaction(session)?))).collect()
-    }
-
-    /// The snapshot of the open transaction whose is the oldest.
-    pub(crate) fn oldest_transaction(&self) -> Option<Timestamp> {
-        let sessions: Vec<Arc<Session>> =
-            self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect();
-        let snapshot = |session: &Arc<Session>| {
-            session.transaction().lock().as_ref().map(|open| open.transaction.snapshot.timestamp())
-        };
-        sessions.iter().filter_map(snapshot).min()
     }
 
     /// How many transactions are open, and the oldest with its session.

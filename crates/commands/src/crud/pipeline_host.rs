@@ -62,9 +62,13 @@ impl CommandHost {
         Ok(Namespace::new(database, &namespace.collection)?)
     }
 
-    /// The collection of a name, as the pipeline's transaction sees it.
+    /// The collection of a name, as the pipeline's transaction or snapshot sees it.
     fn collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>> {
-        Ok(self.server.store.collection_seen_by(self.transaction.as_ref(), namespace)?)
+        let store = &self.server.store;
+        match (&self.transaction, &self.fixed_view) {
+            (None, Some(view)) => Ok(store.collection_at(namespace, view.timestamp())?),
+            (transaction, _) => Ok(store.collection_seen_by(transaction.as_ref(), namespace)?),
+        }
     }
 
     fn open(&self, namespace: &aggregation::Namespace, foreign: &ForeignQuery) -> Result<BoxSource> {

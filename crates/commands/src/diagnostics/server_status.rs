@@ -91,6 +91,7 @@ pub(crate) fn run(
     for field in arguments.fields() {
         let is_ours = SECTIONS.iter().any(|(name, _)| *name == field.name());
         match field.name() {
+            _ if is_ours && field.is_null() => {}
             "none" => shows_by_default = !field.boolean()?,
             "all" => shows_by_default |= field.boolean()?,
             name if is_ours && field.boolean()? => included.push(name),

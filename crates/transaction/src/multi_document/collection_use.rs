@@ -8,8 +8,8 @@
 //! definition:   keep new ones out ─ wait until none uses it (time limit, interruption) ─ change ─ let them in again
 //! ```
 //!
-//! A name that was taken away or given to another collection after a transaction's snapshot is remembered as long as transactions are open:
-//! the snapshot would have to see what was there before, and the transaction is told to begin again (`SnapshotUnavailable`).
+//! A name that was taken away or given to another collection is remembered as long as there are snapshots from before: they would have to see what was
+//! there then, and who reads from one is told to begin again (`SnapshotUnavailable`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -171,14 +171,17 @@ impl Store {
         if is_new && (found.is_none() || has_changed) {
             transaction.forget_use(namespace);
         }
-        if has_changed {
-            let message = format!(
-                "Unable to read from a snapshot due to pending collection catalog changes to collection '{namespace}'; please retry \
-                 the operation."
-            );
-            return Err(TransactionError::SnapshotUnavailable(message));
-        }
-        Ok(found)
+        transaction.snapshot.check()?;
+        if has_changed { Err(unavailable(namespace)) } else { Ok(found) }
+    }
+
+    /// The collection of this name, as a snapshot of a time outside of transactions sees it.
+    ///
+    /// # Errors
+    /// `SnapshotUnavailable`: the name has come to mean something else since.
+    pub fn collection_at(&self, namespace: &Namespace, time: Timestamp) -> Result<Option<Arc<Collection>>> {
+        let found = self.catalog.lookup(namespace.as_str());
+        if self.open_transactions.uses.has_changed(namespace, time) { Err(unavailable(namespace)) } else { Ok(found) }
     }
 
     /// Whether it is the transaction's first use of the name.
@@ -210,13 +213,19 @@ impl Store {
         self.open_transactions.uses.note_renamed(names, Some(Timestamp(u64::MAX)));
     }
 
-    /// Names mean something else from a commit on; or the change has failed. What no open transaction needs to know is forgotten.
+    /// Names mean something else from a commit on; or the change has failed. What no snapshot needs to know is forgotten.
     pub(crate) fn note_renamed(&self, names: &[&Namespace], at: Option<Timestamp>) {
-        let oldest = self.oldest_transaction();
+        let oldest = self.engine.oldest_snapshot();
         self.open_transactions.uses.note_renamed(names, at);
-        let mut state = self.open_transactions.uses.state.lock();
-        state.renamed.retain(|_, at| oldest.is_some_and(|oldest| *at > oldest));
+        self.open_transactions.uses.state.lock().renamed.retain(|_, at| *at > oldest);
     }
+}
+
+fn unavailable(namespace: &Namespace) -> TransactionError {
+    TransactionError::SnapshotUnavailable(format!(
+        "Unable to read from a snapshot due to pending collection catalog changes to collection '{namespace}'; please retry the \
+         operation."
+    ))
 }
 
 impl Transaction {
