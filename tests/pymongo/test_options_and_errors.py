@@ -106,6 +106,10 @@ def test_the_id_index_under_any_name_is_there_already(collection, name):
     assert list(collection.index_information()) == ["_id_"]
 
 
+def test_the_id_index_has_one_direction(collection):
+    assert code_of(collection.create_index, [("_id", -1)]) == 2
+
+
 @pytest.mark.parametrize("option", [{"unique": True}, {"sparse": True}, {"expireAfterSeconds": 5}])
 def test_the_id_index_takes_no_options(collection, option):
     index = {"key": {"_id": 1}, "name": "_id_1", **option}
@@ -210,6 +214,14 @@ def test_change_streams_read_what_a_majority_has(collection, level):
         pass
 
 
+def test_a_read_concern_where_nothing_is_read(database):
+    for level, code in [("majority", 72), ("available", 72), ("linearizable", 72), ("snapshot", 72)]:
+        command = {"insert": "things", "documents": [{}], "readConcern": {"level": level}}
+        assert code_of(database.command, command) == code
+    assert database.list_collection_names() == []
+    assert database.command({"insert": "things", "documents": [{}], "readConcern": {"level": "local"}})["n"] == 1
+
+
 def test_read_concern_levels_of_stages(client, collection):
     collection.insert_one({"_id": 1})
     linearizable = collection.with_options(read_concern=ReadConcern("linearizable"))
@@ -278,6 +290,25 @@ def test_out_obeys_validators_unless_it_is_told_not_to(database):
     database["from"].aggregate([{"$out": "to"}], bypassDocumentValidation=True)
     assert database["to"].count_documents({}) == 2
     assert database["to"].options()["validator"] == {"a": {"$exists": True}}
+
+
+def test_out_spares_what_is_the_servers_own(database):
+    database["from"].insert_one({"_id": 1})
+    assert code_of(database["from"].aggregate, [{"$out": "system.js"}]) == 17385
+    for name in ["admin", "config", "local"]:
+        assert code_of(database["from"].aggregate, [{"$out": {"db": name, "coll": "x"}}]) == 31321
+
+
+def test_the_limit_of_count(database):
+    database["things"].insert_many([{} for _ in range(5)])
+    assert [database.command({"count": "things", "limit": limit})["n"] for limit in [2, -2, 0, 2.0]] == [2, 2, 5, 2]
+    assert code_of(database.command, {"count": "things", "limit": "2"}) == 2
+    assert code_of(database.command, {"count": "things", "limit": 1.5}) == 9
+
+
+def test_validate_takes_what_drivers_send(database):
+    database["things"].insert_one({})
+    assert database.validate_collection("things", scandata=True, full=True)["valid"] is True
 
 
 # Time limits

@@ -6,7 +6,7 @@
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use document::Number;
-use index_key::KeyPattern;
+use index_key::{Direction, KeyPattern};
 
 use crate::error::{CollectionError, Result};
 use crate::options::{is_simple_collation, wrong_type};
@@ -177,6 +177,10 @@ impl IndexSpecification {
     }
 
     fn check_id_index(&self, document: &RawDocument) -> Result<()> {
+        if self.pattern.fields().iter().any(|field| field.direction == Direction::Descending) {
+            let message = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {:?}", self.key);
+            return Err(CollectionError::BadValue(message));
+        }
         for element in document::elements(document).filter(|element| !is_null(element.value())) {
             if !matches!(element.name(), "key" | "name" | "ns" | "v" | "collation" | "clustered") {
                 let message = format!("The field '{}' is not valid for an _id index specification", element.name());

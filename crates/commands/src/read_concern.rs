@@ -103,7 +103,10 @@ impl ReadConcern {
             return Ok(());
         }
         let supported: &[&str] = match self.level {
-            Level::Default | Level::Local | Level::Available | Level::Majority => return Ok(()),
+            Level::Default | Level::Local => return Ok(()),
+            Level::Available | Level::Majority => {
+                &["aggregate", "count", "distinct", "explain", "find", "getMore", "mapReduce"]
+            }
             // A getMore goes on in its cursor's snapshot.
             Level::Snapshot => &["aggregate", "distinct", "find", "getMore"],
             Level::Linearizable => &["aggregate", "count", "distinct", "find"],
@@ -234,5 +237,7 @@ mod tests {
         assert!(of("majority").check_stage("$merge").is_ok() && of("linearizable").check_stage("$match").is_ok());
         assert_eq!(of("majority").check_stage("$currentOp").unwrap_err().code, 72);
         assert_eq!(of("available").check("find", true).unwrap_err().code, 72);
+        assert_eq!(of("majority").check("insert", false).unwrap_err().code, 72);
+        assert!(of("majority").check("insert", true).is_ok() && of("local").check("insert", false).is_ok());
     }
 }

@@ -71,6 +71,7 @@ fn the_id_index_has_its_name_whatever_it_is_asked_for_by() {
         let specification = parse(rawdoc! { "key": { "_id": 1 }, "name": name }).unwrap();
         assert!(specification.is_id_index() && specification.name == ID_INDEX_NAME);
     }
+    assert!(matches!(parse(rawdoc! { "key": { "_id": -1 }, "name": "x" }), Err(CollectionError::BadValue(_))));
 }
 
 #[test]

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::Namespace;
+use document::Number;
 use planner::{CanonicalQuery, Hint};
 
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Field};
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::oplog_view;
 
 /// Runs the command.
@@ -43,6 +44,18 @@ pub(super) fn filter_of<'a>(arguments: &Arguments<'a>) -> Result<Option<&'a RawD
     }
 }
 
+/// Reads `limit`: a negative one means the same as a positive one.
+fn parse_limit(field: Field<'_>) -> Result<u64> {
+    match Number::from_bson(field.value()) {
+        Some(number) if number.to_f64().fract() != 0.0 => {
+            Err(CommandError::failed_to_parse("Expected an integer: limit"))
+        }
+        Some(number) => Ok(number.to_i64_saturating().unsigned_abs()),
+        None if field.is_null() => Ok(0),
+        None => Err(CommandError::bad_value("limit value is not a valid number")),
+    }
+}
+
 /// Reads the fields.
 pub(crate) fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<CanonicalQuery> {
     let (mut filter, mut skip, mut limit, mut hinted): (Option<&RawDocument>, _, _, _) = (None, 0, 0, Hint::None);
@@ -50,8 +63,7 @@ pub(crate) fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Res
         match field.name() {
             "query" => filter = field.document()?,
             "skip" => skip = field.unsigned()?.unwrap_or_default(),
-            // A negative limit means the same as a positive one.
-            "limit" => limit = field.integer()?.unwrap_or_default().unsigned_abs(),
+            "limit" => limit = parse_limit(field)?,
             "hint" => hinted = hint(field)?,
             "collation" => check_collation(field)?,
             // What old shells send; it never had an effect on the count.

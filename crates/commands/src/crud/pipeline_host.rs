@@ -83,7 +83,7 @@ impl CommandHost {
 
     fn begin_output(&self, namespace: &aggregation::Namespace) -> Result<Box<dyn OutputWriter>> {
         let target = self.namespace(namespace)?;
-        schema::check_may_create(&target)?;
+        check_may_replace(&target)?;
         let store = &self.server.store;
         let existing = store.catalog().lookup(target.as_str());
         let options = match &existing {
@@ -118,6 +118,20 @@ impl CommandHost {
         }
         Ok(Box::new(output))
     }
+}
+
+/// Refuses collections and databases of the server's own.
+fn check_may_replace(target: &Namespace) -> Result<()> {
+    if target.collection().starts_with("system.") {
+        return Err(CommandError::numbered(
+            17385,
+            format!("Can't $out to special collection: {}", target.collection()),
+        ));
+    }
+    if ["admin", "config", "local"].contains(&target.database()) {
+        return Err(CommandError::numbered(31321, format!("Can't $out to internal database: {}", target.database())));
+    }
+    schema::check_may_create(target)
 }
 
 pub(super) fn host_error(error: CommandError) -> AggregationError {

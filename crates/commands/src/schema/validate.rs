@@ -1,7 +1,7 @@
 //! `validate`: checks every record of a collection against every index, both ways, and the pages underneath.
 //!
-//! It always checks everything, and always beside other operations, so `full`, `background` and `checkBSONConformance` ask for what is
-//! done anyway.
+//! It always checks everything, and always beside other operations, so `full`, `background`, `checkBSONConformance` and `scandata`, which old drivers send,
+//! ask for what is done anyway.
 
 use collection::ValidateReport;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(
     let namespace = target_namespace(context, &arguments)?;
     for field in arguments.fields() {
         match field.name() {
-            "full" | "background" | "checkBSONConformance" => drop(field.boolean()?),
+            "full" | "background" | "checkBSONConformance" | "scandata" => drop(field.boolean()?),
             "repair" | "fixMultikey" | "metadata" | "enforceFastCount" if !field.boolean()? => {}
             "repair" | "fixMultikey" | "metadata" | "enforceFastCount" => return Err(field.not_implemented()),
             _ => arguments.generic(field)?,
