@@ -18,6 +18,7 @@ use bson::DateTime;
 use super::civil::CivilDate;
 use super::local::from_local;
 use super::zone::Zone;
+use crate::error::{ErrorKind, QueryError};
 
 pub(super) use abbreviations::parse_zone_text;
 pub(crate) use scan::parse_date_text;
@@ -55,7 +56,9 @@ impl ParsedDate {
     /// The date, in `zone` unless the text says otherwise.
     pub(crate) fn resolve(&self, zone: &Zone) -> crate::error::Result<DateTime> {
         let date = from_local(self.days, self.milliseconds, self.zone.as_ref().unwrap_or(zone))?;
-        Ok(DateTime::from_millis(date.timestamp_millis().saturating_add(self.shift_ms)))
+        let moved = date.timestamp_millis().checked_add(self.shift_ms);
+        let overflow = || QueryError::new(ErrorKind::Overflow, "the date is beyond what a BSON date can hold");
+        moved.map(DateTime::from_millis).ok_or_else(overflow)
     }
 }
 

@@ -60,9 +60,10 @@ const AMOUNT_MAX: i64 = 1 << 40;
 /// Everything that a text adds.
 #[derive(Debug, Default)]
 pub(super) struct Relative {
-    months: i64,
-    days: i64,
-    pub(super) microseconds: i64,
+    // Of texts that are short enough to be read, no sum overflows these.
+    months: i128,
+    days: i128,
+    microseconds: i128,
     pub(super) edge: Option<MonthEdge>,
     /// From 0 for Sunday.
     pub(super) weekday: Option<i64>,
@@ -76,33 +77,35 @@ impl Relative {
             Step::Days(length) => (&mut self.days, length),
             Step::Microseconds(length) => (&mut self.microseconds, length),
         };
-        *sum = sum.saturating_add(amount.saturating_mul(length));
+        *sum += i128::from(amount) * i128::from(length);
     }
 
     /// Days before the one that is named otherwise, or after it; the last one said counts.
     pub(super) fn set_days(&mut self, days: i64) {
-        self.days = days;
+        self.days = days.into();
     }
 
     /// `ago`: what was added so far is taken away instead.
     pub(super) fn reverse(&mut self) {
-        self.months = self.months.saturating_neg();
-        self.days = self.days.saturating_neg();
-        self.microseconds = self.microseconds.saturating_neg();
+        (self.months, self.days, self.microseconds) = (-self.months, -self.days, -self.microseconds);
+    }
+
+    /// The elapsed time that is added; `None` when it is more than there is.
+    pub(super) fn milliseconds(&self) -> Option<i64> {
+        i64::try_from(self.microseconds).ok().map(|microseconds| microseconds / 1_000)
     }
 
     /// The day that is meant, as days since 1970-01-01; `None` beyond what can be counted.
     pub(super) fn apply(&self, date: CivilDate) -> Option<i64> {
-        if self.months.abs() > AMOUNT_MAX || self.days.abs() > AMOUNT_MAX {
-            return None;
-        }
+        let countable = |amount: i128| i64::try_from(amount).ok().filter(|amount| amount.abs() <= AMOUNT_MAX);
+        let (months, added_days) = (countable(self.months)?, countable(self.days)?);
         let to_weekday = self.weekday.map_or(0, |wanted| {
             let difference = wanted - weekday(date.to_days()) % 7;
-            let passed = if self.days < 0 { difference < 0 } else { difference <= -1 };
+            let passed = if added_days < 0 { difference < 0 } else { difference <= -1 };
             if passed { difference + 7 } else { difference }
         });
-        let month = date.month_number() + self.months;
-        let days = first_of_month(month) + date.day - 1 + to_weekday + self.days;
+        let month = date.month_number() + months;
+        let days = first_of_month(month) + date.day - 1 + to_weekday + added_days;
         Some(match self.edge {
             None => days,
             Some(edge) => {

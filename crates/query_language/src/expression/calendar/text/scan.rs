@@ -298,11 +298,13 @@ impl<'t> Scan<'t> {
         self.problems.check()?;
         let incomplete = || DateProblem::incomplete(self.text);
         let date = date.filter(|date| (1..=12).contains(&date.month)).ok_or_else(incomplete)?;
-        let days = self.relative.apply(date).ok_or_else(incomplete)?;
+        let beyond = || DateProblem(format!("the date is beyond what a BSON date can hold: \"{}\"", self.text));
+        let days = self.relative.apply(date).ok_or_else(beyond)?;
+        let shift_ms = self.relative.milliseconds().ok_or_else(beyond)?;
         let [hour, minute, second] = self.time.unwrap_or_default();
         let milliseconds = ((hour * 60 + minute) * 60 + second) * 1_000 + self.microsecond / 1_000;
         let mut parsed = ParsedDate::new(days, milliseconds, self.zone);
-        parsed.shift_ms = self.relative.microseconds / 1_000;
+        parsed.shift_ms = shift_ms;
         Ok(parsed)
     }
 }

@@ -201,6 +201,22 @@ proptest::proptest! {
 }
 
 #[test]
+fn what_is_beyond_every_date_is_refused() {
+    for text in [
+        "@99999999999999999999",
+        "@-9223372036854775808",
+        "2024-01-01 +99999999999999999999 days",
+        "2024-01-01 +9223372036854775807 years",
+        "2024-01-01 -9999999999999999 hours",
+        "+999999999-01-01",
+    ] {
+        assert!(read(text).is_err_and(|problem| problem.contains("beyond what a BSON date can hold")), "{text}");
+    }
+    let far = parse_date_text("@9223372036854").unwrap().resolve(&Zone::UTC).unwrap();
+    assert_eq!(far.timestamp_millis(), 9_223_372_036_854_000);
+}
+
+#[test]
 fn long_texts_are_refused_at_once() {
     let padded = format!("{}2024-01-01{}", " ".repeat(1_000_000), " ".repeat(1_000_000));
     assert_eq!(read(&padded), Ok("2024-01-01T00:00:00Z".to_owned()));
