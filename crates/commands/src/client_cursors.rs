@@ -18,6 +18,7 @@ use crate::DocumentWriter;
 use crate::document_writer::ArrayWriter;
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
+use crate::stable_api::ApiParameters;
 
 /// Idle cursors are closed after this long.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -107,6 +108,8 @@ pub(crate) struct ClientCursor {
     /// The number of the transaction that it reads in.
     transaction: Option<i64>,
     has_no_timeout: bool,
+    /// What the command that opened it said of the stable API.
+    api: ApiParameters,
     /// The time limit of the command that opened it, which getMore goes on with.
     pub(crate) max_time: Option<Duration>,
     /// When the snapshot is that it reads from, if the client is to be told.
@@ -136,6 +139,7 @@ impl ClientCursor {
             session: None,
             transaction: None,
             has_no_timeout: false,
+            api: ApiParameters::default(),
             max_time: None,
             at_cluster_time: None,
         }
@@ -197,6 +201,15 @@ impl ClientCursor {
     /// Whether a getMore waits for more at the end.
     pub(crate) fn awaits(&self) -> bool {
         self.source.awaits()
+    }
+
+    /// Refuses a getMore that says something else of the stable API than the command that opened the cursor.
+    pub(crate) fn check_api(&self, api: ApiParameters) -> Result<()> {
+        if self.api == api {
+            return Ok(());
+        }
+        let message = "the getMore has other API parameters than the command that opened its cursor";
+        Err(CommandError::named("APIMismatchError", message))
     }
 
     /// Whether it can be resumed where it was: it is a change stream.
@@ -472,6 +485,7 @@ pub(crate) fn write_first_batch(
     operation: &Operation<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<u64> {
+    cursor.api = operation.api();
     let namespace = cursor.namespace.clone();
     let at_cluster_time = cursor.at_cluster_time;
     let mut result = Ok((0, 0));

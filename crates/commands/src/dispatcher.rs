@@ -338,7 +338,7 @@ impl Dispatcher {
         };
         let now = registered.placed(has_waited)?;
         let turn = Turn::begin(&server.admission, ticket, class, fields.is_in_transaction(), now);
-        Ok(registered.begin(turn))
+        Ok(registered.begin(turn, fields.api))
     }
 }
 

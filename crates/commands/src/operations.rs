@@ -16,6 +16,7 @@ use crate::admission::Turn;
 use crate::error::{CommandError, Result};
 use crate::fail_points::{FailPoint, FailPoints};
 use crate::registry::{Command, WithoutClient};
+use crate::stable_api::ApiParameters;
 
 /// Bytes of a command that are kept for `currentOp`.
 const COMMAND_BYTES_MAX: usize = 4096;
@@ -103,6 +104,7 @@ pub(crate) struct Operation<'a> {
     registered: Registered<'a>,
     deadline: Option<Duration>,
     turn: Turn<'a>,
+    api: ApiParameters,
 }
 
 impl Operations {
@@ -286,8 +288,8 @@ impl<'a> Registered<'a> {
     }
 
     /// It runs.
-    pub(crate) fn begin(self, turn: Turn<'a>) -> Operation<'a> {
-        Operation { registered: self, deadline: None, turn }
+    pub(crate) fn begin(self, turn: Turn<'a>, api: ApiParameters) -> Operation<'a> {
+        Operation { registered: self, deadline: None, turn, api }
     }
 }
 
@@ -331,6 +333,11 @@ impl<'a> Operation<'a> {
     /// Its place among the running commands.
     pub(crate) fn turn(&self) -> &Turn<'a> {
         &self.turn
+    }
+
+    /// What it has said of the stable API.
+    pub(crate) fn api(&self) -> ApiParameters {
+        self.api
     }
 
     /// When its time is over.

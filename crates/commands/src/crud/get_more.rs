@@ -35,6 +35,10 @@ pub(crate) fn run(
     let namespace = format!("{}.{collection}", context.request.database);
     let cursors = &context.server.cursors;
     let mut cursor = cursors.take(id, &namespace, arguments.generic.session, context.session.txn_number())?;
+    if let Err(mismatch) = cursor.check_api(context.operation.api()) {
+        cursors.give_back(id, cursor)?;
+        return Err(mismatch);
+    }
     if let Some(fault) = context.server.fail_points.strike_get_more() {
         cursors.close(id);
         return fail(fault, &cursor);
