@@ -68,6 +68,7 @@ const ABOUT_THE_SERVER: &[&str] = &[
     "shutdown",
     "startSession",
     "top",
+    "waitForFailPoint",
     "whatsmyuri",
 ];
 
