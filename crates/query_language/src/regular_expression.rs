@@ -59,6 +59,8 @@ pub(crate) struct RegularExpression {
 struct Inner {
     pattern: String,
     options: u32,
+    /// Whether machine code is made of it.
+    translation: PatternTranslation,
     literal: Option<Literal>,
     /// Calls back nowhere.
     plain: Code,
@@ -102,10 +104,11 @@ impl RegularExpression {
         let literal = Literal::of(pattern, options);
         let options = pcre_options(options)?;
         let pattern = current_verb(pattern);
+        let translation = if is_translated_right(&pattern) { translation } else { PatternTranslation::None };
         let plain =
             Code::compile(&pattern, options, translation).map_err(|error| PatternError::Invalid(error.message))?;
         let (at_positions, at_items) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { inner: Arc::new(Inner { pattern, options, literal, plain, at_positions, at_items }) })
+        Ok(Self { inner: Arc::new(Inner { pattern, options, translation, literal, plain, at_positions, at_items }) })
     }
 
     /// Whether something in a stored text matches; nothing does in what is no UTF-8.
@@ -163,14 +166,14 @@ impl Inner {
         if let Some(code) = self.at_positions.get() {
             return Ok(code);
         }
-        let code = Code::compile(&with_callout(&self.pattern), self.options, PatternTranslation::MachineCode);
+        let code = Code::compile(&with_callout(&self.pattern), self.options, self.translation);
         let code = code.map_err(|error| MatchError::Failed(error.number))?;
         Ok(self.at_positions.get_or_init(|| code))
     }
 
     fn at_items(&self) -> Option<&Code> {
         let options = self.options | pcre2_sys::PCRE2_AUTO_CALLOUT;
-        let made = || Code::compile(&self.pattern, options, PatternTranslation::MachineCode).ok();
+        let made = || Code::compile(&self.pattern, options, self.translation).ok();
         self.at_items.get_or_init(made).as_ref()
     }
 }
@@ -195,6 +198,12 @@ fn watched_search<T>(
         Some(interruption) => Err(MatchError::Interrupted(interruption)),
         None => outcome.map_err(failed),
     }
+}
+
+/// Whether PCRE2's machine code finds the same as its interpreter. It does not for texts of varying length that are to stand before a
+/// position, as `(?<=a?$)`.
+fn is_translated_right(pattern: &str) -> bool {
+    !["(?<=", "(?<!", "lb:", "lookbehind:"].iter().any(|beginning| pattern.contains(beginning))
 }
 
 /// A match limit of PCRE2, which is no higher than usual and lets something be found.

@@ -79,9 +79,9 @@ impl Code {
         // `\C` would match single bytes of a character.
         let options = options | PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C;
         let (mut number, mut offset) = (0, 0);
-        // SAFETY: the pattern is `len` bytes long and valid UTF-8; both results are written to variables that live long enough.
+        // SAFETY: the pattern is `len` bytes long, in memory, and valid UTF-8; both results are written to variables that live long enough.
         let compiled = unsafe {
-            pcre2_compile_8(pattern.as_ptr(), pattern.len(), options, &mut number, &mut offset, ptr::null_mut())
+            pcre2_compile_8(address(pattern), pattern.len(), options, &mut number, &mut offset, ptr::null_mut())
         };
         let Some(compiled) = NonNull::new(compiled) else {
             return Err(CompileError { number, message: message(number) });
@@ -219,13 +219,13 @@ impl Scratch {
             None => (None, ptr::null_mut()),
         };
         let matching = |stack: &Stack| {
-            // SAFETY: the text is `len` bytes long and valid UTF-8, `start` is in it and at a character's beginning; pattern, match data,
+            // SAFETY: the text is `len` bytes long, in memory, and valid UTF-8, `start` is in it and at a character's beginning; pattern, match data,
             // context and stack are alive, and all but the pattern are this thread's. The callout's data outlives the call.
             unsafe {
                 pcre2_jit_stack_assign_8(self.context.as_ptr(), None, stack.0.as_ptr().cast());
                 pcre2_set_match_limit_8(self.context.as_ptr(), search.match_limit);
                 pcre2_set_callout_8(self.context.as_ptr(), callout, callout_data);
-                let (subject, pattern) = (text.as_ptr(), code.pattern.as_ptr());
+                let (subject, pattern) = (address(text), code.pattern.as_ptr());
                 let options = PCRE2_NO_UTF_CHECK;
                 pcre2_match_8(pattern, subject, text.len(), start, options, data.as_ptr(), self.context.as_ptr())
             }
@@ -264,6 +264,11 @@ unsafe extern "C" fn ask(_: *mut c_void, data: *mut c_void) -> c_int {
     // SAFETY: `search` gives the address of this, and it lives until `pcre2_match_8` returns.
     let stop = unsafe { &mut *data.cast::<&mut dyn FnMut() -> bool>() };
     if stop() { PCRE2_ERROR_CALLOUT } else { 0 }
+}
+
+/// Where a text begins. Machine code reads memory in pieces that are aligned, and of an empty text, too, which in Rust may be nowhere.
+fn address(text: &str) -> *const u8 {
+    if text.is_empty() { c"".as_ptr().cast() } else { text.as_ptr() }
 }
 
 /// Where a group is in the text.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use proptest::prelude::*;
+
 use super::watch::{self, Watch};
 use super::*;
 
@@ -241,4 +243,70 @@ fn captures_from_a_position() {
     assert_eq!(regex.captures("ab", 0).unwrap(), [Some(0..1)]);
     assert_eq!(regex.captures("ab", 1).unwrap(), [Some(1..2)]);
     assert_eq!(regex.captures("ab", 2).unwrap(), []);
+}
+
+/// PCRE2's machine code is wrong about the first, and reads memory around an empty text.
+#[test]
+fn what_machine_code_gets_wrong() {
+    assert_eq!(compile("(?<=a?$)", "").unwrap().captures("aa", 0).unwrap(), [Some(2..2)]);
+    assert_eq!(compile("é*", "s").unwrap().captures("", 0).unwrap(), [Some(0..0)]);
+    assert_eq!(compile("", "i").unwrap().captures("a", 0).unwrap(), [Some(0..0)]);
+}
+
+/// Patterns of a few characters, of which not all are valid.
+fn pattern() -> impl Strategy<Value = String> {
+    let atom = prop_oneof![
+        6 => prop::sample::select(vec!["a", "b", "é", "\\.", "\\|", "\\Qa|\\E", " "]),
+        3 => prop::sample::select(vec![".", "\\w", "\\b", "[ab]", "[^b]", "^", "$", "\\R", "|", "\\K", "(?C1)"]),
+    ];
+    let atom = atom.prop_map(str::to_owned).prop_recursive(3, 12, 3, |inner| {
+        let group = prop::collection::vec(inner.clone(), 0..3).prop_map(|parts| parts.concat());
+        let opening = prop::sample::select(vec!["(", "(?:", "(?=", "(?!", "(?<=", "(?>"]);
+        let repeat = prop::sample::select(vec!["*", "+", "?", "*?", "{2}", "++"]);
+        prop_oneof![
+            (opening, group).prop_map(|(opening, group)| format!("{opening}{group})")),
+            (inner, repeat).prop_map(|(inner, repeat)| format!("{inner}{repeat}")),
+        ]
+    });
+    let start = prop::sample::select(vec!["", "", "^", "\\A", "(*UCP)", "(*CR)", "(*NO_START_OPT)"]);
+    (start, prop::collection::vec(atom, 0..5)).prop_map(|(start, atoms)| format!("{start}{}", atoms.concat()))
+}
+
+fn text() -> impl Strategy<Value = String> {
+    let part = prop::sample::select(vec!["a", "b", "é", ".", "|", " ", "\n", "\r", "ab"]);
+    prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    /// Wherever a pattern calls back, with or without machine code, and where none is needed, the same is found.
+    #[test]
+    fn all_ways_of_searching_find_the_same(
+        pattern in pattern(), options in prop::sample::select(vec!["", "i", "m", "s", "x", "ms"]), text in text(), start in 0_usize..3,
+    ) {
+        let Ok(regex) = compile(&pattern, options) else { return Ok(()) };
+        let inner = &*regex.inner;
+        let start = if text.is_char_boundary(start) { start } else { 0 };
+        let slow = Code::compile(&inner.pattern, inner.options, PatternTranslation::None).unwrap();
+        let mut go_on = || false;
+        let mut found = |code: &Code| {
+            code.captures(&text, start, Search { match_limit: MATCH_LIMIT, stop: Some(&mut go_on) }).unwrap()
+        };
+        let expected = found(&slow);
+        for code in [&inner.plain, inner.at_positions().unwrap(), inner.at_items().unwrap()] {
+            prop_assert_eq!(&found(code), &expected);
+        }
+        prop_assert_eq!(regex.captures(&text, start).unwrap(), expected);
+        let whole = found_whole(&slow, &text);
+        prop_assert_eq!(regex.is_match(&text).unwrap(), whole.is_some());
+        if let Some((prefix, complete)) = prefix(&pattern, options) {
+            prop_assert!(whole.is_none() || text.starts_with(&prefix), "{} is no prefix", prefix);
+            prop_assert!(!complete || whole.is_some() || !text.starts_with(&prefix), "{} is not all", prefix);
+        }
+    }
+}
+
+fn found_whole(code: &Code, text: &str) -> Option<Range<usize>> {
+    code.find(text, 0, Search { match_limit: MATCH_LIMIT, stop: None }).unwrap()
 }
