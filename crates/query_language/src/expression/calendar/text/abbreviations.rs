@@ -1,6 +1,7 @@
 //! Zones as they are written in dates: offsets, and abbreviations such as `CEST`, `PDT` or `A`.
 //!
-//! Abbreviations are not unique; each has the meaning that MongoDB gives it.
+//! Abbreviations are not unique; each has the meaning that MongoDB gives it. Those of local mean times from before there were
+//! time zones are refused.
 
 use super::super::zone::Zone;
 
@@ -42,25 +43,39 @@ const ABBREVIATIONS: &[(&str, i32)] = &[
     ("ept", -240),
     ("est", -300),
     ("ewt", -240),
+    ("gdt", 660),
     ("gmt", 0),
     ("gst", 600),
-    ("hdt", -540),
+    ("hdt", -570),
     ("hkst", 540),
     ("hkt", 480),
+    ("hpt", -570),
     ("hst", -600),
+    ("hwt", -570),
+    ("iddt", 240),
     ("idt", 180),
     ("ist", 120),
     ("jdt", 600),
     ("jst", 540),
+    ("kdt", 600),
+    ("kst", 510),
+    ("mddt", -300),
     ("mdt", -360),
+    ("mest", 120),
+    ("met", 60),
     ("mpt", -360),
     ("msd", 240),
     ("msk", 180),
     ("mst", -420),
     ("mwt", -360),
+    ("nddt", -90),
+    ("npt", -150),
     ("nst", -210),
+    ("nwt", -150),
     ("nzdt", 780),
+    ("nzmt", 690),
     ("nzst", 720),
+    ("pddt", -360),
     ("pdt", -420),
     ("pkst", 360),
     ("pkt", 300),
@@ -73,13 +88,17 @@ const ABBREVIATIONS: &[(&str, i32)] = &[
     ("utc", 0),
     ("wast", 120),
     ("wat", 60),
+    ("wemt", 120),
     ("west", 60),
     ("wet", 0),
     ("wib", 420),
     ("wit", 540),
     ("wita", 480),
+    ("yddt", -420),
     ("ydt", -480),
+    ("ypt", -480),
     ("yst", -540),
+    ("ywt", -480),
 ];
 
 /// Newfoundland's daylight saving time, which MongoDB reads with the seconds of St. John's old local time.
@@ -137,4 +156,16 @@ fn abbreviation(text: &str) -> Option<i32> {
     }
     let position = ABBREVIATIONS.binary_search_by_key(&lower.as_str(), |(name, _)| name).ok()?;
     ABBREVIATIONS.get(position).map(|(_, minutes)| minutes * 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_so_that_names_are_found() {
+        assert!(ABBREVIATIONS.is_sorted_by_key(|(name, _)| name));
+        assert_eq!(parse_zone_text("KST"), Some((Zone::Fixed(30_600), 3)));
+        assert_eq!(parse_zone_text("(HDT)"), Some((Zone::Fixed(-34_200), 5)));
+    }
 }
