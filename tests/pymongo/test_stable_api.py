@@ -65,15 +65,6 @@ def test_a_client_that_is_not_strict_can_do_everything(server, database):
         assert client.admin.command("serverStatus")["ok"] == 1
 
 
-def test_a_cursor_is_read_by_the_api_that_it_was_opened_by(strict, database):
-    database.c.insert_many([{"_id": i} for i in range(5)])
-    cursor = strict.command("find", "c", batchSize=2)["cursor"]["id"]
-    with pytest.raises(OperationFailure) as caught:
-        database.command("getMore", bson.Int64(cursor), collection="c")
-    assert (caught.value.code, caught.value.details["codeName"]) == (325, "APIMismatchError")
-    assert len(strict.command("getMore", bson.Int64(cursor), collection="c")["cursor"]["nextBatch"]) == 3
-
-
 def test_a_time_from_far_ahead_is_refused(database, client):
     ahead = {"clusterTime": bson.Timestamp(4_000_000_000, 1), "signature": {"hash": b"", "keyId": bson.Int64(0)}}
     with client.start_session() as session:

@@ -116,6 +116,16 @@ def test_a_stream_ends_with_an_error(wire, collection):
     assert (more, reply["code"]) == (False, 43)
 
 
+def test_a_cursor_is_read_with_the_api_parameters_that_it_was_opened_with(wire, collection):
+    collection.insert_many([{"_id": i} for i in range(5)])
+    database, api = collection.database.name, {"apiVersion": "1", "apiStrict": True}
+    cursor = wire.run({"find": collection.name, "batchSize": 2, **api}, database)["cursor"]
+    get_more = {"getMore": bson.Int64(cursor["id"]), "collection": collection.name}
+    refused = wire.run(get_more, database)
+    assert (refused["code"], refused["codeName"]) == (325, "APIMismatchError")
+    assert len(wire.run({**get_more, **api}, database)["cursor"]["nextBatch"]) == 3
+
+
 def running(client, comment):
     return list(client.admin.aggregate([{"$currentOp": {}}, {"$match": {"command.comment": comment}}]))
 
