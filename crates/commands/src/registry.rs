@@ -342,7 +342,6 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
-        without_client: WithoutClient::GoesOn,
         ..command!(
             "replSetFreeze",
             replication::repl_set_freeze::run,
@@ -381,6 +380,7 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
         ..command!(
             "replSetResizeOplog",
             diagnostics::repl_set_resize_oplog::run,
