@@ -88,6 +88,7 @@ impl ApiParameters {
         };
         let boolean = || if let RawBsonRef::Boolean(value) = value { Ok(value) } else { Err(wrong("bool")) };
         match name {
+            _ if matches!(value, RawBsonRef::Null | RawBsonRef::Undefined) => {}
             "apiVersion" => {
                 let RawBsonRef::String(version) = value else { return Err(wrong("string")) };
                 if version != "1" {
