@@ -71,7 +71,6 @@ pub(crate) fn run(
             "The 'cursor' option is required, except for aggregate with the explain argument",
         ));
     }
-    check_read_concern(context.request.body, &parsed.stages)?;
     if change_stream::is_wanted(&parsed.stages) {
         return change_stream::open(context, &parsed, arguments.generic.session, reply);
     }
@@ -154,24 +153,6 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
     }
     parsed.stages = required(stages, "aggregate.pipeline")?;
     Ok(parsed)
-}
-
-/// Refuses read concerns that a pipeline cannot have: a change stream tells what a majority has, and a stage that writes
-/// reads nothing linearizably.
-fn check_read_concern(body: &RawDocument, stages: &[&RawDocument]) -> Result<()> {
-    let concern = document::get_field(body, "readConcern").and_then(RawBsonRef::as_document);
-    let level = concern.and_then(|concern| document::get_field(concern, "level")).and_then(RawBsonRef::as_str);
-    let last = stages.last().and_then(|stage| document::elements(stage).next());
-    match level {
-        Some(level) if change_stream::is_wanted(stages) && !matches!(level, "majority" | "") => {
-            let message = format!("$changeStream cannot run with a readConcern other than 'majority', found: {level}");
-            Err(CommandError::named("InvalidOptions", message))
-        }
-        Some("linearizable") if last.is_some_and(|stage| matches!(stage.name(), "$out" | "$merge")) => {
-            Err(CommandError::named("InvalidOptions", "readConcern level 'linearizable' is not supported by $out"))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Variables>) -> Result<Pipeline> {
