@@ -167,7 +167,8 @@ impl Store {
         // First the use, then the look: from then on nobody takes it away.
         let is_new = self.note_use(transaction, namespace)?;
         let found = self.catalog.lookup(namespace.as_str());
-        let has_changed = transaction.uses.has_changed(namespace, transaction.snapshot.timestamp());
+        // What it uses already does not change.
+        let has_changed = is_new && transaction.uses.has_changed(namespace, transaction.snapshot.timestamp());
         if is_new && (found.is_none() || has_changed) {
             transaction.forget_use(namespace);
         }
