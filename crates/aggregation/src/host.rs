@@ -57,8 +57,8 @@ pub trait PipelineHost: Send + Sync {
     /// The documents that `$indexStats` gives, one an index.
     fn index_statistics(&self, namespace: &Namespace) -> Result<Vec<RawDocumentBuf>>;
 
-    /// The documents that `$currentOp` gives: one a running operation, and, if wanted, one an idle connection.
-    fn current_operations(&self, with_idle: bool) -> Result<Vec<RawDocumentBuf>>;
+    /// The documents that `$currentOp` gives: one a running operation, and those of what is idle that are wanted.
+    fn current_operations(&self, wanted: IdleOperations) -> Result<Vec<RawDocumentBuf>>;
 
     /// Begins to replace a collection by what `$out` writes. Nothing is visible before `OutputWriter::finish`.
     fn replace_collection(&self, namespace: &Namespace) -> Result<Box<dyn OutputWriter>>;
@@ -71,6 +71,17 @@ pub trait PipelineHost: Send + Sync {
 
     /// An error when the command has been killed or has run out of time. Called now and then.
     fn check_interrupt(&self) -> Result<()>;
+}
+
+/// What `$currentOp` gives beside what is running.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IdleOperations {
+    /// Connections on which nothing runs.
+    pub connections: bool,
+    /// Open transactions between their commands.
+    pub sessions: bool,
+    /// Cursors between their batches.
+    pub cursors: bool,
 }
 
 impl fmt::Debug for dyn PipelineHost {

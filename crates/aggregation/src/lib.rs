@@ -26,8 +26,8 @@ pub use context::{MEMORY_BYTES_MAX_DEFAULT, Namespace, PipelineContext};
 pub use cursor::{PipelineCursor, check_document_size};
 pub use error::{AggregationError, Result};
 pub use host::{
-    BoxSource, DocumentSource, ForeignQuery, OutputWriter, PipelineHost, SpillReader, SpillStore, SpillWriter,
-    StageMemory, source_of,
+    BoxSource, DocumentSource, ForeignQuery, IdleOperations, OutputWriter, PipelineHost, SpillReader, SpillStore,
+    SpillWriter, StageMemory, source_of,
 };
 pub use pipeline::{Pipeline, PipelineSource, check_stage_names};
 pub use pushdown::Pushdown;

@@ -147,8 +147,8 @@ impl IndexSpecification {
             }
             _ => {
                 let message = format!(
-                    "The field '{option}' is not valid for an index specification. Specification: {:?}",
-                    self.key
+                    "The field '{option}' is not valid for an index specification. Specification: {}",
+                    shown(&self.key)
                 );
                 return Err(CollectionError::InvalidIndexSpecificationOption(message));
             }
@@ -254,17 +254,17 @@ impl IndexSpecification {
         match (same_name, is_equivalent) {
             (true, true) if same_options => Ok(Relation::Same),
             (true, true) => Err(CollectionError::IndexOptionsConflict(format!(
-                "An equivalent index already exists with the same name but different options. Requested index: {:?}, \
-                 existing index: {:?}",
-                self.to_document(),
-                existing.to_document()
+                "An equivalent index already exists with the same name but different options. Requested index: {}, \
+                 existing index: {}",
+                shown(&self.to_document()),
+                shown(&existing.to_document())
             ))),
             (true, false) => Err(CollectionError::IndexKeySpecsConflict(format!(
                 "An existing index has the same name as the requested index. When index names are not specified, they \
-                 are auto generated and can cause conflicts. Please refer to our documentation. Requested index: {:?}, \
-                 existing index: {:?}",
-                self.to_document(),
-                existing.to_document()
+                 are auto generated and can cause conflicts. Please refer to our documentation. Requested index: {}, \
+                 existing index: {}",
+                shown(&self.to_document()),
+                shown(&existing.to_document())
             ))),
             // The same keys for the same documents under two names would be the same index twice.
             (false, true) if same_options => Err(CollectionError::IndexOptionsConflict(format!(
@@ -293,6 +293,11 @@ pub enum Relation {
     Different,
     /// They are the same index: nothing is to be done.
     Same,
+}
+
+/// A document as people write it.
+fn shown(document: &RawDocument) -> String {
+    query_language::expression::show_value(RawBsonRef::Document(document))
 }
 
 fn required(field: &str) -> CollectionError {

@@ -76,6 +76,14 @@ pub(crate) enum Algorithm {
     Fixed,
 }
 
+/// How many commands of a class run, may run, and wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) running: u64,
+    pub(crate) limit: u64,
+    pub(crate) waiting: u64,
+}
+
 /// Both gates.
 pub(crate) struct Admission {
     clock: Arc<dyn Clock>,
@@ -243,6 +251,13 @@ impl Admission {
     /// How many commands of a kind may run at once; `None` for those that need no ticket.
     pub(crate) fn limit(&self, class: Class) -> Option<u64> {
         self.gate(class).map(|gate| gate.limit.load(Ordering::Relaxed) as u64)
+    }
+
+    /// How full a gate is.
+    pub(crate) fn load(&self, class: Class) -> Load {
+        let Some(gate) = self.gate(class) else { return Load::default() };
+        let number = |counter: &AtomicUsize| counter.load(Ordering::Relaxed) as u64;
+        Load { running: number(&gate.running), limit: number(&gate.limit), waiting: number(&gate.waiting) }
     }
 
     /// Sets it; gives what it was.

@@ -91,6 +91,10 @@ impl<'a> Arguments<'a> {
             "stmtId" | "stmtIds" => self.generic.statement_ids.parse(field)?,
             // Checked by the dispatcher.
             "apiVersion" | "apiStrict" | "apiDeprecationErrors" => {}
+            // What some commands have, and none here.
+            "collectionUUID" | "encryptionInformation" | "isTimeseriesNamespace" | "rawData" => {
+                return Err(field.not_implemented());
+            }
             _ => return Err(field.unknown()),
         }
         Ok(())

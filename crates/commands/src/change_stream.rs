@@ -22,7 +22,7 @@ use transaction::{FeedEntry, Topic};
 
 use crate::DocumentWriter;
 use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
-use crate::context::{Context, count};
+use crate::context::Context;
 use crate::crud::aggregate::AggregateArguments;
 use crate::crud::pipeline_host::CommandHost;
 use crate::crud::query_arguments::{query, variables};
@@ -68,7 +68,6 @@ pub(crate) fn open(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let server = context.server;
-    count(&server.counts.query, 1);
     let (stage, rest) = parsed.stages.split_first().ok_or_else(|| CommandError::bad_value("an empty pipeline"))?;
     let options = ChangeStreamOptions::parse(stage, &parsed.namespace)?;
     let (rest, splits) = check_rest(rest)?;
@@ -94,9 +93,7 @@ pub(crate) fn open(
     let stream = ChangeStream { results, tail, progress, before_last: None, last: None, splits, fragments: Vec::new() };
     let cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(stream)).with_session(session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
-    count(&server.counts.documents_returned, returned);
-    Ok(())
+    write_first_batch(context, cursor, limit, false, reply)
 }
 
 /// What a stream is about. A `$match` that comes first is part of it, so that streams with the same one share its work, and none is woken in vain.

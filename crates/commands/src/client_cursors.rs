@@ -11,17 +11,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::{RawDocument, RawDocumentBuf};
+use executor::ExecutionTotals;
 use parking_lot::Mutex;
 use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse};
 
 use crate::DocumentWriter;
+use crate::context::Context;
 use crate::document_writer::ArrayWriter;
 use crate::error::{CommandError, Result};
-use crate::operations::Operation;
+use crate::execution_notes::{Detail, Execution};
+use crate::operations::{COMMAND_BYTES_MAX, Operation};
 use crate::stable_api::ApiParameters;
 
-/// Idle cursors are closed after this long.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// Documents of the first batch when the client names no size.
 pub(crate) const FIRST_BATCH_DOCUMENTS: u64 = 101;
 /// What an idle cursor holds: copies of a leaf or two, its query and its plan.
@@ -62,6 +63,11 @@ pub(crate) trait CursorSource: Send {
     /// Whether it is known that nothing more comes.
     fn is_exhausted(&self) -> bool {
         false
+    }
+
+    /// What was done so far to find documents.
+    fn execution(&self, _detail: Detail) -> Option<Execution> {
+        None
     }
 
     /// The cursor becomes idle: gives up what should not be held meanwhile.
@@ -114,6 +120,31 @@ pub(crate) struct ClientCursor {
     pub(crate) max_time: Option<Duration>,
     /// When the snapshot is that it reads from, if the client is to be told.
     pub(crate) at_cluster_time: Option<platform::Timestamp>,
+    /// The command that has opened it, unless that was too large to be kept.
+    pub(crate) command: Option<Arc<RawDocumentBuf>>,
+    figures: CursorFigures,
+}
+
+/// What `currentOp` shows of a cursor.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CursorFigures {
+    /// By the wall clock, in milliseconds.
+    pub(crate) created: i64,
+    pub(crate) last_used: i64,
+    pub(crate) documents: u64,
+    pub(crate) batches: u64,
+    pub(crate) has_no_timeout: bool,
+    pub(crate) is_tailable: bool,
+    pub(crate) awaits: bool,
+}
+
+/// An idle cursor, for `currentOp`.
+pub(crate) struct IdleCursor {
+    pub(crate) id: i64,
+    pub(crate) namespace: String,
+    pub(crate) session: Option<bson::Uuid>,
+    pub(crate) command: Option<Arc<RawDocumentBuf>>,
+    pub(crate) figures: CursorFigures,
 }
 
 /// How much a batch may hold.
@@ -142,6 +173,8 @@ impl ClientCursor {
             api: ApiParameters::default(),
             max_time: None,
             at_cluster_time: None,
+            command: None,
+            figures: CursorFigures::default(),
         }
     }
 
@@ -196,6 +229,28 @@ impl ClientCursor {
     pub(crate) fn without_timeout(mut self, has_no_timeout: bool) -> Self {
         self.has_no_timeout = has_no_timeout;
         self
+    }
+
+    /// What was done so far to find its documents.
+    pub(crate) fn execution(&self, detail: Detail) -> Option<Execution> {
+        self.source.execution(detail)
+    }
+
+    /// A batch has been handed out.
+    pub(crate) fn note_batch(&mut self, documents: u64, wall_millis: i64) {
+        let figures = &mut self.figures;
+        if figures.batches == 0 {
+            figures.created = wall_millis;
+        }
+        figures.last_used = wall_millis;
+        figures.documents += documents;
+        figures.batches += 1;
+    }
+
+    /// What `currentOp` shows of it.
+    pub(crate) fn figures(&self) -> CursorFigures {
+        let (is_tailable, awaits) = (self.source.is_tailing(), self.source.awaits());
+        CursorFigures { has_no_timeout: self.has_no_timeout, is_tailable, awaits, ..self.figures }
     }
 
     /// Whether a getMore waits for more at the end.
@@ -441,10 +496,10 @@ impl ClientCursors {
     }
 
     /// Closes cursors that have been idle for too long; called now and then.
-    pub(crate) fn close_idle(&self) {
+    pub(crate) fn close_idle(&self, timeout: Duration) {
         let now = self.clock.monotonic();
         let closed = self.close_where(|entry| match entry {
-            Entry::Idle(idle) => !idle.cursor.has_no_timeout && now.saturating_sub(idle.since) > IDLE_TIMEOUT,
+            Entry::Idle(idle) => !idle.cursor.has_no_timeout && now.saturating_sub(idle.since) > timeout,
             Entry::InUse { .. } => false,
         });
         self.timed_out.fetch_add(closed, Ordering::Relaxed);
@@ -464,6 +519,30 @@ impl ClientCursors {
         ids.len() as u64
     }
 
+    /// Open cursors that a getMore has, and those that are kept however long they are idle.
+    pub(crate) fn open_by_kind(&self) -> (u64, u64) {
+        let entries = self.entries.lock();
+        let pinned = entries.values().filter(|entry| matches!(entry, Entry::InUse { .. })).count();
+        let is_kept = |entry: &&Entry| matches!(entry, Entry::Idle(idle) if idle.cursor.has_no_timeout);
+        (pinned as u64, entries.values().filter(is_kept).count() as u64)
+    }
+
+    /// The cursors that nobody uses at the moment.
+    pub(crate) fn idle(&self) -> Vec<IdleCursor> {
+        let entries = self.entries.lock();
+        let describe = |(id, entry): (&i64, &Entry)| match entry {
+            Entry::InUse { .. } => None,
+            Entry::Idle(idle) => Some(IdleCursor {
+                id: *id,
+                namespace: idle.cursor.namespace.clone(),
+                session: idle.cursor.session,
+                command: idle.cursor.command.clone(),
+                figures: idle.cursor.figures(),
+            }),
+        };
+        entries.iter().filter_map(describe).collect()
+    }
+
     /// Open cursors, those opened since the start, and those that timed out.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let open = self.entries.lock().len() as u64;
@@ -476,38 +555,43 @@ pub(crate) fn not_found(id: i64) -> CommandError {
     CommandError::named("CursorNotFound", format!("cursor id {id} not found"))
 }
 
-/// Fills the first batch of a new cursor, registers it if there may be more, and writes the reply's `cursor`.
+/// Fills the first batch of a new cursor, registers it if there may be more, and writes the reply's `cursor`. Notes what was done.
 pub(crate) fn write_first_batch(
-    cursors: &ClientCursors,
+    context: &Context<'_>,
     mut cursor: ClientCursor,
     limit: BatchLimit,
     is_single_batch: bool,
-    operation: &Operation<'_>,
     reply: &mut DocumentWriter<'_>,
-) -> Result<u64> {
-    cursor.api = operation.api();
+) -> Result<()> {
+    let (server, notes) = (context.server, &context.notes);
+    cursor.api = context.operation.api();
     let namespace = cursor.namespace.clone();
     let at_cluster_time = cursor.at_cluster_time;
-    let mut result = Ok((0, 0));
+    let mut result = Ok(0);
     let mut token = None;
     reply.document("cursor", |body| {
-        let mut count = 0;
         let filled = body.try_array("firstBatch", |batch| {
-            let remaining = cursor.fill(batch, limit, operation);
-            count = u64::from(batch.count());
+            let remaining = cursor.fill(batch, limit, &context.operation);
+            let count = u64::from(batch.count());
+            notes.returned.add(count);
+            if let Some(execution) = cursor.execution(context.detail()) {
+                notes.add_execution(execution, &ExecutionTotals::default());
+            }
             token = cursor.resume_token();
             remaining.map(|remaining| {
                 if remaining == Remaining::Nothing || is_single_batch {
-                    result = Ok((0, count));
+                    notes.is_exhausted.set(true);
                 } else {
-                    result = cursors.register(cursor).map(|id| (id, count));
+                    cursor.note_batch(count, server.clock.wall_millis());
+                    cursor.command = kept_command(context.request.body);
+                    result = server.cursors.register(cursor);
                 }
             })
         });
         if let Err(error) = filled {
             result = Err(error);
         }
-        body.int64("id", result.as_ref().map_or(0, |(id, _)| *id));
+        body.int64("id", *result.as_ref().unwrap_or(&0));
         body.string("ns", &namespace);
         if let Some(token) = &token {
             body.embed("postBatchResumeToken", token);
@@ -516,5 +600,11 @@ pub(crate) fn write_first_batch(
             body.timestamp("atClusterTime", crate::cluster_time::bson_timestamp(time));
         }
     });
-    result.map(|(_, count)| count)
+    notes.cursor.set(result?);
+    Ok(())
+}
+
+/// A command as it is kept with its cursor.
+fn kept_command(body: &RawDocument) -> Option<Arc<RawDocumentBuf>> {
+    (body.as_bytes().len() <= COMMAND_BYTES_MAX).then(|| Arc::new(body.to_owned()))
 }

@@ -11,6 +11,7 @@ use bson::RawDocumentBuf;
 use bson::oid::ObjectId;
 use collection::{Collection, CollectionOptions, Namespace, StatementDetails};
 use document::ObjectIdGenerator;
+use executor::{ExecutionTotals, QueryExecutor};
 use parking_lot::Mutex;
 use platform::{Clock, Random, WorkingMemory};
 use transaction::{DefinitionScope, ReadView, Store, Waiting, WriteContext};
@@ -19,6 +20,7 @@ use crate::admission::{Admission, Class, Counted, Need, Permission};
 use crate::client_cursors::ClientCursors;
 use crate::default_concerns::DefaultConcerns;
 use crate::error::CommandError;
+use crate::execution_notes::{Detail, Execution, ExecutionNotes};
 use crate::fail_points::{FailPoints, error_of};
 use crate::issued_timestamps::IssuedTimestamps;
 use crate::operations::{Operation, OperationSlot, Operations};
@@ -61,12 +63,27 @@ pub struct ServerFacts {
     pub replica_set: Option<ReplicaSetFacts>,
 }
 
+/// How much is logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogVerbosity {
+    /// 0 as configured, up to 5.
+    pub level: i32,
+    /// Parts of the program with levels of their own.
+    pub parts: Vec<(&'static str, i32)>,
+    /// Whether connections that come and go are not told of.
+    pub is_quiet: bool,
+}
+
 /// What commands ask of the program around them.
 pub trait ServerHooks: Send + Sync {
     /// Begins an orderly shutdown; the caller's reply is still sent.
     fn shut_down(&self);
     /// Connections now, and all since the start.
     fn connections(&self) -> (u64, u64);
+    /// Traffic, and what connections do.
+    fn network(&self) -> NetworkFigures;
+    /// Logs so much from now on; an error text when that cannot be.
+    fn set_log_verbosity(&self, verbosity: &LogVerbosity) -> Result<(), String>;
     /// Starts a new diagnostics log file; an error text when there is none to rotate.
     fn rotate_log(&self) -> Result<(), String>;
     /// What `hello` says has changed: runs the requests again that wait for that.
@@ -98,6 +115,32 @@ pub(crate) struct OperationCounts {
     pub(crate) documents_updated: AtomicU64,
     pub(crate) documents_deleted: AtomicU64,
     pub(crate) documents_returned: AtomicU64,
+    pub(crate) keys_examined: AtomicU64,
+    pub(crate) docs_examined: AtomicU64,
+    /// Operations that sorted what no index gives in order, and that read a collection as a whole.
+    pub(crate) sorts: AtomicU64,
+    pub(crate) collection_scans: AtomicU64,
+    /// Commands and statements that failed because of another's writes.
+    pub(crate) write_conflicts: AtomicU64,
+}
+
+/// Traffic since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NetworkFigures {
+    /// Bytes of messages that came, decompressed.
+    pub bytes_in: u64,
+    /// Bytes of messages that were sent, before compression.
+    pub bytes_out: u64,
+    /// Bytes that came.
+    pub physical_bytes_in: u64,
+    /// Bytes that were sent.
+    pub physical_bytes_out: u64,
+    /// Requests that came.
+    pub requests: u64,
+    /// Connections that were closed at once because there were too many.
+    pub connections_refused: u64,
+    /// Connections with a command that runs now.
+    pub connections_active: u64,
 }
 
 /// Adds to a counter.
@@ -119,6 +162,9 @@ pub struct ServerContext {
     pub(crate) object_ids: ObjectIdGenerator,
     pub(crate) timestamps: Arc<IssuedTimestamps>,
     pub(crate) topology: Topology,
+    pub(crate) figures: crate::diagnostics::CommandFigures,
+    pub(crate) profiler: crate::diagnostics::Profiler,
+    pub(crate) fsync_lock: crate::fsync_lock::FsyncLock,
     pub(crate) started: Duration,
     /// How long a session lives without being used.
     pub(crate) session_timeout: Duration,
@@ -161,6 +207,9 @@ impl ServerContext {
             parameters: crate::diagnostics::Parameters::default(),
             usage: crate::diagnostics::NamespaceUsage::default(),
             timestamps: Arc::default(),
+            figures: crate::diagnostics::CommandFigures::default(),
+            profiler: crate::diagnostics::Profiler::default(),
+            fsync_lock: crate::fsync_lock::FsyncLock::default(),
             started: clock.monotonic(),
             write_contexts: Mutex::default(),
             topology: Topology::new(process_id),
@@ -194,6 +243,14 @@ impl ServerContext {
         &self.store
     }
 
+    /// Stores what every server has: the document of the feature compatibility version. Called once by the server, when it is open.
+    ///
+    /// # Errors
+    /// Those of an insert.
+    pub fn store_own_documents(&self) -> Result<(), CommandError> {
+        crate::diagnostics::feature_compatibility::store_document(self)
+    }
+
     /// Ends running commands, because the server stops.
     pub fn stop(&self) {
         self.store.keep_index_builds();
@@ -213,7 +270,7 @@ impl ServerContext {
 
     /// Ends what has been idle for too long: cursors and sessions. Called every few seconds by the server.
     pub fn close_idle(&self) {
-        self.cursors.close_idle();
+        self.cursors.close_idle(self.parameters.cursor_timeout());
         crate::sessions::end_expired(self);
     }
 
@@ -295,7 +352,7 @@ pub struct ClientContext {
     pub(crate) connection: u64,
     pub(crate) slot: Arc<OperationSlot>,
     /// What the client said of itself in its first `hello`.
-    pub(crate) metadata: Option<RawDocumentBuf>,
+    pub(crate) metadata: Option<Arc<RawDocumentBuf>>,
     /// Of its last command that read or wrote documents.
     pub(crate) class: Class,
     pub(crate) counted: Counted,
@@ -314,7 +371,7 @@ impl ClientContext {
 pub(crate) struct Context<'a> {
     pub(crate) server: &'a Arc<ServerContext>,
     pub(crate) connection: u64,
-    pub(crate) metadata: &'a mut Option<RawDocumentBuf>,
+    pub(crate) metadata: &'a mut Option<Arc<RawDocumentBuf>>,
     pub(crate) slot: &'a Arc<OperationSlot>,
     pub(crate) operation: Operation<'a>,
     pub(crate) session: crate::operation_session::OperationSession,
@@ -324,6 +381,7 @@ pub(crate) struct Context<'a> {
     pub(crate) request: &'a crate::CommandRequest<'a>,
     /// Whether a fail point wants the connection closed in place of a reply.
     pub(crate) closes_connection: Cell<bool>,
+    pub(crate) notes: ExecutionNotes,
 }
 
 impl<'a> Context<'a> {
@@ -340,6 +398,17 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
+    /// How much is to be noted of what the command does.
+    pub(crate) fn detail(&self) -> Detail {
+        let is_wanted = self.server.profiler.may_record(self.operation.elapsed());
+        if is_wanted { Detail::WithPlan } else { Detail::Counts }
+    }
+
+    /// Notes all that an executor has done.
+    pub(crate) fn note_executor(&self, executor: &QueryExecutor) {
+        self.notes.add_execution(Execution::of(executor, self.detail()), &ExecutionTotals::default());
+    }
+
     /// Lets another command run in this one's place: before it waits for the disk, or for data that may come.
     pub(crate) fn release_ticket(&mut self) {
         self.operation.turn().end_early();

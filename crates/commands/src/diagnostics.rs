@@ -7,9 +7,14 @@ use crate::context::ServerFacts;
 use crate::error::Result;
 
 pub(crate) mod build_info;
+mod command_figures;
+pub(crate) mod conn_pool_stats;
 pub(crate) mod connection_status;
 pub(crate) mod current_op;
 mod engine_figures;
+pub(crate) mod feature_compatibility;
+pub(crate) mod features;
+mod finished_operation;
 pub(crate) mod fsync;
 pub(crate) mod get_cmd_line_opts;
 pub(crate) mod get_log;
@@ -17,16 +22,21 @@ pub(crate) mod get_parameter;
 pub(crate) mod hello;
 pub(crate) mod host_info;
 pub(crate) mod kill_op;
+mod latency;
 pub(crate) mod list_commands;
+pub(crate) mod lock_info;
 pub(crate) mod log_rotate;
 mod namespace_usage;
 mod parameters;
 pub(crate) mod ping;
 pub(crate) mod plimsoll_profile;
+pub(crate) mod profile;
+mod profiler;
 #[cfg(test)]
 mod queue_tests;
 pub(crate) mod repl_set_resize_oplog;
 pub(crate) mod server_status;
+mod server_status_sections;
 pub(crate) mod set_parameter;
 pub(crate) mod shutdown;
 #[cfg(test)]
@@ -37,8 +47,11 @@ pub(crate) mod top;
 pub(crate) mod versions;
 pub(crate) mod whatsmyuri;
 
-pub(crate) use namespace_usage::NamespaceUsage;
+pub(crate) use command_figures::CommandFigures;
+pub(crate) use finished_operation::finished;
+pub(crate) use namespace_usage::{NamespaceUsage, UsageFigures};
 pub(crate) use parameters::Parameters;
+pub(crate) use profiler::{DatabaseProfile, Profiler};
 
 /// The port that goes without saying.
 const DEFAULT_PORT: u16 = 27017;
@@ -64,6 +77,12 @@ fn only_generic(arguments: &mut Arguments<'_>) -> Result<()> {
 /// A document made of some fields of a command.
 fn document_of_fields(fields: &[crate::arguments::Field<'_>]) -> Result<RawDocumentBuf> {
     crate::schema::document_of(|document| fields.iter().for_each(|field| document.element(field.element)))
+}
+
+/// What the client's program calls itself, by what it said in its first `hello`.
+pub(crate) fn application_name(metadata: &RawDocument) -> Option<&str> {
+    let bson::RawBsonRef::Document(application) = document::get_field(metadata, "application")? else { return None };
+    document::get_field(application, "name")?.as_str()
 }
 
 /// The first string in a command document: the collection for most commands.

@@ -5,7 +5,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bson::RawDocument;
@@ -15,8 +14,10 @@ use crate::DocumentWriter;
 use crate::admission::{Class, Granted, Need, Permission, Turn};
 use crate::arguments::Arguments;
 use crate::cluster_time;
-use crate::context::{ClientContext, Context, ServerContext};
+use crate::context::{ClientContext, Context, ServerContext, count};
+use crate::diagnostics;
 use crate::error::{CommandError, Result};
+use crate::execution_notes::ExecutionNotes;
 use crate::fail_points::{Fault, Struck, error_of};
 use crate::operation_session::SessionFields;
 use crate::operations::{Operation, Registered};
@@ -109,8 +110,12 @@ impl Dispatcher {
             return self.run_command(request, client, permission, reply);
         }
         let name = registry::find(request.name).map_or(request.name, |command| command.name);
-        let struck =
-            Struck { name, database: request.database, body: request.body, metadata: client.metadata.as_deref() };
+        let struck = Struck {
+            name,
+            database: request.database,
+            body: request.body,
+            metadata: client.metadata.as_ref().map(|metadata| &***metadata),
+        };
         match self.server.fail_points.strike(&struck) {
             Some(fault) => self.run_with_fault(&fault, request, client, permission, reply),
             None => self.run_command(request, client, permission, reply),
@@ -156,6 +161,7 @@ impl Dispatcher {
             }
             Err(error) => {
                 reply.truncate(start);
+                self.count_failure(request.name, &error);
                 let topology = error.is_of_topology().then_some(&*self.server);
                 self.write_error(&self.labelled(request, error), topology, reply);
                 Outcome::Reply
@@ -240,9 +246,7 @@ impl Dispatcher {
         permission: Option<Permission>,
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
-        let command = self.find(request)?;
-        let is_counted = command.counts_as_command && request.attempt != Attempt::AfterWait;
-        self.server.counts.command.fetch_add(u64::from(is_counted), Ordering::Relaxed);
+        let command = self.checked(request)?;
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
         fields.api.check(command.name, request.body)?;
@@ -253,6 +257,7 @@ impl Dispatcher {
         let registered = operations.register(&client.slot, command, request.database, body, fields.session, queued);
         let operation = self.admit(registered, command, &fields, granted)?;
         let session = fields.begin(&self.server, command, request.database, &operation)?;
+        session.txn_number().into_iter().for_each(|number| client.slot.set_transaction(number));
         let snapshot = if session.transaction().is_none() {
             fields.read_concern.view(&self.server.store, command.name)?
         } else {
@@ -269,6 +274,7 @@ impl Dispatcher {
             snapshot,
             request,
             closes_connection: Cell::new(false),
+            notes: ExecutionNotes::default(),
         };
         let mut arguments = Arguments::new(command.name, request.body);
         if context.session.transaction().is_none() {
@@ -290,17 +296,35 @@ impl Dispatcher {
         if context.closes_connection.get() {
             return Ok(Outcome::CloseConnection);
         }
-        result.map_err(|error| context.name_interruption(error))
+        let result = result.map_err(|error| context.name_interruption(error));
+        if !matches!(result, Ok(Outcome::WaitForTopologyChange(_))) {
+            diagnostics::finished(&context, command, reply.len(), result.as_ref().err());
+        }
+        result
+    }
+
+    fn count_failure(&self, name: &str, error: &CommandError) {
+        const WRITE_CONFLICT: i32 = 112;
+        self.server.figures.count_failure(registry::find(name), error);
+        if error.code == WRITE_CONFLICT {
+            count(&self.server.counts.write_conflicts, 1);
+        }
     }
 }
 
 impl Dispatcher {
-    /// The command that is asked for, if it is well formed and may be run here at all.
-    fn find(&self, request: &CommandRequest<'_>) -> Result<&'static Command> {
+    /// The command that is asked for, counted, if it is well formed and may be run here at all.
+    fn checked(&self, request: &CommandRequest<'_>) -> Result<&'static Command> {
+        let server = &self.server;
         validate_document(request.body.as_bytes(), &BODY_LIMITS)?;
         let Some(command) = registry::find(request.name) else {
+            server.figures.count_unknown();
             return Err(registry::refusal(request.name));
         };
+        let is_new = request.attempt != Attempt::AfterWait;
+        if is_new {
+            server.figures.count_request(command);
+        }
         if request.database.is_empty() {
             return Err(CommandError::named("InvalidNamespace", "Invalid namespace specified ''"));
         }
@@ -308,11 +332,28 @@ impl Dispatcher {
             let message = format!("{} may only be run against the admin database.", command.name);
             return Err(CommandError::named("Unauthorized", message));
         }
-        if self.server.replica_set.is_uninitiated() {
+        if server.replica_set.is_uninitiated() {
             role::check_uninitiated(command, request.database, request.body)?;
         }
         check_sequences(request, command.sequence)?;
+        count(&server.counts.command, u64::from(is_new && command.counts_as_command));
         Ok(command)
+    }
+
+    /// A command that writes waits while writes are locked out, without a place among those that run.
+    fn wait_for_fsync_lock(
+        &self,
+        registered: &Registered<'_>,
+        command: &Command,
+        granted: Option<Granted>,
+    ) -> Result<Option<Granted>> {
+        let lock = &self.server.fsync_lock;
+        if !lock.is_locked() || !registry::writes(command) {
+            return Ok(granted);
+        }
+        drop(granted);
+        registered.wait_for_lock(|check| lock.wait(check))?;
+        Ok(None)
     }
 
     /// Begins the command with its ticket: waits for that, unless it has been done.
@@ -324,6 +365,7 @@ impl Dispatcher {
         granted: Option<Granted>,
     ) -> Result<Operation<'a>> {
         let (server, class) = (&self.server, command.class);
+        let granted = self.wait_for_fsync_lock(&registered, command, granted)?;
         let mut has_waited = granted.is_some();
         let ticket = match granted {
             Some(granted) => granted.into_ticket(server, class)?,

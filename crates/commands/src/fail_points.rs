@@ -14,6 +14,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::CommandError;
 
+use crate::diagnostics::application_name;
+
 /// When a fail point strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -251,7 +253,7 @@ impl Target {
             "hello" | "isMaster" => document_field(command.body, "client"),
             _ => None,
         };
-        command.metadata.or(said).and_then(app_name) == Some(wanted)
+        command.metadata.or(said).and_then(application_name) == Some(wanted)
     }
 
     fn is_on_namespace(&self, command: &Struck<'_>) -> bool {
@@ -269,10 +271,6 @@ fn document_field<'a>(source: &'a RawDocument, name: &str) -> Option<&'a RawDocu
         bson::RawBsonRef::Document(found) => Some(found),
         _ => None,
     }
-}
-
-fn app_name(metadata: &RawDocument) -> Option<&str> {
-    document::get_field(document_field(metadata, "application")?, "name")?.as_str()
 }
 
 /// The error of a fail point.

@@ -26,7 +26,9 @@ mod dispatcher;
 mod document_writer;
 mod error;
 mod error_codes;
+mod execution_notes;
 mod fail_points;
+mod fsync_lock;
 pub mod inspect;
 mod issued_timestamps;
 mod operation_session;
@@ -47,7 +49,9 @@ mod transactions;
 mod write_concern;
 
 pub use admission::{Need, Permission};
-pub use context::{BuildFacts, ClientContext, DiagnosticLog, ServerContext, ServerFacts, ServerHooks};
+pub use context::{
+    BuildFacts, ClientContext, DiagnosticLog, LogVerbosity, NetworkFigures, ServerContext, ServerFacts, ServerHooks,
+};
 pub use diagnostics::versions::VERSION as ANNOUNCED_VERSION;
 pub use dispatcher::{Attempt, CommandRequest, Dispatcher, Next, Outcome, SequenceSource};
 pub use document_writer::DocumentWriter;

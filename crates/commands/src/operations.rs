@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bson::RawDocumentBuf;
 use parking_lot::Mutex;
 use platform::Clock;
 use query_language::{ErrorKind, QueryError, Watch};
@@ -19,7 +20,7 @@ use crate::registry::{Command, WithoutClient};
 use crate::stable_api::ApiParameters;
 
 /// Bytes of a command that are kept for `currentOp`.
-const COMMAND_BYTES_MAX: usize = 4096;
+pub(crate) const COMMAND_BYTES_MAX: usize = 4096;
 
 /// A command that runs, or waits for its place among those that run, as `currentOp` shows it.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +37,12 @@ pub(crate) struct RunningOperation {
     pub(crate) is_queued: bool,
     /// Whether it ends when its client goes away.
     ends_with_client: bool,
+    /// Whether it waits for the lock of `fsync`.
+    pub(crate) waits_for_lock: bool,
+    /// The transaction that it is a part of.
+    pub(crate) transaction: Option<i64>,
+    /// The command that has opened the cursor which this one goes on with.
+    pub(crate) originating: Option<Arc<RawDocumentBuf>>,
 }
 
 /// Nobody has asked the command to end.
@@ -49,6 +56,8 @@ const CLIENT_GONE: u8 = 2;
 pub(crate) struct OperationSlot {
     pub(crate) connection: u64,
     pub(crate) client: String,
+    /// What the client said of itself in its first `hello`.
+    metadata: Mutex<Option<Arc<RawDocumentBuf>>>,
     running: Mutex<(bool, RunningOperation)>,
     /// Why it shall end: one of the three above.
     end: AtomicU8,
@@ -117,6 +126,7 @@ impl Operations {
         let slot = Arc::new(OperationSlot {
             connection,
             client,
+            metadata: Mutex::default(),
             running: Mutex::default(),
             end: AtomicU8::new(RUNS_ON),
             deadline_nanos: AtomicU64::new(0),
@@ -184,6 +194,7 @@ impl Operations {
         operation.name = name;
         operation.started = self.clock.monotonic();
         operation.session = None;
+        (operation.transaction, operation.originating, operation.waits_for_lock) = (None, None, false);
         operation.database.clear();
         operation.database.push_str(database);
         operation.command.clear();
@@ -204,6 +215,11 @@ impl Operations {
             found.map(|(operation, elapsed)| (operation, slot, elapsed))
         };
         slots.into_iter().filter_map(of_slot).collect()
+    }
+
+    /// Commands that run in transactions.
+    pub(crate) fn sessions_in_transactions(&self) -> usize {
+        self.running().iter().filter(|(operation, _, _)| operation.transaction.is_some()).count()
     }
 
     /// Connections on which nothing is running.
@@ -269,6 +285,14 @@ impl Operations {
 }
 
 impl<'a> Registered<'a> {
+    /// It waits for a lock, for as long as `wait` does, which may ask whether to give up.
+    pub(crate) fn wait_for_lock(&self, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()>) -> Result<()> {
+        self.slot.running.lock().1.waits_for_lock = true;
+        let waited = wait(&|| self.operations.check(self.slot, None));
+        self.slot.running.lock().1.waits_for_lock = false;
+        waited
+    }
+
     /// It waits for its place from now on.
     pub(crate) fn note_waiting(&self) {
         self.slot.running.lock().1.is_queued = true;
@@ -359,6 +383,31 @@ impl OperationSlot {
         }
         let is_over = deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline);
         is_over.then_some(("MaxTimeMSExpired", "operation exceeded time limit"))
+    }
+
+    /// Keeps what the client said of itself.
+    pub(crate) fn set_metadata(&self, metadata: Arc<RawDocumentBuf>) {
+        *self.metadata.lock() = Some(metadata);
+    }
+
+    /// What the client said of itself.
+    pub(crate) fn metadata(&self) -> Option<Arc<RawDocumentBuf>> {
+        self.metadata.lock().clone()
+    }
+
+    /// The command goes on with a cursor that this one has opened.
+    pub(crate) fn set_originating(&self, command: Option<Arc<RawDocumentBuf>>) {
+        self.running.lock().1.originating = command;
+    }
+
+    /// See `RunningOperation::originating`.
+    pub(crate) fn originating(&self) -> Option<Arc<RawDocumentBuf>> {
+        self.running.lock().1.originating.clone()
+    }
+
+    /// The command is a part of a transaction.
+    pub(crate) fn set_transaction(&self, txn_number: i64) {
+        self.running.lock().1.transaction = Some(txn_number);
     }
 
     fn clear(&self) {

@@ -56,16 +56,7 @@ pub(crate) fn find(
     let cursor = ClientCursor::new(NAMESPACE.to_owned(), Box::new(OplogResults::new(results, tail)))
         .with_session(arguments.generic.session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    let returned = write_first_batch(
-        &server.cursors,
-        cursor,
-        limit,
-        parsed.is_single_batch || parsed.limit == 1,
-        &context.operation,
-        reply,
-    )?;
-    count(&server.counts.documents_returned, returned);
-    Ok(())
+    write_first_batch(context, cursor, limit, parsed.is_single_batch || parsed.limit == 1, reply)
 }
 
 fn run_pipeline(context: &Context<'_>, stages: &[RawDocumentBuf], source: BoxSource) -> Result<PipelineCursor> {

@@ -2,12 +2,17 @@
 //!
 //! Used by `dispatcher`, `listCommands` and the compatibility page. One row a command.
 
+mod refused;
+
+pub(crate) use refused::refusal;
+
+use self::refused::KNOWN_ELSEWHERE;
 use crate::DocumentWriter;
 use crate::admission::Class;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::dispatcher::Outcome;
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::{apply_ops, crud, diagnostics, fail_points, replication, schema, sessions, transactions};
 
 /// How a command is run.
@@ -134,6 +139,14 @@ static COMMANDS: &[Command] = &[
         ..command!("commitTransaction", transactions::commit_transaction::run, "Commits a transaction.")
     },
     Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "compact",
+            schema::compact::run,
+            "Gives back the space that a collection does not need, with a checkpoint."
+        )
+    },
+    Command {
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..command!(
@@ -141,6 +154,10 @@ static COMMANDS: &[Command] = &[
             fail_points::configure_fail_point::run,
             "Has something fail, for tests; only with --enable-test-commands."
         )
+    },
+    Command {
+        is_admin_only: true,
+        ..command!("connPoolStats", diagnostics::conn_pool_stats::run, "Connections of the server to others: none.")
     },
     command!("connectionStatus", diagnostics::connection_status::run, "Who the client is to the server."),
     Command {
@@ -170,6 +187,8 @@ static COMMANDS: &[Command] = &[
             "Lists the commands that are running, and those that wait for a ticket (`currentQueue`)."
         )
     },
+    command!("dataSize", schema::data_size::run, "How many documents are in a range of an index, and their bytes."),
+    command!("dbHash", schema::db_hash::run, "A hash of each collection of a database."),
     Command { aliases: &["dbstats"], ..command!("dbStats", schema::db_stats::run, "Figures of a database.") },
     Command {
         class: Class::Write,
@@ -199,6 +218,8 @@ static COMMANDS: &[Command] = &[
         ..command!("endSessions", sessions::end_sessions::run, "Ends sessions.")
     },
     command!("explain", crud::explain::run, "Says how a query would be run."),
+    command!("features", diagnostics::features::run, "The number by which ObjectIds are of this process."),
+    Command { class: Class::Read, ..command!("filemd5", crud::file_md5::run, "The MD5 hash of a file in GridFS.") },
     Command {
         class: Class::Read,
         counts_as_command: false,
@@ -218,8 +239,13 @@ static COMMANDS: &[Command] = &[
         ..command!(
             "fsync",
             diagnostics::fsync::run,
-            "Makes everything durable with a checkpoint, which takes up to two seconds longer while others write, so that they do not notice."
+            "Makes everything durable with a checkpoint, which takes up to two seconds longer while others write, so that they do not notice; with `lock`, keeps others from writing."
         )
+    },
+    Command {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..command!("fsyncUnlock", diagnostics::fsync::run_unlock, "Lets others write again.")
     },
     Command {
         is_admin_only: true,
@@ -314,10 +340,22 @@ static COMMANDS: &[Command] = &[
     command!("listIndexes", schema::list_indexes::run, "Lists the indexes of a collection."),
     Command {
         is_admin_only: true,
+        ..command!("lockInfo", diagnostics::lock_info::run, "Who holds the lock of fsync, and who waits for it.")
+    },
+    Command {
+        is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..command!("logRotate", diagnostics::log_rotate::run, "Starts a new diagnostics log file.")
     },
     command!("ping", diagnostics::ping::run, "Answers."),
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "planCacheClear",
+            crud::plan_cache_clear::run,
+            "Forgets which plans were chosen for the queries of a collection."
+        )
+    },
     command!(
         "plimsollPositions",
         schema::ring_positions::run,
@@ -329,6 +367,14 @@ static COMMANDS: &[Command] = &[
             "plimsollProfile",
             diagnostics::plimsoll_profile::run,
             "Samples for some seconds where the server computes."
+        )
+    },
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "profile",
+            diagnostics::profile::run,
+            "Which operations on a database are recorded in its system.profile."
         )
     },
     Command {
@@ -415,6 +461,14 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         is_admin_only: true,
+        ..command!(
+            "setFeatureCompatibilityVersion",
+            diagnostics::feature_compatibility::run,
+            "Confirms the feature compatibility version, which is that of the server."
+        )
+    },
+    Command {
+        is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..command!("setParameter", diagnostics::set_parameter::run, "Changes a server parameter.")
     },
@@ -444,6 +498,11 @@ static COMMANDS: &[Command] = &[
         ..command!("update", crud::update::run, "Updates documents.")
     },
     command!("validate", schema::validate::run, "Checks a collection's records, indexes and pages."),
+    command!(
+        "validateDBMetadata",
+        schema::validate_db_metadata::run,
+        "What of the catalog version 1 of the stable API does not have."
+    ),
     Command {
         is_admin_only: true,
         ..command!(
@@ -455,70 +514,6 @@ static COMMANDS: &[Command] = &[
     command!("whatsmyuri", diagnostics::whatsmyuri::run, "The client's address."),
 ];
 
-/// Commands of MongoDB that we do not have yet: refused by name, so that nobody takes them for a misspelling.
-static KNOWN_ELSEWHERE: &[&str] = &[
-    "authenticate",
-    "autoCompact",
-    "balancerStart",
-    "bulkWrite",
-    "compact",
-    "connPoolStats",
-    "createRole",
-    "createSearchIndexes",
-    "createUser",
-    "dataSize",
-    "dbHash",
-    "dropAllRolesFromDatabase",
-    "dropAllUsersFromDatabase",
-    "dropConnections",
-    "dropRole",
-    "dropUser",
-    "features",
-    "filemd5",
-    "fsyncUnlock",
-    "getAuditConfig",
-    "getClusterParameter",
-    "getDiagnosticData",
-    "getnonce",
-    "grantPrivilegesToRole",
-    "grantRolesToRole",
-    "grantRolesToUser",
-    "invalidateUserCache",
-    "listSearchIndexes",
-    "lockInfo",
-    "logout",
-    "mapReduce",
-    "planCacheClear",
-    "planCacheClearFilters",
-    "planCacheListFilters",
-    "planCacheSetFilter",
-    "profile",
-    "reIndex",
-    "replSetAbortPrimaryCatchUp",
-    "replSetGetRBID",
-    "replSetHeartbeat",
-    "replSetMaintenance",
-    "replSetRequestVotes",
-    "replSetStepUp",
-    "replSetTest",
-    "replSetUpdatePosition",
-    "revokePrivilegesFromRole",
-    "revokeRolesFromRole",
-    "revokeRolesFromUser",
-    "rolesInfo",
-    "rotateCertificates",
-    "saslContinue",
-    "saslStart",
-    "setClusterParameter",
-    "setFeatureCompatibilityVersion",
-    "setIndexCommitQuorum",
-    "shardCollection",
-    "updateRole",
-    "updateUser",
-    "usersInfo",
-    "validateDBMetadata",
-];
-
 /// Finds a command.
 pub(crate) fn find(name: &str) -> Option<&'static Command> {
     if let Ok(position) = COMMANDS.binary_search_by(|command| command.name.cmp(name)) {
@@ -527,11 +522,30 @@ pub(crate) fn find(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.aliases.contains(&name))
 }
 
-/// The error for a name that [`find`] does not find.
-pub(crate) fn refusal(name: &str) -> CommandError {
-    let note =
-        if KNOWN_ELSEWHERE.contains(&name) { " (MongoDB has it; Plimsoll does not implement it yet)" } else { "" };
-    CommandError::named("CommandNotFound", format!("no such command: '{name}'{note}"))
+/// Whether a command changes what is stored.
+pub(crate) fn writes(command: &Command) -> bool {
+    const DEFINITIONS: [&str; 14] = [
+        "applyOps",
+        "cloneCollectionAsCapped",
+        "collMod",
+        "commitTransaction",
+        "compact",
+        "convertToCapped",
+        "create",
+        "createIndexes",
+        "drop",
+        "dropDatabase",
+        "dropIndexes",
+        "reIndex",
+        "renameCollection",
+        "replSetResizeOplog",
+    ];
+    command.class == Class::Write || DEFINITIONS.contains(&command.name)
+}
+
+/// The command's place among all.
+pub(crate) fn position(command: &Command) -> Option<usize> {
+    COMMANDS.binary_search_by(|other| other.name.cmp(command.name)).ok()
 }
 
 /// All commands that we have.

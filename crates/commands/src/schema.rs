@@ -12,7 +12,7 @@ use transaction::{CommitInfo, TransactionError};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::client_cursors::{BatchLimit, ClientCursor, ListedDocuments, write_first_batch};
-use crate::context::{Context, ServerContext, count};
+use crate::context::{Context, ServerContext};
 use crate::crud::write_errors::write_concern_error;
 use crate::error::{CommandError, Result};
 use crate::operations::Operation;
@@ -21,8 +21,11 @@ use crate::write_concern::WriteConcern;
 pub(crate) mod capped;
 pub(crate) mod coll_mod;
 pub(crate) mod coll_stats;
+pub(crate) mod compact;
 pub(crate) mod create;
 pub(crate) mod create_indexes;
+pub(crate) mod data_size;
+pub(crate) mod db_hash;
 pub(crate) mod db_stats;
 pub(crate) mod disk_sizes;
 pub(crate) mod drop;
@@ -37,6 +40,7 @@ pub(crate) mod ring_positions;
 #[cfg(test)]
 mod tests;
 pub(crate) mod validate;
+pub(crate) mod validate_db_metadata;
 
 /// The namespace that a command of the form `{<command>: <collection>}` is about.
 fn target_namespace(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Namespace> {
@@ -171,10 +175,7 @@ fn write_list(
     let limit = BatchLimit { documents: batch_size.filter(|size| *size < documents.len() as u64) };
     let source = Box::new(ListedDocuments::new(documents));
     let cursor = ClientCursor::new(namespace, source).with_session(arguments.generic.session);
-    let server = context.server;
-    let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
-    count(&server.counts.documents_returned, returned);
-    Ok(())
+    write_first_batch(context, cursor, limit, false, reply)
 }
 
 /// Whether a document is wanted by an optional filter.

@@ -24,7 +24,13 @@ impl Topology {
         Self { process_id, counter: AtomicI64::new(0) }
     }
 
+    /// Another one at every start.
+    pub(crate) fn process_id(&self) -> ObjectId {
+        self.process_id
+    }
+
     /// How often it has changed, if the process is this one.
+
     pub(crate) fn counter_of(&self, process_id: ObjectId) -> Option<i64> {
         (process_id == self.process_id).then(|| self.counter.load(Ordering::Acquire))
     }

@@ -53,8 +53,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store =
         Store::open(Arc::new(SimulatedDisk::new(1)), clock, Arc::new(SeededRandom::new(1)), StoreOptions::default())?;
     let collection = store.collection_or_create(&Namespace::parse("test.c")?)?;
-    let services =
-        QueryServices { store, plan_cache: Arc::new(PlanCache::new()), memory: WorkingMemory::simulated(100 << 20)? };
+    let services = QueryServices {
+        store,
+        plan_cache: Arc::new(PlanCache::new()),
+        memory: WorkingMemory::simulated(100 << 20)?,
+        forbids_collection_scans: false,
+    };
     load(&services, &collection)?;
     let report = |what: &str, begun: Duration, count: i32| {
         println!("{what}: {} ns each", cpu_time().saturating_sub(begun).as_nanos() / count as u128);

@@ -12,7 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::query_executor::{QueryExecutor, QueryServices, Target};
 use crate::stage::Step;
 
-/// How many documents a query yields, after skip and limit.
+/// How many documents a query yields, after skip and limit. `inspect` is shown what has counted them, if they had to be counted.
 ///
 /// # Errors
 /// As `QueryExecutor::new` and `next`.
@@ -22,6 +22,7 @@ pub fn count(
     target: Target,
     query: Arc<CanonicalQuery>,
     interrupt: &dyn Interrupt,
+    inspect: impl FnOnce(&QueryExecutor),
 ) -> Result<u64> {
     if let (true, Hint::None, Some(collection)) = (query.filter.is_empty(), &query.hint, &target.collection)
         && query.min.is_none()
@@ -38,6 +39,7 @@ pub fn count(
             interrupt.check().map_err(crate::error::ExecutorError::Interrupted)?;
         }
     }
+    inspect(&executor);
     Ok(found)
 }
 

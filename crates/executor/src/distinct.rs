@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::query_executor::{QueryExecutor, QueryServices, Target};
 
 /// The values of `field`: elements of arrays one by one, equal values once, in the order in which the documents are found, and
-/// in the order of values within a document, as the manual's examples have it.
+/// in the order of values within a document, as the manual's examples have it. `inspect` is shown what has read the documents, if any were read.
 ///
 /// # Errors
 /// As `QueryExecutor::new` and `next`.
@@ -31,11 +31,13 @@ pub fn distinct(
     query: Arc<CanonicalQuery>,
     field: &str,
     interrupt: &dyn Interrupt,
+    inspect: impl FnOnce(&QueryExecutor),
 ) -> Result<Vec<RawBson>> {
     let path = FieldPath::new(field);
     if let Some(collection) = &target.collection
         && let Some(index) = skippable_index(collection, &view, &query, &path)
     {
+        index.count_access();
         return Ok(scan(&view, collection, &index, &path, interrupt)?.values);
     }
     let mut found = DistinctValues::default();
@@ -43,6 +45,7 @@ pub fn distinct(
     while let Some(row) = executor.next(interrupt)? {
         found.add_document(row.document, &path);
     }
+    inspect(&executor);
     Ok(found.into_values())
 }
 
@@ -103,7 +106,6 @@ fn scan(
     path: &FieldPath,
     interrupt: &dyn Interrupt,
 ) -> Result<DistinctScan> {
-    index.count_access();
     let mut cursor = view.index_cursor(collection, index);
     cursor.seek_first()?;
     let mut found = DistinctScan::default();

@@ -64,6 +64,7 @@ impl QueryExecutor {
         if verbosity == Verbosity::QueryPlanner {
             return Ok(explained);
         }
+        self.has_counted_uses = true;
         let clock = self.services.store.clock().clone();
         let begun = clock.monotonic();
         let mut returned = 0u64;

@@ -69,7 +69,6 @@ impl IdLookupStage {
     pub(crate) fn new(index: Arc<Index>, id: &Literal) -> IdLookupStage {
         let mut lookup = IdLookup::default();
         encode_prefix(&mut lookup.prefix, index.pattern(), [id.value()]);
-        index.count_access();
         IdLookupStage { index, lookup, found: None, statistics: StageStatistics::default() }
     }
 }

@@ -43,7 +43,6 @@ enum Checked {
 
 impl IndexScan {
     pub(crate) fn new(context: &Context<'_>, plan: Arc<IndexScanPlan>) -> IndexScan {
-        plan.index.count_access();
         let key_filter = plan.key_filter.clone().map(|node| KeyFilter::new(node, plan.index.pattern()));
         IndexScan {
             cursor: context.view.index_cursor(context.collection, &plan.index),

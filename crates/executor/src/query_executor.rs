@@ -26,6 +26,8 @@ pub struct QueryServices {
     pub plan_cache: Arc<PlanCache>,
     /// For what has to be gathered before it can be yielded.
     pub memory: WorkingMemory,
+    /// Whether a query that reads a collection as a whole is refused, unless it is one of the server's own collections.
+    pub forbids_collection_scans: bool,
 }
 
 /// What is queried.
@@ -75,6 +77,8 @@ pub struct QueryExecutor {
     unread: Option<Unread>,
     /// The document with `$recordId`.
     shown: Vec<u8>,
+    /// Whether the indexes' uses are counted already, or are not to be.
+    pub(crate) has_counted_uses: bool,
 }
 
 /// A row that was given back.
@@ -126,6 +130,7 @@ impl QueryExecutor {
             purpose,
             unread: None,
             shown: Vec::new(),
+            has_counted_uses: false,
         };
         executor.choose_plan(Memory::Use, interrupt)?;
         Ok(executor)
@@ -137,6 +142,10 @@ impl QueryExecutor {
         let plans = planner::candidates(&target, &self.query, self.purpose)?;
         let context = Context { view: &self.view, collection, query: &self.query, memory: &self.services.memory };
         let choice = trial::choose(plans, &context, &self.services.plan_cache, memory, interrupt)?;
+        if self.services.forbids_collection_scans && scans_collection(&choice.plan.root) && is_users(collection) {
+            let message = "No indexed plans available, and running with 'notablescan'".to_owned();
+            return Err(ExecutorError::Plan(planner::PlanError::NoQueryExecutionPlans(message)));
+        }
         self.root = Some(build(&choice.plan.root, &context)?);
         (self.plan, self.rejected, self.decision) = (choice.plan, choice.rejected, choice.decision);
         Ok(())
@@ -166,6 +175,7 @@ impl QueryExecutor {
             purpose: Purpose::Documents,
             unread: None,
             shown: Vec::new(),
+            has_counted_uses: false,
         })
     }
 
@@ -206,6 +216,10 @@ impl QueryExecutor {
 
     /// Moves to the next result without looking at it.
     pub(crate) fn advance(&mut self, interrupt: &dyn Interrupt) -> Result<Step> {
+        if !self.has_counted_uses {
+            self.has_counted_uses = true;
+            count_uses(&self.plan.root);
+        }
         loop {
             let (Some(root), Some(collection)) = (&mut self.root, &self.target.collection) else {
                 return Ok(Step::End);
@@ -318,6 +332,16 @@ impl QueryExecutor {
         }
     }
 
+    /// Whether its plan sorts what no index gives in order.
+    pub fn sorts_in_memory(&self) -> bool {
+        self.plan.root.is_blocking()
+    }
+
+    /// Whether its plan reads all documents.
+    pub fn scans_collection(&self) -> bool {
+        scans_collection(&self.plan.root)
+    }
+
     /// Whether its plan scans an index, in which a record whose keys change is met again.
     pub fn reads_indexes(&self) -> bool {
         reads_indexes(&self.plan.root)
@@ -332,8 +356,27 @@ impl QueryExecutor {
     }
 }
 
+/// Counts a use of each index of a plan that is run for its results: not of one that is tried or explained.
+fn count_uses(node: &PlanNode) {
+    match node {
+        PlanNode::IndexScan(scan) => scan.index.count_access(),
+        PlanNode::IdLookup { index, .. } => index.count_access(),
+        other => other.inputs().iter().for_each(count_uses),
+    }
+}
+
+/// Whether a collection is none of the server's own.
+fn is_users(collection: &Collection) -> bool {
+    let namespace = collection.namespace();
+    !matches!(namespace.database(), "admin" | "config" | "local") && !namespace.collection().starts_with("system.")
+}
+
 fn reads_indexes(node: &PlanNode) -> bool {
     matches!(node, PlanNode::IndexScan(_)) || node.inputs().iter().any(reads_indexes)
+}
+
+fn scans_collection(node: &PlanNode) -> bool {
+    matches!(node, PlanNode::CollectionScan { .. }) || node.inputs().iter().any(scans_collection)
 }
 
 fn summarize(node: &PlanNode, parts: &mut Vec<String>) {

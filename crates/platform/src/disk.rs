@@ -49,6 +49,9 @@ pub trait Disk: Send + Sync {
 
     /// Bytes that can still be written by us.
     fn available_bytes(&self) -> io::Result<u64>;
+
+    /// Bytes of the whole file system, free or not.
+    fn total_bytes(&self) -> io::Result<u64>;
 }
 
 /// An open file. All methods may be called from several threads at once.

@@ -17,6 +17,7 @@ mod machine_memory;
 mod memory_budget;
 mod precedence;
 mod process_memory;
+mod process_usage;
 mod processor_load;
 mod random;
 mod real_disk;
@@ -39,6 +40,7 @@ pub use precedence::{
     offer_processor, precedence, rest_briefly, set_interactive,
 };
 pub use process_memory::{ProcessMemory, process_memory};
+pub use process_usage::{ProcessUsage, process_usage};
 pub use processor_load::ProcessorLoad;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use real_disk::RealDisk;

@@ -102,6 +102,11 @@ impl Disk for RealDisk {
         let statistics = statvfs(&self.root)?;
         Ok(statistics.f_bavail.saturating_mul(statistics.f_frsize))
     }
+
+    fn total_bytes(&self) -> io::Result<u64> {
+        let statistics = statvfs(&self.root)?;
+        Ok(statistics.f_blocks.saturating_mul(statistics.f_frsize))
+    }
 }
 
 struct RealFile {
@@ -273,6 +278,7 @@ mod tests {
         disk.remove(Path::new("a/b")).unwrap();
         assert!(disk.list(Path::new("a")).unwrap().is_empty());
         assert!(disk.available_bytes().unwrap() > 0);
+        assert!(disk.available_bytes().unwrap() <= disk.total_bytes().unwrap());
     }
 
     #[test]

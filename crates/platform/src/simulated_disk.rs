@@ -228,4 +228,8 @@ impl Disk for SimulatedDisk {
     fn available_bytes(&self) -> io::Result<u64> {
         Ok(self.shared.state.lock().free_blocks().map_or(u64::MAX, |blocks| blocks * BLOCK_BYTES))
     }
+
+    fn total_bytes(&self) -> io::Result<u64> {
+        Ok(self.shared.state.lock().capacity_bytes.unwrap_or(u64::MAX))
+    }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bson::raw::CString;
 use bson::{RawBson, RawDocument, rawdoc};
 use commands::{
-    ClientContext, CommandRequest, Dispatcher, Need, Next, Outcome, Permission, SequenceSource, ServerContext,
-    ServerHooks,
+    ClientContext, CommandRequest, Dispatcher, LogVerbosity, Need, NetworkFigures, Next, Outcome, Permission,
+    SequenceSource, ServerContext, ServerHooks,
 };
 use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
 use server::{
@@ -238,8 +238,25 @@ impl ServerHooks for Hooks {
         self.0.topology_changed();
     }
 
+    fn network(&self) -> NetworkFigures {
+        let (network, connections) = (self.0.network(), self.0.connections());
+        NetworkFigures {
+            bytes_in: network.logical_bytes_in,
+            bytes_out: network.logical_bytes_out,
+            physical_bytes_in: network.bytes_in,
+            physical_bytes_out: network.bytes_out,
+            requests: network.requests,
+            connections_refused: connections.refused,
+            connections_active: connections.active as u64,
+        }
+    }
+
     fn command_waits(&self) {
         server::command_waits();
+    }
+
+    fn set_log_verbosity(&self, verbosity: &LogVerbosity) -> Result<(), String> {
+        self.0.log().set_verbosity(verbosity.level, &verbosity.parts, verbosity.is_quiet)
     }
 
     fn rotate_log(&self) -> Result<(), String> {

@@ -113,6 +113,9 @@ impl<S: CommandService> Exchange<S> {
         }
         let mut plain = std::mem::take(&mut self.decompressed);
         let compressor = wire_protocol::decompress(frame, &self.shared.compressors, &mut plain)?;
+        if attempt == Attempt::First {
+            self.shared.handle.decompressed(frame.len(), plain.len());
+        }
         let answer = self.answer_plain(&plain, Some(compressor), attempt);
         if plain.capacity() <= BUFFER_KEPT_BYTES {
             self.decompressed = plain;
@@ -262,6 +265,7 @@ impl<S: CommandService> Exchange<S> {
         let mut bytes = self.reply.finished();
         if let Some(compressor) = compressor {
             wire_protocol::compress(bytes, compressor, &mut self.compressed)?;
+            self.shared.handle.compressed(bytes.len(), self.compressed.len());
             bytes = &self.compressed;
         }
         let mut socket: &TcpStream = &self.socket;

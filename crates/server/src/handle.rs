@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -26,6 +26,9 @@ struct State {
     commands_running: AtomicUsize,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
+    /// By how much compressed messages are larger when they are not compressed.
+    bytes_saved_in: AtomicI64,
+    bytes_saved_out: AtomicI64,
     requests: AtomicU64,
     stopping: AtomicBool,
     stop_requested: Notify,
@@ -56,6 +59,10 @@ pub struct NetworkCounts {
     pub bytes_in: u64,
     /// Bytes given to the sockets.
     pub bytes_out: u64,
+    /// Bytes of the messages received, decompressed.
+    pub logical_bytes_in: u64,
+    /// Bytes of the messages sent, before compression.
+    pub logical_bytes_out: u64,
     /// Requests received.
     pub requests: u64,
 }
@@ -71,6 +78,8 @@ impl ServerHandle {
             commands_running: AtomicUsize::new(0),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
+            bytes_saved_in: AtomicI64::new(0),
+            bytes_saved_out: AtomicI64::new(0),
             requests: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             stop_requested: Notify::new(),
@@ -110,9 +119,13 @@ impl ServerHandle {
 
     /// Traffic since the start.
     pub fn network(&self) -> NetworkCounts {
+        let (bytes_in, bytes_out) =
+            (self.state.bytes_in.load(Ordering::Relaxed), self.state.bytes_out.load(Ordering::Relaxed));
         NetworkCounts {
-            bytes_in: self.state.bytes_in.load(Ordering::Relaxed),
-            bytes_out: self.state.bytes_out.load(Ordering::Relaxed),
+            bytes_in,
+            bytes_out,
+            logical_bytes_in: bytes_in.saturating_add_signed(self.state.bytes_saved_in.load(Ordering::Relaxed)),
+            logical_bytes_out: bytes_out.saturating_add_signed(self.state.bytes_saved_out.load(Ordering::Relaxed)),
             requests: self.state.requests.load(Ordering::Relaxed),
         }
     }
@@ -158,6 +171,16 @@ impl ServerHandle {
 
     pub(crate) fn reply_sent(&self, bytes: usize) {
         self.state.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A message that came compressed.
+    pub(crate) fn decompressed(&self, compressed_bytes: usize, plain_bytes: usize) {
+        self.state.bytes_saved_in.fetch_add(plain_bytes as i64 - compressed_bytes as i64, Ordering::Relaxed);
+    }
+
+    /// A message that is sent compressed.
+    pub(crate) fn compressed(&self, plain_bytes: usize, compressed_bytes: usize) {
+        self.state.bytes_saved_out.fetch_add(plain_bytes as i64 - compressed_bytes as i64, Ordering::Relaxed);
     }
 
     pub(crate) fn command_begins(&self) -> RunningCommand<'_> {

@@ -9,14 +9,15 @@ mod line;
 mod recent;
 mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use platform::{Clock, SystemClock};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, reload};
 
 use line::Line;
 use recent::RecentLines;
@@ -54,20 +55,51 @@ pub struct DiagnosticLog {
 struct Inner {
     clock: SystemClock,
     format: LogFormat,
+    /// What takes events from the process, if it is installed.
+    filter: OnceLock<Filter>,
     writer: LineWriter,
     global: Mutex<RecentLines>,
     startup_warnings: Mutex<RecentLines>,
 }
 
+/// Which events are taken.
+struct Filter {
+    configured: Targets,
+    handle: reload::Handle<Targets, Registry>,
+}
+
 impl DiagnosticLog {
+    /// Takes more events or fewer than configured from now on: `level` from 0, as configured, to 5, everything; parts of the program with levels of
+    /// their own; and whether connections that come and go are left out.
+    ///
+    /// # Errors
+    /// When it is not installed.
+    pub fn set_verbosity(&self, level: i32, parts: &[(&'static str, i32)], is_quiet: bool) -> Result<(), String> {
+        let Some(filter) = self.inner.filter.get() else { return Err("the log takes no events".to_owned()) };
+        let mut targets = filter.configured.clone();
+        if level > 0 {
+            targets = targets.with_default(level_filter(level));
+        }
+        if is_quiet {
+            targets = targets.with_target("network", LevelFilter::WARN);
+        }
+        for (part, level) in parts {
+            targets = targets.with_target(*part, level_filter(*level));
+        }
+        filter.handle.reload(targets).map_err(|error| error.to_string())
+    }
+
     /// Makes the log and takes every event of the process that `filter` lets through. At most once in a process.
     ///
     /// # Errors
     /// When the process has a subscriber already, the file cannot be opened, or the machine refuses a thread.
     pub fn install(format: LogFormat, filter: Targets, destination: LogDestination) -> std::io::Result<Self> {
         let log = Self::to(format, destination)?;
+        let (current, handle) = reload::Layer::new(filter.clone());
+        // A new log has no filter yet.
+        let _ = log.inner.filter.set(Filter { configured: filter, handle });
         tracing_subscriber::registry()
-            .with(log.clone().with_filter(filter))
+            .with(log.clone().with_filter(current))
             .try_init()
             .map_err(std::io::Error::other)?;
         std::panic::set_hook(Box::new(|panic| {
@@ -88,6 +120,7 @@ impl DiagnosticLog {
         let inner = Inner {
             clock: SystemClock::new(),
             format,
+            filter: OnceLock::new(),
             writer: LineWriter::start(destination)?,
             global: Mutex::default(),
             startup_warnings: Mutex::default(),
@@ -130,6 +163,15 @@ impl<S: Subscriber> Layer<S> for DiagnosticLog {
             self.inner.startup_warnings.lock().push(json.clone());
         }
         self.inner.global.lock().push(json);
+    }
+}
+
+/// MongoDB's levels 0 to 5 as ours.
+fn level_filter(level: i32) -> LevelFilter {
+    match level {
+        ..=0 => LevelFilter::INFO,
+        1 | 2 => LevelFilter::DEBUG,
+        3.. => LevelFilter::TRACE,
     }
 }
 

@@ -260,6 +260,10 @@ fn open_service(
     let context = ServerContext::new(store, clock, &*random, facts, hooks, lines, memory);
     context.begin().map_err(|error| cannot("cannot take up the replica set in", &error))?;
     context.note_start();
+    if let Err(error) = context.store_own_documents() {
+        // A disk that is full: everything else works.
+        tracing::warn!(target: STARTUP_WARNINGS, %error, "the document of the feature compatibility version could not be stored");
+    }
     Ok(DatabaseService::new(context, lock, plan.reserved))
 }
 

@@ -61,6 +61,9 @@ impl Store {
             })?,
             self.spawn("checkpointer", |store| {
                 store.watch_space();
+                if store.has_frozen_writes() {
+                    return Ok(POLL);
+                }
                 store.answer_checkpoint_requests();
                 store.checkpoint_step(Urgency::IfDue).map(|_| POLL)
             })?,
@@ -78,12 +81,8 @@ impl Store {
                 Ok(store.options.ttl_interval)
             })?,
             self.spawn("ttl", |store| {
-                let _gives_way = PrecedenceScope::begin_committing();
-                let pass = store.ttl_pass(&mut WriteContext::new())?;
-                if pass.deleted > 0 {
-                    tracing::info!(deleted = pass.deleted, "expired documents deleted");
-                }
-                Ok(store.options.ttl_interval)
+                store.expire_and_pause()?;
+                Ok(Duration::ZERO)
             })?,
         ];
         self.checkpoints.set_answered(true);
@@ -117,6 +116,22 @@ impl Store {
         while !self.is_stopping() && self.clock.monotonic() < until {
             self.clock.sleep(POLL.min(pause));
         }
+    }
+
+    /// A pass of expiry, and the pause after it, which ends earlier when it is shortened meanwhile.
+    fn expire_and_pause(&self) -> Result<()> {
+        if self.expires_documents() {
+            let _gives_way = PrecedenceScope::begin_committing();
+            let pass = self.ttl_pass(&mut WriteContext::new())?;
+            if pass.deleted > 0 {
+                tracing::info!(deleted = pass.deleted, "expired documents deleted");
+            }
+        }
+        let since = self.clock.monotonic();
+        while !self.is_stopping() && self.clock.monotonic().saturating_sub(since) < self.ttl_interval() {
+            self.clock.sleep(POLL);
+        }
+        Ok(())
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -121,6 +121,12 @@ struct Beginning {
 }
 
 impl CheckpointState {
+    /// Does something while no checkpoint is being made.
+    pub(crate) fn between_checkpoints(&self, act: impl FnOnce()) {
+        let _last = self.last.lock();
+        act();
+    }
+
     pub(crate) fn new(position: OplogPosition, now: Duration) -> CheckpointState {
         let quiet = Quiet { end: position, since: now };
         let last = LastCheckpoint { position, at: now, number: 0, in_progress: None, quiet };

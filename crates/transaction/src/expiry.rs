@@ -5,7 +5,7 @@
 //! once is one on which the others have a processor too.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::RawDocument;
@@ -28,6 +28,16 @@ pub(crate) struct ExpiryProgress {
     deleted: AtomicU64,
     /// Everything that had expired by this time of the wall clock is deleted; 0 before the first pass has ended.
     done_until_millis: AtomicI64,
+    interval_millis: AtomicU64,
+    is_off: AtomicBool,
+}
+
+impl ExpiryProgress {
+    pub(crate) fn new(interval: Duration) -> ExpiryProgress {
+        let progress = ExpiryProgress::default();
+        progress.interval_millis.store(interval.as_millis() as u64, Ordering::Relaxed);
+        progress
+    }
 }
 
 /// Figures of expiry.
@@ -51,6 +61,26 @@ pub struct TtlPass {
 }
 
 impl Store {
+    /// How often expired documents are looked for.
+    pub fn ttl_interval(&self) -> Duration {
+        Duration::from_millis(self.expiry.interval_millis.load(Ordering::Relaxed))
+    }
+
+    /// Sets it. The thread that looks for them notices within a fraction of a second.
+    pub fn set_ttl_interval(&self, interval: Duration) {
+        self.expiry.interval_millis.store(interval.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Whether expired documents are deleted.
+    pub fn expires_documents(&self) -> bool {
+        !self.expiry.is_off.load(Ordering::Relaxed)
+    }
+
+    /// Sets it.
+    pub fn set_expires_documents(&self, is_on: bool) {
+        self.expiry.is_off.store(!is_on, Ordering::Relaxed);
+    }
+
     /// Deletes everything that has expired by now.
     ///
     /// # Errors

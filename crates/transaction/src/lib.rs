@@ -51,6 +51,7 @@ mod tests;
 mod unique;
 mod waiting;
 mod write_context;
+mod write_freeze;
 mod write_set;
 
 pub use change::{ChangeOutcome, Decision};
@@ -64,7 +65,7 @@ pub use foreground::Foreground;
 pub use index_definitions::{IndexesCreated, WhichIndexes};
 pub use insert::{InsertOrder, InsertOutcome};
 pub use interleaving::{Interleaving, Moment};
-pub use multi_document::{DefinitionScope, Exclusion, OpenTransaction, Transaction};
+pub use multi_document::{DefinitionScope, Exclusion, OpenTransaction, Transaction, TransactionTotals};
 pub use read_view::{IndexCursor, ReadView, RecordCursor};
 pub use repair::{RepairReport, repair};
 pub use retried_statement::RetriedStatement;

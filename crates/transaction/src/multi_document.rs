@@ -92,8 +92,21 @@ impl std::fmt::Debug for OpenTransaction {
 #[derive(Default)]
 pub(crate) struct OpenTransactions {
     last_number: AtomicU64,
+    committed: AtomicU64,
+    aborted: AtomicU64,
     sessions: Mutex<Vec<Weak<Session>>>,
     uses: Arc<CollectionUses>,
+}
+
+/// What became of transactions since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransactionTotals {
+    /// Those that were begun.
+    pub started: u64,
+    /// Those that were committed, also without having written anything.
+    pub committed: u64,
+    /// Those that were aborted, by whomever.
+    pub aborted: u64,
 }
 
 impl Transaction {
@@ -241,7 +254,11 @@ impl Store {
             .and_then(|()| Ok(self.commit_writes(&transaction, session, txn_number)?.or(created.last)));
         self.end_created(created, committed.is_ok());
         transaction.release();
-        let state = if committed.is_ok() { NumberUse::Committed } else { NumberUse::Aborted };
+        let (state, counter) = match committed.is_ok() {
+            true => (NumberUse::Committed, &self.open_transactions.committed),
+            false => (NumberUse::Aborted, &self.open_transactions.aborted),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
         session.record().lock().set_transaction(txn_number, state);
         committed
     }
@@ -259,6 +276,7 @@ impl Store {
     /// Aborts the transaction that a session has, if it has one; gives its number.
     pub fn abort_open_transaction(&self, session: &Arc<Session>) -> Option<i64> {
         let open = session.transaction().lock().take()?;
+        self.open_transactions.aborted.fetch_add(1, Ordering::Relaxed);
         session.record().lock().set_transaction(open.txn_number, NumberUse::Aborted);
         open.transaction.release();
         Some(open.txn_number)
@@ -291,6 +309,12 @@ impl Store {
 
     /// How many transactions are open, and the oldest with its session.
     pub fn open_transactions(&self) -> (usize, Option<(bson::Uuid, OpenTransaction)>) {
+        let open = self.listed_transactions();
+        (open.len(), open.into_iter().next())
+    }
+
+    /// The open transactions with their sessions, the oldest first.
+    pub fn listed_transactions(&self) -> Vec<(bson::Uuid, OpenTransaction)> {
         let sessions: Vec<Arc<Session>> =
             self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect();
         let mut open: Vec<(bson::Uuid, OpenTransaction)> =
@@ -298,7 +322,17 @@ impl Store {
         // A session is listed once for each transaction that it has begun.
         open.sort_by_key(|(session, open)| (open.began, session.bytes()));
         open.dedup_by_key(|(session, _)| *session);
-        (open.len(), open.into_iter().next())
+        open
+    }
+
+    /// How many transactions were begun, committed and aborted since the start.
+    pub fn transaction_totals(&self) -> TransactionTotals {
+        let open = &self.open_transactions;
+        TransactionTotals {
+            started: open.last_number.load(Ordering::Relaxed),
+            committed: open.committed.load(Ordering::Relaxed),
+            aborted: open.aborted.load(Ordering::Relaxed),
+        }
     }
 }
 

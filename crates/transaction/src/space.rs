@@ -74,6 +74,13 @@ impl Store {
         !is_short
     }
 
+    /// Bytes of the file system that are taken, by whomever, and of all of it; `None` where it does not tell.
+    pub fn file_system(&self) -> Option<(u64, u64)> {
+        let disk = &self.space.disk;
+        let (available, total) = (disk.available_bytes().ok()?, disk.total_bytes().ok()?);
+        Some((total.saturating_sub(available), total))
+    }
+
     /// Whether writes that add data are refused for lack of space.
     pub fn is_short_of_space(&self) -> bool {
         self.space.is_short.load(Ordering::Acquire)

@@ -32,6 +32,7 @@ use crate::retention::Retention;
 use crate::sessions::{ExecutedStatement, SessionTable};
 use crate::space::SpaceWatch;
 use crate::write_context::Statement;
+use crate::write_freeze::WriteFreeze;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -118,6 +119,7 @@ pub struct Store {
     pub(crate) space: SpaceWatch,
     pub(crate) expiry: ExpiryProgress,
     pub(crate) retention: Retention,
+    pub(crate) write_freeze: WriteFreeze,
     pub(crate) feed: Feed,
     pub(crate) background: Mutex<Option<BackgroundThreads>>,
     pub(crate) stopping: Arc<AtomicBool>,
@@ -192,8 +194,8 @@ impl Store {
             unique_locks: Arc::new(LockTable::new()),
             definition_lock: Mutex::new(()),
             retention,
+            write_freeze: WriteFreeze::default(),
             feed: Feed::default(),
-            options,
             background: Mutex::new(None),
             stopping: Arc::new(AtomicBool::new(false)),
             keeps_builds: AtomicBool::new(false),
@@ -205,7 +207,8 @@ impl Store {
             large_commits: LargeCommits::default(),
             retained: RetainedSnapshots::default(),
             space,
-            expiry: ExpiryProgress::default(),
+            expiry: ExpiryProgress::new(options.ttl_interval),
+            options,
             recovery,
         });
         store.watch_space();
@@ -318,6 +321,7 @@ impl Store {
 
     /// Slows a writer down when the background cannot keep up. Called before locks are taken.
     pub(crate) fn pace(&self) {
+        self.wait_until_writes_may_begin();
         let delay = self.engine.pace();
         if !delay.is_zero() {
             self.clock.sleep(delay);
@@ -403,6 +407,7 @@ impl Store {
         effect: Option<Effect>,
         apply: impl FnOnce(&Appended) -> Result<()>,
     ) -> Result<CommitInfo> {
+        let _may_write = self.may_write()?;
         self.check_commits()?;
         let _others_wait = OthersWait::begin();
         let mut in_flight = self.commits.prepare();

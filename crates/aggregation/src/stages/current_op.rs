@@ -11,7 +11,7 @@ use query_language::expression::DependencySet;
 use super::type_of;
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
-use crate::host::{BoxSource, source_of};
+use crate::host::{BoxSource, IdleOperations, source_of};
 use crate::stage::{Needs, PipelineStage, Placement, Stage, stage_document};
 
 /// The options as they were given.
@@ -21,7 +21,7 @@ struct CurrentOp(RawDocumentBuf);
 /// Without access control all operations are everybody's own, there is one server, and nothing is left out of a command
 /// that is not left out of the list itself.
 const WITHOUT_EFFECT: &[&str] = &["allUsers", "localOps", "truncateOps", "targetAllNodes"];
-const NOT_IMPLEMENTED: &[&str] = &["backtrace", "idleCursors"];
+const NOT_IMPLEMENTED: &[&str] = &["backtrace"];
 
 pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Result<Vec<Stage>> {
     let RawBsonRef::Document(options) = argument else {
@@ -41,7 +41,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
             return Err(AggregationError::new(ErrorKind::FailedToParse, message));
         };
         match name.as_str() {
-            "idleConnections" | "idleSessions" => {}
+            "idleConnections" | "idleSessions" | "idleCursors" => {}
             name if WITHOUT_EFFECT.contains(&name) => {}
             name if NOT_IMPLEMENTED.contains(&name) && !is_wanted => {}
             name if NOT_IMPLEMENTED.contains(&name) => {
@@ -59,9 +59,14 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
 
 impl PipelineStage for CurrentOp {
     fn open(self: Arc<Self>, _: BoxSource, run: &RunContext) -> Result<BoxSource> {
-        let with_idle =
-            document::get_field(&self.0, "idleConnections").and_then(|value| value.as_bool()).unwrap_or(false);
-        Ok(source_of(run.host.current_operations(with_idle)?))
+        let option =
+            |name, default| document::get_field(&self.0, name).and_then(|value| value.as_bool()).unwrap_or(default);
+        let wanted = IdleOperations {
+            connections: option("idleConnections", false),
+            sessions: option("idleSessions", true),
+            cursors: option("idleCursors", false),
+        };
+        Ok(source_of(run.host.current_operations(wanted)?))
     }
 
     fn dependencies(&self, _: &mut DependencySet) -> Needs {

@@ -70,12 +70,12 @@ impl PipelineHost for TestHost {
         Ok(self.spilling.load(Ordering::Relaxed))
     }
 
-    fn current_operations(&self, with_idle: bool) -> Result<Vec<RawDocumentBuf>> {
+    fn current_operations(&self, wanted: aggregation::IdleOperations) -> Result<Vec<RawDocumentBuf>> {
         let mut operation = RawDocumentBuf::new();
         operation.append(cstr!("active"), true);
         let mut idle = RawDocumentBuf::new();
         idle.append(cstr!("active"), false);
-        Ok(if with_idle { vec![operation, idle] } else { vec![operation] })
+        Ok(if wanted.connections { vec![operation, idle] } else { vec![operation] })
     }
 
     fn replace_collection(&self, namespace: &Namespace) -> Result<Box<dyn OutputWriter>> {

@@ -4,13 +4,14 @@
 //! use indexes; the rest runs over its results.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aggregation::{
     AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor, PipelineSource,
 };
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use collection::{Namespace, Validation};
-use executor::{QueryExecutor, Verbosity};
+use executor::{ExecutionTotals, QueryExecutor, Verbosity};
 use planner::{CanonicalQuery, DiskUse, Hint};
 use query_language::expression::Variables;
 
@@ -20,9 +21,10 @@ use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, required};
 use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
-use crate::context::{Context, count};
+use crate::context::Context;
 use crate::crud::pipeline_host::CommandHost;
 use crate::error::{CommandError, Result};
+use crate::execution_notes::{Detail, Execution};
 use crate::operations::Operation;
 use crate::{change_stream, oplog_view};
 
@@ -75,7 +77,6 @@ pub(crate) fn run(
         return change_stream::open(context, &parsed, arguments.generic.session, reply);
     }
     let server = context.server;
-    count(&server.counts.query, 1);
     let variables = variables(context, parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
     let writes = pipeline.writes();
@@ -83,19 +84,18 @@ pub(crate) fn run(
         context.operation.goes_on_without_client();
     }
     let (query, rest) = split(pipeline, &parsed, &variables)?;
-    let source = open_source(context, &parsed, query, &rest)?;
+    let (source, examined) = open_source(context, &parsed, query, &rest)?;
     let host = CommandHost::new(context, parsed.namespace.database(), parsed.disk_use());
     let host = Arc::new(host.with_validation(parsed.validation));
     let results = rest.run(source, host)?;
-    let mut cursor = ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(PipelineResults::new(results)))
-        .with_session(arguments.generic.session)
-        .with_transaction(context.session.txn_number());
+    let mut cursor =
+        ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(PipelineResults::new(results, examined)))
+            .with_session(arguments.generic.session)
+            .with_transaction(context.session.txn_number());
     cursor.max_time = arguments.generic.max_time;
     cursor.at_cluster_time = context.snapshot_time();
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    let returned = write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
-    count(&server.counts.documents_returned, returned);
-    server.usage.record_read(parsed.namespace.as_str(), 1, context.operation.elapsed());
+    write_first_batch(context, cursor, limit, false, reply)?;
     if writes {
         context.release_ticket();
         write_concern_error(arguments.generic.write_concern.wait_for_all(server), reply);
@@ -218,45 +218,87 @@ fn open_source(
     parsed: &AggregateArguments<'_>,
     query: CanonicalQuery,
     rest: &Pipeline,
-) -> Result<BoxSource> {
+) -> Result<(BoxSource, Option<Arc<Examined>>)> {
     if rest.source() == PipelineSource::FirstStage {
-        return Ok(aggregation::source_of(Vec::new()));
+        return Ok((aggregation::source_of(Vec::new()), None));
     }
     let server = context.server;
     if oplog_view::is_oplog(&parsed.namespace) {
         let first = parsed.stages.first().and_then(|stage| document::get_field(stage, "$match"));
-        return oplog_view::entries(server, first.and_then(|filter| filter.as_document()), false);
+        let entries = oplog_view::entries(server, first.and_then(|filter| filter.as_document()), false)?;
+        return Ok((entries, None));
     }
     let (target, _) = target_of(context, parsed.namespace.clone())?;
     let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
-    Ok(Box::new(ExecutorSource { executor, interrupt: OwnedInterrupt::of(context) }))
+    let examined = Arc::new(Examined::of(&executor));
+    let interrupt = OwnedInterrupt::of(context);
+    Ok((Box::new(ExecutorSource { executor, interrupt, examined: Some(examined.clone()) }), Some(examined)))
+}
+
+/// What a pipeline's first source has done so far, for those who do not see it behind the pipeline.
+pub(crate) struct Examined {
+    keys: AtomicU64,
+    documents: AtomicU64,
+    sorts: bool,
+    scans_collection: bool,
+    plan: String,
+}
+
+impl Examined {
+    fn of(executor: &QueryExecutor) -> Examined {
+        Examined {
+            keys: AtomicU64::new(0),
+            documents: AtomicU64::new(0),
+            sorts: executor.sorts_in_memory(),
+            scans_collection: executor.scans_collection(),
+            plan: executor.plan_summary(),
+        }
+    }
+
+    fn update(&self, executor: &QueryExecutor) {
+        let totals = executor.statistics();
+        self.keys.store(totals.keys_examined, Ordering::Relaxed);
+        self.documents.store(totals.docs_examined, Ordering::Relaxed);
+    }
+
+    fn execution(&self) -> Execution {
+        let totals = ExecutionTotals {
+            keys_examined: self.keys.load(Ordering::Relaxed),
+            docs_examined: self.documents.load(Ordering::Relaxed),
+            ..ExecutionTotals::default()
+        };
+        Execution { totals, sorts: self.sorts, scans_collection: self.scans_collection, plan: self.plan.clone() }
+    }
 }
 
 /// What a pipeline reads from the executor.
 pub(crate) struct ExecutorSource {
     pub(crate) executor: QueryExecutor,
     pub(crate) interrupt: OwnedInterrupt,
+    pub(crate) examined: Option<Arc<Examined>>,
 }
 
 impl DocumentSource for ExecutorSource {
     fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
-        match self.executor.next(&self.interrupt) {
-            Ok(row) => Ok(row.map(|row| row.document.to_owned())),
-            Err(error) => Err(AggregationError::Host(Box::new(CommandError::from(error)))),
+        let next = self.executor.next(&self.interrupt).map(|row| row.map(|row| row.document.to_owned()));
+        if let Some(examined) = &self.examined {
+            examined.update(&self.executor);
         }
+        next.map_err(|error| AggregationError::Host(Box::new(CommandError::from(error))))
     }
 }
 
 /// A pipeline's results as a client cursor.
 struct PipelineResults {
     results: PipelineCursor,
+    examined: Option<Arc<Examined>>,
     last: Option<RawDocumentBuf>,
 }
 
 impl PipelineResults {
-    fn new(results: PipelineCursor) -> Self {
-        Self { results, last: None }
+    fn new(results: PipelineCursor, examined: Option<Arc<Examined>>) -> Self {
+        Self { results, examined, last: None }
     }
 }
 
@@ -265,6 +307,10 @@ impl CursorSource for PipelineResults {
         operation.check_interrupt()?;
         self.last = self.results.next_document()?;
         Ok(self.last.as_deref())
+    }
+
+    fn execution(&self, _: Detail) -> Option<Execution> {
+        self.examined.as_ref().map(|examined| examined.execution())
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::RawDocument;
 use collection::Namespace;
 use document::Number;
+use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
 
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
@@ -30,9 +31,8 @@ pub(crate) fn run(
     }
     let (target, _) = target_of(context, namespace)?;
     let view = server.store.read_view();
-    let namespace = target.namespace.clone();
-    reply.count("n", executor::count(&services(server), view, target, Arc::new(query), &context.operation)?);
-    server.usage.record_read(namespace.as_str(), 1, context.operation.elapsed());
+    let inspect = |executor: &QueryExecutor| context.note_executor(executor);
+    reply.count("n", executor::count(&services(server), view, target, Arc::new(query), &context.operation, inspect)?);
     Ok(())
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn run(
             continue;
         }
         count(&context.server.counts.delete, 1);
+        context.notes.statements.add(1);
         let outcome = statement.query(context, declared).and_then(|query| {
             check_retryable(context, statement.is_single)?;
             let deletion = Deletion { query, is_single: statement.is_single, statement: id };
@@ -66,15 +67,14 @@ pub(crate) fn run(
         if let Err(error) = outcome {
             let error = context.name_interruption(error);
             context.session.check_failure(&error)?;
+            context.notes.write_errors.add(1);
             errors.push(position, error);
             if is_ordered || context.session.transaction().is_some() {
                 break;
             }
         }
     }
-    let server = context.server;
-    count(&server.counts.documents_deleted, deleted);
-    server.usage.record_write(namespace.as_str(), deleted, context.operation.elapsed());
+    context.notes.deleted.add(deleted);
     reply.count("n", deleted);
     errors.write(reply);
     retried.write(reply);
@@ -178,6 +178,8 @@ fn delete_matching(
                 }
             }
         }
-        Ok(())
-    })
+        Ok::<_, CommandError>(())
+    })?;
+    context.note_executor(&found);
+    Ok(())
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::Namespace;
+use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
 use query_language::accumulator::value_bytes;
 
@@ -26,19 +27,18 @@ pub(crate) fn run(
     let (query, key) = parse(context, &mut arguments)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let server = context.server;
-    let full_name = namespace.as_str().to_owned();
     let values = if oplog_view::is_oplog(&namespace) {
         oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?
     } else {
         let (target, _) = target_of(context, namespace)?;
         let view = context.read_view();
-        executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation)?
+        let inspect = |executor: &QueryExecutor| context.note_executor(executor);
+        executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation, inspect)?
     };
     let bytes: usize = values.iter().map(value_bytes).sum();
     if bytes > 16 << 20 {
         return Err(CommandError::numbered(17217, "distinct too big, 16mb cap"));
     }
-    server.usage.record_read(&full_name, 1, context.operation.elapsed());
     reply.array("values", |list| values.iter().for_each(|value| list.push_value(value.as_raw_bson_ref())));
     if let Some(time) = context.snapshot_time() {
         reply.timestamp("atClusterTime", bson_timestamp(time));

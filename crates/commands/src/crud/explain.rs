@@ -9,7 +9,7 @@ use executor::{QueryExecutor, Verbosity};
 use planner::CanonicalQuery;
 
 use super::query_arguments::{services, target_of};
-use super::{aggregate, count, delete, distinct, find, update};
+use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, required};
 use crate::context::Context;
@@ -92,9 +92,12 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
         }
         "update" => explain_write(context, inner, "updates", verbosity),
         "delete" => explain_write(context, inner, "deletes", verbosity),
-        "findAndModify" | "findandmodify" | "mapReduce" => {
-            Err(CommandError::not_implemented(format!("explain of {}", first.name())))
+        "findAndModify" | "findandmodify" => {
+            let mut arguments = Arguments::new("findAndModify", inner);
+            let (query, stage) = find_and_modify::explained(context, &mut arguments)?;
+            explain_change(context, arguments.collection_name()?, query, stage, verbosity)
         }
+        "mapReduce" => Err(CommandError::not_implemented(format!("explain of {}", first.name()))),
         name => Err(CommandError::named("CommandNotFound", format!("Explain failed due to unknown command: {name}"))),
     }
 }
@@ -132,8 +135,19 @@ fn explain_write(
     } else {
         (delete::StatementFields::read(statement)?.query(context, None)?, "DELETE")
     };
+    explain_change(context, arguments.collection_name()?, query, stage, verbosity)
+}
+
+/// The plan of a query under the stage that changes what it finds.
+fn explain_change(
+    context: &Context<'_>,
+    collection: &str,
+    query: Arc<CanonicalQuery>,
+    stage: &str,
+    verbosity: Verbosity,
+) -> Result<bson::Document> {
     let query = Arc::try_unwrap(query).map_err(|_| CommandError::bad_value("the statement is in use"))?;
-    let mut explained = explain_query(context, arguments.collection_name()?, query, verbosity)?;
+    let mut explained = explain_query(context, collection, query, verbosity)?;
     wrap_winning_plan(&mut explained, stage);
     Ok(explained)
 }

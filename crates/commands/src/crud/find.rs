@@ -19,6 +19,7 @@ use crate::arguments::{Arguments, Field};
 use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
+use crate::execution_notes::{Detail, Execution};
 use crate::operations::Operation;
 use crate::oplog_view;
 use crate::tail::{Tail, Tailing};
@@ -92,10 +93,7 @@ pub(crate) fn run(
     cursor.at_cluster_time = context.snapshot_time();
     let is_single = parsed.is_single_batch || parsed.limit == 1;
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    let returned = write_first_batch(&server.cursors, cursor, limit, is_single, &context.operation, reply)?;
-    count(&server.counts.documents_returned, returned);
-    server.usage.record_read(&full_name, 1, context.operation.elapsed());
-    Ok(())
+    write_first_batch(context, cursor, limit, is_single, reply)
 }
 
 /// Reads the fields.
@@ -243,6 +241,10 @@ impl CursorSource for QuerySource {
 
     fn is_exhausted(&self) -> bool {
         self.left == Some(0)
+    }
+
+    fn execution(&self, detail: Detail) -> Option<Execution> {
+        Some(Execution::of(&self.executor, detail))
     }
 
     fn is_tailing(&self) -> bool {

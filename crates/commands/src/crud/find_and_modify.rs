@@ -94,14 +94,14 @@ pub(crate) fn run(
     let counter =
         if matches!(parsed.change, Change::Remove(_)) { &server.counts.delete } else { &server.counts.update };
     count(counter, 1);
-    if done.commit.is_some() && done.upserted.is_none() {
-        let documents = match parsed.change {
-            Change::Remove(_) => &server.counts.documents_deleted,
-            Change::Update(_) => &server.counts.documents_updated,
-        };
-        count(documents, 1);
+    match parsed.change {
+        Change::Remove(_) => context.notes.deleted.add(u64::from(done.commit.is_some())),
+        Change::Update(_) => {
+            context.notes.matched.add(u64::from(done.is_match));
+            context.notes.modified.add(u64::from(done.is_match && done.commit.is_some()));
+            context.notes.upserted.add(u64::from(done.upserted.is_some()));
+        }
     }
-    server.usage.record_write(namespace.as_str(), 1, context.operation.elapsed());
     reply.document("lastErrorObject", |last| {
         last.int32("n", i32::from(done.is_match || done.upserted.is_some()));
         if matches!(parsed.change, Change::Update(_)) {
@@ -118,6 +118,21 @@ pub(crate) fn run(
     retried.write(reply);
     write_concern_error(retried.wait(&arguments.generic.write_concern, context, done.commit.as_ref()), reply);
     Ok(())
+}
+
+/// The query that finds the document of a command, for one document, and the stage that would change it.
+pub(super) fn explained(
+    context: &Context<'_>,
+    arguments: &mut Arguments<'_>,
+) -> Result<(Arc<planner::CanonicalQuery>, &'static str)> {
+    let parsed = parse(context, arguments)?;
+    let (query, stage) = match parsed.change {
+        Change::Remove(query) => (query, "DELETE"),
+        Change::Update(statement) => (statement.query, "UPDATE"),
+    };
+    let mut query = Arc::try_unwrap(query).map_err(|_| CommandError::bad_value("the statement is in use"))?;
+    query.limit = Some(1);
+    Ok((Arc::new(query), stage))
 }
 
 /// What an earlier try has done, for its retry.
@@ -277,7 +292,7 @@ fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Pa
         QueryExecutor::new(&services(server), view, Target::of(collection), query.clone(), &context.operation)?;
     let clock = CommandClock::of(server);
     context.before_write()?;
-    context.write(parsed.statement, parsed.details(), |write| {
+    let done = context.write(parsed.statement, parsed.details(), |write| {
         while let Some(row) = found.next(&context.operation)? {
             let Some(record_id) = row.record_id else { continue };
             let (mut is_match, mut value) = (false, None);
@@ -305,5 +320,7 @@ fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Pa
             }
         }
         Ok(Done { value: None, commit: None, upserted: None, is_match: false })
-    })
+    });
+    context.note_executor(&found);
+    done
 }

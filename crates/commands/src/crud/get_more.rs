@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use document::Number;
+use executor::ExecutionTotals;
 
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, max_time, required};
@@ -10,6 +11,7 @@ use crate::client_cursors::{BatchLimit, ClientCursor, Remaining};
 use crate::context::{Context, count};
 use crate::dispatcher::{Next, Outcome};
 use crate::error::{CommandError, Result};
+use crate::execution_notes::Detail;
 use crate::fail_points::{CursorFault, error_of};
 
 /// How long a getMore of an awaiting cursor waits when the client does not say.
@@ -58,26 +60,12 @@ pub(crate) fn run(
         context.release_ticket();
     }
     let cursors = &context.server.cursors;
-    let operation = &context.operation;
-    let mut remaining = Ok(Remaining::Nothing);
-    reply.document("cursor", |body| {
-        body.array("nextBatch", |batch| {
-            remaining = match cursor.awaits() {
-                true => cursor.fill_or_wait(batch, limit, operation, longest, &|| cursors.is_killed(id)),
-                false => cursor.fill(batch, limit, operation),
-            };
-            count(&context.server.counts.documents_returned, u64::from(batch.count()));
-        });
-        body.int64("id", if matches!(remaining, Ok(Remaining::Maybe)) { id } else { 0 });
-        body.string("ns", &namespace);
-        if let Some(token) = cursor.resume_token() {
-            body.embed("postBatchResumeToken", &token);
-        }
-    });
-    context.server.usage.record_read(&namespace, 1, context.operation.elapsed());
+    context.slot.set_originating(cursor.command.clone());
+    let remaining = write_batch(context, id, &mut cursor, limit, longest, reply);
     match remaining {
         Ok(Remaining::Maybe) => cursors.give_back(id, cursor).map(|()| Outcome::ReplyAndMore(Next::AtOnce)),
         Ok(Remaining::Nothing) => {
+            context.notes.is_exhausted.set(true);
             cursors.close(id);
             Ok(Outcome::Reply)
         }
@@ -113,12 +101,56 @@ fn fail(fault: CursorFault, cursor: &ClientCursor) -> Result<Outcome> {
     Err(labelled(error_of(fault.error_code, "failGetMoreAfterCursorCheckout"), cursor))
 }
 
+/// Fills a batch, waiting for it if the cursor does, writes it and notes what it has taken.
+fn write_batch(
+    context: &Context<'_>,
+    id: i64,
+    cursor: &mut ClientCursor,
+    limit: BatchLimit,
+    longest: Duration,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<Remaining> {
+    let (cursors, operation) = (&context.server.cursors, &context.operation);
+    let before = cursor.execution(Detail::Counts).unwrap_or_default().totals;
+    let began = operation.elapsed();
+    let mut remaining = Ok(Remaining::Nothing);
+    reply.document("cursor", |body| {
+        body.array("nextBatch", |batch| {
+            remaining = match cursor.awaits() {
+                true => cursor.fill_or_wait(batch, limit, operation, longest, &|| cursors.is_killed(id)),
+                false => cursor.fill(batch, limit, operation),
+            };
+            context.notes.returned.add(batch.count().into());
+        });
+        body.int64("id", if matches!(remaining, Ok(Remaining::Maybe)) { id } else { 0 });
+        body.string("ns", &cursor.namespace);
+        if let Some(token) = cursor.resume_token() {
+            body.embed("postBatchResumeToken", &token);
+        }
+    });
+    note(context, id, cursor, &before, began);
+    remaining
+}
+
 /// Adds the label by which drivers know that a change stream can be resumed.
 fn labelled(mut error: CommandError, cursor: &ClientCursor) -> CommandError {
     if cursor.is_change_stream() && error.is_resumable_in_change_stream() {
         error.add_label("ResumableChangeStreamError");
     }
     error
+}
+
+/// Notes what a batch has taken since the cursor was taken up.
+fn note(context: &Context<'_>, id: i64, cursor: &mut ClientCursor, before: &ExecutionTotals, began: Duration) {
+    let notes = &context.notes;
+    if let Some(execution) = cursor.execution(context.detail()) {
+        notes.add_execution(execution, before);
+    }
+    if cursor.awaits() {
+        notes.waited.set(context.operation.elapsed().saturating_sub(began));
+    }
+    notes.cursor.set(id);
+    cursor.note_batch(notes.returned.get(), context.server.clock.wall_millis());
 }
 
 fn cursor_id(arguments: &Arguments<'_>) -> Result<i64> {

@@ -81,9 +81,10 @@ pub(crate) fn run(
         errors.truncate(1);
     }
     let inserted = outcome.inserted as u64;
-    count(&server.counts.insert, inserted);
-    count(&server.counts.documents_inserted, inserted);
-    server.usage.record_write(namespace.as_str(), inserted, context.operation.elapsed());
+    // As MongoDB counts: those that were tried.
+    count(&server.counts.insert, inserted + errors.len() as u64);
+    context.notes.inserted.add(inserted);
+    context.notes.write_errors.add(errors.len() as u64);
     reply.count("n", inserted + retried.count());
     let mut write_errors = WriteErrors::default();
     errors.into_iter().for_each(|(position, error)| write_errors.push(position, error));

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use aggregation::{AggregationError, BoxSource, ForeignQuery, OutputWriter, PipelineHost, SpillStore, StageMemory};
+use aggregation::{
+    AggregationError, BoxSource, ForeignQuery, IdleOperations, OutputWriter, PipelineHost, SpillStore, StageMemory,
+};
 use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, Validation};
 use document::EmptyTimestamps;
@@ -78,7 +80,7 @@ impl CommandHost {
         let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
         let interrupt = self.interrupt.clone();
         let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;
-        Ok(Box::new(ExecutorSource { executor, interrupt }))
+        Ok(Box::new(ExecutorSource { executor, interrupt, examined: None }))
     }
 
     fn begin_output(&self, namespace: &aggregation::Namespace) -> Result<Box<dyn OutputWriter>> {
@@ -174,8 +176,8 @@ impl PipelineHost for CommandHost {
         }))
     }
 
-    fn current_operations(&self, with_idle: bool) -> aggregation::Result<Vec<RawDocumentBuf>> {
-        current_operations(&self.server, with_idle).map_err(host_error)
+    fn current_operations(&self, wanted: IdleOperations) -> aggregation::Result<Vec<RawDocumentBuf>> {
+        current_operations(&self.server, wanted).map_err(host_error)
     }
 
     fn replace_collection(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Box<dyn OutputWriter>> {

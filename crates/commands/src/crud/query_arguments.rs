@@ -117,7 +117,12 @@ impl UpdateClock for CommandClock {
 
 /// What the executor works with.
 pub(crate) fn services(server: &ServerContext) -> QueryServices {
-    QueryServices { store: server.store.clone(), plan_cache: server.plan_cache.clone(), memory: server.memory.clone() }
+    QueryServices {
+        store: server.store.clone(),
+        plan_cache: server.plan_cache.clone(),
+        memory: server.memory.clone(),
+        forbids_collection_scans: server.parameters.forbids_collection_scans(),
+    }
 }
 
 /// The collection a query is about, which may be missing.

@@ -24,6 +24,7 @@ use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field, required};
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
+use crate::execution_notes::ExecutionNotes;
 use crate::schema::check_may_write;
 
 /// Attempts of an upsert whose insert finds that another one was faster.
@@ -70,6 +71,7 @@ pub(crate) fn run(
             }
             None => {
                 count(&context.server.counts.update, 1);
+                context.notes.statements.add(1);
                 Statement::parse(context, statement, &options).and_then(|mut statement| {
                     statement.id = id;
                     check_retryable(context, &statement)?;
@@ -83,6 +85,7 @@ pub(crate) fn run(
             Err(error) => {
                 let error = context.name_interruption(error);
                 context.session.check_failure(&error)?;
+                context.notes.write_errors.add(1);
                 errors.push(position, error);
                 if is_ordered || context.session.transaction().is_some() {
                     break;
@@ -90,8 +93,7 @@ pub(crate) fn run(
             }
         }
     }
-    let server = context.server;
-    server.usage.record_write(namespace.as_str(), totals.matched, context.operation.elapsed());
+    totals.note(&context.notes);
     totals.write(reply);
     errors.write(reply);
     retried.write(reply);
@@ -127,6 +129,12 @@ impl Totals {
             });
         }
         reply.count("nModified", self.modified);
+    }
+
+    fn note(&self, notes: &ExecutionNotes) {
+        notes.matched.add(self.matched);
+        notes.modified.add(self.modified);
+        notes.upserted.add(self.upserted.len() as u64);
     }
 
     /// Counts what an earlier try has done; gives the `_id` of the document that it upserted.
@@ -324,15 +332,16 @@ fn update_matching(
             totals.matched += u64::from(is_match);
             if let Some(commit) = changed.commit() {
                 totals.modified += 1;
-                count(&server.counts.documents_updated, 1);
                 totals.commit = Some(commit);
             }
             if is_match && statement.multiplicity == Multiplicity::One {
                 break;
             }
         }
-        Ok(())
-    })
+        Ok::<_, CommandError>(())
+    })?;
+    context.note_executor(&found);
+    Ok(())
 }
 
 /// Applies the update to a document if it (still) matches; the new document is written to `out` if it differs. `false`: no match.

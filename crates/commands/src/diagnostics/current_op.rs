@@ -1,18 +1,23 @@
-//! `currentOp`: the commands that are running, and those that wait for a ticket.
+//! `currentOp`: the commands that are running and those that wait for a ticket or a lock, open transactions between their commands, and, if wanted,
+//! connections and cursors that nobody uses.
 //!
 //! Fields that no command has are a filter on the entries, as in MongoDB.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use aggregation::IdleOperations;
+use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 use collection::{Collection, Index, IndexState};
 use document::get_field;
 use query_language::filter::{Filter, FilterOptions};
+use transaction::OpenTransaction;
 
-use super::{document_of_fields, first_string, host_and_port};
+use super::{application_name, document_of_fields, first_string, host_and_port};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
+use crate::client_cursors::{CursorFigures, IdleCursor};
+use crate::cluster_time::bson_timestamp;
 use crate::context::{Context, ServerContext};
 use crate::error::Result;
 use crate::operations::{OperationSlot, RunningOperation};
@@ -24,44 +29,61 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let (mut filter, mut with_idle) = (Vec::new(), false);
+    let (mut filter, mut wanted) = (Vec::new(), IdleOperations { sessions: true, ..IdleOperations::default() });
     for field in arguments.fields() {
         match field.name() {
-            // Without access control everything is everybody's own.
-            "$ownOps" => drop(field.boolean()?),
-            "$all" => with_idle = field.boolean()?,
+            // Without access control everything is everybody's own, and nothing is left out of a command.
+            "$ownOps" | "$truncateOps" => drop(field.boolean()?),
+            "$all" => wanted.connections = field.boolean()?,
             _ if take_generic(&mut arguments, field)? => {}
             _ => filter.push(field),
         }
     }
     let filter = Filter::parse(&document_of_fields(&filter)?, &FilterOptions::default())?;
     let mut entries = Vec::new();
-    for entry in current_operations(context.server, with_idle)? {
+    for entry in current_operations(context.server, wanted)? {
         if filter.matches(&entry)? {
             entries.push(entry);
         }
     }
     reply.array("inprog", |list| entries.iter().for_each(|entry| list.push(entry)));
+    if context.server.fsync_lock.is_locked() {
+        reply.boolean("fsyncLock", true);
+        reply.string("info", "use db.fsyncUnlock() to let others write again");
+    }
     Ok(())
 }
 
-/// What is running, and, if wanted, the connections on which nothing is. Also for the stage `$currentOp`.
-pub(crate) fn current_operations(server: &ServerContext, with_idle: bool) -> Result<Vec<RawDocumentBuf>> {
-    let mut entries = Vec::new();
+/// What is running, and of what is not, what is wanted. Also for the stage `$currentOp`.
+pub(crate) fn current_operations(server: &ServerContext, wanted: IdleOperations) -> Result<Vec<RawDocumentBuf>> {
+    let (mut entries, mut busy_sessions) = (Vec::new(), Vec::new());
     for (operation, slot, elapsed) in server.operations.running() {
         entries.push(describe(server, &operation, &slot, elapsed)?);
+        busy_sessions.extend(operation.session);
     }
     for collection in server.store.interrupted_builds() {
         for index in collection.indexes().all().iter().filter(|index| index.state() == IndexState::Building) {
             entries.push(describe_build(server, &collection, index)?);
         }
     }
-    if with_idle {
+    if wanted.connections {
         for slot in server.operations.idle() {
             entries.push(document_of(|entry| {
                 write_connection(server, &slot, entry);
                 entry.boolean("active", false);
+                write_time(server, entry);
             })?);
+        }
+    }
+    if wanted.sessions {
+        let open = server.store.listed_transactions();
+        for (session, transaction) in open.iter().filter(|(session, _)| !busy_sessions.contains(session)) {
+            entries.push(describe_transaction(server, *session, transaction)?);
+        }
+    }
+    if wanted.cursors {
+        for cursor in server.cursors.idle() {
+            entries.push(describe_cursor(server, &cursor)?);
         }
     }
     Ok(entries)
@@ -73,6 +95,17 @@ fn write_connection(server: &ServerContext, slot: &OperationSlot, entry: &mut Do
     entry.string("desc", &format!("conn{}", slot.connection));
     entry.int32("connectionId", slot.connection as i32);
     entry.string("client", &slot.client);
+    if let Some(metadata) = slot.metadata() {
+        if let Some(name) = application_name(&metadata) {
+            entry.string("appName", name);
+        }
+        entry.embed("clientMetadata", &metadata);
+    }
+}
+
+fn write_time(server: &ServerContext, entry: &mut DocumentWriter<'_>) {
+    let now = DateTime::from_millis(server.clock.wall_millis());
+    entry.string("currentOpTime", &now.try_to_rfc3339_string().unwrap_or_default());
 }
 
 fn describe(
@@ -85,7 +118,14 @@ fn describe(
     document_of(|entry| {
         write_connection(server, slot, entry);
         entry.boolean("active", true);
+        write_time(server, entry);
         entry.int32("opid", operation.id as i32);
+        if let Some(session) = operation.session {
+            entry.document("lsid", |lsid| lsid.uuid("id", session));
+        }
+        if let Some(txn_number) = operation.transaction {
+            entry.document("transaction", |transaction| write_parameters(txn_number, transaction));
+        }
         entry.size("secs_running", elapsed.as_secs());
         entry.size("microsecs_running", elapsed.as_micros() as u64);
         if operation.is_queued {
@@ -95,12 +135,81 @@ fn describe(
             });
         }
         entry.string("op", kind(operation.name));
-        entry.string("ns", &namespace(operation, command));
+        entry.string("ns", &namespace(operation.name, &operation.database, command));
         match command {
             Some(command) => entry.embed("command", command),
             // It is too large to be kept.
             None => entry.document("command", |command| command.string("$truncated", operation.name)),
         }
+        write_cursor_in_use(operation, command, entry);
+        entry.boolean("waitingForLock", operation.waits_for_lock);
+    })
+}
+
+/// The cursor that a getMore goes on with, and the command that has opened it.
+fn write_cursor_in_use(operation: &RunningOperation, command: Option<&RawDocument>, entry: &mut DocumentWriter<'_>) {
+    let Some(originating) = &operation.originating else { return };
+    entry.document("cursor", |cursor| {
+        let id = command.and_then(|command| get_field(command, operation.name)).and_then(|id| id.as_i64());
+        id.into_iter().for_each(|id| cursor.int64("cursorId", id));
+        cursor.embed("originatingCommand", originating);
+        cursor.int32("operationUsingCursorId", operation.id as i32);
+    });
+}
+
+fn write_parameters(txn_number: i64, transaction: &mut DocumentWriter<'_>) {
+    transaction.document("parameters", |parameters| {
+        parameters.int64("txnNumber", txn_number);
+        parameters.boolean("autocommit", false);
+    });
+}
+
+/// An open transaction with no command running in it.
+fn describe_transaction(server: &ServerContext, session: bson::Uuid, open: &OpenTransaction) -> Result<RawDocumentBuf> {
+    let age = server.clock.monotonic().saturating_sub(open.began);
+    let began = server.clock.wall_millis().saturating_sub(age.as_millis() as i64);
+    let lifetime = server.parameters.transaction_lifetime_seconds() as i64 * 1000;
+    document_of(|entry| {
+        entry.string("type", "idleSession");
+        entry.string("host", &host_and_port(&server.facts));
+        entry.string("desc", "inactive transaction");
+        entry.document("lsid", |lsid| lsid.uuid("id", session));
+        entry.document("transaction", |transaction| {
+            write_parameters(open.txn_number, transaction);
+            let time = open.transaction.read_view().timestamp();
+            transaction.timestamp("readTimestamp", bson_timestamp(time));
+            let began_at = DateTime::from_millis(began).try_to_rfc3339_string();
+            transaction.string("startWallClockTime", &began_at.unwrap_or_default());
+            transaction.size("timeOpenMicros", age.as_micros() as u64);
+            transaction.date("expiryTime", DateTime::from_millis(began.saturating_add(lifetime)));
+        });
+        entry.boolean("waitingForLock", false);
+        entry.boolean("active", false);
+    })
+}
+
+fn describe_cursor(server: &ServerContext, idle: &IdleCursor) -> Result<RawDocumentBuf> {
+    let CursorFigures { created, last_used, documents, batches, has_no_timeout, is_tailable, awaits } = idle.figures;
+    document_of(|entry| {
+        entry.string("type", "idleCursor");
+        entry.string("host", &host_and_port(&server.facts));
+        entry.string("ns", &idle.namespace);
+        if let Some(session) = idle.session {
+            entry.document("lsid", |lsid| lsid.uuid("id", session));
+        }
+        entry.document("cursor", |cursor| {
+            cursor.int64("cursorId", idle.id);
+            cursor.date("createdDate", DateTime::from_millis(created));
+            cursor.date("lastAccessDate", DateTime::from_millis(last_used));
+            cursor.size("nDocsReturned", documents);
+            cursor.size("nBatchesReturned", batches);
+            cursor.boolean("noCursorTimeout", has_no_timeout);
+            cursor.boolean("tailable", is_tailable);
+            cursor.boolean("awaitData", awaits);
+            if let Some(command) = &idle.command {
+                cursor.embed("originatingCommand", command);
+            }
+        });
     })
 }
 
@@ -124,7 +233,7 @@ fn describe_build(server: &ServerContext, collection: &Collection, index: &Index
 }
 
 /// MongoDB's kinds of operations.
-fn kind(command: &str) -> &str {
+pub(super) fn kind(command: &str) -> &str {
     match command {
         "insert" | "update" => command,
         "delete" => "remove",
@@ -134,14 +243,18 @@ fn kind(command: &str) -> &str {
     }
 }
 
-fn namespace(operation: &RunningOperation, command: Option<&RawDocument>) -> String {
-    let collection = match (operation.name, command) {
+/// The collection that a command is about, or, in MongoDB's way, that it is about none.
+pub(super) fn namespace(name: &str, database: &str, command: Option<&RawDocument>) -> String {
+    let collection = match (name, command) {
         ("getMore", Some(command)) => match get_field(command, "collection") {
             Some(RawBsonRef::String(name)) => Some(name),
             _ => None,
         },
-        ("renameCollection" | "getLog" | "logRotate" | "explain", _) => None,
+        (
+            "renameCollection" | "getLog" | "logRotate" | "explain" | "dataSize" | "setFeatureCompatibilityVersion",
+            _,
+        ) => None,
         (_, command) => command.and_then(first_string),
     };
-    format!("{}.{}", operation.database, collection.unwrap_or("$cmd"))
+    format!("{database}.{}", collection.unwrap_or("$cmd"))
 }

@@ -2,40 +2,27 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-use super::parameters::algorithm_name;
-use super::versions::FEATURE_COMPATIBILITY_VERSION;
+use super::parameters::{PARAMETERS, Parameter};
 use crate::DocumentWriter;
-use crate::admission::Class;
 use crate::arguments::{Arguments, Field};
-use crate::context::{Context, ServerContext};
+use crate::context::Context;
 use crate::error::{CommandError, Result};
 use crate::schema::take_generic;
-use crate::sessions::TIMEOUT_MINUTES;
 
-/// The value of a parameter.
-enum Value {
-    Boolean(bool),
-    Int32(i32),
-    FeatureCompatibility,
-    TestCommands,
-    TransactionLifetime,
-    AdmissionAlgorithm,
-    Tickets(Class),
+/// What is asked for.
+#[derive(Default)]
+struct Options {
+    wants_all: bool,
+    with_details: bool,
+    /// Only those that can be set then.
+    set_at: Option<When>,
 }
 
-/// All parameters, sorted.
-const PARAMETERS: &[(&str, Value)] = &[
-    ("enableTestCommands", Value::TestCommands),
-    ("featureCompatibilityVersion", Value::FeatureCompatibility),
-    ("localLogicalSessionTimeoutMinutes", Value::Int32(TIMEOUT_MINUTES)),
-    ("notablescan", Value::Boolean(false)),
-    ("requireApiVersion", Value::Boolean(false)),
-    ("storageEngineConcurrencyAdjustmentAlgorithm", Value::AdmissionAlgorithm),
-    ("storageEngineConcurrentReadTransactions", Value::Tickets(Class::Read)),
-    ("storageEngineConcurrentWriteTransactions", Value::Tickets(Class::Write)),
-    ("transactionLifetimeLimitSeconds", Value::TransactionLifetime),
-    ("ttlMonitorEnabled", Value::Boolean(true)),
-];
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    Startup,
+    Runtime,
+}
 
 /// Runs the command.
 pub(crate) fn run(
@@ -43,10 +30,10 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let wants_all = match arguments.target().map(|field| field.value()) {
-        Some(RawBsonRef::String("*")) => true,
-        Some(RawBsonRef::Document(options)) => parse_options(options)?,
-        _ => false,
+    let options = match arguments.target().map(|field| field.value()) {
+        Some(RawBsonRef::String("*")) => Options { wants_all: true, ..Options::default() },
+        Some(RawBsonRef::Document(options)) => Options::parse(options)?,
+        _ => Options::default(),
     };
     let mut wanted = Vec::new();
     for field in arguments.fields() {
@@ -56,41 +43,57 @@ pub(crate) fn run(
         }
     }
     let mut found = 0;
-    for (name, value) in PARAMETERS {
-        if wants_all || wanted.contains(name) {
-            value.write(context.server, name, reply);
+    for parameter in PARAMETERS {
+        if (options.wants_all || wanted.contains(&parameter.name)) && options.has(parameter) {
+            write(context, parameter, options.with_details, reply);
             found += 1;
         }
     }
     if found == 0 { Err(CommandError::named("InvalidOptions", "no option found to get")) } else { Ok(()) }
 }
 
-fn parse_options(options: &RawDocument) -> Result<bool> {
-    let mut wants_all = false;
-    for element in document::elements(options) {
-        let field = Field::of("getParameter", element);
-        match field.name() {
-            "allParameters" => wants_all = field.boolean()?,
-            "showDetails" if !field.boolean()? => {}
-            "showDetails" | "setAt" => return Err(field.not_implemented()),
-            _ => return Err(field.unknown()),
-        }
-    }
-    Ok(wants_all)
-}
-
-impl Value {
-    fn write(&self, server: &ServerContext, name: &str, reply: &mut DocumentWriter<'_>) {
-        match self {
-            Value::TestCommands => reply.boolean(name, server.facts.has_test_commands),
-            Value::TransactionLifetime => reply.count(name, server.parameters.transaction_lifetime_seconds()),
-            Value::AdmissionAlgorithm => reply.string(name, algorithm_name(server.admission.algorithm())),
-            Value::Tickets(class) => reply.count(name, server.admission.limit(*class).unwrap_or_default()),
-            Value::Boolean(value) => reply.boolean(name, *value),
-            Value::Int32(value) => reply.int32(name, *value),
-            Value::FeatureCompatibility => {
-                reply.document(name, |value| value.string("version", FEATURE_COMPATIBILITY_VERSION));
+impl Options {
+    fn parse(source: &RawDocument) -> Result<Options> {
+        let mut options = Options::default();
+        for element in document::elements(source) {
+            let field = Field::of("getParameter", element);
+            match field.name() {
+                "allParameters" => options.wants_all = field.boolean()?,
+                "showDetails" => options.with_details = field.boolean()?,
+                "setAt" => options.set_at = Some(when(field)?),
+                _ => return Err(field.unknown()),
             }
         }
+        Ok(options)
     }
+
+    fn has(&self, parameter: &Parameter) -> bool {
+        match self.set_at {
+            Some(When::Startup) => parameter.is_of_startup,
+            Some(When::Runtime) => parameter.set.is_some(),
+            None => true,
+        }
+    }
+}
+
+fn when(field: Field<'_>) -> Result<When> {
+    match field.required(Field::string)? {
+        "startup" => Ok(When::Startup),
+        "runtime" => Ok(When::Runtime),
+        other => Err(CommandError::bad_value(format!(
+            "Enumeration value '{other}' for field 'getParameter.setAt' is not a valid value."
+        ))),
+    }
+}
+
+fn write(context: &Context<'_>, parameter: &Parameter, with_details: bool, reply: &mut DocumentWriter<'_>) {
+    let server = context.server;
+    if !with_details {
+        return (parameter.read)(server, parameter.name, reply);
+    }
+    reply.document(parameter.name, |details| {
+        (parameter.read)(server, "value", details);
+        details.boolean("settableAtRuntime", parameter.set.is_some());
+        details.boolean("settableAtStartup", parameter.is_of_startup);
+    });
 }

@@ -5,6 +5,7 @@
 //! that takes several replies to one request then gets the next one in the same way, until it closes the connection: so it learns of a
 //! change at once. When the server stops, that is an error.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::oid::ObjectId;
@@ -190,8 +191,11 @@ fn store_metadata(context: &mut Context<'_>, metadata: &RawDocument) -> Result<(
             return Err(CommandError::named("ClientMetadataMissingField", message));
         }
     }
-    tracing::debug!(connection = context.connection, ?metadata, "client metadata");
-    *context.metadata = Some(metadata.to_owned());
+    let shown = query_language::expression::show_value;
+    tracing::debug!(connection = context.connection, metadata = %shown(RawBsonRef::Document(metadata)), "client metadata");
+    let metadata = Arc::new(metadata.to_owned());
+    context.slot.set_metadata(metadata.clone());
+    *context.metadata = Some(metadata);
     Ok(())
 }
 

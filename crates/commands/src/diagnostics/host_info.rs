@@ -29,6 +29,7 @@ pub(crate) fn run(
         system.size("memSizeMB", memory_bytes >> 20);
         system.size("memLimitMB", server.facts.memory_bytes >> 20);
         system.int32("numCores", cores);
+        system.int32("numCoresAvailableToProcess", cores);
         system.string("cpuArch", &text(machine.machine()));
     });
     reply.document("os", |os| {
@@ -39,7 +40,12 @@ pub(crate) fn run(
     reply.document("extra", |extra| {
         extra.string("versionString", &text(machine.version()));
         extra.string("kernelVersion", &text(machine.release()));
-        extra.size("pageSize", rustix::param::page_size() as u64);
+        let page_bytes = rustix::param::page_size() as u64;
+        extra.size("pageSize", page_bytes);
+        extra.size("numPages", memory_bytes / page_bytes.max(1));
+        if let Some(files) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+            extra.size("maxOpenFiles", files);
+        }
     });
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! How much each collection is read and written, and how long that takes: for `top`.
+//! How often each collection is used, for what, and how long that takes: for `top` and `latencyStats`.
 //!
-//! Used by every command that reads or writes documents. A namespace that is known costs a shared lock of one of the map's parts
+//! Recorded by `dispatcher` when a command has run. A namespace that is known costs a shared lock of one of the map's parts
 //! and two additions.
 
 use std::collections::HashMap;
@@ -10,10 +10,44 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
+use crate::admission::Class;
+use crate::registry::Command;
+
 /// Parts of the map, so that namespaces do not meet at one lock.
 const PARTS: usize = 32;
 /// Most namespaces in a part: names of collections that do not exist must not fill the memory.
 const NAMESPACES_MAX: usize = 16_384;
+
+/// What a command does with a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UsageKind {
+    Query,
+    GetMore,
+    Insert,
+    Update,
+    Remove,
+    /// Other commands that read documents, or write them, or do neither.
+    ReadCommand,
+    WriteCommand,
+    OtherCommand,
+}
+
+const KINDS: usize = 8;
+
+impl UsageKind {
+    pub(crate) fn of(command: &Command) -> UsageKind {
+        match (command.name, command.class) {
+            ("find", _) => UsageKind::Query,
+            ("getMore", _) => UsageKind::GetMore,
+            ("insert", _) => UsageKind::Insert,
+            ("update", _) => UsageKind::Update,
+            ("delete", _) => UsageKind::Remove,
+            (_, Class::Read) => UsageKind::ReadCommand,
+            (_, Class::Write) => UsageKind::WriteCommand,
+            (_, Class::Exempt) => UsageKind::OtherCommand,
+        }
+    }
+}
 
 /// Operations of one kind on a namespace.
 #[derive(Debug, Default)]
@@ -22,26 +56,50 @@ struct Usage {
     microseconds: AtomicU64,
 }
 
-/// Reads and writes of a namespace.
-#[derive(Debug, Default)]
-struct NamespaceCounters {
-    reads: Usage,
-    writes: Usage,
-}
-
-/// Figures of one namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NamespaceFigures {
-    pub(crate) namespace: String,
-    pub(crate) reads: UsageFigures,
-    pub(crate) writes: UsageFigures,
-}
+/// All operations on a namespace, by kind.
+type NamespaceCounters = [Usage; KINDS];
 
 /// How many operations, and how long they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct UsageFigures {
     pub(crate) operations: u64,
     pub(crate) microseconds: u64,
+}
+
+/// Figures of one namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NamespaceFigures {
+    pub(crate) namespace: String,
+    kinds: [UsageFigures; KINDS],
+}
+
+impl NamespaceFigures {
+    /// The sum over some kinds.
+    pub(crate) fn of(&self, kinds: &[UsageKind]) -> UsageFigures {
+        let mut sum = UsageFigures::default();
+        for figures in kinds.iter().filter_map(|kind| self.kinds.get(*kind as usize)) {
+            sum.operations += figures.operations;
+            sum.microseconds += figures.microseconds;
+        }
+        sum
+    }
+
+    pub(crate) fn reads(&self) -> UsageFigures {
+        self.of(&[UsageKind::Query, UsageKind::GetMore, UsageKind::ReadCommand])
+    }
+
+    pub(crate) fn writes(&self) -> UsageFigures {
+        self.of(&[UsageKind::Insert, UsageKind::Update, UsageKind::Remove, UsageKind::WriteCommand])
+    }
+
+    /// What neither reads documents nor writes any.
+    pub(crate) fn others(&self) -> UsageFigures {
+        self.of(&[UsageKind::OtherCommand])
+    }
+
+    pub(crate) fn commands(&self) -> UsageFigures {
+        self.of(&[UsageKind::ReadCommand, UsageKind::WriteCommand, UsageKind::OtherCommand])
+    }
 }
 
 type Part = RwLock<HashMap<Box<str>, NamespaceCounters>>;
@@ -73,17 +131,11 @@ impl Usage {
 }
 
 impl NamespaceUsage {
-    /// Adds `count` writes that took `elapsed` together.
-    pub(crate) fn record_write(&self, namespace: &str, count: u64, elapsed: Duration) {
-        self.record(namespace, |counters| counters.writes.add(count, elapsed));
-    }
-
-    /// Adds `count` reads that took `elapsed` together.
-    pub(crate) fn record_read(&self, namespace: &str, count: u64, elapsed: Duration) {
-        self.record(namespace, |counters| counters.reads.add(count, elapsed));
-    }
-
-    fn record(&self, namespace: &str, add: impl FnOnce(&NamespaceCounters)) {
+    /// Adds operations of a kind that took `elapsed` together.
+    pub(crate) fn record(&self, namespace: &str, kind: UsageKind, operations: u64, elapsed: Duration) {
+        let add = |counters: &NamespaceCounters| {
+            counters.get(kind as usize).into_iter().for_each(|usage| usage.add(operations, elapsed));
+        };
         let part = self.part(namespace);
         if let Some(counters) = part.read().get(namespace) {
             return add(counters);
@@ -109,14 +161,16 @@ impl NamespaceUsage {
     pub(crate) fn figures(&self) -> Vec<NamespaceFigures> {
         let mut all = Vec::new();
         for part in &self.parts {
-            all.extend(part.read().iter().map(|(namespace, counters)| NamespaceFigures {
-                namespace: namespace.to_string(),
-                reads: counters.reads.figures(),
-                writes: counters.writes.figures(),
-            }));
+            all.extend(part.read().iter().map(|(namespace, counters)| figures_of(namespace, counters)));
         }
         all.sort_by(|left, right| left.namespace.cmp(&right.namespace));
         all
+    }
+
+    /// The figures of one namespace.
+    pub(crate) fn figures_of(&self, namespace: &str) -> NamespaceFigures {
+        let part = self.part(namespace).read();
+        part.get(namespace).map(|counters| figures_of(namespace, counters)).unwrap_or_default()
     }
 
     fn part(&self, namespace: &str) -> &Part {
@@ -125,22 +179,34 @@ impl NamespaceUsage {
     }
 }
 
+fn figures_of(namespace: &str, counters: &NamespaceCounters) -> NamespaceFigures {
+    NamespaceFigures {
+        namespace: namespace.to_owned(),
+        kinds: std::array::from_fn(|kind| counters.get(kind).map(Usage::figures).unwrap_or_default()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_writes_are_counted_by_namespace() {
+    fn operations_are_counted_by_namespace_and_kind() {
         let usage = NamespaceUsage::default();
-        usage.record_write("b.c", 3, Duration::from_micros(10));
-        usage.record_write("b.c", 1, Duration::from_micros(5));
-        usage.record_read("b.c", 1, Duration::from_micros(7));
-        usage.record_read("a.c", 1, Duration::from_micros(1));
+        let micros = Duration::from_micros;
+        usage.record("b.c", UsageKind::Update, 3, micros(10));
+        usage.record("b.c", UsageKind::WriteCommand, 1, micros(5));
+        usage.record("b.c", UsageKind::GetMore, 1, micros(7));
+        usage.record("a.c", UsageKind::OtherCommand, 1, micros(1));
         let figures = usage.figures();
         let names: Vec<&str> = figures.iter().map(|figures| figures.namespace.as_str()).collect();
         assert_eq!(names, ["a.c", "b.c"]);
-        assert_eq!(figures[1].writes, UsageFigures { operations: 4, microseconds: 15 });
-        assert_eq!(figures[1].reads, UsageFigures { operations: 1, microseconds: 7 });
+        let of = |operations, microseconds| UsageFigures { operations, microseconds };
+        assert_eq!(figures[1].writes(), of(4, 15));
+        assert_eq!(figures[1].reads(), of(1, 7));
+        assert_eq!(figures[1].commands(), of(1, 5));
+        assert_eq!(figures[1].of(&[UsageKind::Update]), of(3, 10));
+        assert_eq!(usage.figures_of("a.c").commands(), of(1, 1));
         usage.forget_database("b");
         usage.forget("a.c");
         assert!(usage.figures().is_empty());

@@ -2,16 +2,14 @@
 //!
 //! A figure that is not counted is left out: zeros would be read as facts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use bson::DateTime;
+use bson::{DateTime, RawBsonRef};
 use platform::MemoryUse;
 
 use super::hello::write_identity;
 use super::versions::VERSION;
-use super::{engine_figures, short_host};
+use super::{engine_figures, server_status_sections as sections, short_host};
 use crate::DocumentWriter;
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Field};
 use crate::context::{Context, ServerContext};
 use crate::error::Result;
 
@@ -19,31 +17,35 @@ type WriteSection = fn(&ServerContext, &mut DocumentWriter<'_>) -> Result<()>;
 
 /// Our sections.
 const SECTIONS: &[(&str, WriteSection)] = &[
-    ("connections", write_connections),
-    ("logicalSessionRecordCache", write_sessions),
-    ("mem", write_memory),
-    ("metrics", write_metrics),
-    ("opcounters", write_operation_counts),
+    ("asserts", sections::write_errors),
+    ("catalogStats", sections::write_catalog),
+    ("connections", sections::write_connections),
+    ("extra_info", sections::write_process),
+    ("globalLock", sections::write_queues),
+    ("logicalSessionRecordCache", sections::write_sessions),
+    ("mem", sections::write_memory),
+    ("metrics", sections::write_metrics),
+    ("network", sections::write_network),
+    ("opLatencies", sections::write_latencies),
+    ("opcounters", sections::write_operation_counts),
+    ("opcountersRepl", sections::write_replicated_counts),
     ("plimsoll", write_plimsoll),
     ("repl", write_replication),
     ("storageEngine", write_storage_engine),
-    ("transactions", write_transactions),
+    ("transactions", sections::write_transactions),
+    ("wiredTiger", sections::write_engine),
 ];
 
-/// Sections of MongoDB that we do not have. Asking to leave them out is fine.
+/// Sections of MongoDB that we do not have, as servers of MongoDB built in another way have not either: asking for one shows nothing.
 const UNKNOWN_SECTIONS: &[&str] = &[
-    "asserts",
     "batchedDeletes",
-    "catalogStats",
     "changeStreamPreImages",
     "defaultRWConcern",
     "electionMetrics",
     "encryptionAtRest",
-    "extra_info",
     "featureCompatibilityVersion",
     "flowControl",
     "freeMonitoring",
-    "globalLock",
     "hedgingMetrics",
     "indexBuilds",
     "indexBulkBuilder",
@@ -51,11 +53,8 @@ const UNKNOWN_SECTIONS: &[&str] = &[
     "latchAnalysis",
     "locks",
     "mirroredReads",
-    "network",
-    "opLatencies",
     "opReadConcernCounters",
     "opWriteConcernCounters",
-    "opcountersRepl",
     "oplog",
     "oplogTruncation",
     "operationTime",
@@ -76,7 +75,6 @@ const UNKNOWN_SECTIONS: &[&str] = &[
     "transportSecurity",
     "twoPhaseCommitCoordinator",
     "watchdog",
-    "wiredTiger",
     "writeBacksQueued",
 ];
 
@@ -87,21 +85,18 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let (mut excluded, mut shows_by_default) = (Vec::new(), true);
-    let mut included = Vec::new();
+    let (mut included, mut with_histograms) = (Vec::new(), false);
     for field in arguments.fields() {
         let is_ours = SECTIONS.iter().any(|(name, _)| *name == field.name());
         match field.name() {
             _ if is_ours && field.is_null() => {}
             "none" => shows_by_default = !field.boolean()?,
             "all" => shows_by_default |= field.boolean()?,
+            // `{histograms: true}` is what this section can be asked for in more detail.
+            "opLatencies" if matches!(field.value(), RawBsonRef::Document(_)) => with_histograms = histograms(field)?,
             name if is_ours && field.boolean()? => included.push(name),
             name if is_ours => excluded.push(name),
-            name if UNKNOWN_SECTIONS.contains(&name) => {
-                // `recordStats: 1` and its like name what was removed from MongoDB itself, or what we do not count.
-                if field.boolean()? {
-                    return Err(field.not_implemented());
-                }
-            }
+            name if UNKNOWN_SECTIONS.contains(&name) => drop(field.boolean()?),
             _ => arguments.generic(field)?,
         }
     }
@@ -113,7 +108,12 @@ pub(crate) fn run(
         let is_shown = is_there && (included.contains(name) || (shows_by_default && !excluded.contains(name)));
         if is_shown {
             let mut written = Ok(());
-            reply.document(name, |section| written = write(server, section));
+            reply.document(name, |section| {
+                written = match (*name, with_histograms) {
+                    ("opLatencies", true) => sections::write_latency_histograms(server, section),
+                    _ => write(server, section),
+                };
+            });
             written?;
         }
     }
@@ -132,50 +132,21 @@ fn write_basics(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
     reply.date("localTime", DateTime::from_millis(server.clock.wall_millis()));
 }
 
-fn write_connections(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let (current, created) = server.hooks.connections();
-    section.count("current", current);
-    section.count("available", server.facts.connections_max.saturating_sub(current));
-    section.count("totalCreated", created);
-    Ok(())
-}
-
-fn write_sessions(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    section.count("activeSessionsCount", server.store.sessions().count() as u64);
-    Ok(())
-}
-
-/// Open transactions, and whose is the oldest: it is what holds old versions.
-fn write_transactions(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let (open, oldest) = server.store.open_transactions();
-    section.count("currentOpen", open as u64);
-    if let Some((session, transaction)) = oldest {
-        section.document("oldest", |fields| {
-            fields.document("lsid", |lsid| lsid.uuid("id", session));
-            fields.int64("txnNumber", transaction.txn_number);
-            let age = server.clock.monotonic().saturating_sub(transaction.began);
-            fields.size("timeOpenMicros", age.as_micros() as u64);
-            let time = transaction.transaction.read_view().timestamp();
-            fields.timestamp("readTimestamp", crate::cluster_time::bson_timestamp(time));
-        });
+fn histograms(field: Field<'_>) -> Result<bool> {
+    let mut wanted = false;
+    for element in document::elements(field.required(Field::document)?) {
+        let option = Field::of("serverStatus.opLatencies", element);
+        match option.name() {
+            "histograms" => wanted = option.boolean()?,
+            _ => return Err(option.unknown()),
+        }
     }
-    Ok(())
+    Ok(wanted)
 }
 
 fn write_replication(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
     server.topology.write_version(section);
     write_identity(server, section);
-    Ok(())
-}
-
-fn write_memory(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let memory = platform::process_memory();
-    section.int32("bits", usize::BITS as i32);
-    if let Some(memory) = memory {
-        section.count("resident", memory.resident_bytes >> 20);
-        section.count("virtual", memory.virtual_bytes >> 20);
-    }
-    section.boolean("supported", memory.is_some());
     Ok(())
 }
 
@@ -199,52 +170,6 @@ fn write_budget(server: &ServerContext, section: &mut DocumentWriter<'_>) {
         files.size("runs", runs);
         files.size("bytesWritten", bytes);
     });
-}
-
-fn write_operation_counts(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let counts = &server.counts;
-    let figures = [
-        ("insert", &counts.insert),
-        ("query", &counts.query),
-        ("update", &counts.update),
-        ("delete", &counts.delete),
-        ("getmore", &counts.get_more),
-        ("command", &counts.command),
-    ];
-    write_counters(&figures, section);
-    Ok(())
-}
-
-fn write_metrics(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let counts = &server.counts;
-    section.document("cursor", |cursor| {
-        let (open, opened, timed_out) = server.cursors.counts();
-        cursor.size("timedOut", timed_out);
-        cursor.size("totalOpened", opened);
-        cursor.document("open", |figures| figures.size("total", open));
-    });
-    section.document("document", |documents| {
-        let figures = [
-            ("deleted", &counts.documents_deleted),
-            ("inserted", &counts.documents_inserted),
-            ("returned", &counts.documents_returned),
-            ("updated", &counts.documents_updated),
-        ];
-        write_counters(&figures, documents);
-    });
-    let expiry = server.store.expiry_statistics();
-    section.document("ttl", |ttl| {
-        ttl.size("deletedDocuments", expiry.deleted);
-        ttl.size("passes", expiry.passes);
-        if let Some(lag) = expiry.lag {
-            ttl.double("lagSeconds", lag.as_secs_f64());
-        }
-    });
-    Ok(())
-}
-
-fn write_counters(counters: &[(&str, &AtomicU64)], section: &mut DocumentWriter<'_>) {
-    counters.iter().for_each(|(name, counter)| section.size(name, counter.load(Ordering::Relaxed)));
 }
 
 fn write_storage_engine(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {

@@ -9,8 +9,8 @@ use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions};
 
 use crate::{
-    Attempt, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, Outcome, ReplicaSetFacts,
-    SequenceSource, ServerContext, ServerFacts, ServerHooks,
+    Attempt, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, LogVerbosity, NetworkFigures,
+    Outcome, ReplicaSetFacts, SequenceSource, ServerContext, ServerFacts, ServerHooks,
 };
 
 /// The server and one client of it.
@@ -27,6 +27,7 @@ pub(crate) struct TestServer {
 pub(crate) struct TestHooks {
     pub(crate) shutdowns: Mutex<u32>,
     pub(crate) topology_changes: Mutex<u32>,
+    pub(crate) verbosities: Mutex<Vec<LogVerbosity>>,
 }
 
 impl ServerHooks for TestHooks {
@@ -40,6 +41,15 @@ impl ServerHooks for TestHooks {
 
     fn connections(&self) -> (u64, u64) {
         (1, 5)
+    }
+
+    fn network(&self) -> NetworkFigures {
+        NetworkFigures { bytes_in: 100, physical_bytes_in: 90, requests: 3, ..NetworkFigures::default() }
+    }
+
+    fn set_log_verbosity(&self, verbosity: &LogVerbosity) -> Result<(), String> {
+        self.verbosities.lock().push(verbosity.clone());
+        Ok(())
     }
 
     fn rotate_log(&self) -> Result<(), String> {

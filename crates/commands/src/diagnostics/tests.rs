@@ -184,7 +184,10 @@ fn server_status_counts() {
     let status = server.run("admin", doc! {"serverStatus": 1, "recordStats": 0});
     assert_eq!(status.get_str("host").unwrap(), "machine:27018");
     assert_eq!(status.get_document("opcounters").unwrap().get_i64("insert").unwrap(), 3);
-    assert_eq!(status.get_document("connections").unwrap(), &doc! {"current": 1, "available": 99, "totalCreated": 5});
+    let connections = doc! {"current": 1, "available": 99, "totalCreated": 5, "rejected": 0, "active": 0};
+    assert_eq!(status.get_document("connections").unwrap(), &connections);
+    let network = status.get_document("network").unwrap();
+    assert_eq!((network.get_i64("bytesIn").unwrap(), network.get_i64("physicalBytesIn").unwrap()), (100, 90));
     let documents = status.get_document("metrics").unwrap().get_document("document").unwrap();
     assert_eq!(documents.get_i64("inserted").unwrap(), 3);
     let ours = status.get_document("plimsoll").unwrap();
@@ -195,10 +198,11 @@ fn server_status_counts() {
     assert!(!without.contains_key("plimsoll") && without.contains_key("mem"));
     let only = server.run("admin", doc! {"serverStatus": 1, "none": 1, "mem": 1});
     assert!(only.contains_key("mem") && !only.contains_key("opcounters"));
-    assert_eq!(server.fail("admin", doc! {"serverStatus": 1, "wiredTiger": 1}).0, 238);
+    // A section that a server of MongoDB may have or not.
+    assert!(!server.run("admin", doc! {"serverStatus": 1, "tcmalloc": 1}).contains_key("tcmalloc"));
     let top = server.run("admin", doc! {"top": 1});
     let entry = top.get_document("totals").unwrap().get_document("db.c").unwrap();
-    assert_eq!(entry.get_document("writeLock").unwrap().get_i64("count").unwrap(), 3);
+    assert_eq!(entry.get_document("writeLock").unwrap().get_i64("count").unwrap(), 1);
 }
 
 #[test]
@@ -222,7 +226,11 @@ fn orders_to_the_server() {
     let mut server = TestServer::new();
     server.insert("db", "c", 0..3);
     assert_eq!(server.run("admin", doc! {"fsync": 1}).get_i32("numFiles").unwrap(), 1);
-    assert_eq!(server.fail("admin", doc! {"fsync": 1, "lock": true}).0, 238);
+    assert_eq!(server.fail("admin", doc! {"fsyncUnlock": 1}).0, 20);
+    assert_eq!(server.run("admin", doc! {"fsync": 1, "lock": true}).get_i64("lockCount").unwrap(), 1);
+    assert!(server.run("admin", doc! {"currentOp": 1}).get_bool("fsyncLock").unwrap());
+    assert_eq!(server.run("admin", doc! {"fsyncUnlock": 1}).get_i64("lockCount").unwrap(), 0);
+    server.insert("db", "c", 3..4);
     assert_eq!(server.fail("admin", doc! {"logRotate": 1}), (96, "there is no log file".to_owned()));
     // It closes the connection instead of answering.
     assert!(server.send("admin", doc! {"shutdown": 1, "force": true, "timeoutSecs": 1}, Attempt::First).is_none());

@@ -1,6 +1,6 @@
-//! `top`: reads and writes of each collection since the start, with the time they took.
+//! `top`: what each collection was used for since the start, how often and for how long.
 
-use super::namespace_usage::UsageFigures;
+use super::namespace_usage::{UsageFigures, UsageKind};
 use super::only_generic;
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
@@ -18,15 +18,22 @@ pub(crate) fn run(
     reply.document("totals", |totals| {
         totals.string("note", "all times in microseconds");
         for namespace in &figures {
-            let (reads, writes) = (namespace.reads, namespace.writes);
+            let (reads, writes) = (namespace.reads(), namespace.writes());
+            let others = namespace.others();
             let total = UsageFigures {
-                operations: reads.operations + writes.operations,
-                microseconds: reads.microseconds + writes.microseconds,
+                operations: reads.operations + writes.operations + others.operations,
+                microseconds: reads.microseconds + writes.microseconds + others.microseconds,
             };
             totals.document(&namespace.namespace, |entry| {
                 write_usage("total", total, entry);
                 write_usage("readLock", reads, entry);
                 write_usage("writeLock", writes, entry);
+                write_usage("queries", namespace.of(&[UsageKind::Query]), entry);
+                write_usage("getmore", namespace.of(&[UsageKind::GetMore]), entry);
+                write_usage("insert", namespace.of(&[UsageKind::Insert]), entry);
+                write_usage("update", namespace.of(&[UsageKind::Update]), entry);
+                write_usage("remove", namespace.of(&[UsageKind::Remove]), entry);
+                write_usage("commands", namespace.commands(), entry);
             });
         }
     });

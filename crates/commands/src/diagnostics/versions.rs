@@ -9,6 +9,8 @@ pub const VERSION: &str = "7.0.14";
 pub(crate) const VERSION_ARRAY: [i32; 4] = [7, 0, 14, 0];
 /// The feature compatibility version.
 pub(crate) const FEATURE_COMPATIBILITY_VERSION: &str = "7.0";
+/// The version of how users are stored; there are none.
+pub(crate) const AUTHENTICATION_SCHEMA_VERSION: i32 = 5;
 /// The newest wire version that we speak: that of 7.0.
 pub(crate) const WIRE_VERSION_MAX: i32 = 21;
 /// The oldest.

@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use bson::RawDocument;
+use bson::{RawBsonRef, RawDocument};
 use collection::catalog::{IndexModification, Modification};
 use collection::{CappedOptions, Collection, CollectionOptions, Index, parse_expiry, parse_pre_images};
 use document::compare_documents;
+use query_language::expression::show_value;
 
 use super::{acknowledge, check_may_validate, document_of, existing_collection, target_namespace};
 use crate::DocumentWriter;
@@ -138,7 +139,8 @@ impl<'a> IndexRequest<'a> {
             _ => false,
         };
         let found: Vec<&Arc<Index>> = indexes.ready().filter(is_it).collect();
-        let what = || self.name.map_or_else(|| format!("{:?}", self.key_pattern), str::to_owned);
+        let pattern = || self.key_pattern.map(|pattern| show_value(RawBsonRef::Document(pattern))).unwrap_or_default();
+        let what = || self.name.map_or_else(pattern, str::to_owned);
         match found.as_slice() {
             [index] => Ok((*index).clone()),
             [] => Err(CommandError::named(

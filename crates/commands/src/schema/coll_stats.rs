@@ -11,7 +11,7 @@ use super::{document_of, existing_collection, scale, target_namespace};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::{Context, ServerContext};
-use crate::diagnostics::host_and_port;
+use crate::diagnostics::{UsageFigures, host_and_port};
 use crate::error::Result;
 use crate::oplog_view;
 
@@ -55,13 +55,18 @@ pub(crate) fn collection_statistics(
     options: &RawDocument,
 ) -> Result<RawDocumentBuf> {
     let namespace = &namespace.to_string();
-    let (mut storage, mut counts) = (None, false);
+    let (mut storage, mut counts, mut latencies) = (None, false, false);
     for element in document::elements(options) {
         let field = Field::of("$collStats", element);
         match field.name() {
             "storageStats" => storage = field.document()?.map(storage_scale).transpose()?,
             "count" => counts = field.document()?.is_some(),
-            "latencyStats" | "queryExecStats" => field.refuse_unless_null()?,
+            "latencyStats" => {
+                let options = field.document()?;
+                options.map(check_latency_options).transpose()?;
+                latencies = options.is_some();
+            }
+            "queryExecStats" => field.refuse_unless_null()?,
             _ => return Err(field.unknown()),
         }
     }
@@ -70,9 +75,42 @@ pub(crate) fn collection_statistics(
         document.string("ns", namespace);
         document.string("host", &host_and_port(&server.facts));
         document.date("localTime", bson::DateTime::from_millis(server.clock.wall_millis()));
+        if latencies {
+            document.document("latencyStats", |section| write_latencies(server, namespace, section));
+        }
         result = write_sections(server, namespace, storage, counts, document);
     });
     result.and(document)
+}
+
+/// Histograms are kept for the server as a whole (`serverStatus.opLatencies`), not for each collection.
+fn check_latency_options(options: &RawDocument) -> Result<()> {
+    for element in document::elements(options) {
+        let field = Field::of("$collStats.latencyStats", element);
+        match field.name() {
+            "histograms" if !field.boolean()? => {}
+            "histograms" => return Err(field.not_implemented()),
+            _ => return Err(field.unknown()),
+        }
+    }
+    Ok(())
+}
+
+/// How long operations on the collection took since the start. Those in transactions are among the others.
+fn write_latencies(server: &ServerContext, namespace: &str, section: &mut DocumentWriter<'_>) {
+    let figures = server.usage.figures_of(namespace);
+    let kinds = [
+        ("reads", figures.reads()),
+        ("writes", figures.writes()),
+        ("commands", figures.others()),
+        ("transactions", UsageFigures::default()),
+    ];
+    for (name, usage) in kinds {
+        section.document(name, |latency| {
+            latency.size("latency", usage.microseconds);
+            latency.size("ops", usage.operations);
+        });
+    }
 }
 
 fn storage_scale(options: &RawDocument) -> Result<u64> {
@@ -131,9 +169,14 @@ fn write_storage(
     if let Some(average) = bytes.checked_div(documents) {
         reply.count("avgObjSize", average);
     }
+    // There is one server.
+    reply.int32("numOrphanDocs", 0);
     reply.count("storageSize", sizes.record_bytes / scale_factor);
+    // What is free belongs to no collection: it is there for all.
+    reply.int32("freeStorageSize", 0);
     write_capped(collection, scale_factor, reply)?;
     reply.count("nindexes", sizes.indexes.len() as u64);
+    write_index_details(collection, reply);
     let building = collection.indexes().all().iter().filter(|index| !index.is_ready()).cloned().collect::<Vec<_>>();
     reply.array("indexBuilds", |list| building.iter().for_each(|index| list.push_string(index.name())));
     reply.count("totalIndexSize", sizes.index_bytes() / scale_factor);
@@ -144,6 +187,19 @@ fn write_storage(
     reply.count("scaleFactor", scale_factor);
     reply.document("plimsoll", |section| section.boolean("diskSizesAreEstimates", sizes.is_estimate));
     Ok(())
+}
+
+fn write_index_details(collection: &Collection, reply: &mut DocumentWriter<'_>) {
+    let indexes = collection.indexes();
+    reply.document("indexDetails", |details| {
+        for index in indexes.ready() {
+            details.document(index.name(), |detail| {
+                detail.string("type", "tree");
+                detail.boolean("isMultiKey", index.multikey_paths().iter().any(|paths| *paths != 0));
+                detail.size("tree", index.tree().0);
+            });
+        }
+    });
 }
 
 /// Whether the collection is capped; its bounds, and what its ring is like.

@@ -29,12 +29,11 @@ pub(crate) fn run(
 ) -> Result<()> {
     let database = context.request.database;
     check_database_name(database)?;
-    let mut scale_factor = 1;
+    let (mut scale_factor, mut with_free_storage) = (1, false);
     for field in arguments.fields() {
         match field.name() {
             "scale" => scale_factor = scale(field)?,
-            "freeStorage" if !field.boolean()? => {}
-            "freeStorage" => return Err(field.not_implemented()),
+            "freeStorage" => with_free_storage = field.boolean()?,
             _ => arguments.generic(field)?,
         }
     }
@@ -42,16 +41,30 @@ pub(crate) fn run(
     let totals = sum(context, database)?;
     let scaled = |bytes: u64| bytes as f64 / scale_factor as f64;
     reply.string("db", database);
-    reply.count("collections", totals.collections);
-    reply.int32("views", 0);
-    reply.count("objects", totals.documents);
+    reply.size("collections", totals.collections);
+    reply.int64("views", 0);
+    reply.size("objects", totals.documents);
     reply.double("avgObjSize", totals.document_bytes as f64 / totals.documents.max(1) as f64);
     reply.double("dataSize", scaled(totals.document_bytes));
     reply.double("storageSize", scaled(totals.record_bytes));
-    reply.count("indexes", totals.indexes);
+    // What is free belongs to no database: it is there for all.
+    if with_free_storage {
+        reply.double("freeStorageSize", 0.0);
+    }
+    reply.size("indexes", totals.indexes);
     reply.double("indexSize", scaled(totals.index_bytes));
+    if with_free_storage {
+        reply.double("indexFreeStorageSize", 0.0);
+    }
     reply.double("totalSize", scaled(totals.record_bytes + totals.index_bytes));
-    reply.count("scaleFactor", scale_factor);
+    if with_free_storage {
+        reply.double("totalFreeStorageSize", 0.0);
+    }
+    reply.size("scaleFactor", scale_factor);
+    if let Some((used, total)) = context.server.store.file_system() {
+        reply.double("fsUsedSize", scaled(used));
+        reply.double("fsTotalSize", scaled(total));
+    }
     reply.document("plimsoll", |section| section.boolean("diskSizesAreEstimates", totals.has_estimates));
     Ok(())
 }

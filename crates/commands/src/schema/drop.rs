@@ -1,12 +1,14 @@
 //! `drop`: drops a collection with its indexes. Dropping what does not exist succeeds, as in MongoDB since 7.0.
 
+use collection::Namespace;
 use transaction::DefinitionScope;
 
 use super::{acknowledge, target_namespace};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::error::Result;
+use crate::diagnostics::{feature_compatibility, profile};
+use crate::error::{CommandError, Result};
 
 /// Runs the command.
 pub(crate) fn run(
@@ -18,6 +20,7 @@ pub(crate) fn run(
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
+    check_may_drop(context, &namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
     let Some((indexes, commit)) = context.server.store.drop_collection(&namespace)? else { return Ok(()) };
@@ -26,4 +29,16 @@ pub(crate) fn run(
     reply.string("ns", namespace.as_str());
     drop(excluded);
     acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+}
+
+/// What the server itself needs stays.
+fn check_may_drop(context: &Context<'_>, namespace: &Namespace) -> Result<()> {
+    if namespace.collection() == profile::COLLECTION && context.server.profiler.is_on(namespace.database()) {
+        let message = "turn off profiling before dropping system.profile collection";
+        return Err(CommandError::named("IllegalOperation", message));
+    }
+    if feature_compatibility::is_version_collection(namespace) {
+        return Err(CommandError::named("IllegalOperation", format!("cannot drop {namespace}")));
+    }
+    Ok(())
 }

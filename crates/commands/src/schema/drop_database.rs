@@ -8,6 +8,7 @@ use super::list_databases::OWN_DATABASES;
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
+use crate::diagnostics::DatabaseProfile;
 use crate::error::{CommandError, Result};
 
 /// Runs the command.
@@ -30,6 +31,7 @@ pub(crate) fn run(
     let excluded = context.exclude_transactions(&DefinitionScope::Database(database.to_owned()))?;
     let Some(commit) = context.server.store.drop_database(database)? else { return Ok(()) };
     context.server.usage.forget_database(database);
+    context.server.profiler.set_database(database, DatabaseProfile::default());
     reply.string("dropped", database);
     drop(excluded);
     acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)

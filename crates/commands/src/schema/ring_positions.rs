@@ -44,7 +44,7 @@ pub(crate) fn run(
     let cursor =
         ClientCursor::new(namespace.as_str().to_owned(), Box::new(source)).with_session(arguments.generic.session);
     let limit = BatchLimit { documents: Some(size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    write_first_batch(&server.cursors, cursor, limit, false, &context.operation, reply)?;
+    write_first_batch(context, cursor, limit, false, reply)?;
     Ok(())
 }
 

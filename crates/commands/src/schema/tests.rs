@@ -86,7 +86,7 @@ fn databases_are_listed_and_measured() {
     assert_eq!(server.fail("admin", doc! {"dropDatabase": 1}).0, 20);
     assert_eq!(server.fail("one", doc! {"listDatabases": 1}).0, 13);
     let stats = server.run("one", doc! {"dbStats": 1, "scale": 1});
-    assert_eq!((stats.get_i32("objects").unwrap(), stats.get_i32("collections").unwrap()), (10, 1));
+    assert_eq!((stats.get_i64("objects").unwrap(), stats.get_i64("collections").unwrap()), (10, 1));
     assert_eq!(stats.get_f64("totalSize").unwrap(), size as f64);
     assert_eq!(server.fail("one", doc! {"dbStats": 1, "scale": 0}).0, 51024);
 }
@@ -202,7 +202,12 @@ fn documents_of_the_statistics_stages() {
     assert_eq!((document.get_i32("count").unwrap(), document.get_str("host").unwrap()), (4, "machine:27018"));
     assert_eq!(document.get_document("storageStats").unwrap().get_i32("size").unwrap(), 42);
     let latencies = bson::rawdoc! {"latencyStats": {}};
-    assert_eq!(coll_stats::collection_statistics(context, "db.c", &latencies).unwrap_err().code, 238);
+    let latencies =
+        Document::try_from(coll_stats::collection_statistics(context, "db.c", &latencies).unwrap()).unwrap();
+    let writes = latencies.get_document("latencyStats").unwrap().get_document("writes").unwrap();
+    assert_eq!(writes.get_i64("ops").unwrap(), 1);
+    let histograms = bson::rawdoc! {"latencyStats": {"histograms": true}};
+    assert_eq!(coll_stats::collection_statistics(context, "db.c", &histograms).unwrap_err().code, 238);
     assert_eq!(coll_stats::collection_statistics(context, "db.x", &all).unwrap_err().code, 26);
     let indexes = index_stats::index_statistics(context, "db.c").unwrap();
     let index = Document::try_from(indexes[0].clone()).unwrap();

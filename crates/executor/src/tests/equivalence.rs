@@ -248,7 +248,8 @@ fn check(fixture: &Fixture, case: &Case) {
             );
         }
     }
-    let counted = count(&fixture.services, view.clone(), crate::Target::of(&fixture.collection), query, &Uninterrupted);
+    let counted =
+        count(&fixture.services, view.clone(), crate::Target::of(&fixture.collection), query, &Uninterrupted, |_| ());
     assert_eq!(counted.unwrap(), expected.len() as u64, "count of {case:?}");
 }
 

@@ -41,6 +41,7 @@ impl Fixture {
             store,
             plan_cache: Arc::new(PlanCache::new()),
             memory: WorkingMemory::simulated(100 << 20).unwrap(),
+            forbids_collection_scans: false,
         };
         Fixture { services, collection, context: WriteContext::new() }
     }

@@ -121,13 +121,14 @@ fn counting_and_distinct_values() {
     let view = fixture.services.store.read_view();
     let target = Target::of(&fixture.collection);
     let counted = |filter, view: &transaction::ReadView| {
-        count(&fixture.services, view.clone(), target.clone(), Arc::new(query(&filter)), &Uninterrupted).unwrap()
+        count(&fixture.services, view.clone(), target.clone(), Arc::new(query(&filter)), &Uninterrupted, |_| ())
+            .unwrap()
     };
     assert_eq!((counted(doc! {}, &view), counted(doc! { "a": { "$lt": 2 } }, &view)), (70, 20));
     let values = |fixture: &Fixture, filter, field: &str| {
         let view = fixture.services.store.read_view();
         let target = Target::of(&fixture.collection);
-        let found = distinct(&fixture.services, view, target, Arc::new(query(&filter)), field, &Uninterrupted);
+        let found = distinct(&fixture.services, view, target, Arc::new(query(&filter)), field, &Uninterrupted, |_| ());
         found.unwrap().into_iter().map(|value| format!("{value:?}")).collect::<Vec<_>>()
     };
     assert_eq!(values(&fixture, doc! {}, "a").len(), 7);

@@ -52,6 +52,7 @@ impl Store {
         for (written, access) in written.iter().zip(&accesses) {
             check_indexes(written, access)?;
         }
+        let _may_write = self.may_write()?;
         self.check_commits()?;
         if is_large {
             return self.commit_large(transaction, &accesses, session, txn_number);

@@ -1,0 +1,103 @@
+//! Stopping all writes for a while, so that files can be copied: nothing is logged or applied until writes are let go on.
+//!
+//! Used by `fsync` with `lock` through [`Store::freeze_writes`]. Every commit passes here once before it is logged; who changes records passes before it takes
+//! locks, too, so that nobody waits here with locks that others want, but for those who were about to log.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Result, TransactionError};
+use crate::store::Store;
+
+/// Between two looks whether the store is being closed, or whether those who write are through.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
+const WAIT_SLICE: Duration = Duration::from_millis(50);
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(crate) struct WriteFreeze {
+    is_frozen: AtomicBool,
+    /// Commits that are being logged and applied.
+    active: AtomicU64,
+    lock: Mutex<()>,
+    thawed: Condvar,
+}
+
+/// A commit that may be logged and applied; until it is dropped no freeze begins.
+pub(crate) struct MayWrite<'a>(&'a WriteFreeze);
+
+impl Drop for MayWrite<'_> {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Store {
+    /// Stops writes, once those that are being made are through, and checkpoints. What was written so far is in the last checkpoint and in the oplog, and what
+    /// the background may still write to the page file replaces nothing of that checkpoint: a copy of the files is as good as the files.
+    /// `false`: writes were not through within `longest`, and nothing is stopped.
+    pub fn freeze_writes(&self, longest: Duration) -> bool {
+        let freeze = &self.write_freeze;
+        self.checkpoints.between_checkpoints(|| freeze.is_frozen.store(true, Ordering::SeqCst));
+        let deadline = self.clock.monotonic() + longest;
+        while freeze.active.load(Ordering::SeqCst) > 0 {
+            if self.clock.monotonic() >= deadline || self.is_stopping() {
+                self.thaw_writes();
+                return false;
+            }
+            self.clock.sleep(LOOK_PAUSE);
+        }
+        true
+    }
+
+    /// Whether writes are stopped.
+    pub(crate) fn has_frozen_writes(&self) -> bool {
+        self.write_freeze.is_frozen.load(Ordering::Relaxed)
+    }
+
+    /// Lets writes go on.
+    pub fn thaw_writes(&self) {
+        let _lock = self.write_freeze.lock.lock();
+        self.write_freeze.is_frozen.store(false, Ordering::SeqCst);
+        self.write_freeze.thawed.notify_all();
+    }
+
+    /// Before locks are taken: waits as long as writes are stopped.
+    pub(crate) fn wait_until_writes_may_begin(&self) {
+        if self.write_freeze.is_frozen.load(Ordering::Relaxed) {
+            // What comes of it is said when the commit is to be logged.
+            let _ = self.wait_until_thawed();
+        }
+    }
+
+    /// Before a commit is logged.
+    ///
+    /// # Errors
+    /// `Stopped`: the store is being closed.
+    pub(crate) fn may_write(&self) -> Result<MayWrite<'_>> {
+        let freeze = &self.write_freeze;
+        loop {
+            freeze.active.fetch_add(1, Ordering::SeqCst);
+            let may_write = MayWrite(freeze);
+            if !freeze.is_frozen.load(Ordering::SeqCst) {
+                return Ok(may_write);
+            }
+            drop(may_write);
+            self.wait_until_thawed()?;
+        }
+    }
+
+    fn wait_until_thawed(&self) -> Result<()> {
+        let freeze = &self.write_freeze;
+        let mut lock = freeze.lock.lock();
+        while freeze.is_frozen.load(Ordering::SeqCst) {
+            if self.is_stopping() {
+                return Err(TransactionError::Stopped);
+            }
+            freeze.thawed.wait_for(&mut lock, WAIT_SLICE);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,309 @@
+"""Every field that the manual of the announced version gives a command: it is taken with its meaning, or refused by name.
+
+A version that is announced is a promise: what clients may send to such a server must be understood. The table is the manual's, command by
+command; a field that is refused says so with NotImplemented and its name, and nothing is "an unknown field". What a field means is tested where its command is.
+"""
+
+import bson
+import pytest
+from bson import Binary, Int64
+from pymongo.errors import OperationFailure
+
+NOT_IMPLEMENTED = 238
+
+# Of every command.
+COMMON = {"comment": "why", "maxTimeMS": 60_000, "$readPreference": {"mode": "primary"}, "apiVersion": "1"}
+WRITE_CONCERN = {"writeConcern": {"w": 1}}
+READ_CONCERN = {"readConcern": {"level": "local"}}
+SIMPLE = {"collation": {"locale": "simple"}}
+
+# For each command: what is sent at least, its fields that are taken, its fields that are refused.
+COMMANDS = {
+    "aggregate": (
+        {"aggregate": "things", "pipeline": [], "cursor": {}},
+        {"explain": False, "allowDiskUse": True, "cursor": {"batchSize": 1}, "bypassDocumentValidation": True, "hint": {"_id": 1}, "let": {"a": 1}}
+        | READ_CONCERN | WRITE_CONCERN | SIMPLE,
+        {"collation": {"locale": "fr"}},
+    ),
+    "count": (
+        {"count": "things"},
+        {"query": {}, "limit": 1, "skip": 1, "hint": {"_id": 1}} | READ_CONCERN | SIMPLE,
+        {"collation": {"locale": "fr"}},
+    ),
+    "distinct": (
+        {"distinct": "things", "key": "a"},
+        {"query": {}, "hint": {"_id": 1}} | READ_CONCERN | SIMPLE,
+        {"collation": {"locale": "fr"}},
+    ),
+    "find": (
+        {"find": "things"},
+        {
+            "filter": {}, "sort": {"a": 1}, "projection": {"a": 1}, "hint": {"_id": 1}, "skip": 1, "limit": 1, "batchSize": 1, "singleBatch": True,
+            "returnKey": True, "showRecordId": True, "tailable": False, "oplogReplay": True, "noCursorTimeout": False, "awaitData": False,
+            "allowPartialResults": True, "allowDiskUse": True, "let": {"a": 1},
+        } | READ_CONCERN | SIMPLE,
+        {"collation": {"locale": "fr"}},
+    ),
+    "findAndModify": (
+        {"findAndModify": "things", "query": {"_id": 1}, "update": {"$set": {"a": 1}}},
+        {
+            "sort": {"_id": 1}, "remove": False, "new": True, "fields": {"a": 1}, "upsert": True, "bypassDocumentValidation": True,
+            "arrayFilters": [], "hint": {"_id": 1}, "let": {"a": 1}, "bypassEmptyTsReplacement": True,
+        } | WRITE_CONCERN | SIMPLE,
+        {"collation": {"locale": "fr"}},
+    ),
+    "insert": (
+        {"insert": "things", "documents": [{}]},
+        {"ordered": False, "bypassDocumentValidation": True, "bypassEmptyTsReplacement": True} | WRITE_CONCERN,
+        {},
+    ),
+    "update": (
+        {"update": "things", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]},
+        {"ordered": False, "bypassDocumentValidation": True, "bypassEmptyTsReplacement": True, "let": {"a": 1}} | WRITE_CONCERN,
+        {},
+    ),
+    "delete": (
+        {"delete": "things", "deletes": [{"q": {"_id": "none"}, "limit": 1}]},
+        {"ordered": False, "let": {"a": 1}, "bypassEmptyTsReplacement": True} | WRITE_CONCERN,
+        {},
+    ),
+    "explain": ({"explain": {"find": "things"}}, {"verbosity": "queryPlanner"}, {}),
+    "killCursors": ({"killCursors": "things", "cursors": [Int64(1)]}, {}, {}),
+    "planCacheClear": ({"planCacheClear": "things"}, {"query": {}}, {}),
+    "collStats": ({"collStats": "things"}, {"scale": 2}, {}),
+    "dbStats": ({"dbStats": 1}, {"scale": 2, "freeStorage": 1}, {}),
+    "dataSize": (
+        {"dataSize": "fields.things"},
+        {"keyPattern": {"_id": 1}, "estimate": True},
+        {},
+    ),
+    "dbHash": ({"dbHash": 1}, {"collections": ["things"]}, {}),
+    "filemd5": ({"filemd5": 1}, {"root": "fs", "partialOk": False}, {"partialOk": True, "md5state": Binary(b"")}),
+    "validate": (
+        {"validate": "things"},
+        {"full": True, "background": True, "checkBSONConformance": True, "scandata": True, "repair": False, "metadata": False, "fixMultikey": False},
+        {"repair": True, "metadata": True, "fixMultikey": True},
+    ),
+    "create": (
+        {"create": "made"},
+        {
+            "capped": False, "validator": {"a": 1}, "validationLevel": "off", "validationAction": "warn", "storageEngine": {},
+            "changeStreamPreAndPostImages": {"enabled": True}, "idIndex": {"key": {"_id": 1}, "name": "_id_", "v": 2}, "indexOptionDefaults": {},
+        } | WRITE_CONCERN | SIMPLE,
+        {
+            "timeseries": {"timeField": "t"}, "expireAfterSeconds": 5, "clusteredIndex": {"key": {"_id": 1}, "unique": True}, "viewOn": "things",
+            "pipeline": [], "collation": {"locale": "fr"}, "encryptedFields": {}, "storageEngine": {"wiredTiger": {}},
+        },
+    ),
+    "collMod": (
+        {"collMod": "things"},
+        {"validator": {}, "validationLevel": "strict", "validationAction": "error", "changeStreamPreAndPostImages": {"enabled": False}} | WRITE_CONCERN,
+        {
+            "viewOn": "other", "pipeline": [], "expireAfterSeconds": 5, "timeseries": {"granularity": "hours"}, "dryRun": True,
+            "recordPreImages": True, "clusteredIndex": {"expireAfterSeconds": 5},
+        },
+    ),
+    "createIndexes": (
+        {"createIndexes": "things", "indexes": [{"key": {"a": 1}, "name": "a_1"}]},
+        {"commitQuorum": None, "ignoreUnknownIndexOptions": True} | WRITE_CONCERN,
+        {},
+    ),
+    "dropIndexes": ({"dropIndexes": "things", "index": "*"}, WRITE_CONCERN, {}),
+    "drop": ({"drop": "made"}, WRITE_CONCERN, {}),
+    "listCollections": (
+        {"listCollections": 1},
+        {"filter": {"name": "things"}, "nameOnly": True, "authorizedCollections": True, "cursor": {"batchSize": 1}},
+        {"includePendingDrops": True},
+    ),
+    "listIndexes": ({"listIndexes": "things"}, {"cursor": {"batchSize": 1}}, {}),
+    "convertToCapped": ({"convertToCapped": "to_be_capped", "size": 4096}, WRITE_CONCERN, {}),
+    "cloneCollectionAsCapped": ({"cloneCollectionAsCapped": "things", "toCollection": "clone", "size": 4096}, WRITE_CONCERN, {}),
+    "compact": ({"compact": "things"}, {"force": True}, {"dryRun": True, "freeSpaceTargetMB": 5}),
+    "profile": ({"profile": 0}, {"slowms": 100, "sampleRate": 1.0, "filter": "unset"}, {}),
+    "connectionStatus": ({"connectionStatus": 1}, {"showPrivileges": True}, {}),
+    "ping": ({"ping": 1}, {}, {}),
+    "buildInfo": ({"buildInfo": 1}, {}, {}),
+    "hello": ({"hello": 1}, {"saslSupportedMechs": "admin.user", "helloOk": True}, {"loadBalanced": True}),
+    "hostInfo": ({"hostInfo": 1}, {}, {}),
+    "listCommands": ({"listCommands": 1}, {}, {}),
+    "serverStatus": ({"serverStatus": 1}, {"metrics": 0, "repl": 0, "mirroredReads": 0, "latchAnalysis": 0, "none": 1}, {}),
+    "whatsmyuri": ({"whatsmyuri": 1}, {}, {}),
+    "features": ({"features": 1}, {}, {"oidReset": 1}),
+}
+
+# The same of those that are for admin.
+ADMIN_COMMANDS = {
+    "currentOp": ({"currentOp": 1}, {"$ownOps": True, "$all": True, "active": True}, {}),
+    "killOp": ({"killOp": 1, "op": 123_456}, {}, {}),
+    "fsync": ({"fsync": 1}, {"lock": False, "fsyncLockAcquisitionTimeoutMillis": 1000}, {}),
+    "getCmdLineOpts": ({"getCmdLineOpts": 1}, {}, {}),
+    "getLog": ({"getLog": "global"}, {}, {}),
+    "getParameter": ({"getParameter": 1, "quiet": 1}, {}, {}),
+    "setParameter": ({"setParameter": 1, "quiet": False}, {}, {}),
+    "listDatabases": ({"listDatabases": 1}, {"filter": {"name": "admin"}, "nameOnly": True, "authorizedDatabases": True}, {}),
+    "renameCollection": (
+        {"renameCollection": "fields.to_be_renamed", "to": "fields.renamed"},
+        {"dropTarget": True} | WRITE_CONCERN,
+        {},
+    ),
+    "setFeatureCompatibilityVersion": ({"setFeatureCompatibilityVersion": "7.0", "confirm": True}, WRITE_CONCERN, {"downgradeOnDiskChanges": True}),
+    "top": ({"top": 1}, {}, {}),
+    "lockInfo": ({"lockInfo": 1}, {}, {}),
+    "connPoolStats": ({"connPoolStats": 1}, {}, {}),
+    "validateDBMetadata": ({"validateDBMetadata": 1, "apiParameters": {"version": "1"}}, {"db": "fields", "collection": "things"}, {}),
+}
+
+UPDATE_STATEMENT = {"q": {"_id": 1}, "u": {"$set": {"a": 1}}}
+DELETE_STATEMENT = {"q": {"_id": "none"}, "limit": 1}
+INDEX = {"key": {"f": 1}, "name": "f_1"}
+INDEX_CHANGE = {"name": "changed_1"}
+
+# Fields inside of fields.
+PARTS = {
+    "update.updates": (
+        lambda field: {"update": "things", "updates": [UPDATE_STATEMENT | field]},
+        {"c": {"a": 1}, "upsert": True, "multi": False, "arrayFilters": [], "hint": {"_id": 1}} | SIMPLE,
+        {"collation": {"locale": "fr"}},
+    ),
+    "delete.deletes": (
+        lambda field: {"delete": "things", "deletes": [DELETE_STATEMENT | field]},
+        {"hint": {"_id": 1}} | SIMPLE,
+        {"collation": {"locale": "fr"}},
+    ),
+    "createIndexes.indexes": (
+        lambda field: {"createIndexes": "indexed", "indexes": [INDEX | field]},
+        {"v": 2, "unique": True, "partialFilterExpression": {"a": 1}, "sparse": True, "expireAfterSeconds": 5, "hidden": True, "background": True, "storageEngine": {}}
+        | SIMPLE,
+        {
+            "weights": {"a": 1}, "default_language": "english", "language_override": "language", "textIndexVersion": 3, "2dsphereIndexVersion": 3,
+            "bits": 26, "min": -180, "max": 180, "collation": {"locale": "fr"}, "wildcardProjection": {"a": 1}, "prepareUnique": True,
+            "storageEngine": {"wiredTiger": {}},
+        },
+    ),
+    "collMod.index": (
+        lambda field: {"collMod": "things", "index": INDEX_CHANGE | field},
+        {"hidden": False, "expireAfterSeconds": 7},
+        {"unique": True, "prepareUnique": True},
+    ),
+}
+
+
+def prepare(database):
+    """What the commands of the table are about."""
+    database.client.drop_database("fields")
+    database.things.insert_many([{"_id": number, "a": number} for number in range(3)])
+    database.things.create_index("changed", expireAfterSeconds=5)
+    for name in ("to_be_capped", "to_be_renamed", "indexed"):
+        database[name].insert_one({"_id": 1})
+
+
+@pytest.fixture
+def fields(client):
+    prepare(client["fields"])
+    return client["fields"]
+
+
+def send(database, command):
+    """Without what the driver would add by itself."""
+    return database.command(bson.SON(command))
+
+
+# After these there must be made again what they are about.
+CONSUMING = {"create", "drop", "dropIndexes", "convertToCapped", "cloneCollectionAsCapped", "renameCollection"}
+
+
+def check_command(fields, database, name, base, taken, refused):
+    for field, value in (COMMON | taken).items():
+        if name in CONSUMING:
+            prepare(fields)
+        try:
+            assert send(database, base | {field: value})["ok"] == 1.0
+        except OperationFailure as error:
+            raise AssertionError(f"{name}.{field}: {error.details}") from error
+    for field, value in refused.items():
+        check_refusal(database, base | {field: value}, field)
+    with pytest.raises(OperationFailure) as caught:
+        send(database, base | {"noSuchField": 1})
+    told = caught.value.details
+    # For these two other names are parameters, or a condition.
+    if name not in ("getParameter", "currentOp"):
+        assert "noSuchField" in told["errmsg"], told
+
+
+def check_refusal(database, command, field):
+    with pytest.raises(OperationFailure) as caught:
+        send(database, command)
+    told = caught.value.details
+    assert (told["code"], told["codeName"]) == (NOT_IMPLEMENTED, "NotImplemented") and field in told["errmsg"], (field, told)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_fields_of_commands(fields, name):
+    check_command(fields, fields, name, *COMMANDS[name])
+
+
+@pytest.mark.parametrize("name", ADMIN_COMMANDS)
+def test_fields_of_commands_on_admin(fields, name):
+    if name in ("getParameter", "currentOp"):
+        base, taken, refused = ADMIN_COMMANDS[name]
+        for field, value in (COMMON | taken).items():
+            assert send(fields.client.admin, base | {field: value})["ok"] == 1.0, field
+        return
+    check_command(fields, fields.client.admin, name, *ADMIN_COMMANDS[name])
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts(fields, part):
+    command, taken, refused = PARTS[part]
+    for field, value in taken.items():
+        fields.indexed.drop_indexes()
+        reply = send(fields, command({field: value}))
+        assert reply["ok"] == 1.0 and "writeErrors" not in reply, (field, reply)
+    for field, value in refused.items():
+        fields.indexed.drop_indexes()
+        try:
+            reply = send(fields, command({field: value}))
+            codes = [error["code"] for error in reply.get("writeErrors", [])]
+        except OperationFailure as error:
+            codes = [error.code]
+            assert field in str(error.details["errmsg"]), error.details
+        assert codes == [NOT_IMPLEMENTED], (field, codes)
+
+
+def test_min_and_max(fields):
+    """These need each other, or what they belong to."""
+    send(fields, {"find": "things", "min": {"_id": 0}, "max": {"_id": 2}, "hint": {"_id": 1}})
+    send(fields, {"create": "ring", "capped": True, "size": 4096, "max": 5})
+    send(fields, {"collMod": "ring", "cappedSize": 8192, "cappedMax": 7})
+    send(fields, {"dataSize": "fields.things", "keyPattern": {"_id": 1}, "min": {"_id": 0}, "max": {"_id": 2}})
+    send(fields, {"planCacheClear": "things", "query": {}, "sort": {"a": 1}, "projection": {"a": 1}})
+
+
+@pytest.mark.parametrize("end", ["commitTransaction", "abortTransaction"])
+def test_of_the_ends_of_transactions(fields, end):
+    with fields.client.start_session() as session:
+        for number, (field, value) in enumerate((COMMON | WRITE_CONCERN).items(), 1000):
+            own = {"txnNumber": Int64(number), "autocommit": False}
+            start = {"insert": "things", "documents": [{}], "startTransaction": True} | own
+            fields.command(start, session=session)
+            assert fields.client.admin.command({end: 1} | own | {field: value}, session=session)["ok"] == 1.0, field
+
+
+def test_of_get_more(fields):
+    # maxTimeMS is of awaiting cursors only; the stable API is that of the command which has opened the cursor.
+    for field in ("comment", "$readPreference", "batchSize"):
+        cursor = send(fields, {"find": "things", "batchSize": 1})["cursor"]
+        more = {"getMore": cursor["id"], "collection": "things"}
+        assert send(fields, more | {field: (COMMON | {"batchSize": 1})[field]})["ok"] == 1.0
+
+
+def test_of_the_oplog_size(fields):
+    for field, value in COMMON.items():
+        assert send(fields.client.admin, {"replSetResizeOplog": 1, "minRetentionHours": 1.5, field: value})["ok"] == 1.0
+    send(fields.client.admin, {"replSetResizeOplog": 1, "size": 2000.0, "minRetentionHours": 0})
+
+
+@pytest.mark.parametrize("command", ["find", "insert", "update", "aggregate", "delete"])
+@pytest.mark.parametrize("field, value", [("collectionUUID", Binary(bytes(16), 4)), ("encryptionInformation", {})])
+def test_of_everything_and_not_here(fields, command, field, value):
+    check_refusal(fields, COMMANDS[command][0] | {field: value}, field)
