@@ -5,6 +5,8 @@
 //! Life of a cursor: `open` (made by its command, not registered when the first batch is all) → `idle` (registered) ⇄
 //! `in use` (taken out by a getMore) → `closed` (exhausted, killed, timed out).
 
+mod figures;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +17,7 @@ use executor::ExecutionTotals;
 use parking_lot::Mutex;
 use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse};
 
+pub(crate) use self::figures::{CursorFigures, IdleCursor};
 use crate::DocumentWriter;
 use crate::context::Context;
 use crate::document_writer::ArrayWriter;
@@ -123,28 +126,6 @@ pub(crate) struct ClientCursor {
     /// The command that has opened it, unless that was too large to be kept.
     pub(crate) command: Option<Arc<RawDocumentBuf>>,
     figures: CursorFigures,
-}
-
-/// What `currentOp` shows of a cursor.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CursorFigures {
-    /// By the wall clock, in milliseconds.
-    pub(crate) created: i64,
-    pub(crate) last_used: i64,
-    pub(crate) documents: u64,
-    pub(crate) batches: u64,
-    pub(crate) has_no_timeout: bool,
-    pub(crate) is_tailable: bool,
-    pub(crate) awaits: bool,
-}
-
-/// An idle cursor, for `currentOp`.
-pub(crate) struct IdleCursor {
-    pub(crate) id: i64,
-    pub(crate) namespace: String,
-    pub(crate) session: Option<bson::Uuid>,
-    pub(crate) command: Option<Arc<RawDocumentBuf>>,
-    pub(crate) figures: CursorFigures,
 }
 
 /// How much a batch may hold.
