@@ -20,7 +20,9 @@ def test_system_collections_are_not_made_by_clients(database):
     refused(lambda: system.update_one({"a": 1}, {"$set": {"b": 1}}, upsert=True))
     refused(lambda: system.find_one_and_replace({"a": 1}, {"a": 2}, upsert=True))
     database["things"].insert_one({"a": 1})
-    refused(lambda: database["things"].aggregate([{"$out": "system.mine"}]))
+    with pytest.raises(OperationFailure) as failure:
+        database["things"].aggregate([{"$out": "system.mine"}])
+    assert failure.value.code == 17385
     assert database.list_collection_names() == ["things"]
 
 
