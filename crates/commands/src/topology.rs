@@ -30,7 +30,6 @@ impl Topology {
     }
 
     /// How often it has changed, if the process is this one.
-
     pub(crate) fn counter_of(&self, process_id: ObjectId) -> Option<i64> {
         (process_id == self.process_id).then(|| self.counter.load(Ordering::Acquire))
     }
