@@ -184,6 +184,19 @@ def test_impossible_write_concerns_are_told_after_the_write(server):
         assert [found["_id"] for found in orders.find().sort("_id")] == [1, 2]
 
 
+def test_impossible_write_concerns_are_told_when_nothing_is_done(server):
+    with by_name(server) as client:
+        client.shop.impossible.insert_one({})
+        for command in ({"drop": "none"}, {"dropIndexes": "none", "index": "*"}, {"create": "impossible"}):
+            reply = client.shop.command({**command, "writeConcern": {"w": 3}}, check=False)
+            assert reply["writeConcernError"]["code"] == 100, reply
+        reply = client.nothing_at_all.command("dropDatabase", writeConcern={"w": 3}, check=False)
+        assert reply["ok"] == 1 and reply["writeConcernError"]["code"] == 100, reply
+        # What does not take one says so, and nothing else.
+        reply = client.shop.command("count", "impossible", writeConcern={"w": 3}, check=False)
+        assert reply["code"] == 72 and "writeConcernError" not in reply, reply
+
+
 def test_staleness_below_what_times_can_tell_is_refused(server):
     for uri in (server.uri, f"mongodb://127.0.0.1:{server.port}/?replicaSet=rs0"):
         with MongoClient(uri) as client:

@@ -15,6 +15,7 @@ use crate::admission::{Class, Granted, Need, Permission, Turn};
 use crate::arguments::Arguments;
 use crate::cluster_time;
 use crate::context::{ClientContext, Context, ServerContext, count};
+use crate::crud::write_errors::write_concern_error;
 use crate::diagnostics;
 use crate::error::{CommandError, Result};
 use crate::execution_notes::ExecutionNotes;
@@ -23,6 +24,7 @@ use crate::operation_session::SessionFields;
 use crate::operations::{Operation, Registered};
 use crate::registry::{self, Command, Handler};
 use crate::replica_set::role;
+use crate::write_concern;
 
 /// Command bodies may be larger than documents: they carry them.
 const BODY_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
@@ -163,17 +165,25 @@ impl Dispatcher {
                 reply.truncate(start);
                 self.count_failure(request.name, &error);
                 let topology = error.is_of_topology().then_some(&*self.server);
-                self.write_error(&self.labelled(request, error), topology, reply);
+                let acknowledged = write_concern::check_beside_error(&self.server, request);
+                self.write_error(&self.labelled(request, error), topology, acknowledged, reply);
                 Outcome::Reply
             }
         }
     }
 
     /// An error that says that the server's state is another has the topology's version, so that a client knows whether it is news.
-    fn write_error(&self, error: &CommandError, topology: Option<&ServerContext>, reply: &mut Vec<u8>) {
+    fn write_error(
+        &self,
+        error: &CommandError,
+        topology: Option<&ServerContext>,
+        acknowledged: Result<()>,
+        reply: &mut Vec<u8>,
+    ) {
         let mut writer = DocumentWriter::begin(reply);
         writer.double("ok", 0.0);
         error.write_fields(&mut writer);
+        write_concern_error(acknowledged, &mut writer);
         if let Some(server) = topology {
             server.topology.write_version(&mut writer);
         }
@@ -199,7 +209,7 @@ impl Dispatcher {
         if let Some(code) = fault.error_code {
             let error = error_of(code, "failCommand");
             let start = reply.len();
-            self.write_error(&self.labelled(request, error), None, reply);
+            self.write_error(&self.labelled(request, error), None, Ok(()), reply);
             if let Some(labels) = &fault.labels {
                 replace_labels(reply, start, labels);
             }

@@ -106,6 +106,7 @@ const CODES: &[(&str, i32)] = &[
     ("ConversionFailure", 241),
     ("OperationNotSupportedInTransaction", 263),
     ("IndexBuildAborted", 276),
+    ("UnsatisfiableCommitQuorum", 278),
     ("ChangeStreamHistoryLost", 286),
     ("ClientDisconnect", 279),
     ("NoQueryExecutionPlans", 291),

@@ -115,7 +115,7 @@ impl ApiParameters {
 }
 
 fn not_in_version(what: impl std::fmt::Display) -> CommandError {
-    CommandError::named("APIStrictError", format!("apiStrict is true, and {what} is not in API version 1"))
+    CommandError::named("APIStrictError", format!("apiStrict is true, and {what} is not in API Version 1"))
 }
 
 fn check_strictly(command: &str, body: &RawDocument) -> Result<()> {

@@ -14,6 +14,7 @@ use document::{Number, elements};
 use oplog::Oplog;
 use transaction::{Acknowledgement, CommitInfo};
 
+use crate::CommandRequest;
 use crate::arguments::Field;
 use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
@@ -76,6 +77,18 @@ pub(crate) fn check_is_taken(command: &str) -> Result<()> {
     Err(CommandError::named("InvalidOptions", format!("Command {command} does not support writeConcern")))
 }
 
+/// What a command that has failed says of its write concern: a client that asks for more members than there are is told so in any case.
+///
+/// # Errors
+/// Those of [`WriteConcern::check_satisfiable`]. A write concern that cannot be read is the command's own error.
+pub(crate) fn check_beside_error(server: &ServerContext, request: &CommandRequest<'_>) -> Result<()> {
+    let asked = match document::get_field(request.body, "writeConcern") {
+        Some(RawBsonRef::Document(asked)) if TAKEN_BY.contains(&request.name) => WriteConcern::parse(asked).ok(),
+        _ => None,
+    };
+    asked.map_or(Ok(()), |concern| concern.check_satisfiable(server))
+}
+
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteConcern {
@@ -125,6 +138,11 @@ impl WriteConcern {
         parsed.durable = journal.unwrap_or(parsed.durable || is_majority);
         parsed.time_limit = time_limit.filter(|_| is_majority).map(Duration::from_millis);
         Ok(parsed)
+    }
+
+    /// One that asks for these members, as `w` or `commitQuorum` names them.
+    pub(crate) fn of_members(field: Field<'_>) -> Result<Self> {
+        Ok(Self { members: parse_w(field)?, ..Self::default() })
     }
 
     /// The same, and durable whatever was asked for.

@@ -67,7 +67,8 @@ pub(crate) fn run(
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
     let ids: Option<Vec<i32>> =
         is_retryable.then(|| positions.iter().map(|position| statement_ids.of(*position)).collect());
-    context.before_write()?;
+    // Each document is a statement.
+    stored.iter().try_for_each(|_| context.before_write())?;
     let outcome = insert_somewhere(context, &namespace, &stored, ids.as_deref(), order, validation)?;
     for (position, error) in outcome.errors {
         let error = context.name_interruption(error.into());

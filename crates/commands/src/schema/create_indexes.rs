@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use bson::RawDocument;
+use bson::{RawBsonRef, RawDocument};
 use collection::{Collection, CollectionError, IndexSpecification, Namespace};
 use transaction::IndexesCreated;
 
 use super::{acknowledge, check_may_create, target_namespace};
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, required};
-use crate::context::Context;
+use crate::arguments::{Arguments, Field, required};
+use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
+use crate::write_concern::WriteConcern;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -25,7 +26,7 @@ pub(crate) fn run(
         match field.name() {
             "indexes" => listed = field.documents()?,
             "commitQuorum" if field.is_null() => {}
-            "commitQuorum" => return Err(CommandError::bad_value("Standalones can't specify commitQuorum")),
+            "commitQuorum" => check_quorum(field, context.server)?,
             "ignoreUnknownIndexOptions" if field.boolean()? => parse = IndexSpecification::parse_known,
             "ignoreUnknownIndexOptions" => {}
             _ => arguments.generic(field)?,
@@ -51,6 +52,21 @@ pub(crate) fn run(
     // What was sorted and written for an index of many documents is not work to do twice after a crash.
     let concern = if collection.counts().documents() > 0 { asked.and_durable() } else { asked };
     acknowledge(context, concern, created.commit.as_ref(), reply)
+}
+
+/// Refuses what one member is not enough for: it votes, and is the majority.
+///
+/// # Errors
+/// `UnsatisfiableCommitQuorum`, and those of a write concern.
+fn check_quorum(field: Field<'_>, server: &ServerContext) -> Result<()> {
+    if matches!(field.value(), RawBsonRef::String("votingMembers")) {
+        return Ok(());
+    }
+    let unsatisfiable = |error: CommandError| match &*error.code_name {
+        "UnsatisfiableWriteConcern" => CommandError::named("UnsatisfiableCommitQuorum", error.message),
+        _ => error,
+    };
+    WriteConcern::of_members(field)?.check_satisfiable(server).map_err(unsatisfiable)
 }
 
 /// What was built, and of which collection.

@@ -23,12 +23,15 @@ pub(crate) fn run(
     check_may_drop(context, &namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
-    let Some((indexes, commit)) = context.server.store.drop_collection(&namespace)? else { return Ok(()) };
-    context.server.usage.forget(namespace.as_str());
-    reply.count("nIndexesWas", indexes as u64);
-    reply.string("ns", namespace.as_str());
+    let dropped = context.server.store.drop_collection(&namespace)?;
+    if let Some((indexes, _)) = &dropped {
+        context.server.usage.forget(namespace.as_str());
+        reply.count("nIndexesWas", *indexes as u64);
+        reply.string("ns", namespace.as_str());
+    }
     drop(excluded);
-    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+    let commit = dropped.map(|(_, commit)| commit);
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
 /// What the server itself needs stays.

@@ -29,12 +29,14 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let excluded = context.exclude_transactions(&DefinitionScope::Database(database.to_owned()))?;
-    let Some(commit) = context.server.store.drop_database(database)? else { return Ok(()) };
-    context.server.usage.forget_database(database);
-    context.server.profiler.set_database(database, DatabaseProfile::default());
-    reply.string("dropped", database);
+    let commit = context.server.store.drop_database(database)?;
+    if commit.is_some() {
+        context.server.usage.forget_database(database);
+        context.server.profiler.set_database(database, DatabaseProfile::default());
+        reply.string("dropped", database);
+    }
     drop(excluded);
-    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
 fn check_target(arguments: &Arguments<'_>) -> Result<()> {

@@ -28,9 +28,9 @@ pub(crate) fn run(
         }
     }
     let index = required(index, "dropIndexes.index")?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
     let store = &context.server.store;
     let collection = existing_collection(context.server, namespace.as_str(), || format!("ns not found {namespace}"))?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
     let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
     let which = parse_which(index, &collection)?;
     let (indexes, commit) = store.drop_indexes(&collection, which)?;

@@ -116,8 +116,13 @@ fn indexes_are_built_listed_and_dropped() {
         doc! {"numIndexesBefore": 1, "numIndexesAfter": 2, "createdCollectionAutomatically": true, "ok": 1.0};
     assert_eq!(created, expected);
     assert_eq!(server.run("db", create).get_str("note").unwrap(), "all indexes already exist");
-    let quorum = doc! {"createIndexes": "c", "indexes": [index], "commitQuorum": "majority"};
-    assert_eq!(server.fail("db", quorum).0, 2);
+    let quorum = |quorum: Bson| doc! {"createIndexes": "c", "indexes": [index.clone()], "commitQuorum": quorum};
+    for satisfied in ["majority".into(), "votingMembers".into(), Bson::Int32(1), Bson::Int32(0), Bson::Null] {
+        server.run("db", quorum(satisfied));
+    }
+    assert_eq!(server.fail("db", quorum(Bson::Int32(2))).0, 278);
+    assert_eq!(server.fail("db", quorum("nowhere".into())).0, 79);
+    assert_eq!(server.fail("db", quorum(true.into())).0, 9);
     assert_eq!(server.fail("db", doc! {"createIndexes": "c", "indexes": []}).0, 2);
     server.run("db", doc! {"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b_1", "unique": true}]});
     let (listed, _) = batch(&server.run("db", doc! {"listIndexes": "c"}));

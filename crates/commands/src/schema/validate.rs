@@ -10,7 +10,7 @@ use super::{existing_collection, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 
 /// Runs the command.
 pub(crate) fn run(
@@ -19,13 +19,20 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = target_namespace(context, &arguments)?;
+    let (mut is_full, mut is_in_background) = (false, false);
     for field in arguments.fields() {
         match field.name() {
-            "full" | "background" | "checkBSONConformance" | "scandata" => drop(field.boolean()?),
+            "full" => is_full = field.boolean()?,
+            "background" => is_in_background = field.boolean()?,
+            "checkBSONConformance" | "scandata" => drop(field.boolean()?),
             "repair" | "fixMultikey" | "metadata" | "enforceFastCount" if !field.boolean()? => {}
             "repair" | "fixMultikey" | "metadata" | "enforceFastCount" => return Err(field.not_implemented()),
             _ => arguments.generic(field)?,
         }
+    }
+    if is_full && is_in_background {
+        let message = "Running the validate command with both { background: true } and { full: true } is not supported";
+        return Err(CommandError::named("InvalidOptions", message));
     }
     let missing = || format!("Collection '{namespace}' does not exist to validate.");
     let collection = existing_collection(context.server, namespace.as_str(), missing)?;
