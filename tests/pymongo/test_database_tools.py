@@ -310,9 +310,12 @@ def test_what_an_exporter_asks_for(client, database, collection):
         assert admin.command(command)["ok"] == 1.0, command
     assert database.command("dbStats", scale=1, freeStorage=1)["ok"] == 1.0
     assert database.command("collStats", "things")["ok"] == 1.0
-    stage = {"$collStats": {"storageStats": {}, "latencyStats": {"histograms": False}}}
+    stage = {"$collStats": {"storageStats": {}, "latencyStats": {"histograms": True}}}
     found = next(collection.aggregate([stage, {"$project": {"storageStats.wiredTiger": 0, "storageStats.indexDetails": 0}}]))
-    assert found["storageStats"]["count"] == 1 and found["latencyStats"]["writes"]["ops"] >= 1
+    writes = found["latencyStats"]["writes"]
+    assert found["storageStats"]["count"] == 1 and writes["ops"] >= 1
+    assert sum(entry["count"] for entry in writes["histogram"]) == writes["ops"]
+    assert set(found["latencyStats"]) == {"reads", "writes", "commands", "transactions"}
     assert list(collection.aggregate([{"$indexStats": {}}]))[0]["name"] == "_id_"
     running = list(admin.aggregate([{"$currentOp": {"allUsers": True, "idleConnections": True}}, {"$match": {"active": True}}]))
     assert any(entry["command"].get("aggregate") == 1 for entry in running)

@@ -238,8 +238,13 @@ def test_collection_statistics(database, collection):
     again = next(collection.aggregate([{"$collStats": {"latencyStats": {}}}]))["latencyStats"]
     # The aggregation before, and the query.
     assert again["reads"]["ops"] == 2 and isinstance(again["reads"]["latency"], Int64)
-    with refused(238):
-        list(collection.aggregate([{"$collStats": {"latencyStats": {"histograms": True}}}]))
+    assert "histogram" not in again["reads"]
+    detailed = next(collection.aggregate([{"$collStats": {"latencyStats": {"histograms": True}}}]))["latencyStats"]
+    for kind in ("reads", "writes", "commands", "transactions"):
+        ranges = detailed[kind]["histogram"]
+        assert sum(entry["count"] for entry in ranges) == detailed[kind]["ops"], kind
+        assert all(set(entry) == {"micros", "count"} for entry in ranges)
+        assert [entry["micros"] for entry in ranges] == sorted({entry["micros"] for entry in ranges})
 
 
 def test_database_statistics(database, collection):

@@ -49,7 +49,7 @@ pub(crate) mod whatsmyuri;
 
 pub(crate) use command_figures::CommandFigures;
 pub(crate) use finished_operation::finished;
-pub(crate) use namespace_usage::{NamespaceUsage, UsageFigures};
+pub(crate) use namespace_usage::{NamespaceUsage, OTHERS, READS, WRITES};
 pub(crate) use parameters::Parameters;
 pub(crate) use profiler::{DatabaseProfile, Profiler};
 

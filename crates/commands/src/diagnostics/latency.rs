@@ -1,6 +1,6 @@
 //! How long operations of one kind take: how many there were, the sum of their times, and how many fell into which range.
 //!
-//! Used by [`super::command_figures`] for `serverStatus.opLatencies`.
+//! Used by [`super::command_figures`] for `serverStatus.opLatencies`, and by [`super::namespace_usage`] for the `latencyStats` of a collection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,43 +10,86 @@ use crate::DocumentWriter;
 /// Ranges: the first is below two microseconds, each other one goes from a power of two to the next.
 const RANGES: usize = 40;
 
-/// See the module's head.
+/// How many operations fell into which range.
 #[derive(Debug)]
-pub(super) struct Latency {
-    micros: AtomicU64,
-    ranges: [AtomicU64; RANGES],
+pub(super) struct Histogram([AtomicU64; RANGES]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
 }
 
-impl Default for Latency {
-    fn default() -> Self {
-        Self { micros: AtomicU64::new(0), ranges: std::array::from_fn(|_| AtomicU64::new(0)) }
+impl Histogram {
+    /// Adds operations that took this long each.
+    pub(super) fn record(&self, operations: u64, micros: u64) {
+        if let Some(range) = self.0.get((micros.max(1).ilog2() as usize).min(RANGES - 1)) {
+            range.fetch_add(operations, Ordering::Relaxed);
+        }
     }
+
+    /// The operations so far.
+    pub(super) fn counts(&self) -> RangeCounts {
+        RangeCounts(std::array::from_fn(|range| self.0.get(range).map_or(0, |count| count.load(Ordering::Relaxed))))
+    }
+}
+
+/// What a histogram said at one time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RangeCounts([u64; RANGES]);
+
+impl Default for RangeCounts {
+    fn default() -> Self {
+        Self([0; RANGES])
+    }
+}
+
+impl RangeCounts {
+    /// The operations of all ranges.
+    fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds those of another kind.
+    pub(super) fn add(&mut self, other: &RangeCounts) {
+        self.0.iter_mut().zip(&other.0).for_each(|(count, more)| *count += more);
+    }
+
+    /// Writes the ranges that are not empty, by their lower bounds.
+    pub(crate) fn write(&self, section: &mut DocumentWriter<'_>) {
+        section.array("histogram", |list| {
+            for (power, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+                list.push_document(|item| {
+                    item.size("micros", if power == 0 { 0 } else { 1 << power });
+                    item.size("count", *count);
+                });
+            }
+        });
+    }
+}
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(super) struct Latency {
+    micros: AtomicU64,
+    ranges: Histogram,
 }
 
 impl Latency {
     pub(super) fn record(&self, elapsed: Duration) {
         let micros = elapsed.as_micros() as u64;
         self.micros.fetch_add(micros, Ordering::Relaxed);
-        if let Some(range) = self.ranges.get((micros.max(1).ilog2() as usize).min(RANGES - 1)) {
-            range.fetch_add(1, Ordering::Relaxed);
-        }
+        self.ranges.record(1, micros);
     }
 
-    /// Writes the figures; with the ranges that are not empty, by their lower bounds, if they are wanted.
+    /// Writes the figures; with the ranges that are not empty, if they are wanted.
     pub(super) fn write(&self, with_histogram: bool, section: &mut DocumentWriter<'_>) {
-        let counts: Vec<u64> = self.ranges.iter().map(|range| range.load(Ordering::Relaxed)).collect();
+        let counts = self.ranges.counts();
         if with_histogram {
-            section.array("histogram", |list| {
-                for (power, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-                    list.push_document(|item| {
-                        item.size("micros", if power == 0 { 0 } else { 1 << power });
-                        item.size("count", *count);
-                    });
-                }
-            });
+            counts.write(section);
         }
         section.size("latency", self.micros.load(Ordering::Relaxed));
-        section.size("ops", counts.iter().sum());
+        section.size("ops", counts.sum());
     }
 }
 

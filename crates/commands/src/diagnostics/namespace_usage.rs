@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
 
+use super::latency::{Histogram, RangeCounts};
 use crate::admission::Class;
 use crate::registry::Command;
 
@@ -54,6 +56,8 @@ impl UsageKind {
 struct Usage {
     operations: AtomicU64,
     microseconds: AtomicU64,
+    /// Made by the first operation: most namespaces are used in a few ways only.
+    histogram: OnceLock<Box<Histogram>>,
 }
 
 /// All operations on a namespace, by kind.
@@ -65,6 +69,14 @@ pub(crate) struct UsageFigures {
     pub(crate) operations: u64,
     pub(crate) microseconds: u64,
 }
+
+/// Kinds that read documents.
+pub(crate) const READS: &[UsageKind] = &[UsageKind::Query, UsageKind::GetMore, UsageKind::ReadCommand];
+/// Kinds that write documents.
+pub(crate) const WRITES: &[UsageKind] =
+    &[UsageKind::Insert, UsageKind::Update, UsageKind::Remove, UsageKind::WriteCommand];
+/// Kinds that neither read documents nor write any.
+pub(crate) const OTHERS: &[UsageKind] = &[UsageKind::OtherCommand];
 
 /// Figures of one namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,16 +97,11 @@ impl NamespaceFigures {
     }
 
     pub(crate) fn reads(&self) -> UsageFigures {
-        self.of(&[UsageKind::Query, UsageKind::GetMore, UsageKind::ReadCommand])
+        self.of(READS)
     }
 
     pub(crate) fn writes(&self) -> UsageFigures {
-        self.of(&[UsageKind::Insert, UsageKind::Update, UsageKind::Remove, UsageKind::WriteCommand])
-    }
-
-    /// What neither reads documents nor writes any.
-    pub(crate) fn others(&self) -> UsageFigures {
-        self.of(&[UsageKind::OtherCommand])
+        self.of(WRITES)
     }
 
     pub(crate) fn commands(&self) -> UsageFigures {
@@ -119,7 +126,11 @@ impl Default for NamespaceUsage {
 impl Usage {
     fn add(&self, operations: u64, elapsed: Duration) {
         self.operations.fetch_add(operations, Ordering::Relaxed);
-        self.microseconds.fetch_add(elapsed.as_micros() as u64, Ordering::Relaxed);
+        let microseconds = elapsed.as_micros() as u64;
+        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
+        if let Some(each) = microseconds.checked_div(operations) {
+            self.histogram.get_or_init(Box::default).record(operations, each);
+        }
     }
 
     fn figures(&self) -> UsageFigures {
@@ -171,6 +182,16 @@ impl NamespaceUsage {
     pub(crate) fn figures_of(&self, namespace: &str) -> NamespaceFigures {
         let part = self.part(namespace).read();
         part.get(namespace).map(|counters| figures_of(namespace, counters)).unwrap_or_default()
+    }
+
+    /// How long single operations of some kinds on a namespace took.
+    pub(crate) fn ranges_of(&self, namespace: &str, kinds: &[UsageKind]) -> RangeCounts {
+        let mut sum = RangeCounts::default();
+        if let Some(counters) = self.part(namespace).read().get(namespace) {
+            let usages = kinds.iter().filter_map(|kind| counters.get(*kind as usize));
+            usages.filter_map(|usage| usage.histogram.get()).for_each(|histogram| sum.add(&histogram.counts()));
+        }
+        sum
     }
 
     fn part(&self, namespace: &str) -> &Part {

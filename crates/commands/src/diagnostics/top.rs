@@ -1,6 +1,6 @@
 //! `top`: what each collection was used for since the start, how often and for how long.
 
-use super::namespace_usage::{UsageFigures, UsageKind};
+use super::namespace_usage::{OTHERS, UsageFigures, UsageKind};
 use super::only_generic;
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
@@ -19,7 +19,7 @@ pub(crate) fn run(
         totals.string("note", "all times in microseconds");
         for namespace in &figures {
             let (reads, writes) = (namespace.reads(), namespace.writes());
-            let others = namespace.others();
+            let others = namespace.of(OTHERS);
             let total = UsageFigures {
                 operations: reads.operations + writes.operations + others.operations,
                 microseconds: reads.microseconds + writes.microseconds + others.microseconds,

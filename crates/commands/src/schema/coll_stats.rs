@@ -11,7 +11,7 @@ use super::{document_of, existing_collection, scale, target_namespace};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field};
 use crate::context::{Context, ServerContext};
-use crate::diagnostics::{UsageFigures, host_and_port};
+use crate::diagnostics::{OTHERS, READS, WRITES, host_and_port};
 use crate::error::Result;
 use crate::oplog_view;
 
@@ -55,17 +55,13 @@ pub(crate) fn collection_statistics(
     options: &RawDocument,
 ) -> Result<RawDocumentBuf> {
     let namespace = &namespace.to_string();
-    let (mut storage, mut counts, mut latencies) = (None, false, false);
+    let (mut storage, mut counts, mut latencies) = (None, false, None);
     for element in document::elements(options) {
         let field = Field::of("$collStats", element);
         match field.name() {
             "storageStats" => storage = field.document()?.map(storage_scale).transpose()?,
             "count" => counts = field.document()?.is_some(),
-            "latencyStats" => {
-                let options = field.document()?;
-                options.map(check_latency_options).transpose()?;
-                latencies = options.is_some();
-            }
+            "latencyStats" => latencies = field.document()?.map(with_histograms).transpose()?,
             "queryExecStats" => field.refuse_unless_null()?,
             _ => return Err(field.unknown()),
         }
@@ -75,38 +71,35 @@ pub(crate) fn collection_statistics(
         document.string("ns", namespace);
         document.string("host", &host_and_port(&server.facts));
         document.date("localTime", bson::DateTime::from_millis(server.clock.wall_millis()));
-        if latencies {
-            document.document("latencyStats", |section| write_latencies(server, namespace, section));
+        if let Some(with_histograms) = latencies {
+            document.document("latencyStats", |section| write_latencies(server, namespace, with_histograms, section));
         }
         result = write_sections(server, namespace, storage, counts, document);
     });
     result.and(document)
 }
 
-/// Histograms are kept for the server as a whole (`serverStatus.opLatencies`), not for each collection.
-fn check_latency_options(options: &RawDocument) -> Result<()> {
+fn with_histograms(options: &RawDocument) -> Result<bool> {
+    let mut with_histograms = false;
     for element in document::elements(options) {
         let field = Field::of("$collStats.latencyStats", element);
         match field.name() {
-            "histograms" if !field.boolean()? => {}
-            "histograms" => return Err(field.not_implemented()),
+            "histograms" => with_histograms = field.boolean()?,
             _ => return Err(field.unknown()),
         }
     }
-    Ok(())
+    Ok(with_histograms)
 }
 
 /// How long operations on the collection took since the start. Those in transactions are among the others.
-fn write_latencies(server: &ServerContext, namespace: &str, section: &mut DocumentWriter<'_>) {
+fn write_latencies(server: &ServerContext, namespace: &str, with_histograms: bool, section: &mut DocumentWriter<'_>) {
     let figures = server.usage.figures_of(namespace);
-    let kinds = [
-        ("reads", figures.reads()),
-        ("writes", figures.writes()),
-        ("commands", figures.others()),
-        ("transactions", UsageFigures::default()),
-    ];
-    for (name, usage) in kinds {
+    for (name, kinds) in [("reads", READS), ("writes", WRITES), ("commands", OTHERS), ("transactions", &[])] {
+        let usage = figures.of(kinds);
         section.document(name, |latency| {
+            if with_histograms {
+                server.usage.ranges_of(namespace, kinds).write(latency);
+            }
             latency.size("latency", usage.microseconds);
             latency.size("ops", usage.operations);
         });
