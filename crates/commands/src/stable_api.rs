@@ -120,7 +120,7 @@ fn not_in_version(what: impl std::fmt::Display) -> CommandError {
 
 fn check_strictly(command: &str, body: &RawDocument) -> Result<()> {
     if COMMANDS.binary_search(&command).is_err() {
-        return Err(not_in_version(format!("the command '{command}'")));
+        return Err(not_in_version(format!("the command {command}")));
     }
     if let Some((_, refused)) = FIELDS.iter().find(|(name, _)| *name == command) {
         check_fields(command, body, refused)?;

@@ -51,8 +51,8 @@ pub fn run(root: &Path, names: &[&str]) -> Outcome {
     }
     let server = driver_tests::build_server(root)?;
     let chosen = SUITES.iter().filter(|suite| names.is_empty() || names.contains(&suite.name));
-    let outcomes: Vec<Outcome> = chosen.map(|suite| run_suite(root, &server, suite)).collect();
-    outcomes.into_iter().collect()
+    let complaints: Vec<String> = chosen.filter_map(|suite| run_suite(root, &server, suite).err()).collect();
+    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
 fn run_suite(root: &Path, program: &Path, suite: &Suite) -> Outcome {
