@@ -20,7 +20,8 @@ same(report.keysPerIndex, { _id_: 100, a_1: 100, b_1: 200 });
 const statistics = db.things.stats();
 assert.equal(statistics.count, 100);
 assert.equal(statistics.nindexes, 3);
-assert.equal(db.stats().collections, 1);
+// A count of 64 bits, as the server has sent it since MongoDB 6.
+assert.equal(Number(db.stats().collections), 1);
 assert(db.things.totalSize() > 0);
 assert(db.things.dataSize() > 0);
 assert.equal(db.things.isCapped(), false);
