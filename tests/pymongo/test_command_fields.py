@@ -17,6 +17,28 @@ WRITE_CONCERN = {"writeConcern": {"w": 1}}
 READ_CONCERN = {"readConcern": {"level": "local"}}
 SIMPLE = {"collation": {"locale": "simple"}}
 
+# All commands of the manual.
+NAMES = """
+abortMoveCollection abortReshardCollection abortTransaction abortUnshardCollection addShard addShardToZone aggregate analyzeShardKey appendOplogNote
+applyOps authenticate autoCompact balancerCollectionStatus balancerStart balancerStatus balancerStop buildInfo bulkWrite checkMetadataConsistency
+cleanupOrphaned cleanupReshardCollection cleanupStructuredEncryptionData clearJumboFlag cloneCollectionAsCapped collMod collStats
+commitReshardCollection commitTransaction compact compactStructuredEncryptionData configureQueryAnalyzer connPoolStats connectionStatus
+convertToCapped count create createIndexes createRole createSearchIndexes createUser currentOp dataSize dbHash dbStats delete distinct drop
+dropAllRolesFromDatabase dropAllUsersFromDatabase dropConnections dropDatabase dropIndexes dropRole dropSearchIndex dropUser enableSharding
+endSessions explain features filemd5 find findAndModify flushRouterConfig fsync fsyncUnlock getAuditConfig getClusterParameter getCmdLineOpts
+getDefaultRWConcern getLog getMore getParameter getShardMap getShardVersion getnonce grantPrivilegesToRole grantRolesToRole grantRolesToUser hello
+hostInfo insert invalidateUserCache isMaster isdbgrid killAllSessions killAllSessionsByPattern killCursors killOp killSessions listCollections
+listCommands listDatabases listIndexes listSearchIndexes listShards lockInfo logApplicationMessage logRotate logout mapReduce medianKey mergeChunks
+moveChunk moveCollection movePrimary moveRange ping planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter profile reIndex
+refineCollectionShardKey refreshSessions removeQuerySettings removeShard removeShardFromZone renameCollection replSetAbortPrimaryCatchUp replSetFreeze
+replSetGetConfig replSetGetStatus replSetInitiate replSetMaintenance replSetReconfig replSetResizeOplog replSetStepDown replSetSyncFrom
+reshardCollection revokePrivilegesFromRole revokeRolesFromRole revokeRolesFromUser rolesInfo rotateCertificates saslContinue saslStart serverStatus
+setAllowMigrations setAuditConfig setClusterParameter setDefaultRWConcern setFeatureCompatibilityVersion setIndexCommitQuorum setParameter
+setQuerySettings setShardVersion setUserWriteBlockMode shardCollection shardConnPoolStats shardingState shutdown split splitVector startSession top
+transitionFromDedicatedConfigServer transitionToDedicatedConfigServer unsetSharding unshardCollection update updateRole updateSearchIndex updateUser
+updateZoneKeyRange usersInfo validate validateDBMetadata whatsmyuri
+""".split()
+
 # For each command: what is sent at least, its fields that are taken, its fields that are refused.
 COMMANDS = {
     "aggregate": (
@@ -307,3 +329,12 @@ def test_of_the_oplog_size(fields):
 @pytest.mark.parametrize("field, value", [("collectionUUID", Binary(bytes(16), 4)), ("encryptionInformation", {})])
 def test_of_everything_and_not_here(fields, command, field, value):
     check_refusal(fields, COMMANDS[command][0] | {field: value}, field)
+
+
+def test_every_command_of_the_manual_is_there_or_refused_with_the_reason(fields):
+    there = fields.client.admin.command("listCommands")["commands"]
+    for name in NAMES:
+        if name not in there:
+            with pytest.raises(OperationFailure, match="Plimsoll does not implement it yet|sharded clusters") as caught:
+                fields.client.admin.command(name, "things")
+            assert caught.value.code == 59, name

@@ -87,6 +87,13 @@ def test_a_deep_filter_is_refused(collection):
     assert collection.database.command("ping")["ok"] == 1.0
 
 
+@pytest.mark.parametrize("name", ["listShards", "shardCollection", "balancerStatus", "getShardVersion"])
+def test_commands_of_sharded_clusters_are_refused_with_the_reason(client, name):
+    with pytest.raises(OperationFailure, match="sharded clusters") as caught:
+        client.admin.command(name, 1)
+    assert (caught.value.code, caught.value.details["codeName"]) == (59, "CommandNotFound")
+
+
 @pytest.mark.parametrize("name", ["mapReduce", "createUser", "bulkWrite", "reIndex", "planCacheSetFilter"])
 def test_known_commands_that_are_not_there(client, name):
     with pytest.raises(OperationFailure) as caught:

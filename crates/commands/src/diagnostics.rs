@@ -21,6 +21,7 @@ pub(crate) mod get_log;
 pub(crate) mod get_parameter;
 pub(crate) mod hello;
 pub(crate) mod host_info;
+pub(crate) mod isdbgrid;
 pub(crate) mod kill_op;
 mod latency;
 pub(crate) mod list_commands;

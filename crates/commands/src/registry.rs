@@ -6,7 +6,7 @@ mod refused;
 
 pub(crate) use refused::refusal;
 
-use self::refused::KNOWN_ELSEWHERE;
+use self::refused::{KNOWN_ELSEWHERE, OF_SHARDED_CLUSTERS};
 use crate::DocumentWriter;
 use crate::admission::Class;
 use crate::arguments::Arguments;
@@ -312,6 +312,11 @@ static COMMANDS: &[Command] = &[
         session_use: SessionUse::Plain,
         without_client: WithoutClient::Ends,
     },
+    command!(
+        "isdbgrid",
+        diagnostics::isdbgrid::run,
+        "Whether this is a router, as a server outside of a replica set says."
+    ),
     Command {
         without_client: WithoutClient::GoesOn,
         ..command!("killAllSessions", sessions::kill_all_sessions::run, "Ends all sessions of users.")
@@ -556,7 +561,7 @@ pub(crate) fn all() -> &'static [Command] {
 /// Every command, ours and those refused by name, for the compatibility page.
 pub fn command_descriptions() -> Vec<CommandDescription> {
     let ours = COMMANDS.iter().map(|command| CommandDescription { name: command.name, help: Some(command.help) });
-    let refused = KNOWN_ELSEWHERE.iter().map(|name| CommandDescription { name, help: None });
+    let refused = KNOWN_ELSEWHERE.iter().chain(OF_SHARDED_CLUSTERS).map(|name| CommandDescription { name, help: None });
     let mut all: Vec<CommandDescription> = ours.chain(refused).collect();
     all.sort_by_key(|command| command.name);
     all
@@ -569,8 +574,10 @@ mod tests {
     #[test]
     fn the_tables_are_sorted_and_disjoint() {
         assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
-        assert!(KNOWN_ELSEWHERE.is_sorted_by(|a, b| a < b));
-        assert!(KNOWN_ELSEWHERE.iter().all(|name| find(name).is_none()));
+        for refused in [KNOWN_ELSEWHERE, OF_SHARDED_CLUSTERS] {
+            assert!(refused.is_sorted_by(|a, b| a < b));
+            assert!(refused.iter().all(|name| find(name).is_none()));
+        }
         let goes_on = |name: &str| find(name).map(|command| command.without_client) == Some(WithoutClient::GoesOn);
         assert!(COMMANDS.iter().all(|command| command.class != Class::Write || goes_on(command.name)));
         assert_eq!(find("findandmodify").map(|command| command.name), Some("findAndModify"));

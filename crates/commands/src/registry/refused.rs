@@ -8,8 +8,9 @@ use crate::error::CommandError;
 pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
     "authenticate",
     "autoCompact",
-    "balancerStart",
     "bulkWrite",
+    "cleanupStructuredEncryptionData",
+    "compactStructuredEncryptionData",
     "createRole",
     "createSearchIndexes",
     "createUser",
@@ -17,6 +18,7 @@ pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
     "dropAllUsersFromDatabase",
     "dropConnections",
     "dropRole",
+    "dropSearchIndex",
     "dropUser",
     "getAuditConfig",
     "getClusterParameter",
@@ -27,12 +29,14 @@ pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
     "grantRolesToUser",
     "invalidateUserCache",
     "listSearchIndexes",
+    "logApplicationMessage",
     "logout",
     "mapReduce",
     "planCacheClearFilters",
     "planCacheListFilters",
     "planCacheSetFilter",
     "reIndex",
+    "removeQuerySettings",
     "replSetAbortPrimaryCatchUp",
     "replSetGetRBID",
     "replSetHeartbeat",
@@ -48,17 +52,72 @@ pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
     "rotateCertificates",
     "saslContinue",
     "saslStart",
+    "setAuditConfig",
     "setClusterParameter",
     "setIndexCommitQuorum",
-    "shardCollection",
+    "setQuerySettings",
+    "setUserWriteBlockMode",
     "updateRole",
+    "updateSearchIndex",
     "updateUser",
     "usersInfo",
 ];
 
+/// Commands of a sharded cluster, which Plimsoll is not.
+pub(super) static OF_SHARDED_CLUSTERS: &[&str] = &[
+    "abortMoveCollection",
+    "abortReshardCollection",
+    "abortUnshardCollection",
+    "addShard",
+    "addShardToZone",
+    "analyzeShardKey",
+    "balancerCollectionStatus",
+    "balancerStart",
+    "balancerStatus",
+    "balancerStop",
+    "checkMetadataConsistency",
+    "cleanupOrphaned",
+    "cleanupReshardCollection",
+    "clearJumboFlag",
+    "commitReshardCollection",
+    "configureQueryAnalyzer",
+    "enableSharding",
+    "flushRouterConfig",
+    "getShardMap",
+    "getShardVersion",
+    "listShards",
+    "medianKey",
+    "mergeChunks",
+    "moveChunk",
+    "moveCollection",
+    "movePrimary",
+    "moveRange",
+    "refineCollectionShardKey",
+    "removeShard",
+    "removeShardFromZone",
+    "reshardCollection",
+    "setAllowMigrations",
+    "setShardVersion",
+    "shardCollection",
+    "shardConnPoolStats",
+    "shardingState",
+    "split",
+    "splitVector",
+    "transitionFromDedicatedConfigServer",
+    "transitionToDedicatedConfigServer",
+    "unsetSharding",
+    "unshardCollection",
+    "updateZoneKeyRange",
+];
+
 /// The error for a name that [`super::find`] does not find.
 pub(crate) fn refusal(name: &str) -> CommandError {
-    let note =
-        if KNOWN_ELSEWHERE.contains(&name) { " (MongoDB has it; Plimsoll does not implement it yet)" } else { "" };
+    let note = if KNOWN_ELSEWHERE.binary_search(&name).is_ok() {
+        " (MongoDB has it; Plimsoll does not implement it yet)"
+    } else if OF_SHARDED_CLUSTERS.binary_search(&name).is_ok() {
+        " (it is for sharded clusters, and this is a single server)"
+    } else {
+        ""
+    };
     CommandError::named("CommandNotFound", format!("no such command: '{name}'{note}"))
 }

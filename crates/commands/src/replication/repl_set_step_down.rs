@@ -16,6 +16,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
+    context.server.replica_set.initiated()?;
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
     let (mut is_forced, mut catch_up) = (false, None);
     for field in arguments.fields() {
@@ -36,7 +37,6 @@ pub(crate) fn run(
     if seconds < catch_up {
         return Err(CommandError::bad_value("stepdown period must be longer than secondaryCatchUpPeriodSecs"));
     }
-    context.server.replica_set.initiated()?;
     if is_forced {
         let message = "stepping down by force: this is the only member of its replica set, and nobody could write until it is the primary again, which";
         return Err(CommandError::not_implemented(message));

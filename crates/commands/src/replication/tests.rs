@@ -168,12 +168,21 @@ fn a_server_of_its_own_is_no_member() {
         doc! {"replSetInitiate": {}},
         doc! {"replSetReconfig": configuration(2, "h:1")},
         doc! {"replSetStepDown": 60},
+        // Whatever else is wrong with it.
+        doc! {"replSetStepDown": 1},
         doc! {"replSetFreeze": 0},
     ];
     for command in commands {
         assert_eq!(server.fail("admin", command.clone()).0, 76, "{command}");
     }
     assert_eq!(server.run("admin", doc! {"hello": 1}).get_str("msg").unwrap(), "isdbgrid");
+    assert_eq!(server.run("admin", doc! {"isdbgrid": 1}).get_i32("isdbgrid").unwrap(), 1);
+}
+
+#[test]
+fn a_member_is_no_router() {
+    let mut server = member(Initiation::Automatic);
+    assert_eq!(server.fail("admin", doc! {"isdbgrid": 1}).0, 59);
 }
 
 #[test]
