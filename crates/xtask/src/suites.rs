@@ -2,7 +2,7 @@
 //!
 //! Too long for every run of the tests, so no part of `cargo xtask test`. A suite comes from its own source distribution, in the
 //! pinned version. What it is known to fail is listed beside `tests/suites`, each with its reason; the list only shrinks: a test
-//! that fails and is not listed fails the suite, and so does one that is listed and passes.
+//! that fails twice and is not listed fails the suite, and so does one that is listed and passes.
 
 mod expected_failures;
 mod pymongo;
@@ -17,7 +17,8 @@ use crate::{Outcome, driver_tests};
 struct Suite {
     name: &'static str,
     server_arguments: &'static [&'static str],
-    run: fn(&Path, u16) -> Result<Vec<Finished>, String>,
+    /// Runs the tests against the server at a port: those named, or all.
+    run: fn(&Path, u16, &[String]) -> Result<Vec<Finished>, String>,
 }
 
 /// How a test ended.
@@ -58,9 +59,30 @@ pub fn run(root: &Path, names: &[&str]) -> Outcome {
 fn run_suite(root: &Path, program: &Path, suite: &Suite) -> Outcome {
     let expected = ExpectedFailures::read(&root.join("tests/suites").join(format!("{}.txt", suite.name)))?;
     let server = server::Server::start(program, suite.server_arguments)?;
-    let finished = (suite.run)(root, server.port())?;
+    let mut finished = (suite.run)(root, server.port(), &[])?;
+    run_again(root, suite, &server, &expected.unlisted(&finished), &mut finished)?;
     let count = |ending| finished.iter().filter(|test| test.ending == ending).count();
     let (passed, failed) = (count(Ending::Passed), count(Ending::Failed));
     println!("{}: {passed} passed, {failed} failed, {} skipped", suite.name, count(Ending::Skipped));
     expected.compare(&finished).map_err(|message| format!("{}: {message}", suite.name))
+}
+
+/// Runs `tests` once more by themselves: many have limits of milliseconds, which a busy machine exceeds. Fails count only if they come again.
+fn run_again(
+    root: &Path,
+    suite: &Suite,
+    server: &server::Server,
+    tests: &[String],
+    finished: &mut [Finished],
+) -> Outcome {
+    if tests.is_empty() {
+        return Ok(());
+    }
+    println!("{}: {} tests failed that are not listed, and are run once more", suite.name, tests.len());
+    for again in (suite.run)(root, server.port(), tests)? {
+        if let Some(first) = finished.iter_mut().find(|first| first.test == again.test) {
+            first.ending = again.ending;
+        }
+    }
+    Ok(())
 }

@@ -53,6 +53,12 @@ impl ExpectedFailures {
         Ok(expected)
     }
 
+    /// The tests that have failed and are not listed.
+    pub(super) fn unlisted(&self, finished: &[Finished]) -> Vec<String> {
+        let failed = finished.iter().filter(|finished| finished.ending == Ending::Failed);
+        failed.map(|finished| &finished.test).filter(|test| !self.tests.contains_key(*test)).cloned().collect()
+    }
+
     /// Whether exactly these tests have failed; if not, which to look at.
     pub(super) fn compare(&self, finished: &[Finished]) -> Outcome {
         let mut complaints = Vec::new();
@@ -99,6 +105,7 @@ mod tests {
         let expected = ExpectedFailures::default();
         assert_eq!(expected.compare(&[finished("a", Ending::Passed)]), Ok(()));
         assert!(expected.compare(&[finished("a", Ending::Failed)]).unwrap_err().contains("fails: a"));
+        assert_eq!(expected.unlisted(&[finished("a", Ending::Failed), finished("b", Ending::Passed)]), ["a"]);
     }
 
     #[test]

@@ -14,12 +14,15 @@ use crate::{Outcome, step};
 /// No test may take longer, in seconds.
 const TEST_SECONDS_MAX: &str = "180";
 
-/// Runs the tests of the synchronous driver against the server at `port`; the asynchronous one sends the same.
-pub(super) fn run(root: &Path, port: u16) -> Result<Vec<Finished>, String> {
+/// Runs the tests of the synchronous driver against the server at `port`, those in `only` or all; the asynchronous one sends the same.
+pub(super) fn run(root: &Path, port: u16, only: &[String]) -> Result<Vec<Finished>, String> {
     let (python, sources) = install(root)?;
     let mut command = Command::new(python);
     command.args(["-m", "pytest", "-v", "--color=no", "-p", "no:cacheprovider", "--timeout", TEST_SECONDS_MAX]);
-    command.args(["-m", "default", "test"]).current_dir(sources);
+    if only.is_empty() {
+        command.args(["-m", "default", "test"]);
+    }
+    command.args(only).current_dir(sources);
     command.env("DB_IP", "127.0.0.1").env("DB_PORT", port.to_string());
     let mut finished: Vec<Finished> = Vec::new();
     // That some tests fail is expected, so how the runner ended says nothing.
