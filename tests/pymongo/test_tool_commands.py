@@ -8,8 +8,8 @@ import time
 import bson
 import gridfs
 import pytest
-from bson import Int64
-from pymongo import MongoClient
+from bson import Code, Int64
+from pymongo import IndexModel, MongoClient
 from pymongo.errors import OperationFailure
 
 
@@ -353,6 +353,21 @@ def test_index_errors_show_the_specification(database, collection):
     with pytest.raises(OperationFailure) as caught:
         database.command("collMod", "things", index={"keyPattern": {"d": 1}, "hidden": True})
     assert caught.value.code == 27 and "RawDocument" not in caught.value.details["errmsg"]
+    with pytest.raises(OperationFailure) as caught:
+        collection.drop_index([("d", 1)])
+    assert caught.value.code == 27
+    with pytest.raises(OperationFailure) as caught:
+        database.command("dropIndexes", "things", index={"d": 1})
+    assert caught.value.code == 27 and "{ d: 1 }" in caught.value.details["errmsg"]
+    collection.create_indexes([IndexModel(f"f{number}") for number in range(62)])
+    with pytest.raises(OperationFailure) as caught:
+        collection.create_index("one_too_many")
+    assert caught.value.code == 67 and "{ one_too_many: 1 }" in caught.value.details["errmsg"]
+    collection.insert_many([{"c": Code("x", {"y": 1})} for _ in range(2)])
+    collection.drop_index("f0_1")
+    with pytest.raises(OperationFailure) as caught:
+        collection.create_index("c", unique=True)
+    assert caught.value.code == 11000 and "RawDocument" not in caught.value.details["errmsg"]
 
 
 @pytest.mark.parametrize("change, stage", [({"update": {"$set": {"b": 1}}}, "UPDATE"), ({"remove": True}, "DELETE")])

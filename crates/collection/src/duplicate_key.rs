@@ -88,7 +88,7 @@ fn write_scalar(text: &mut String, value: RawBsonRef<'_>) {
         RawBsonRef::Symbol(value) => format!("\"{value}\""),
         RawBsonRef::MinKey => "MinKey".to_owned(),
         RawBsonRef::MaxKey => "MaxKey".to_owned(),
-        other => format!("{other:?}"),
+        other => query_language::expression::show_value(other),
     };
     text.push_str(&printed);
 }

@@ -3,6 +3,8 @@
 //! Called by the `createIndexes` command (through `transaction`) and by the catalog when it loads or replays. The document
 //! kept in the catalog, logged, and shown by `listIndexes` is the one `to_document` makes.
 
+use std::cmp::Ordering;
+
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use document::Number;
@@ -89,9 +91,9 @@ impl IndexSpecification {
             expire_after_seconds: None,
         };
         for element in document::elements(document) {
-            specification.set(element.name(), element.value())?;
+            specification.set(element.name(), element.value()).map_err(|error| in_specification(error, document))?;
         }
-        specification.check(document)?;
+        specification.check(document).map_err(|error| in_specification(error, document))?;
         if specification.is_id_index() {
             // Whatever name it was asked for by.
             ID_INDEX_NAME.clone_into(&mut specification.name);
@@ -139,6 +141,7 @@ impl IndexSpecification {
                 RawBsonRef::Document(filter) => self.partial_filter = Some(Predicate::parse_partial(filter)?),
                 _ => return Err(wrong_type("partialFilterExpression", value, "object")),
             },
+            "collation" if !matches!(value, RawBsonRef::Document(_)) => return Err(wrong_type(option, value, "object")),
             "collation" if matches!(value, RawBsonRef::Document(given) if is_simple_collation(given)) => {}
             "storageEngine" if matches!(value, RawBsonRef::Document(given) if given.is_empty()) => {}
             "clustered" if matches!(value, RawBsonRef::Boolean(false)) || is_null(value) => {}
@@ -146,10 +149,7 @@ impl IndexSpecification {
                 return Err(CollectionError::NotImplemented(format!("index option '{option}' is not implemented")));
             }
             _ => {
-                let message = format!(
-                    "The field '{option}' is not valid for an index specification. Specification: {}",
-                    shown(&self.key)
-                );
+                let message = format!("The field '{option}' is not valid for an index specification");
                 return Err(CollectionError::InvalidIndexSpecificationOption(message));
             }
         }
@@ -164,13 +164,8 @@ impl IndexSpecification {
             let message = "cannot mix \"partialFilterExpression\" and \"sparse\" options";
             return Err(CollectionError::CannotCreateIndex(message.to_owned()));
         }
-        let fields = document::elements(&self.key).count();
-        if self.expire_after_seconds.is_some() && (fields > 1 || self.is_id_index()) {
-            let message = if fields > 1 {
-                "TTL indexes are single-field indexes, compound indexes do not support TTL"
-            } else {
-                "The field 'expireAfterSeconds' is not valid for an _id index specification"
-            };
+        if self.expire_after_seconds.is_some() && document::elements(&self.key).count() > 1 {
+            let message = "TTL indexes are single-field indexes, compound indexes do not support TTL";
             return Err(CollectionError::CannotCreateIndex(message.to_owned()));
         }
         if self.is_id_index() { self.check_id_index(document) } else { self.check_other_name() }
@@ -178,7 +173,7 @@ impl IndexSpecification {
 
     fn check_id_index(&self, document: &RawDocument) -> Result<()> {
         if self.pattern.fields().iter().any(|field| field.direction == Direction::Descending) {
-            let message = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {:?}", self.key);
+            let message = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {}", show_specification(&self.key));
             return Err(CollectionError::BadValue(message));
         }
         for element in document::elements(document).filter(|element| !is_null(element.value())) {
@@ -247,7 +242,7 @@ impl IndexSpecification {
         let same_name = self.name == existing.name;
         // What tells indexes of one key pattern apart, so that they may stand side by side.
         let is_equivalent = same_key
-            && self.partial_bytes() == existing.partial_bytes()
+            && same_partial_filter(self.partial_filter.as_ref(), existing.partial_filter.as_ref())
             && self.unique == existing.unique
             && self.sparse == existing.sparse;
         let same_options = self.expire_after_seconds == existing.expire_after_seconds;
@@ -256,15 +251,15 @@ impl IndexSpecification {
             (true, true) => Err(CollectionError::IndexOptionsConflict(format!(
                 "An equivalent index already exists with the same name but different options. Requested index: {}, \
                  existing index: {}",
-                shown(&self.to_document()),
-                shown(&existing.to_document())
+                show_specification(&self.to_document()),
+                show_specification(&existing.to_document())
             ))),
             (true, false) => Err(CollectionError::IndexKeySpecsConflict(format!(
                 "An existing index has the same name as the requested index. When index names are not specified, they \
                  are auto generated and can cause conflicts. Please refer to our documentation. Requested index: {}, \
                  existing index: {}",
-                shown(&self.to_document()),
-                shown(&existing.to_document())
+                show_specification(&self.to_document()),
+                show_specification(&existing.to_document())
             ))),
             // The same keys for the same documents under two names would be the same index twice.
             (false, true) if same_options => Err(CollectionError::IndexOptionsConflict(format!(
@@ -272,17 +267,24 @@ impl IndexSpecification {
                 existing.name
             ))),
             (false, true) => Err(CollectionError::IndexOptionsConflict(format!(
-                "An equivalent index already exists with a different name and options. Requested index: {:?}, existing \
-                 index: {:?}",
-                self.to_document(),
-                existing.to_document()
+                "An equivalent index already exists with a different name and options. Requested index: {}, existing \
+                 index: {}",
+                show_specification(&self.to_document()),
+                show_specification(&existing.to_document())
             ))),
             (false, false) => Ok(Relation::Different),
         }
     }
+}
 
-    fn partial_bytes(&self) -> Option<&[u8]> {
-        self.partial_filter.as_ref().map(|partial| partial.source().as_bytes())
+/// Whether two filters ask the same, however they are written: `{a: 1}` and `{a: {$eq: 1.0}}`.
+fn same_partial_filter(left: Option<&Predicate>, right: Option<&Predicate>) -> bool {
+    match (left, right) {
+        (Some(left), Some(right)) => {
+            let (left, right) = (left.filter().to_document(), right.filter().to_document());
+            document::compare_documents(&left, &right) == Ordering::Equal
+        }
+        (left, right) => left.is_none() && right.is_none(),
     }
 }
 
@@ -295,8 +297,18 @@ pub enum Relation {
     Same,
 }
 
+/// The refusal of an option with the specification that has it.
+fn in_specification(error: CollectionError, document: &RawDocument) -> CollectionError {
+    match error {
+        CollectionError::InvalidIndexSpecificationOption(message) => {
+            CollectionError::InvalidIndexSpecificationOption(format!("{message}. Specification: {}", show_specification(document)))
+        }
+        other => other,
+    }
+}
+
 /// A document as people write it.
-fn shown(document: &RawDocument) -> String {
+pub fn show_specification(document: &RawDocument) -> String {
     query_language::expression::show_value(RawBsonRef::Document(document))
 }
 

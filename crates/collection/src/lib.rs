@@ -48,7 +48,7 @@ pub use error::{CollectionError, DuplicateKey, Result};
 pub use expiry::ExpiredRange;
 pub use index::{Index, IndexList, IndexState, SuspectedDuplicate};
 pub use index_fill::RecordEntries;
-pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry};
+pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry, show_specification};
 pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, check_database_name};
 pub use oplog_entry::{
     DocumentEntry, DocumentOperation, Entry, EntryEncoder, EntryOrigin, LoggedEntry, RingMove, StatementDetails,

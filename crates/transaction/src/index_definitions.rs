@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use collection::catalog::{CatalogChange, IndexChange};
-use collection::{Collection, CollectionError, ID_INDEX_NAME, Index, IndexSpecification, IndexState, Relation};
+use collection::{
+    Collection, CollectionError, ID_INDEX_NAME, Index, IndexSpecification, IndexState, Relation, show_specification,
+};
 
 use crate::commit_order::CommitInfo;
 use crate::error::Result;
@@ -148,9 +150,9 @@ pub(crate) fn missing_indexes(
 fn check_count(collection: &Collection, there: usize, missing: &[IndexSpecification]) -> Result<()> {
     let Some(first_too_many) = missing.get(INDEXES_MAX.saturating_sub(there)) else { return Ok(()) };
     let message = format!(
-        "add index fails, too many indexes for {} key:{:?}, already has {INDEXES_MAX} indexes",
+        "add index fails, too many indexes for {} key:{}, already has {INDEXES_MAX} indexes",
         collection.namespace(),
-        first_too_many.key
+        show_specification(&first_too_many.key)
     );
     Err(CollectionError::CannotCreateIndex(message).into())
 }
@@ -173,7 +175,7 @@ fn chosen_indexes(collection: &Collection, which: &WhichIndexes) -> Result<Vec<A
             let found: Vec<_> = found.cloned().collect();
             match found.len() {
                 0 => {
-                    let message = format!("can't find index with key: {key:?}");
+                    let message = format!("can't find index with key: {}", show_specification(key));
                     return Err(CollectionError::IndexNotFound(message).into());
                 }
                 1 => found,

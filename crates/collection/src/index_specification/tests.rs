@@ -47,8 +47,12 @@ fn bad_specifications_are_refused() {
         parse(rawdoc! { "key": { "_id": 1 }, "name": "_id_", "unique": true }),
         Err(InvalidIndexSpecificationOption(_))
     ));
+    assert!(matches!(
+        parse(rawdoc! { "key": { "_id": 1 }, "name": "_id_", "expireAfterSeconds": 5 }),
+        Err(InvalidIndexSpecificationOption(_))
+    ));
     assert!(matches!(parse(rawdoc! { "key": { "a": 1 }, "name": "_id_" }), Err(BadValue(_))));
-    for option in ["name", "v", "partialFilterExpression", "expireAfterSeconds"] {
+    for option in ["name", "collation", "v", "partialFilterExpression", "expireAfterSeconds"] {
         let mut given = rawdoc! { "key": { "a": 1 } };
         given.append(bson::raw::CString::try_from(option).unwrap(), bson::RawBson::Null);
         assert!(matches!(parse(given), Err(TypeMismatch(_) | CannotCreateIndex(_))), "{option}");
@@ -99,6 +103,15 @@ fn equal_and_conflicting_specifications_are_told_apart() {
         let expiring = rawdoc! { "key": { "a": 1 }, "name": name, "expireAfterSeconds": 5 };
         assert!(matches!(relation(expiring), Err(CollectionError::IndexOptionsConflict(_))));
     }
+    let partial = |filter: RawDocumentBuf, name: &str| {
+        parse(rawdoc! { "key": { "a": 1 }, "name": name, "partialFilterExpression": filter }).unwrap()
+    };
+    let base_of = partial(rawdoc! { "b": 1 }, "p");
+    let same = partial(rawdoc! { "b": { "$eq": 1.0 } }, "p");
+    assert_eq!(same.compare_with(&base_of).unwrap(), Relation::Same);
+    let same_elsewhere = partial(rawdoc! { "$and": [{ "b": 1 }] }, "q").compare_with(&base_of);
+    assert!(matches!(same_elsewhere, Err(CollectionError::IndexOptionsConflict(_))));
+    assert_eq!(partial(rawdoc! { "b": 2 }, "q").compare_with(&base_of).unwrap(), Relation::Different);
     assert_eq!(relation(rawdoc! { "key": { "a": 1 }, "name": "u", "unique": true }).unwrap(), Relation::Different);
     assert!(matches!(
         relation(rawdoc! { "key": { "b": 1 }, "name": "a_1" }),
@@ -108,4 +121,14 @@ fn equal_and_conflicting_specifications_are_told_apart() {
         relation(rawdoc! { "key": { "a": 1 }, "name": "other" }),
         Err(CollectionError::IndexOptionsConflict(_))
     ));
+}
+
+#[test]
+fn refusals_show_the_specification() {
+    let message = |document| parse(document).unwrap_err().to_string();
+    let unknown = message(rawdoc! { "key": { "a": 1 }, "name": "x", "uniq": true });
+    assert!(unknown.contains("Specification: { key: { a: 1 }, name: \"x\", uniq: true }"), "{unknown}");
+    let of_id = message(rawdoc! { "key": { "_id": 1 }, "name": "x", "unique": true });
+    assert!(of_id.contains("Specification: { key: { _id: 1 }, name: \"x\", unique: true }"), "{of_id}");
+    assert!(message(rawdoc! { "key": { "_id": -1 }, "name": "x" }).contains("{ _id: -1 }"));
 }

@@ -141,8 +141,10 @@ fn stored_form(context: &Context<'_>, object: &RawDocument) -> Result<RawDocumen
 }
 
 fn id_of<'a>(document: &'a RawDocument, what: &str) -> Result<RawBsonRef<'a>> {
-    let missing =
-        || CommandError::named("NoSuchKey", format!("Failed to apply {what} due to missing _id: {document:?}"));
+    let missing = || {
+        let shown = query_language::expression::show_value(RawBsonRef::Document(document));
+        CommandError::named("NoSuchKey", format!("Failed to apply {what} due to missing _id: {shown}"))
+    };
     document_id(document).ok_or_else(missing)
 }
 
