@@ -28,18 +28,21 @@ const TEMPLATE: &[u8] = b"\x03$clusterTime\0\x58\0\0\0\
 const CLUSTER_TIME: usize = 14 + 4 + 13;
 const OPERATION_TIME: usize = TEMPLATE.len() - 8;
 
-/// The time in a client's `$clusterTime`.
+/// The time in a client's `$clusterTime`, of which null says nothing.
 ///
 /// # Errors
 /// It has none.
-pub(crate) fn parse(value: RawBsonRef<'_>) -> Result<platform::Timestamp> {
+pub(crate) fn parse(value: RawBsonRef<'_>) -> Result<Option<platform::Timestamp>> {
+    if matches!(value, RawBsonRef::Null | RawBsonRef::Undefined) {
+        return Ok(None);
+    }
     let RawBsonRef::Document(sent) = value else {
         let found = document::type_name(value.element_type());
         let message = format!("BSON field '$clusterTime' is the wrong type '{found}', expected type 'object'");
         return Err(CommandError::type_mismatch(message));
     };
     match document::get_field(sent, "clusterTime") {
-        Some(RawBsonRef::Timestamp(time)) => Ok(platform::Timestamp::new(time.time, time.increment)),
+        Some(RawBsonRef::Timestamp(time)) => Ok(Some(platform::Timestamp::new(time.time, time.increment))),
         Some(_) => Err(CommandError::type_mismatch("BSON field '$clusterTime.clusterTime' must be a timestamp")),
         None => Err(CommandError::named("NoSuchKey", "BSON field '$clusterTime.clusterTime' is missing")),
     }

@@ -84,7 +84,7 @@ impl SessionFields {
                 b"lsid" | b"txnNumber" | b"autocommit" | b"startTransaction" | b"readConcern" | b"writeConcern" => {
                     fields.take(element.name(), element.value())?;
                 }
-                b"$clusterTime" => fields.cluster_time = Some(cluster_time::parse(element.value())?),
+                b"$clusterTime" => fields.cluster_time = cluster_time::parse(element.value())?,
                 b"apiVersion" | b"apiStrict" | b"apiDeprecationErrors" => {
                     fields.api.take(element.name(), element.value())?;
                 }
