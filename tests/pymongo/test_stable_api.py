@@ -50,6 +50,7 @@ def test_a_strict_client_can_do_its_work(strict):
         lambda database: database.create_collection("capped", capped=True, size=4096),
         lambda database: database.c.create_index("a", sparse=True),
         lambda database: list(database.c.aggregate([{"$indexStats": {}}])),
+        lambda database: database.command({"aggregate": "c", "pipeline": [], "cursor": {}, "explain": True}),
         lambda database: database.command("explain", {"distinct": "c", "key": "a"}),
     ],
 )

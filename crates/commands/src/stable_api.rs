@@ -44,6 +44,7 @@ const COMMANDS: &[&str] = &[
 
 /// Fields of commands of version 1 that are not in it.
 const FIELDS: &[(&str, &[&str])] = &[
+    ("aggregate", &["explain"]),
     ("create", &["autoIndexId", "capped", "indexOptionDefaults", "max", "size", "storageEngine"]),
     ("find", &["awaitData", "max", "min", "noCursorTimeout", "oplogReplay", "returnKey", "showRecordId", "tailable"]),
 ];
@@ -223,6 +224,7 @@ mod tests {
             ("distinct", rawdoc! { "distinct": "c" }),
             ("isMaster", rawdoc! { "isMaster": 1 }),
             ("find", rawdoc! { "find": "c", "tailable": true }),
+            ("aggregate", rawdoc! { "aggregate": "c", "pipeline": [], "explain": true }),
             ("aggregate", rawdoc! { "aggregate": 1, "pipeline": [{ "$currentOp": {} }] }),
             ("aggregate", rawdoc! { "aggregate": "c", "pipeline": [{ "$collStats": { "storageStats": {} } }] }),
             ("aggregate", rawdoc! { "aggregate": "c", "pipeline": [lookup(rawdoc! { "$indexStats": {} })] }),
