@@ -11,9 +11,10 @@ use planner::CanonicalQuery;
 use super::query_arguments::{services, target_of};
 use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, required};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
+use crate::registry;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -31,9 +32,9 @@ pub(crate) fn run(
             "verbosity" => {
                 let Some(name) = field.string()? else { continue };
                 verbosity = Verbosity::parse(name).ok_or_else(|| {
-                    CommandError::failed_to_parse(
-                        "verbosity string must be one of {'queryPlanner', 'executionStats', 'allPlansExecution'}",
-                    )
+                    CommandError::bad_value(format!(
+                        "Enumeration value '{name}' for field 'explain.verbosity' is not a valid value."
+                    ))
                 })?;
             }
             _ => arguments.generic(field)?,
@@ -50,13 +51,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
     let Some(first) = elements(inner).next() else {
         return Err(CommandError::named("CommandNotFound", "Explain failed due to unknown command: "));
     };
-    if let Some(other) = document::get_field(inner, "$db").and_then(bson::RawBsonRef::as_str)
-        && other != context.request.database
-    {
-        let message =
-            format!("Mismatched $db in explain command. Expected {} but got {other}", context.request.database);
-        return Err(CommandError::named("InvalidNamespace", message));
-    }
+    check_database(context, inner)?;
     if context.request.database == "local" && first.value().as_str() == Some("oplog.rs") {
         return Err(CommandError::not_implemented("explain of commands on local.oplog.rs"));
     }
@@ -98,8 +93,23 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             explain_change(context, arguments.collection_name()?, query, stage, verbosity)
         }
         "mapReduce" => Err(CommandError::not_implemented(format!("explain of {}", first.name()))),
+        name if registry::find(name).is_some() => {
+            Err(CommandError::named("IllegalOperation", format!("Cannot explain cmd: {name}")))
+        }
         name => Err(CommandError::named("CommandNotFound", format!("Explain failed due to unknown command: {name}"))),
     }
+}
+
+/// The command that is explained is one of the same database.
+fn check_database(context: &Context<'_>, inner: &RawDocument) -> Result<()> {
+    let Some(database) = elements(inner).find(|element| element.name() == "$db") else { return Ok(()) };
+    let Some(named) = Field::of("explain.explain", database).string()? else { return Ok(()) };
+    let ours = context.request.database;
+    if named == ours {
+        return Ok(());
+    }
+    let message = format!("Mismatched $db in explain command. Expected {ours} but got {named}");
+    Err(CommandError::named("InvalidNamespace", message))
 }
 
 fn explain_query(
