@@ -55,6 +55,37 @@ def test_server_status(client):
     assert client.admin.command("serverStatus")["opcounters"]["insert"] == before + 3
 
 
+def test_operations_are_counted_whatever_becomes_of_them(client):
+    def counted(operation):
+        def counters():
+            return {name: number for name, number in client.admin.command("serverStatus")["opcounters"].items() if name != "command"}
+
+        before = counters()
+        try:
+            operation()
+        except OperationFailure:
+            pass
+        after = counters()
+        return {name: after[name] - before[name] for name in before if isinstance(after[name], int) and after[name] != before[name]}
+
+    things = client.test.failing
+    things.drop()
+    things.insert_one({"_id": 1, "a": "text"})
+    assert counted(lambda: things.insert_one({"_id": 1})) == {"insert": 1}
+    assert counted(lambda: things.insert_one({"_id": [1]})) == {"insert": 1}
+    # What comes after the first error of an ordered command is not tried.
+    assert counted(lambda: things.insert_many([{"_id": 1}, {"_id": 2}])) == {"insert": 1}
+    assert counted(lambda: things.insert_many([{"_id": 1}, {"_id": 3}], ordered=False)) == {"insert": 2}
+    assert counted(lambda: things.update_one({"_id": 1}, {"$inc": {"a": 1}})) == {"update": 1}
+    assert counted(lambda: things.delete_one({"$nonsense": 1})) == {"delete": 1}
+    assert counted(lambda: things.find_one({"$nonsense": 1})) == {"query": 1}
+    commands = client.admin.command("serverStatus")["metrics"]["commands"]
+    assert counted(lambda: client.test.command({"getMore": bson.Int64(1), "collection": "failing"})) == {"getmore": 1}
+    again = client.admin.command("serverStatus")["metrics"]["commands"]
+    for name, change in [("getMore", 1), ("find", 0)]:
+        assert again[name]["failed"] - commands[name]["failed"] == again[name]["total"] - commands[name]["total"] == change
+
+
 def test_list_commands(client):
     commands = client.admin.command("listCommands")["commands"]
     assert {"find", "insert", "update", "delete", "aggregate", "hello"} <= set(commands)

@@ -19,7 +19,7 @@ use transaction::{BackwardOplog, OplogFollower, Store, TransactionError};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
-use crate::context::{Context, ServerContext, count};
+use crate::context::{Context, ServerContext};
 use crate::crud::find::FindArguments;
 use crate::crud::pipeline_host::CommandHost;
 use crate::crud::query_arguments::variables;
@@ -51,8 +51,6 @@ pub(crate) fn find(
     if tail.is_none() {
         context.operation.set_time_limit(arguments.generic.max_time)?;
     }
-    let server = context.server;
-    count(&server.counts.query, 1);
     let cursor = ClientCursor::new(NAMESPACE.to_owned(), Box::new(OplogResults::new(results, tail)))
         .with_session(arguments.generic.session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };

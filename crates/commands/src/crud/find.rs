@@ -58,6 +58,8 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     let parsed = parse(&mut arguments)?;
+    // Whatever becomes of it: what came is counted.
+    count(&context.server.counts.query, 1);
     if namespace.as_str() == oplog_view::NAMESPACE {
         return oplog_view::find(context, &parsed, &arguments, reply);
     }
@@ -68,7 +70,6 @@ pub(crate) fn run(
     }
     let query = Arc::new(query);
     let server = context.server;
-    count(&server.counts.query, 1);
     let full_name = namespace.as_str().to_owned();
     let (target, collection) = target_of(context, namespace)?;
     let mut tail = None;
