@@ -222,6 +222,23 @@ def test_change_streams_read_what_a_majority_has(collection, level):
         pass
 
 
+@pytest.mark.parametrize("level, code", [("nonsense", 9), ("", 9), ("Local", 9), (5, 14)])
+def test_read_concern_levels_that_are_none(database, level, code):
+    concern = {"readConcern": {"level": level}}
+    stream = {"aggregate": "things", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+    for command in [{"find": "things"}, {"count": "things"}, {"distinct": "things", "key": "a"}, stream]:
+        assert code_of(database.command, {**command, **concern}) == code, command
+
+
+@pytest.mark.parametrize(
+    "concern, code",
+    [({"fsync": True, "j": True}, 9), ({"w": -1}, 9), ({"w": 51}, 9), ({"w": True}, 9), ({"j": "yes"}, 14), ({"nonsense": 1}, 40415)],
+)
+def test_write_concerns_that_are_none(database, concern, code):
+    assert code_of(database.command, {"insert": "things", "documents": [{}], "writeConcern": concern}) == code
+    assert database.list_collection_names() == []
+
+
 def test_a_read_concern_where_nothing_is_read(database):
     for level, code in [("majority", 72), ("available", 72), ("linearizable", 72), ("snapshot", 72)]:
         command = {"insert": "things", "documents": [{}], "readConcern": {"level": level}}

@@ -183,14 +183,14 @@ impl ReadConcern {
 }
 
 fn parse_level(field: Field<'_>) -> Result<Level> {
-    match field.string()?.unwrap_or_default() {
-        "" => Ok(Level::Default),
+    let Some(level) = field.string()? else { return Ok(Level::Default) };
+    match level {
         "local" => Ok(Level::Local),
         "available" => Ok(Level::Available),
         "majority" => Ok(Level::Majority),
         "linearizable" => Ok(Level::Linearizable),
         "snapshot" => Ok(Level::Snapshot),
-        level => Err(CommandError::failed_to_parse(format!(
+        _ => Err(CommandError::failed_to_parse(format!(
             "Enumeration value '{level}' for field 'readConcern.level' is not a valid value."
         ))),
     }

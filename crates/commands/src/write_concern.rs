@@ -123,7 +123,7 @@ impl WriteConcern {
                 "w" if field.is_null() => {}
                 "w" => parsed.members = parse_w(field)?,
                 "j" => journal = field.optional_boolean()?,
-                "fsync" => parsed.durable |= field.boolean()?,
+                "fsync" => parsed.durable = field.boolean()?,
                 // Zero, and less, is no limit.
                 "wtimeout" => {
                     time_limit =
@@ -132,6 +132,9 @@ impl WriteConcern {
                 "provenance" => {}
                 _ => return Err(field.unknown()),
             }
+        }
+        if parsed.durable && journal == Some(true) {
+            return Err(CommandError::failed_to_parse("fsync and j options cannot be used together"));
         }
         // A majority is durable unless the client says otherwise.
         let is_majority = parsed.members == Members::Majority;
