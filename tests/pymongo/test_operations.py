@@ -58,6 +58,35 @@ def test_an_index_build_is_killed_and_leaves_nothing(client, many):
     assert list(many.index_information()) == ["_id_"]
 
 
+def test_what_is_to_end_says_so_and_a_step_of_a_transaction_shows_the_transaction(client, collection):
+    collection.insert_many([{"_id": number} for number in range(1000)])
+    failures = []
+
+    def wait_in_a_transaction():
+        with MongoClient(*client.address, directConnection=True) as other, other.start_session() as session:
+            session.start_transaction()
+            endless = {"$reduce": {"input": {"$range": [0, 1_000_000]}, "initialValue": 0, "in": {"$add": ["$$value", "$$this"]}}}
+            try:
+                pipeline = [{"$project": {"a": endless}}]
+                list(other[collection.database.name][collection.name].aggregate(pipeline, session=session, comment="in a transaction"))
+            except OperationFailure as error:
+                failures.append(error.code)
+
+    thread = threading.Thread(target=wait_in_a_transaction)
+    thread.start()
+    ours = {"command.comment": "in a transaction"}
+    (running,) = wait_for(lambda: client.admin.command({"currentOp": 1, **ours})["inprog"])
+    transaction = running["transaction"]
+    assert transaction["parameters"]["autocommit"] is False and transaction["readTimestamp"].time > 0
+    assert transaction["timeOpenMicros"] == transaction["timeActiveMicros"] + transaction["timeInactiveMicros"]
+    assert "killPending" not in running
+    client.admin.command("killOp", op=running["opid"])
+    left = client.admin.command({"currentOp": 1, **ours})["inprog"]
+    assert not left or left[0]["killPending"] is True
+    thread.join(WAIT_SECONDS_MAX)
+    assert failures == [INTERRUPTED]
+
+
 def test_a_validation_is_killed(client, many):
     fails_when_killed(client, many, "validate", lambda: many.database.command("validate", many.name))
 

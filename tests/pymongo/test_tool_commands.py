@@ -265,6 +265,10 @@ def test_validate_takes_the_old_option(database, collection):
     assert database.validate_collection("things", scandata=True)["valid"]
 
 
+# What of MongoDB's locks and flow control there is here.
+WITHOUT_LOCKS = {"locks": {}, "lockStats": {}, "waitingForLock": False, "waitingForFlowControl": False, "flowControlStats": {}}
+
+
 def test_idle_cursors_and_transactions_are_listed(client, database, collection):
     collection.insert_many([{"_id": number} for number in range(10)])
     cursor = collection.find({"_id": {"$gte": 0}}, batch_size=2, no_cursor_timeout=True)
@@ -283,7 +287,12 @@ def test_idle_cursors_and_transactions_are_listed(client, database, collection):
         open_ones = [entry for entry in listed if entry["type"] == "idleSession"]
         own = next(entry for entry in open_ones if entry["lsid"]["id"] == session.session_id["id"])
         assert own["transaction"]["parameters"]["txnNumber"] >= 1 and own["active"] is False
-        assert own["transaction"]["timeOpenMicros"] >= 0 and own["desc"] == "inactive transaction"
+        times = [own["transaction"][f"time{which}Micros"] for which in ("Open", "Active", "Inactive")]
+        assert times[0] == times[1] + times[2] and min(times) > 0 and own["desc"] == "inactive transaction"
+        begun, over = (datetime.datetime.fromisoformat(own["transaction"][name]) for name in ("startWallClockTime", "expiryTime"))
+        lifetime = client.admin.command("getParameter", 1, transactionLifetimeLimitSeconds=1)["transactionLifetimeLimitSeconds"]
+        assert over - begun == datetime.timedelta(seconds=lifetime)
+        assert own | WITHOUT_LOCKS == own
         without = client.admin.aggregate([{"$currentOp": {"idleSessions": False}}])
         assert not any(entry["type"] == "idleSession" for entry in without)
 
@@ -311,7 +320,10 @@ def test_current_operations_show_who_runs_them(server, client):
     assert entry["cursor"]["originatingCommand"]["find"] == "shown"
     assert entry["cursor"]["originatingCommand"]["filter"] == {"_id": {"$gte": 0}}
     assert entry["cursor"]["operationUsingCursorId"] == entry["opid"]
-    assert entry["lsid"]["id"].subtype == 4 and entry["waitingForLock"] is False and entry["currentOpTime"]
+    assert entry["lsid"]["id"].subtype == 4 and entry["currentOpTime"]
+    assert entry | WITHOUT_LOCKS | {"numYields": 0} == entry and "killPending" not in entry
+    stage = list(client.admin.aggregate([{"$currentOp": {"idleConnections": True}}]))
+    assert all(other | WITHOUT_LOCKS | {"numYields": 0} == other for other in stage if other["type"] == "op")
     client.test.shown.insert_one({"_id": 2})
     thread.join(20)
     assert not thread.is_alive()

@@ -125,11 +125,14 @@ impl Drop for Ticket<'_> {
 
 impl Ticket<'_> {
     /// Gives the place to the first who waits, and waits for another at the end of the queue, however long that takes.
-    fn let_others_pass(&self) {
-        if self.0.waiting.load(Ordering::SeqCst) > 0 {
+    /// Whether there were any.
+    fn let_others_pass(&self) -> bool {
+        let somebody_waits = self.0.waiting.load(Ordering::SeqCst) > 0;
+        if somebody_waits {
             self.0.give_place();
             self.0.enter_again();
         }
+        somebody_waits
     }
 }
 

@@ -302,7 +302,7 @@ impl Dispatcher {
             }
             Ok(outcome)
         });
-        context.session.end(&self.server, result.is_err());
+        context.session.end(&self.server, context.operation.elapsed(), result.is_err());
         if context.closes_connection.get() {
             return Ok(Outcome::CloseConnection);
         }
@@ -389,7 +389,8 @@ impl Dispatcher {
             })?,
         };
         let now = registered.placed(has_waited)?;
-        let turn = Turn::begin(&server.admission, ticket, class, fields.is_in_transaction(), now);
+        let yields = registered.yields();
+        let turn = Turn::begin(&server.admission, ticket, class, fields.is_in_transaction(), now, yields);
         Ok(registered.begin(turn, fields.api))
     }
 }

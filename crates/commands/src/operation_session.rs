@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument, Uuid};
 use collection::StatementDetails;
@@ -288,11 +289,11 @@ impl OperationSession {
         if ends_command { Err(error.clone()) } else { Ok(()) }
     }
 
-    /// The command has ended; a transaction in which anything has failed is aborted.
-    pub(crate) fn end(&self, server: &ServerContext, is_error: bool) {
-        if let Self::Transaction { session, txn_number, has_failed, .. } = self
-            && (is_error || has_failed.get())
-        {
+    /// The command has ended after so long; a transaction in which anything has failed is aborted.
+    pub(crate) fn end(&self, server: &ServerContext, elapsed: Duration, is_error: bool) {
+        let Self::Transaction { session, txn_number, has_failed, .. } = self else { return };
+        session.session().note_active(elapsed);
+        if is_error || has_failed.get() {
             server.store.abort_open_transaction(session.session());
             server.cursors.close_of_transaction(session.session().id(), *txn_number);
         }

@@ -61,6 +61,8 @@ pub(crate) struct OperationSlot {
     running: Mutex<(bool, RunningOperation)>,
     /// Why it shall end: one of the three above.
     end: AtomicU8,
+    /// How often the running command has given way to others.
+    yields: AtomicU32,
     /// When the running command's time is over, in nanoseconds of the clock; 0 for never.
     deadline_nanos: AtomicU64,
     /// Of the server.
@@ -129,6 +131,7 @@ impl Operations {
             metadata: Mutex::default(),
             running: Mutex::default(),
             end: AtomicU8::new(RUNS_ON),
+            yields: AtomicU32::new(0),
             deadline_nanos: AtomicU64::new(0),
             is_stopping: self.is_stopping.clone(),
             clock: self.clock.clone(),
@@ -187,6 +190,7 @@ impl Operations {
         command: &[u8],
     ) {
         slot.end.store(RUNS_ON, Ordering::Relaxed);
+        slot.yields.store(0, Ordering::Relaxed);
         slot.deadline_nanos.store(0, Ordering::Relaxed);
         *is_active = true;
         operation.ends_with_client = false;
@@ -311,6 +315,11 @@ impl<'a> Registered<'a> {
         Ok(self.operations.clock.monotonic())
     }
 
+    /// Where is counted how often it gives way.
+    pub(crate) fn yields(&self) -> &'a AtomicU32 {
+        &self.slot.yields
+    }
+
     /// It runs.
     pub(crate) fn begin(self, turn: Turn<'a>, api: ApiParameters) -> Operation<'a> {
         Operation { registered: self, deadline: None, turn, api }
@@ -383,6 +392,16 @@ impl OperationSlot {
         }
         let is_over = deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline);
         is_over.then_some(("MaxTimeMSExpired", "operation exceeded time limit"))
+    }
+
+    /// How often its command has given way to others.
+    pub(crate) fn yields(&self) -> u32 {
+        self.yields.load(Ordering::Relaxed)
+    }
+
+    /// Whether its command has been asked to end.
+    pub(crate) fn is_to_end(&self) -> bool {
+        self.end.load(Ordering::Relaxed) != RUNS_ON
     }
 
     /// Keeps what the client said of itself.

@@ -80,6 +80,8 @@ pub struct OpenTransaction {
     pub transaction: Arc<Transaction>,
     /// When it began, by the monotonic clock.
     pub began: Duration,
+    /// How long its commands have run, those that have ended.
+    pub active: Duration,
 }
 
 impl std::fmt::Debug for OpenTransaction {
@@ -199,7 +201,8 @@ impl Store {
             slice: Mutex::default(),
         });
         let began = self.clock.monotonic();
-        *session.transaction().lock() = Some(OpenTransaction { txn_number, transaction: transaction.clone(), began });
+        *session.transaction().lock() =
+            Some(OpenTransaction { txn_number, transaction: transaction.clone(), began, active: Duration::ZERO });
         let mut open = self.open_transactions.sessions.lock();
         if open.len() == open.capacity() {
             open.retain(|session| session.upgrade().is_some_and(|session| session.transaction().lock().is_some()));

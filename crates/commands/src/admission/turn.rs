@@ -13,7 +13,7 @@
 //! Steps of a transaction keep their ticket and do not sleep: others may be waiting for their locks.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use platform::{Precedence, PrecedenceScope};
@@ -49,6 +49,8 @@ pub(crate) struct Turn<'a> {
     /// When it was last seen that some had.
     others_seen: Cell<Option<Duration>>,
     long: RefCell<Option<PrecedenceScope>>,
+    /// How often it has given way, for `currentOp`.
+    yields: &'a AtomicU32,
     /// Until the command ends.
     _precedence: Option<PrecedenceScope>,
 }
@@ -61,6 +63,7 @@ impl<'a> Turn<'a> {
         class: Class,
         is_in_transaction: bool,
         now: Duration,
+        yields: &'a AtomicU32,
     ) -> Turn<'a> {
         Turn {
             admission,
@@ -73,6 +76,7 @@ impl<'a> Turn<'a> {
             others_before: Cell::new(0),
             others_seen: Cell::new(None),
             long: RefCell::new(None),
+            yields,
             _precedence: (class == Class::Write).then(|| PrecedenceScope::begin(Precedence::Write)),
         }
     }
@@ -122,7 +126,8 @@ impl<'a> Turn<'a> {
                 self.admission.clock.sleep(counted.mul_f64(1.0 / self.admission.long_share() - 1.0));
                 self.admission.gave_way.fetch_add(1, Ordering::Relaxed);
             }
-            ticket.let_others_pass();
+            let has_passed_on = ticket.let_others_pass();
+            self.yields.fetch_add(u32::from(is_beside_others || has_passed_on), Ordering::Relaxed);
             self.others_before.set(self.admission.short_finished());
         }
         self.stretch_began.set(self.admission.clock.monotonic());
@@ -170,8 +175,18 @@ mod tests {
     }
 
     fn turn(admission: &Admission, class: Class, is_in_transaction: bool) -> Turn<'_> {
+        static YIELDS: AtomicU32 = AtomicU32::new(0);
+        counted_turn(admission, class, is_in_transaction, &YIELDS)
+    }
+
+    fn counted_turn<'a>(
+        admission: &'a Admission,
+        class: Class,
+        is_in_transaction: bool,
+        yields: &'a AtomicU32,
+    ) -> Turn<'a> {
         let ticket = admission.admit(class, || false).unwrap();
-        Turn::begin(admission, ticket, class, is_in_transaction, admission.clock.monotonic())
+        Turn::begin(admission, ticket, class, is_in_transaction, admission.clock.monotonic(), yields)
     }
 
     /// Works for so many milliseconds, with checks, and gives how long that took.
@@ -183,6 +198,17 @@ mod tests {
             (0..CHECKS_PER_LOOK).for_each(|_| turn.check());
         }
         clock.monotonic() - began
+    }
+
+    #[test]
+    fn how_often_it_gave_way_is_counted() {
+        let (clock, admission) = admission();
+        let yields = AtomicU32::new(0);
+        let long = counted_turn(&admission, Class::Read, false, &yields);
+        work(&clock, &long, 100, || {});
+        assert_eq!(yields.load(Ordering::Relaxed), 0, "to nobody");
+        work(&clock, &long, 20, || drop(turn(&admission, Class::Read, false)));
+        assert!((10..=20).contains(&yields.load(Ordering::Relaxed)), "{yields:?}");
     }
 
     #[test]

@@ -57,8 +57,13 @@ pub(crate) fn run(
 /// What is running, and of what is not, what is wanted. Also for the stage `$currentOp`.
 pub(crate) fn current_operations(server: &ServerContext, wanted: IdleOperations) -> Result<Vec<RawDocumentBuf>> {
     let (mut entries, mut busy_sessions) = (Vec::new(), Vec::new());
+    let open = server.store.listed_transactions();
     for (operation, slot, elapsed) in server.operations.running() {
-        entries.push(describe(server, &operation, &slot, elapsed)?);
+        let is_its_own = |(session, open): &&(bson::Uuid, OpenTransaction)| {
+            (Some(*session), Some(open.txn_number)) == (operation.session, operation.transaction)
+        };
+        let transaction = open.iter().find(is_its_own).map(|(_, open)| open);
+        entries.push(describe(server, &operation, &slot, elapsed, transaction)?);
         busy_sessions.extend(operation.session);
     }
     for collection in server.store.interrupted_builds() {
@@ -72,11 +77,11 @@ pub(crate) fn current_operations(server: &ServerContext, wanted: IdleOperations)
                 write_connection(server, &slot, entry);
                 entry.boolean("active", false);
                 write_time(server, entry);
+                write_locks(0, false, entry);
             })?);
         }
     }
     if wanted.sessions {
-        let open = server.store.listed_transactions();
         for (session, transaction) in open.iter().filter(|(session, _)| !busy_sessions.contains(session)) {
             entries.push(describe_transaction(server, *session, transaction)?);
         }
@@ -113,6 +118,7 @@ fn describe(
     operation: &RunningOperation,
     slot: &Arc<OperationSlot>,
     elapsed: Duration,
+    open: Option<&OpenTransaction>,
 ) -> Result<RawDocumentBuf> {
     let command = RawDocument::from_bytes(&operation.command).ok();
     document_of(|entry| {
@@ -124,7 +130,10 @@ fn describe(
             entry.document("lsid", |lsid| lsid.uuid("id", session));
         }
         if let Some(txn_number) = operation.transaction {
-            entry.document("transaction", |transaction| write_parameters(txn_number, transaction));
+            entry.document("transaction", |transaction| match open {
+                Some(open) => write_transaction(server, open, elapsed, transaction),
+                None => write_parameters(txn_number, transaction),
+            });
         }
         entry.size("secs_running", elapsed.as_secs());
         entry.size("microsecs_running", elapsed.as_micros() as u64);
@@ -142,8 +151,21 @@ fn describe(
             None => entry.document("command", |command| command.string("$truncated", operation.name)),
         }
         write_cursor_in_use(operation, command, entry);
-        entry.boolean("waitingForLock", operation.waits_for_lock);
+        write_locks(slot.yields(), operation.waits_for_lock, entry);
+        if slot.is_to_end() {
+            entry.boolean("killPending", true);
+        }
     })
+}
+
+/// How often it gave way to others; MongoDB's hierarchy of locks, of which nothing holds any here, and its flow control, for which nobody waits.
+fn write_locks(yields: u32, waits_for_lock: bool, entry: &mut DocumentWriter<'_>) {
+    entry.int32("numYields", i32::try_from(yields).unwrap_or(i32::MAX));
+    entry.document("locks", |_| {});
+    entry.boolean("waitingForLock", waits_for_lock);
+    entry.document("lockStats", |_| {});
+    entry.boolean("waitingForFlowControl", false);
+    entry.document("flowControlStats", |_| {});
 }
 
 /// The cursor that a getMore goes on with, and the command that has opened it.
@@ -164,27 +186,38 @@ fn write_parameters(txn_number: i64, transaction: &mut DocumentWriter<'_>) {
     });
 }
 
-/// An open transaction with no command running in it.
-fn describe_transaction(server: &ServerContext, session: bson::Uuid, open: &OpenTransaction) -> Result<RawDocumentBuf> {
+/// A transaction, in which a command has been running for so long.
+fn write_transaction(
+    server: &ServerContext,
+    open: &OpenTransaction,
+    running: Duration,
+    transaction: &mut DocumentWriter<'_>,
+) {
     let age = server.clock.monotonic().saturating_sub(open.began);
+    // Its first command came before it began.
+    let active = (open.active + running).min(age);
     let began = server.clock.wall_millis().saturating_sub(age.as_millis() as i64);
     let lifetime = server.parameters.transaction_lifetime_seconds() as i64 * 1000;
+    let text = |millis| DateTime::from_millis(millis).try_to_rfc3339_string().unwrap_or_default();
+    write_parameters(open.txn_number, transaction);
+    transaction.timestamp("readTimestamp", bson_timestamp(open.transaction.read_view().timestamp()));
+    transaction.string("startWallClockTime", &text(began));
+    transaction.size("timeOpenMicros", age.as_micros() as u64);
+    transaction.size("timeActiveMicros", active.as_micros() as u64);
+    transaction.size("timeInactiveMicros", age.as_micros().saturating_sub(active.as_micros()) as u64);
+    transaction.string("expiryTime", &text(began.saturating_add(lifetime)));
+}
+
+/// An open transaction with no command running in it.
+fn describe_transaction(server: &ServerContext, session: bson::Uuid, open: &OpenTransaction) -> Result<RawDocumentBuf> {
     document_of(|entry| {
         entry.string("type", "idleSession");
         entry.string("host", &host_and_port(&server.facts));
         entry.string("desc", "inactive transaction");
         entry.document("lsid", |lsid| lsid.uuid("id", session));
-        entry.document("transaction", |transaction| {
-            write_parameters(open.txn_number, transaction);
-            let time = open.transaction.read_view().timestamp();
-            transaction.timestamp("readTimestamp", bson_timestamp(time));
-            let began_at = DateTime::from_millis(began).try_to_rfc3339_string();
-            transaction.string("startWallClockTime", &began_at.unwrap_or_default());
-            transaction.size("timeOpenMicros", age.as_micros() as u64);
-            transaction.date("expiryTime", DateTime::from_millis(began.saturating_add(lifetime)));
-        });
-        entry.boolean("waitingForLock", false);
+        entry.document("transaction", |transaction| write_transaction(server, open, Duration::ZERO, transaction));
         entry.boolean("active", false);
+        write_locks(0, false, entry);
     })
 }
 
@@ -229,6 +262,7 @@ fn describe_build(server: &ServerContext, collection: &Collection, index: &Index
         });
         let filled = index.filled().0;
         entry.string("msg", &format!("Index Build: goes on after a restart; records up to number {filled} are done"));
+        write_locks(0, false, entry);
     })
 }
 

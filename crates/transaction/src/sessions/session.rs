@@ -97,6 +97,13 @@ impl Session {
         &self.transaction
     }
 
+    /// A command of the open transaction has run for so long.
+    pub fn note_active(&self, elapsed: Duration) {
+        if let Some(open) = self.transaction.lock().as_mut() {
+            open.active += elapsed;
+        }
+    }
+
     pub(crate) fn record(&self) -> &Mutex<SessionRecord> {
         &self.record
     }
