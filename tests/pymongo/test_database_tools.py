@@ -164,6 +164,21 @@ def test_a_dump_is_restored(client, filled):
     client.drop_database(copy.name)
 
 
+def test_a_dump_of_a_whole_server_has_nothing_of_config(client, restart):
+    """mongorestore restores nothing into a router (`isdbgrid`) when the dump has a collection of `config`; mongodump takes these along."""
+    assert client.admin.command("hello")["msg"] == "isdbgrid"
+    taken_along = {"chunks", "collections", "databases", "settings", "shards", "tags", "version"}
+    client.admin.command("setDefaultRWConcern", defaultReadConcern={"level": "majority"})
+    for _ in range(2):
+        assert not taken_along & set(client.config.list_collection_names())
+        # It is there for who asks for it.
+        stored = client.config.settings.find_one({"_id": "ReadWriteConcernDefaults"})
+        assert stored["defaultReadConcern"] == {"level": "majority"}
+        assert client.admin.command("getDefaultRWConcern")["defaultReadConcern"] == {"level": "majority"}
+        restart()
+    client.admin.command("setDefaultRWConcern", defaultReadConcern={})
+
+
 def test_what_is_there_already_is_left(client, filled):
     """Without --drop documents with the same _id are refused one by one, and the others are inserted."""
     filled.things.delete_one({"_id": 3})

@@ -216,6 +216,8 @@ def test_default_concerns_are_obeyed(tmp_path):
         server.start()
         kept = client.admin.command("getDefaultRWConcern")
         assert (kept["defaultWriteConcern"], kept["defaultReadConcern"]) == ({"w": 1, "wtimeout": 0}, {"level": "majority"})
+        # A dump of a set takes them along, and can be restored into a set.
+        assert client.config.list_collection_names() == ["settings"]
     server.stop()
 
 

@@ -1,7 +1,7 @@
 //! The read and write concerns of commands that name none: what `setDefaultRWConcern` has set, or what goes without saying.
 //!
 //! Held by `ServerContext`; `dispatcher` gives the write concern to each command, and the commands `getDefaultRWConcern` and `setDefaultRWConcern` are about it. Kept in
-//! `config.settings`, where MongoDB has it. A default read concern is kept and told, and needs nothing else: of the levels that it may have, all read the same here.
+//! `config.settings`, where MongoDB has it; a plain server does not list that collection, so that dumps can be restored ([`is_unlisted`]). A default read concern is kept and told, and needs nothing else: of the levels that it may have, all read the same here.
 
 use std::sync::Arc;
 
@@ -19,6 +19,12 @@ use crate::write_concern::WriteConcern;
 /// Where they are stored, and as which document.
 const NAMESPACE: &str = "config.settings";
 const ID: &str = "ReadWriteConcernDefaults";
+
+/// Whether `listCollections` is silent about a collection that is there. A plain server plays a router, into which `mongorestore` restores nothing at all
+/// when the dump of a whole server has anything of `config`; and `mongodump` takes `config.settings` along wherever it is listed. It can be read by its name.
+pub(crate) fn is_unlisted(server: &ServerContext, namespace: &str) -> bool {
+    namespace == NAMESPACE && server.replica_set.is_alone()
+}
 
 /// What has been set.
 #[derive(Debug, Clone, Default)]

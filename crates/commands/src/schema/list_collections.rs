@@ -7,6 +7,7 @@ use super::{batch_size, document_of, is_wanted, list_filter, write_list};
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
+use crate::default_concerns;
 use crate::error::Result;
 use crate::oplog_view;
 
@@ -41,6 +42,9 @@ pub(crate) fn run(
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut documents = Vec::new();
     for collection in context.server.store.catalog().collections_of(database) {
+        if default_concerns::is_unlisted(context.server, collection.namespace().as_str()) {
+            continue;
+        }
         let document = describe(&collection, detail)?;
         if is_wanted(filter.as_ref(), &document)? {
             documents.push(document);
