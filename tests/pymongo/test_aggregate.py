@@ -273,3 +273,44 @@ def test_union_with(database):
     assert [(d["_id"], d["of"]) for d in found] == [(0, "one"), (1, "one"), (2, "one"), (1, "two"), (2, "two")]
     assert len(list(database["one"].aggregate([{"$unionWith": "two"}]))) == 6
     assert len(list(database["one"].aggregate([{"$unionWith": "missing"}]))) == 3
+
+
+# The stages in the manual of version 7.0, by whether they are here.
+STAGES = {
+    True: """$addFields $bucket $changeStream $changeStreamSplitLargeEvent $collStats $count $currentOp $facet $group $indexStats $limit $lookup $match
+        $out $project $replaceRoot $replaceWith $sample $set $skip $sort $sortByCount $unionWith $unset $unwind""",
+    False: """$bucketAuto $densify $documents $fill $geoNear $graphLookup $listLocalSessions $listSampledQueries $listSearchIndexes $listSessions $merge
+        $planCacheStats $queryStats $redact $search $searchMeta $setWindowFields $shardedDataDistribution $vectorSearch""",
+}
+
+
+@pytest.mark.parametrize("stage", STAGES[False].split())
+def test_stages_that_are_not_here_are_refused_by_name(client, collection, stage):
+    collection.insert_one({"_id": 1})
+    of_collection = {"aggregate": collection.name, "pipeline": [{stage: {}}], "cursor": {}}
+    within = {**of_collection, "pipeline": [{"$match": {}}, {"$facet": {"a": [{stage: {}}]}}]}
+    for database, command in [(collection.database, of_collection), (collection.database, within), (client.admin, {**of_collection, "aggregate": 1})]:
+        with pytest.raises(OperationFailure) as caught:
+            database.command(command)
+        told = caught.value.details
+        assert (told["code"], told["codeName"]) == (238, "NotImplemented") and f"The {stage} stage" in told["errmsg"], told
+    # Of these some are no stages of an update, and the others are not here: an error of the statement in any case.
+    with pytest.raises(OperationFailure) as caught:
+        collection.update_one({}, [{stage: {}}])
+    assert caught.value.code == 72 and stage in str(caught.value)
+
+
+@pytest.mark.parametrize("stage", STAGES[True].split())
+def test_stages_that_are_here_are_known(collection, stage):
+    collection.insert_one({"_id": 1})
+    with pytest.raises(OperationFailure) as caught:
+        # What no stage takes.
+        list(collection.aggregate([{stage: {"$nonsense": {"$nonsense": -1}}}]))
+    assert caught.value.code not in (238, 40324), caught.value.details
+
+
+def test_a_stage_that_nobody_knows(collection):
+    for stage in ("$nonsense", "$planCacheStat", "$Match"):
+        with pytest.raises(OperationFailure) as caught:
+            collection.aggregate([{stage: {}}])
+        assert caught.value.code == 40324 and f"'{stage}'" in caught.value.details["errmsg"]
