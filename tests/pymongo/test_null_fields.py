@@ -40,6 +40,12 @@ TAKEN = [
         ["validator", "validationLevel", "validationAction", "index", "changeStreamPreAndPostImages", "cappedSize", "cappedMax",
          "viewOn", "pipeline", "expireAfterSeconds", "timeseries", "dryRun"],
     ),
+    *(({"aggregate": "things", "pipeline": [{"$changeStream": {field: None}}], "cursor": {}}, ["comment"])
+      for field in ["fullDocument", "fullDocumentBeforeChange", "resumeAfter", "startAfter", "startAtOperationTime", "showExpandedEvents"]),
+    *(({"createIndexes": "things", "indexes": [{"key": {"b": 1}, "name": "b", field: None}]}, ["comment"])
+      for field in ["unique", "sparse", "background", "hidden", "dropDups", "wildcardProjection", "weights", "storageEngine"]),
+    *(({"update": "things", "updates": [{**UPDATE, field: None}]}, ["comment"])
+      for field in ["upsert", "multi", "collation", "arrayFilters", "c"]),
     ({"collStats": "things"}, ["scale"]),
     ({"dbStats": 1}, ["scale", "freeStorage"]),
     ({"listCollections": 1}, ["filter", "nameOnly", "authorizedCollections", "cursor", "cursor.batchSize"]),
@@ -82,6 +88,10 @@ REFUSED = [
     ({"getMore": Int64(1), "collection": None}, 40414),
     ({"killCursors": "things", "cursors": None}, 40414),
     ({"createIndexes": "things", "indexes": None}, 40414),
+    ({"create": "new", "changeStreamPreAndPostImages": {"enabled": None}}, 40414),
+    ({"collMod": "things", "changeStreamPreAndPostImages": {"enabled": None}}, 40414),
+    *(({"createIndexes": "things", "indexes": [{"key": {"b": 1}, "name": "b", field: None}]}, code)
+      for field, code in [("collation", 14), ("partialFilterExpression", 14), ("v", 14), ("expireAfterSeconds", 67)]),
     # What nobody knows is unknown, whatever its value.
     *(({**command, "nonsense": None}, 40415) for command, _ in TAKEN if "serverStatus" not in command),
     ({"update": "things", "updates": [{**UPDATE, "nonsense": None}]}, 40415),

@@ -28,6 +28,8 @@ def test_what_mongostat_reads(client):
     assert 0 < used <= most and 0 <= cache["tracked dirty bytes in the cache"] <= used
     assert found["wiredTiger"]["transaction"]["transaction checkpoints"] >= 0
     assert {"insert", "query", "update", "delete", "getmore", "command"} == set(found["opcounters"])
+    # Snapshots are read in `test_read_concern.py`.
+    assert found["storageEngine"]["supportsSnapshotReadConcern"] is True
     assert set(found["opcountersRepl"].values()) == {0}
     assert found["extra_info"]["page_faults"] >= 0 and found["extra_info"]["threads"] > 0
     assert {"regular", "warning", "msg", "user", "rollovers"} <= set(found["asserts"])

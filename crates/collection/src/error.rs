@@ -64,6 +64,9 @@ pub enum CollectionError {
         /// Its name.
         field: String,
     },
+    /// Location40414: a field that must be there.
+    #[error("BSON field '{0}' is missing but a required field")]
+    MissingField(&'static str),
     /// CannotCreateIndex (67).
     #[error("{0}")]
     CannotCreateIndex(String),

@@ -245,22 +245,20 @@ fn number(value: u64) -> RawBson {
 /// Reads `{enabled: bool}`.
 ///
 /// # Errors
-/// `TypeMismatch`, `UnknownField`.
+/// `TypeMismatch`, `UnknownField`, `MissingField`.
 pub fn parse_pre_images(value: RawBsonRef<'_>) -> Result<bool> {
     const FIELD: &str = "changeStreamPreAndPostImages";
     let RawBsonRef::Document(given) = value else { return Err(wrong_type(FIELD, value, "object")) };
     let mut enabled = None;
     for element in document::elements(given) {
         match (element.name(), element.value()) {
+            ("enabled", RawBsonRef::Null | RawBsonRef::Undefined) => {}
             ("enabled", RawBsonRef::Boolean(value)) => enabled = Some(value),
             ("enabled", value) => return Err(wrong_type("changeStreamPreAndPostImages.enabled", value, "bool")),
             (name, _) => return Err(CollectionError::UnknownField { owner: FIELD, field: name.to_owned() }),
         }
     }
-    enabled.ok_or_else(|| {
-        let message = "BSON field 'changeStreamPreAndPostImages.enabled' is missing but a required field";
-        CollectionError::BadValue(message.to_owned())
-    })
+    enabled.ok_or(CollectionError::MissingField("changeStreamPreAndPostImages.enabled"))
 }
 
 fn parse_validator(value: RawBsonRef<'_>) -> Result<Option<Predicate>> {

@@ -164,12 +164,13 @@ impl ReadConcern {
         if self.level != Level::Snapshot || command == "getMore" {
             return Ok(None);
         }
-        match store.retained_view(self.at_cluster_time) {
-            Some(view) => Ok(Some(view)),
-            None => Err(CommandError::named(
-                "SnapshotTooOld",
-                format!("Read timestamp {:?} is older than the oldest available timestamp.", self.at_cluster_time),
-            )),
+        match (store.retained_view(self.at_cluster_time), self.at_cluster_time) {
+            (Some(view), _) => Ok(Some(view)),
+            (None, time) => {
+                let time = time.map(|time| format!(" {time:?}")).unwrap_or_default();
+                let message = format!("Read timestamp{time} is older than the oldest available timestamp.");
+                Err(CommandError::named("SnapshotTooOld", message))
+            }
         }
     }
 
