@@ -141,7 +141,9 @@ impl IndexSpecification {
                 RawBsonRef::Document(filter) => self.partial_filter = Some(Predicate::parse_partial(filter)?),
                 _ => return Err(wrong_type("partialFilterExpression", value, "object")),
             },
-            "collation" if !matches!(value, RawBsonRef::Document(_)) => return Err(wrong_type(option, value, "object")),
+            "collation" if !matches!(value, RawBsonRef::Document(_)) => {
+                return Err(wrong_type(option, value, "object"));
+            }
             "collation" if matches!(value, RawBsonRef::Document(given) if is_simple_collation(given)) => {}
             "storageEngine" if matches!(value, RawBsonRef::Document(given) if given.is_empty()) => {}
             "clustered" if matches!(value, RawBsonRef::Boolean(false)) || is_null(value) => {}
@@ -173,7 +175,10 @@ impl IndexSpecification {
 
     fn check_id_index(&self, document: &RawDocument) -> Result<()> {
         if self.pattern.fields().iter().any(|field| field.direction == Direction::Descending) {
-            let message = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {}", show_specification(&self.key));
+            let message = format!(
+                "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
+                show_specification(&self.key)
+            );
             return Err(CollectionError::BadValue(message));
         }
         for element in document::elements(document).filter(|element| !is_null(element.value())) {
@@ -300,9 +305,9 @@ pub enum Relation {
 /// The refusal of an option with the specification that has it.
 fn in_specification(error: CollectionError, document: &RawDocument) -> CollectionError {
     match error {
-        CollectionError::InvalidIndexSpecificationOption(message) => {
-            CollectionError::InvalidIndexSpecificationOption(format!("{message}. Specification: {}", show_specification(document)))
-        }
+        CollectionError::InvalidIndexSpecificationOption(message) => CollectionError::InvalidIndexSpecificationOption(
+            format!("{message}. Specification: {}", show_specification(document)),
+        ),
         other => other,
     }
 }

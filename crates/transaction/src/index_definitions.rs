@@ -8,7 +8,8 @@ use std::time::Duration;
 use bson::RawDocumentBuf;
 use collection::catalog::{CatalogChange, IndexChange};
 use collection::{
-    Collection, CollectionError, ID_INDEX_NAME, Index, IndexSpecification, IndexState, Relation, show_specification,
+    Collection, CollectionError, ID_INDEX_NAME, Index, IndexSpecification, IndexState, Namespace, Relation,
+    show_specification,
 };
 
 use crate::commit_order::CommitInfo;
@@ -134,24 +135,41 @@ pub(crate) fn missing_indexes(
         if is_there {
             continue;
         }
-        for other in &missing {
-            if specification.compare_with(other)? == Relation::Same {
-                let message = format!("Identical index already exists: {}", other.name);
-                return Err(CollectionError::IndexAlreadyExists(message).into());
-            }
-        }
-        missing.push(specification.clone());
+        add_missing(&mut missing, specification)?;
     }
-    check_count(collection, indexes.all().len(), &missing)?;
+    check_count(&collection.namespace(), indexes.all().len(), &missing)?;
     Ok(Some(missing))
 }
 
+/// Refuses what a new collection could not have side by side, before it is created for that.
+///
+/// # Errors
+/// Those of building them.
+pub fn check_indexes_of_new(namespace: &Namespace, specifications: &[IndexSpecification]) -> Result<()> {
+    let mut missing = Vec::new();
+    for specification in specifications.iter().filter(|specification| !specification.is_id_index()) {
+        add_missing(&mut missing, specification)?;
+    }
+    check_count(namespace, 1, &missing)
+}
+
+fn add_missing(missing: &mut Vec<IndexSpecification>, specification: &IndexSpecification) -> Result<()> {
+    for other in &*missing {
+        if specification.compare_with(other)? == Relation::Same {
+            let message = format!("Identical index already exists: {}", other.name);
+            return Err(CollectionError::IndexAlreadyExists(message).into());
+        }
+    }
+    missing.push(specification.clone());
+    Ok(())
+}
+
 /// Refuses what would be one index too many.
-fn check_count(collection: &Collection, there: usize, missing: &[IndexSpecification]) -> Result<()> {
+fn check_count(namespace: &Namespace, there: usize, missing: &[IndexSpecification]) -> Result<()> {
     let Some(first_too_many) = missing.get(INDEXES_MAX.saturating_sub(there)) else { return Ok(()) };
     let message = format!(
         "add index fails, too many indexes for {} key:{}, already has {INDEXES_MAX} indexes",
-        collection.namespace(),
+        namespace,
         show_specification(&first_too_many.key)
     );
     Err(CollectionError::CannotCreateIndex(message).into())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 use collection::{Collection, CollectionError, IndexSpecification, Namespace};
-use transaction::IndexesCreated;
+use transaction::{IndexesCreated, check_indexes_of_new};
 
 use super::{acknowledge, check_may_create, target_namespace};
 use crate::DocumentWriter;
@@ -37,7 +37,6 @@ pub(crate) fn run(
     if specifications.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
-    check_among_themselves(&specifications)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let Built { collection, created, is_new } = build(context, &namespace, &specifications)?;
     reply.count("numIndexesBefore", created.before as u64);
@@ -82,6 +81,9 @@ fn build(context: &Context<'_>, namespace: &Namespace, specifications: &[IndexSp
     let (store, operation) = (&context.server.store, &context.operation);
     loop {
         let is_new = context.collection(namespace)?.is_none();
+        if is_new {
+            check_indexes_of_new(namespace, specifications)?;
+        }
         let collection = context.collection_or_create(namespace)?;
         let created = match context.session.transaction() {
             Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, specifications),
@@ -96,16 +98,6 @@ fn build(context: &Context<'_>, namespace: &Namespace, specifications: &[IndexSp
             Err(error) => return Err(super::reason_to_stop(error, operation)),
         }
     }
-}
-
-/// Refuses specifications that cannot be had side by side before a collection is created for them.
-fn check_among_themselves(specifications: &[IndexSpecification]) -> Result<()> {
-    for (position, specification) in specifications.iter().enumerate() {
-        for other in specifications.iter().take(position).filter(|_| !specification.is_id_index()) {
-            specification.compare_with(other)?;
-        }
-    }
-    Ok(())
 }
 
 /// How a specification is read.
