@@ -333,6 +333,34 @@ def test_the_limit_of_count(database):
     assert code_of(database.command, {"count": "things", "limit": 1.5}) == 9
 
 
+@pytest.mark.parametrize(
+    "command, code",
+    [
+        ({"create": "new", "capped": True, "size": 0}, 51024),
+        ({"create": "new", "capped": True, "size": -1}, 51024),
+        ({"create": "new", "capped": True, "size": 2**50 + 1}, 51024),
+        ({"create": "new", "capped": True, "size": 4096, "max": 2**31}, 2),
+        ({"create": "new", "capped": True}, 72),
+        ({"create": "new", "size": 4096}, 72),
+        ({"aggregate": 2, "pipeline": [], "cursor": {}}, 9),
+        ({"aggregate": {}, "pipeline": [], "cursor": {}}, 9),
+        ({"aggregate": 1, "pipeline": [], "cursor": {}}, 73),
+        ({"distinct": "things", "key": ""}, 40352),
+        ({"distinct": "things", "key": 5}, 14),
+        # Numbers of cursors are of 64 bits.
+        ({"getMore": 5, "collection": "things"}, 14),
+        ({"getMore": 5.0, "collection": "things"}, 14),
+        ({"getMore": "5", "collection": "things"}, 14),
+        ({"getMore": Int64(5), "collection": "things"}, 43),
+        ({"killCursors": "things", "cursors": [5]}, 14),
+        ({"killCursors": "things", "cursors": []}, 2),
+    ],
+)
+def test_values_that_fields_cannot_have(database, command, code):
+    assert code_of(database.command, command) == code
+    assert database.list_collection_names() == []
+
+
 def test_validate_takes_what_drivers_send(database):
     database["things"].insert_one({})
     assert database.validate_collection("things", scandata=True, full=True)["valid"] is True

@@ -171,6 +171,19 @@ def test_parameters_have_the_effect_they_say(server, client, database, collectio
     collection.delete_one({"_id": "kept"})
 
 
+def test_cursors_are_closed_after_a_while(client, collection, parameter):
+    collection.insert_many([{"_id": number} for number in range(10)])
+    parameter(cursorTimeoutMillis=100)
+    forgotten, kept = collection.find(batch_size=2), collection.find(batch_size=2, no_cursor_timeout=True)
+    next(forgotten), next(kept)
+    before, deadline = client.admin.command("serverStatus")["metrics"]["cursor"]["timedOut"], time.monotonic() + 60
+    while client.admin.command("serverStatus")["metrics"]["cursor"]["timedOut"] == before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    with refused(43):
+        list(forgotten)
+    assert len(list(kept)) == 9
+
+
 def test_the_log_says_more_when_asked_to(server, client, parameter):
     parameter(logLevel=1)
     with MongoClient(server.uri, appName="told of at level one") as other:

@@ -67,6 +67,9 @@ pub enum CollectionError {
     /// Location40414: a field that must be there.
     #[error("BSON field '{0}' is missing but a required field")]
     MissingField(&'static str),
+    /// Location51024: a number beyond its bounds.
+    #[error("{0}")]
+    OutOfBounds(String),
     /// CannotCreateIndex (67).
     #[error("{0}")]
     CannotCreateIndex(String),

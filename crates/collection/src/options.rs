@@ -45,12 +45,16 @@ impl CappedOptions {
     /// Checks and rounds what a client asks for: up to a multiple of 256 bytes, and 4096 at least.
     ///
     /// # Errors
-    /// `InvalidOptions`, `BadValue`.
+    /// `OutOfBounds`, `BadValue`.
     pub fn new(size: i64, max: Option<i64>) -> Result<CappedOptions> {
-        if !(1..=CAPPED_BYTES_MAX).contains(&size) {
-            let message =
-                format!("BSON field 'size' value must be >= 1 and <= {CAPPED_BYTES_MAX}, actual value '{size}'");
-            return Err(CollectionError::BadValue(message));
+        let beyond = |bound: String| {
+            Err(CollectionError::OutOfBounds(format!("BSON field 'size' value must be {bound}, actual value '{size}'")))
+        };
+        if size < 1 {
+            return beyond(">= 1".to_owned());
+        }
+        if size > CAPPED_BYTES_MAX {
+            return beyond(format!("<= {CAPPED_BYTES_MAX}"));
         }
         if max.is_some_and(|max| max >= 1 << 31) {
             let message = "max in a capped collection has to be < 2^31 or not set";

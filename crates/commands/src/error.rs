@@ -278,6 +278,7 @@ impl From<CollectionError> for CommandError {
                 info.append(bson::raw::cstr!("errInfo"), *details);
                 return Self::named("DocumentValidationFailure", message).with_details(info);
             }
+            CollectionError::OutOfBounds(_) => return Self::numbered(51024, message),
             CollectionError::MissingField(_) => return Self::numbered(40414, message),
             CollectionError::UnknownField { .. } => return Self::numbered(40415, message),
             CollectionError::InvalidNamespace(_) => "InvalidNamespace",

@@ -108,11 +108,12 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
     let database = context.request.database;
     let namespace = match arguments.target().map(|field| field.value()) {
         Some(RawBsonRef::String(name)) => Namespace::new(database, name)?,
-        Some(value) if document::Number::from_bson(value).is_some() => Namespace::of_database(database)?,
+        Some(value) if document::Number::from_bson(value).and_then(|number| number.to_i64_exact()) == Some(1) => {
+            Namespace::of_database(database)?
+        }
         _ => {
-            return Err(CommandError::type_mismatch(
-                "BSON field 'aggregate.aggregate' must be a string or the number 1",
-            ));
+            let message = "Invalid command format: the 'aggregate' field must specify a collection name or 1";
+            return Err(CommandError::failed_to_parse(message));
         }
     };
     let mut stages = None;

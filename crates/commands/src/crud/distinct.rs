@@ -60,5 +60,8 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
     }
     let mut query = query(filter, &variables(context, None)?)?;
     query.hint = hinted;
-    Ok((query, required(key, "distinct.key")?))
+    match required(key, "distinct.key")? {
+        "" => Err(CommandError::numbered(40352, "FieldPath cannot be constructed with empty string")),
+        key => Ok((query, key)),
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use document::Number;
+use bson::RawBsonRef;
 use executor::ExecutionTotals;
 
 use crate::DocumentWriter;
@@ -154,8 +154,9 @@ fn note(context: &Context<'_>, id: i64, cursor: &mut ClientCursor, before: &Exec
 }
 
 fn cursor_id(arguments: &Arguments<'_>) -> Result<i64> {
-    match arguments.target().map(|field| field.value()).and_then(Number::from_bson).and_then(Number::to_i64_exact) {
-        Some(id) => Ok(id),
-        None => Err(CommandError::type_mismatch("BSON field 'getMore.getMore' must be a long")),
+    let field = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    match field.value() {
+        RawBsonRef::Int64(id) => Ok(id),
+        _ => Err(field.wrong_type("type 'long'")),
     }
 }

@@ -1,9 +1,10 @@
 //! `killCursors`: closes cursors.
 
-use document::{Number, array_elements};
+use bson::RawBsonRef;
+use document::{Element, array_elements};
 
 use crate::DocumentWriter;
-use crate::arguments::{Arguments, required};
+use crate::arguments::{Arguments, Field, required};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -19,10 +20,7 @@ pub(crate) fn run(
         match field.name() {
             "cursors" => {
                 let Some(items) = field.array()? else { continue };
-                let items = array_elements(items);
-                let parsed: Option<Vec<i64>> =
-                    items.map(|item| Number::from_bson(item.value()).and_then(Number::to_i64_exact)).collect();
-                ids = Some(parsed.ok_or_else(|| field.wrong_type("an array of type 'long'"))?);
+                ids = Some(array_elements(items).map(cursor_id).collect::<Result<Vec<i64>>>()?);
             }
             _ => arguments.generic(field)?,
         }
@@ -37,4 +35,12 @@ pub(crate) fn run(
     reply.array("cursorsAlive", |_| {});
     reply.array("cursorsUnknown", |_| {});
     Ok(())
+}
+
+fn cursor_id(element: Element<'_>) -> Result<i64> {
+    let field = Field::of("killCursors.cursors", element);
+    match field.value() {
+        RawBsonRef::Int64(id) => Ok(id),
+        _ => Err(field.wrong_type("type 'long'")),
+    }
 }
