@@ -69,6 +69,7 @@ def test_everything_is_recorded_at_level_two(profiled):
     for record in records(profiled):
         assert record["millis"] >= 0 and record["ts"] and record["client"].startswith("127.0.0.1")
         assert record["responseLength"] > 0 and record["protocol"] == "op_msg"
+        assert record["numYield"] >= 0 and (record["locks"], record["flowControl"]) == ({}, {})
     # With the profiler off nothing is added.
     profiled.command("profile", 0)
     before = profiled["system.profile"].count_documents({})

@@ -128,6 +128,10 @@ impl Ended<'_, '_> {
                 record.string("errName", &error.code_name);
                 record.int32("errCode", error.code);
             }
+            // As `currentOp` has them.
+            record.int32("numYield", i32::try_from(self.context.slot.yields()).unwrap_or(i32::MAX));
+            record.document("locks", |_| {});
+            record.document("flowControl", |_| {});
             record.count("responseLength", self.reply_bytes as u64);
             record.string("protocol", if request.is_legacy { "op_query" } else { "op_msg" });
             record.count("millis", self.elapsed.as_millis() as u64);
