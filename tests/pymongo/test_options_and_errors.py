@@ -301,6 +301,13 @@ def test_validators_of_system_collections(database):
     assert code_of(database.create_collection, "system.js", validator={"a": 1}) == 72
 
 
+def test_validators_are_not_moved_where_they_are_not_allowed(client, database):
+    database.create_collection("checked", validator={"a": 1})
+    for target in ["admin.moved", "config.moved", f"{database.name}.system.js"]:
+        assert code_of(client.admin.command, {"renameCollection": f"{database.name}.checked", "to": target}) == 72
+    assert database.list_collection_names() == ["checked"]
+
+
 def test_explain_of_another_database(database):
     assert code_of(database.command, {"explain": {"find": "things", "$db": "elsewhere"}}) == 73
     assert database.command({"explain": {"find": "things", "$db": database.name}})["ok"] == 1.0

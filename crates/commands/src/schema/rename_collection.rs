@@ -4,7 +4,7 @@ use bson::RawBsonRef;
 use collection::Namespace;
 use transaction::{DefinitionScope, RenameTarget};
 
-use super::{acknowledge, check_may_create};
+use super::{acknowledge, check_may_create, check_may_validate};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field, required};
 use crate::context::Context;
@@ -33,6 +33,10 @@ pub(crate) fn run(
     check_may_create(&to)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![from.clone(), to.clone()]))?;
+    let source = context.server.store.catalog().lookup(from.as_str());
+    if source.is_some_and(|source| source.definition().options.validator.is_some()) {
+        check_may_validate(&to)?;
+    }
     let commit = context.server.store.rename_collection(&from, &to, replaced)?;
     context.server.usage.forget(from.as_str());
     drop(excluded);
