@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use query_language::ErrorKind;
+use query_language::depth::check_document_depth;
 
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource, PipelineHost};
@@ -95,5 +96,16 @@ impl DocumentSource for Interruptible {
             }
         }
         self.source.next()
+    }
+}
+
+/// A source whose documents nest no deeper than documents may.
+pub(crate) struct DepthChecked(pub(crate) BoxSource);
+
+impl DocumentSource for DepthChecked {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let document = self.0.next()?;
+        document.as_deref().map(check_document_depth).transpose()?;
+        Ok(document)
     }
 }

@@ -19,6 +19,7 @@ mod pipeline;
 mod pushdown;
 pub mod registry;
 mod spill;
+mod stack;
 mod stage;
 mod stages;
 

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use bson::raw::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::ErrorKind;
+use query_language::depth::{DepthBudget, levels_added};
 use query_language::expression::DependencySet;
 
 use crate::context::{PipelineContext, RunContext};
-use crate::cursor::{Interruptible, PipelineCursor};
+use crate::cursor::{DepthChecked, Interruptible, PipelineCursor};
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, ForeignQuery, PipelineHost, source_of};
 use crate::optimize::optimize;
 use crate::pushdown::{self, Pushdown};
 use crate::registry::{self, StageOperator};
+use crate::stack::{STAGES_BETWEEN, WithRoom};
 use crate::stage::{Placement, Stage, chain_dependencies, stage_document};
 
 /// Stages that a pipeline may have, MongoDB's limit.
@@ -181,7 +183,22 @@ impl Pipeline {
 
     fn open_stages(&self, stages: &[Stage], source: BoxSource, run: &RunContext) -> Result<BoxSource> {
         let run = RunContext { pipeline: self.context.clone(), host: Arc::clone(&run.host) };
-        stages.iter().try_fold(source, |source, stage| stage.definition().open(source, &run))
+        let (mut source, mut depth) = (source, DepthBudget::new());
+        for (position, stage) in stages.iter().enumerate() {
+            let definition = stage.definition();
+            // Whoever writes takes documents as they are.
+            if definition.placement() == Placement::Last && depth.may_exceed() {
+                source = Box::new(DepthChecked(source));
+            }
+            source = definition.open(source, &run)?;
+            if depth.add(stage.levels_added()) {
+                source = Box::new(DepthChecked(source));
+            }
+            if position % STAGES_BETWEEN == 0 {
+                source = Box::new(WithRoom(source));
+            }
+        }
+        Ok(if depth.may_exceed() { Box::new(DepthChecked(source)) } else { source })
     }
 }
 
@@ -205,7 +222,13 @@ pub fn check_stage_names(pipeline: &RawArray) -> Result<()> {
 fn parse_stage(stage: &RawDocument, context: &PipelineContext) -> Result<Vec<Stage>> {
     let (operator, argument) = operator_of(stage)?;
     match operator.parse {
-        Some(parse) => parse(argument, context),
+        Some(parse) => {
+            let levels = levels_added(argument);
+            // These name fields of the document that they make: what they are written in is that document.
+            let is_document = matches!(operator.name, "$addFields" | "$project" | "$set" | "$unset");
+            let levels = if is_document { levels.saturating_sub(1) } else { levels };
+            Ok(parse(argument, context)?.into_iter().map(|stage| stage.adding(levels)).collect())
+        }
         None => {
             let message = format!("The {} stage is not implemented", operator.name);
             Err(AggregationError::new(ErrorKind::NotImplemented, message))

@@ -62,12 +62,32 @@ pub(crate) enum Stage {
     Sort(Arc<Sort>),
     Limit(Arc<Limit>),
     Skip(Arc<Skip>),
-    Other(Arc<dyn PipelineStage>),
+    Other {
+        definition: Arc<dyn PipelineStage>,
+        /// Levels that its documents may nest deeper than what it reads.
+        levels: usize,
+    },
 }
 
 impl Stage {
     pub(crate) fn other(stage: impl PipelineStage + 'static) -> Self {
-        Stage::Other(Arc::new(stage))
+        Stage::Other { definition: Arc::new(stage), levels: 0 }
+    }
+
+    /// The same, known to make documents that nest so much deeper than what it reads.
+    pub(crate) fn adding(self, levels: usize) -> Self {
+        match self {
+            Stage::Other { definition, .. } => Stage::Other { definition, levels },
+            passes_on => passes_on,
+        }
+    }
+
+    /// Levels that its documents may nest deeper than what it reads.
+    pub(crate) fn levels_added(&self) -> usize {
+        match self {
+            Stage::Other { levels, .. } => *levels,
+            _ => 0,
+        }
     }
 
     pub(crate) fn definition(&self) -> Arc<dyn PipelineStage> {
@@ -76,7 +96,7 @@ impl Stage {
             Stage::Sort(stage) => Arc::clone(stage) as Arc<dyn PipelineStage>,
             Stage::Limit(stage) => Arc::clone(stage) as Arc<dyn PipelineStage>,
             Stage::Skip(stage) => Arc::clone(stage) as Arc<dyn PipelineStage>,
-            Stage::Other(stage) => Arc::clone(stage),
+            Stage::Other { definition, .. } => Arc::clone(definition),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Key patterns such as `{a: 1, "b.c": -1}`, with the checks of `createIndexes`.
 
 use bson::{RawDocument, RawDocumentBuf};
-use document::{Element, FieldPath, Number, elements, type_name};
+use document::{DEPTH_MAX, Element, FieldPath, Number, elements, type_name};
 
 use crate::error::KeyError;
 
@@ -105,6 +105,12 @@ impl PartialEq for KeyPattern {
 impl Eq for KeyPattern {}
 
 fn parse_field(element: Element<'_>) -> Result<KeyField, KeyError> {
+    let levels = element.name().bytes().filter(|byte| *byte == b'.').count() + 1;
+    if levels > DEPTH_MAX {
+        let message =
+            format!("Index key paths have {DEPTH_MAX} parts at most, as documents have levels; one has {levels}.");
+        return Err(KeyError::CannotCreateIndex(message));
+    }
     let path = FieldPath::new(element.name());
     let direction = parse_direction(element)?;
     check_path(&path)?;

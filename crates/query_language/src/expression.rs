@@ -27,6 +27,7 @@ use bson::raw::{RawBson, RawBsonRef};
 
 pub use dependencies::DependencySet;
 pub use field_path::FieldPath;
+pub use limits::check_bound;
 pub use parse::show as show_value;
 pub use value::Value;
 pub use variables::{EvaluationContext, ParseContext, Variables};

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod accumulator;
+pub mod depth;
 pub mod error;
 pub mod expression;
 pub mod filter;

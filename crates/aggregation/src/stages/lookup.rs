@@ -11,7 +11,7 @@ mod parse;
 use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
-use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Variables};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Variables, check_bound};
 
 use super::project::first_component;
 use crate::context::{Namespace, PipelineContext, RunContext};
@@ -182,7 +182,9 @@ impl Joining {
         let context = EvaluationContext::new(document, outer);
         let mut variables: Variables = outer.as_ref().clone();
         for (name, expression) in &self.stage.bindings {
-            variables.define(name, expression.evaluate(&context)?.into_raw_bson())?;
+            let value = expression.evaluate(&context)?;
+            check_bound(&value)?;
+            variables.define(name, value.into_raw_bson())?;
         }
         let inner = self.stage.context(&self.run.pipeline, Arc::new(variables));
         let stages: RawArrayBuf = self.stage.stages.iter().map(|stage| &**stage).collect();

@@ -8,7 +8,7 @@ use collection::{Collection, Namespace};
 use document::EmptyTimestamps;
 use executor::{ExecutorError, Interrupt, Interruption, QueryServices, Target};
 use planner::{CanonicalQuery, Hint, PlanError};
-use query_language::expression::{EvaluationContext, Expression, ParseContext, Value, Variables};
+use query_language::expression::{EvaluationContext, Expression, ParseContext, Variables, check_bound};
 use query_language::filter::{Filter, FilterOptions};
 use query_language::update::UpdateClock;
 
@@ -145,14 +145,13 @@ pub(crate) fn variables(context: &Context<'_>, declared: Option<&RawDocument>) -
     let mut variables = Variables::new(now, None, seed);
     let Some(declared) = declared else { return Ok(Arc::new(variables)) };
     let empty = bson::RawDocumentBuf::new();
+    // What a value reads: not the variables beside it.
+    let builtin = variables.clone();
     for element in document::elements(declared) {
         let expression = Expression::parse(element.value(), &ParseContext::new())?;
-        let outer = variables.clone();
-        let value = match expression.evaluate(&EvaluationContext::new(&empty, &outer))? {
-            Value::Missing => None,
-            value => value.into_raw_bson(),
-        };
-        variables.define(element.name(), value)?;
+        let value = expression.evaluate(&EvaluationContext::new(&empty, &builtin))?;
+        check_bound(&value)?;
+        variables.define(element.name(), value.into_raw_bson())?;
     }
     Ok(Arc::new(variables))
 }

@@ -1,9 +1,9 @@
-//! The size that a value built by an expression may have, so that no expression takes memory without bound.
+//! What a value built by an expression may have in bytes and levels, so that no expression takes memory or stack without bound.
 
-use bson::raw::{RawBson, RawBsonRef};
-use document::{array_elements, elements};
+use bson::raw::RawBson;
 
 use super::value::Value;
+use crate::depth::check_depth;
 use crate::error::{ErrorKind, QueryError, Result};
 
 /// Bytes of one built value, MongoDB's limit for values on their way to a document.
@@ -31,26 +31,11 @@ pub(crate) fn checked(value: Value<'_>) -> Result<Value<'_>> {
     Ok(value)
 }
 
-/// Levels of documents and arrays that a value may have, MongoDB's limit.
-const DEPTH_MAX: usize = 200;
-
-/// Refuses a value nested too deep. Only an expression that wraps its own result needs to ask: `$reduce`.
-pub(crate) fn check_depth(value: &Value<'_>) -> Result<()> {
-    match value.get() {
-        Some(value) if exceeds(value, DEPTH_MAX) => {
-            let message = format!("BSONObj exceeded maximum nested object depth: {DEPTH_MAX}");
-            Err(QueryError::new(ErrorKind::Overflow, message))
-        }
-        _ => Ok(()),
+/// Refuses a value that an expression has built and that nests too deep. Asked for what a variable is bound to: an expression that wraps a variable adds
+/// its own levels to the variable's, and so would one within another without end. What is borrowed is bounded where it comes from.
+pub fn check_bound(value: &Value<'_>) -> Result<()> {
+    match value {
+        Value::Owned(owned) => check_depth(owned.as_raw_bson_ref()),
+        Value::Missing | Value::Borrowed(_) => Ok(()),
     }
-}
-
-fn exceeds(value: RawBsonRef<'_>, levels: usize) -> bool {
-    let mut inner = match value {
-        RawBsonRef::Document(document) => elements(document),
-        RawBsonRef::Array(array) => array_elements(array),
-        _ => return false,
-    };
-    let Some(levels) = levels.checked_sub(1) else { return true };
-    inner.any(|element| exceeds(element.value(), levels))
 }

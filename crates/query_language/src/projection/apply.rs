@@ -5,7 +5,7 @@
 
 use bson::spec::ElementType;
 use document::{Element, ValueView, elements_of_bytes};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::array_operators::{first_match, matched_element};
 use super::tree::{Field, Fields};
@@ -57,7 +57,7 @@ impl Application<'_> {
     pub(super) fn document(&self, fields: &Fields, document: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = write::begin(out);
         // Which computed fields already stand in the place of the document's own.
-        let mut written: SmallVec<[usize; 8]> = SmallVec::new();
+        let mut written: SmallVec<[bool; 32]> = smallvec![false; if fields.has_computed { fields.len() } else { 0 }];
         let mut left = fields.len();
         let mut elements = elements_of_bytes(document);
         let mut kept = KeptRun::new(document);
@@ -74,8 +74,11 @@ impl Application<'_> {
                 kept.extend(before, elements.remaining(), out);
             } else {
                 kept.flush(out);
-                if self.in_place(field, &element, out)? && field.is_computed() {
-                    written.push(ordinal);
+                if self.in_place(field, &element, out)?
+                    && field.is_computed()
+                    && let Some(written) = written.get_mut(ordinal)
+                {
+                    *written = true;
                 }
             }
             left = left.saturating_sub(1);
@@ -160,13 +163,13 @@ impl Application<'_> {
     }
 
     /// Writes the fields that come after those of the document.
-    fn append_rest(&self, fields: &Fields, document: &[u8], written: &[usize], out: &mut Vec<u8>) -> Result<()> {
+    fn append_rest(&self, fields: &Fields, document: &[u8], written: &[bool], out: &mut Vec<u8>) -> Result<()> {
         if !fields.has_appended(self.mode) {
             return Ok(());
         }
         for (ordinal, (name, field)) in fields.iter().enumerate() {
             match field {
-                _ if written.contains(&ordinal) => {}
+                _ if written.get(ordinal).is_some_and(|written| *written) => {}
                 Field::Computed(expression) => {
                     if let Some(value) = expression.evaluate(&self.context)?.get() {
                         write::value(out, name.as_bytes(), value)?;

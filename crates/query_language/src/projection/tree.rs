@@ -1,5 +1,7 @@
 //! The tree of a projection: fields by name, in the order in which the projection names them.
 
+use std::collections::HashMap;
+
 use super::array_operators::Slice;
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::expression::{Expression, field_path};
@@ -35,15 +37,15 @@ impl Field {
     }
 }
 
-/// Names beyond which lookup is by binary search.
+/// Names beyond which lookup is by a table.
 const LINEAR_NAMES_MAX: usize = 8;
 
 /// The fields on one level.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     fields: Vec<(Box<str>, Field)>,
-    /// Ordinals in the order of names; kept only when there are many.
-    by_name: Vec<usize>,
+    /// Ordinals by name; kept only when there are many.
+    by_name: HashMap<Box<[u8]>, usize>,
     /// Whether some field here or below is computed.
     pub(crate) has_computed: bool,
     /// Whether the element matched by the command's filter is to be found here or below.
@@ -70,9 +72,7 @@ impl Fields {
         let ordinal = if self.by_name.is_empty() {
             self.fields.iter().position(|(known, _)| known.as_bytes() == name)?
         } else {
-            let known = |ordinal: &usize| self.fields.get(*ordinal).map_or(&[][..], |(known, _)| known.as_bytes());
-            let found = self.by_name.binary_search_by(|ordinal| known(ordinal).cmp(name)).ok()?;
-            *self.by_name.get(found)?
+            *self.by_name.get(name)?
         };
         self.fields.get(ordinal).map(|(_, field)| (ordinal, field))
     }
@@ -90,7 +90,8 @@ impl Fields {
         field_path::check_component(name)?;
         self.has_computed |= field.is_computed();
         self.has_position |= matches!(field, Field::Positional);
-        let known = self.fields.iter_mut().find(|(known, _)| **known == *name).map(|(_, known)| known);
+        let known = self.find(name.as_bytes()).map(|(ordinal, _)| ordinal);
+        let known = known.and_then(|ordinal| self.fields.get_mut(ordinal)).map(|(_, known)| known);
         match (known, remaining) {
             (None, None) => self.push(name, field),
             (None, Some(remaining)) => {
@@ -110,11 +111,9 @@ impl Fields {
     fn push(&mut self, name: &str, field: Field) {
         self.fields.push((name.into(), field));
         if self.fields.len() > LINEAR_NAMES_MAX {
-            self.by_name = (0..self.fields.len()).collect();
-            self.by_name.sort_by(|left, right| {
-                let name_of = |ordinal: &usize| self.fields.get(*ordinal).map(|(name, _)| name.as_bytes());
-                name_of(left).cmp(&name_of(right))
-            });
+            let first = if self.by_name.is_empty() { 0 } else { self.fields.len() - 1 };
+            let named = self.fields.iter().enumerate().skip(first);
+            self.by_name.extend(named.map(|(ordinal, (name, _))| (name.as_bytes().into(), ordinal)));
         }
     }
 }

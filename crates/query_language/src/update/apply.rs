@@ -15,6 +15,7 @@ use super::level::{Level, Nodes};
 use super::limits::{check_depth, check_size};
 use super::modified::ModifiedPaths;
 use super::operator::{Scope, WhenBlocked};
+use super::operators::rename::find_values;
 use super::parse::OperatorUpdate;
 use super::path::array_position;
 use super::single_field;
@@ -57,8 +58,7 @@ fn walk_document<'a>(
     root: &'a RawDocument,
     context: &'a UpdateContext<'a>,
 ) -> Result<Option<(Vec<u8>, u64)>> {
-    let renamed: SmallVec<[_; 2]> =
-        update.renames.iter().map(|rename| rename.find_value(root)).collect::<Result<_>>()?;
+    let renamed = find_values(&update.renames, root)?;
     let out = Vec::with_capacity(root.as_bytes().len() + GROWTH_BYTES);
     let mut walk = Walk { update, root, context, renamed: &renamed, out, modified: 0 };
     let level = Level::new(&[&update.root], context)?;

@@ -34,17 +34,15 @@ impl<'a> Level<'a> {
         {
             return Ok(Level::Single(node));
         }
-        let mut children = Vec::new();
+        let mut named = Vec::new();
         for node in nodes {
-            for (name, child) in &node.fields {
-                add(&mut children, Cow::Borrowed(name), child);
-            }
+            named.extend(node.fields.iter().map(|(name, child)| (Cow::Borrowed(name.as_str()), child)));
             if let Some(child) = &node.matched {
                 let position = context.match_position.ok_or_else(no_match)?;
-                add(&mut children, Cow::Owned(position.to_string()), child);
+                named.push((Cow::Owned(position.to_string()), &**child));
             }
         }
-        Ok(Level::Merged(children))
+        Ok(Level::Merged(together(named)))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -90,15 +88,17 @@ fn find_name<T>(children: &[T], name_of: impl Fn(&T) -> &str, name: &[u8]) -> Op
     children.binary_search_by(|child| compare_names(name_of(child), name)).ok()
 }
 
-fn add<'a>(children: &mut Vec<(Cow<'a, str>, Nodes<'a>)>, name: Cow<'a, str>, node: &'a Node) {
-    match children.binary_search_by(|(child, _)| compare_names(child, &name)) {
-        Ok(found) => {
-            if let Some((_, nodes)) = children.get_mut(found) {
-                nodes.push(node);
-            }
+/// The children in order, with those of the same name in one place.
+fn together<'a>(mut named: Vec<(Cow<'a, str>, &'a Node)>) -> Vec<(Cow<'a, str>, Nodes<'a>)> {
+    named.sort_by(|(left, _), (right, _)| compare_names(left, right));
+    let mut children: Vec<(Cow<'a, str>, Nodes<'a>)> = Vec::with_capacity(named.len());
+    for (name, node) in named {
+        match children.last_mut() {
+            Some((last, nodes)) if *last == name => nodes.push(node),
+            _ => children.push((name, smallvec![node])),
         }
-        Err(place) => children.insert(place, (name, smallvec![node])),
     }
+    children
 }
 
 fn no_match() -> QueryError {

@@ -53,11 +53,12 @@ impl OperatorUpdate {
                 }
             }
         }
+        parsed.root.put_in_order();
         parsed.array_filters.check_all_used(update)?;
         Ok(parsed)
     }
 
-    /// Adds one operator at one path.
+    /// Adds one operator at one path. `root.put_in_order` follows the last one.
     pub(super) fn add(&mut self, path: UpdatePath, operator: Box<dyn FieldOperator>) -> Result<()> {
         self.may_exceed_depth |= operator.written_depth().saturating_add(path.components.len()) > DEPTH_MAX;
         let number = self.touched.len();

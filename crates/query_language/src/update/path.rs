@@ -39,9 +39,7 @@ impl UpdatePath {
         for (index, part) in text.split('.').enumerate() {
             components.push(parse_component(part, index, text, array_filters)?);
         }
-        if components.len() > DEPTH_MAX {
-            return Err(QueryError::new(ErrorKind::Overflow, "FieldPath is too long"));
-        }
+        check_length(&components)?;
         let positional = components.iter().filter(|component| **component == Component::Matched).count();
         if positional > 1 {
             let message = format!("Too many positional (i.e. '$') elements found in path '{text}'");
@@ -74,6 +72,14 @@ impl UpdatePath {
             Some((end, _)) => &self.text[..end],
             None => &self.text,
         }
+    }
+}
+
+/// Refuses a path of more parts than a document has levels.
+pub(super) fn check_length(components: &[Component]) -> Result<()> {
+    match components.len() > DEPTH_MAX {
+        true => Err(QueryError::new(ErrorKind::Overflow, "FieldPath is too long")),
+        false => Ok(()),
     }
 }
 

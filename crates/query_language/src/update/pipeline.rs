@@ -8,6 +8,7 @@ use bson::raw::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use super::UpdateContext;
 use super::display::type_name;
 use super::replacement::finish;
+use crate::depth::{DepthBudget, check_document_depth, levels_added};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::expression::{EvaluationContext, Expression, ParseContext, Variables};
 use crate::filter::value_text;
@@ -61,7 +62,8 @@ const OTHER_STAGES: &[&str] = &[
 /// The stages of a pipeline update.
 #[derive(Debug)]
 pub(super) struct UpdatePipeline {
-    stages: Vec<Stage>,
+    /// Each with the levels that it may add.
+    stages: Vec<(Stage, usize)>,
 }
 
 #[derive(Debug)]
@@ -82,7 +84,7 @@ impl UpdatePipeline {
                 let message = "Each element of the 'pipeline' array must be an object";
                 return Err(QueryError::new(ErrorKind::TypeMismatch, message));
             };
-            parsed.push(Stage::parse(stage, &context)?);
+            parsed.push((Stage::parse(stage, &context)?, levels_added(RawBsonRef::Document(stage))));
         }
         Ok(Self { stages: parsed })
     }
@@ -90,9 +92,14 @@ impl UpdatePipeline {
     /// The document that the stages make of `before`; `None` when it is the same.
     pub(super) fn apply(&self, before: &RawDocument, context: &UpdateContext<'_>) -> Result<Option<Vec<u8>>> {
         let mut current: Option<RawDocumentBuf> = None;
-        for stage in &self.stages {
+        let mut depth = DepthBudget::new();
+        for (stage, levels) in &self.stages {
             let document = current.as_deref().unwrap_or(before);
-            current = Some(stage.apply(document, context.variables)?);
+            let changed = stage.apply(document, context.variables)?;
+            if depth.add(*levels) {
+                check_document_depth(&changed)?;
+            }
+            current = Some(changed);
         }
         match current {
             None => Ok(None),

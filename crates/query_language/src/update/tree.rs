@@ -1,7 +1,10 @@
 //! The paths of an update as a tree, so that one walk over a document applies all operators.
 //!
 //! Built by the parser, walked by `apply`. Inserting a path that another operator's path covers, or that covers
-//! another's, is a conflict: the outcome would depend on the order of the operators.
+//! another's, is a conflict: the outcome would depend on the order of the operators. Once all paths are in it, children are put into order, at once: a
+//! message can name hundreds of thousands.
+
+use std::collections::HashMap;
 
 use super::operator::FieldOperator;
 use super::path::{Component, UpdatePath, compare_names};
@@ -27,10 +30,15 @@ pub(super) struct Leaf {
     pub(super) number: usize,
 }
 
-/// Children by name, in the order they are applied.
+/// Names beyond which those that are there are found through a table while paths are added.
+const LINEAR_NAMES_MAX: usize = 8;
+
+/// Children by name, after `put_in_order` in the order they are applied.
 #[derive(Debug, Default)]
 pub(super) struct FieldsNode {
     pub(super) fields: Vec<(String, Node)>,
+    /// Where names are, while paths are added and there are many.
+    positions: HashMap<String, usize>,
     /// The child under `$`, whose name is known when a document has been matched.
     pub(super) matched: Option<Box<Node>>,
 }
@@ -51,15 +59,12 @@ impl FieldsNode {
 
     fn insert_at(&mut self, leaf: Leaf, depth: usize) -> Result<()> {
         match leaf.path.components.get(depth) {
-            Some(Component::Field(name)) => match self.fields.binary_search_by(|(field, _)| compare_names(field, name))
-            {
-                Ok(found) => match self.fields.get_mut(found) {
-                    Some((_, node)) => node.insert_below(leaf, depth + 1),
-                    None => Ok(()),
-                },
-                Err(place) => {
+            Some(Component::Field(name)) => match self.position(name).and_then(|found| self.fields.get_mut(found)) {
+                Some((_, node)) => node.insert_below(leaf, depth + 1),
+                None => {
                     let name = name.clone();
-                    self.fields.insert(place, (name, Node::chain(leaf, depth + 1)?));
+                    self.fields.push((name, Node::chain(leaf, depth + 1)?));
+                    self.note_last();
                     Ok(())
                 }
             },
@@ -72,6 +77,33 @@ impl FieldsNode {
             },
             _ => Err(conflict(&leaf.path, depth)),
         }
+    }
+}
+
+impl FieldsNode {
+    fn position(&self, name: &str) -> Option<usize> {
+        match self.positions.is_empty() {
+            true => self.fields.iter().position(|(known, _)| known == name),
+            false => self.positions.get(name).copied(),
+        }
+    }
+
+    /// Keeps the table in step once there are enough names to have one.
+    fn note_last(&mut self) {
+        if self.fields.len() <= LINEAR_NAMES_MAX {
+            return;
+        }
+        let first = if self.positions.is_empty() { 0 } else { self.fields.len() - 1 };
+        let named = self.fields.iter().enumerate().skip(first);
+        self.positions.extend(named.map(|(position, (name, _))| (name.clone(), position)));
+    }
+
+    /// Puts all children below into the order in which they are applied. Called once, when all paths are in the tree.
+    pub(super) fn put_in_order(&mut self) {
+        self.positions = HashMap::new();
+        self.fields.sort_by(|(left, _), (right, _)| compare_names(left, right));
+        let named = self.fields.iter_mut().map(|(_, child)| child);
+        named.chain(self.matched.as_deref_mut()).for_each(Node::put_in_order);
     }
 }
 
@@ -126,6 +158,17 @@ impl Node {
             Node::Leaf(_) => Err(conflict(&leaf.path, depth)),
             Node::Fields(node) => node.insert_at(leaf, depth),
             Node::Items(node) => node.insert_at(leaf, depth),
+        }
+    }
+
+    fn put_in_order(&mut self) {
+        match self {
+            Node::Leaf(_) => {}
+            Node::Fields(node) => node.put_in_order(),
+            Node::Items(node) => {
+                let filtered = node.filtered.iter_mut().map(|(_, child)| child);
+                filtered.chain(node.every.as_deref_mut()).for_each(Node::put_in_order);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The document an upsert inserts when nothing matched: the query's equalities, then the update.
 
+use std::collections::BTreeSet;
+
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use bson::spec::ElementType;
@@ -8,7 +10,7 @@ use super::display::type_name;
 use super::element::{Element, elements, find};
 use super::operators;
 use super::parse::OperatorUpdate;
-use super::path::{Component, UpdatePath};
+use super::path::{Component, UpdatePath, check_length};
 use super::replacement::into_document;
 use super::{Update, UpdateContext, UpdateKind, UpdateOutcome, UpdatePurpose, apply, replacement};
 use crate::error::{ErrorKind, QueryError, Result};
@@ -21,7 +23,8 @@ pub(super) fn seed_document(
 ) -> Result<RawDocumentBuf> {
     let only_id = matches!(kind, UpdateKind::Replacement(_));
     let mut seed = OperatorUpdate::default();
-    for (position, (path, value)) in equalities.iter().enumerate() {
+    let mut paths = BTreeSet::new();
+    for (path, value) in equalities {
         if path.starts_with("_id.") {
             let message = format!("field at '_id' must be exactly specified, field at sub-path '{path}'found");
             return Err(QueryError::new(ErrorKind::NotExactValueField, message));
@@ -29,12 +32,14 @@ pub(super) fn seed_document(
         if only_id && *path != "_id" {
             continue;
         }
-        check_single(path, equalities.iter().take(position).map(|(other, _)| *other))?;
+        check_single(path, &paths)?;
+        paths.insert(*path);
         let mut holder = RawDocumentBuf::new();
         holder.append(cstr!("value"), *value);
         let Some(field) = elements(&holder).next() else { continue };
-        seed.add(literal_path(path), operators::set(&field))?;
+        seed.add(literal_path(path)?, operators::set(&field))?;
     }
+    seed.root.put_in_order();
     let empty = RawDocumentBuf::new();
     match apply::apply_operators(&seed, &empty, context)? {
         Some((bytes, _)) => into_document(bytes),
@@ -43,25 +48,29 @@ pub(super) fn seed_document(
 }
 
 /// Every part is a field name here, whatever it looks like.
-fn literal_path(path: &str) -> UpdatePath {
-    let components = path.split('.').map(|name| Component::Field(name.to_owned())).collect();
-    UpdatePath { text: path.to_owned(), components }
+fn literal_path(path: &str) -> Result<UpdatePath> {
+    let components: Vec<Component> = path.split('.').map(|name| Component::Field(name.to_owned())).collect();
+    check_length(&components)?;
+    Ok(UpdatePath { text: path.to_owned(), components })
 }
 
 /// Refuses a path that the query has given a value before, or whose parent or child it has.
-fn check_single<'a>(path: &str, earlier: impl Iterator<Item = &'a str>) -> Result<()> {
-    let within = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
-    for other in earlier {
-        let message = match () {
-            () if other == path => format!("cannot infer query fields to set, path '{path}' is matched twice"),
-            () if within(other, path) || within(path, other) => {
-                format!("cannot infer query fields to set, both paths '{path}' and '{other}' are matched")
-            }
-            () => continue,
-        };
+fn check_single(path: &str, earlier: &BTreeSet<&str>) -> Result<()> {
+    if earlier.contains(path) {
+        let message = format!("cannot infer query fields to set, path '{path}' is matched twice");
         return Err(QueryError::new(ErrorKind::NotSingleValueField, message));
     }
-    Ok(())
+    let parents = path.match_indices('.').filter_map(|(end, _)| path.get(..end));
+    let parent = parents.into_iter().find(|parent| earlier.contains(parent));
+    let below = format!("{path}.");
+    let child = earlier.range(below.as_str()..).next().copied().filter(|next| next.starts_with(&below));
+    match parent.or(child) {
+        None => Ok(()),
+        Some(other) => {
+            let message = format!("cannot infer query fields to set, both paths '{path}' and '{other}' are matched");
+            Err(QueryError::new(ErrorKind::NotSingleValueField, message))
+        }
+    }
 }
 
 impl Update {

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::prelude::*;
+use crate::expression::limits::check_bound;
 use crate::expression::parse::parse_fields;
 use crate::expression::variables::check_user_variable_name;
 
@@ -57,7 +58,9 @@ impl SpecialNode for Let {
     fn evaluate<'a>(&'a self, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
         let mut values: SmallVec<[Value<'a>; 2]> = SmallVec::new();
         for binding in &self.bindings {
-            values.push(binding.value.evaluate(context)?);
+            let value = binding.value.evaluate(context)?;
+            check_bound(&value)?;
+            values.push(value);
         }
         evaluate_bound(&self.body, &self.bindings, &values, context)
     }

@@ -3,7 +3,11 @@
 //! One rename is two operators in the tree, one at each path, so that conflicts with other operators show at both. The
 //! value is looked up before the update begins; nothing else in the update can touch it, as that would be a conflict.
 
+use std::collections::HashMap;
+
 use bson::raw::{RawBsonRef, RawDocument};
+use bson::spec::ElementType;
+use smallvec::SmallVec;
 
 use super::super::array_filters::ArrayFilters;
 use super::super::display;
@@ -51,43 +55,85 @@ impl Rename {
         Ok(Self { source, target })
     }
 
-    /// The value to move in `document`; `None` when there is none and the rename does nothing.
-    pub(in super::super) fn find_value<'a>(&self, document: &'a RawDocument) -> Result<Option<Element<'a>>> {
-        let (value, array_name) = follow(document, &self.source)?;
+    /// The value to move in a document; `None` when there is none and the rename does nothing.
+    fn find_value<'a>(&self, members: &mut Members<'a>) -> Result<Option<Element<'a>>> {
+        let (value, array_name) = follow(members, &self.source)?;
         if value.is_none() {
             return Ok(None);
         }
         if let Some(name) = array_name {
-            return Err(array_element("source", &self.source, name, document));
+            return Err(array_element("source", &self.source, name, members.document));
         }
-        if let Ok((_, Some(name))) = follow(document, &self.target) {
-            return Err(array_element("destination", &self.target, name, document));
+        if let Ok((_, Some(name))) = follow(members, &self.target) {
+            return Err(array_element("destination", &self.target, name, members.document));
         }
         Ok(value)
     }
 }
 
+/// The values to move in `document`, one a rename; `None` where there is none and the rename does nothing.
+pub(in super::super) fn find_values<'a>(renames: &[Rename], document: &'a RawDocument) -> Result<RenamedValues<'a>> {
+    let mut members = Members { document, tables: (renames.len() > LINEAR_RENAMES_MAX).then(HashMap::new) };
+    renames.iter().map(|rename| rename.find_value(&mut members)).collect()
+}
+
+/// One a rename.
+pub(in super::super) type RenamedValues<'a> = SmallVec<[Option<Element<'a>>; 2]>;
+
+/// Renames beyond which fields are found through tables.
+const LINEAR_RENAMES_MAX: usize = 8;
+
+/// The members of a document's containers, as renames ask for them.
+struct Members<'a> {
+    document: &'a RawDocument,
+    /// By where a container begins, for many renames: each is then walked once.
+    tables: Option<HashMap<*const u8, HashMap<&'a [u8], Element<'a>>>>,
+}
+
+impl<'a> Members<'a> {
+    /// The member of this name of a document that is written in `container`.
+    fn find(&mut self, container: &'a [u8], name: &str) -> Result<Option<Element<'a>>> {
+        let mut walk = elements_of_bytes(container);
+        let found = match &mut self.tables {
+            None => walk.find(|member| member.name_bytes() == name.as_bytes()),
+            Some(tables) => {
+                let table = tables.entry(container.as_ptr()).or_insert_with(|| {
+                    let mut table = HashMap::new();
+                    for member in walk.by_ref() {
+                        table.entry(member.name_bytes()).or_insert(member);
+                    }
+                    table
+                });
+                table.get(name.as_bytes()).copied()
+            }
+        };
+        match walk.is_malformed() {
+            true => Err(malformed("a value exceeds its document")),
+            false => Ok(found),
+        }
+    }
+}
+
 /// Walks a path: the value it leads to, and the name of the first array on the way.
-fn follow<'a>(document: &'a RawDocument, path: &UpdatePath) -> Result<(Option<Element<'a>>, Option<&'a str>)> {
+fn follow<'a>(members: &mut Members<'a>, path: &UpdatePath) -> Result<(Option<Element<'a>>, Option<&'a str>)> {
     let mut found: Option<Element<'a>> = None;
     let mut array_name = None;
     for name in path.names() {
-        let mut members = match &found {
-            None => elements_of_bytes(document.as_bytes()),
-            Some(parent) if is_container(parent) => elements_of_bytes(parent.value_bytes()),
+        let next = match &found {
+            None => members.find(members.document.as_bytes(), name)?,
+            Some(array) if array.element_type == ElementType::Array => {
+                let Some(position) = array_position(name) else { return Err(cannot_traverse(array, path)) };
+                array_name = array_name.or(Some(array.name()));
+                let mut items = elements_of_bytes(array.value_bytes());
+                let item = items.nth(position);
+                if items.is_malformed() {
+                    return Err(malformed("a value exceeds its document"));
+                }
+                item
+            }
+            Some(parent) if is_container(parent) => members.find(parent.value_bytes(), name)?,
             Some(parent) => return Err(cannot_traverse(parent, path)),
         };
-        let next = match found.filter(|parent| parent.element_type == bson::spec::ElementType::Array) {
-            None => members.find(|member| member.name_bytes() == name.as_bytes()),
-            Some(array) => {
-                let Some(position) = array_position(name) else { return Err(cannot_traverse(&array, path)) };
-                array_name = array_name.or(Some(array.name()));
-                members.nth(position)
-            }
-        };
-        if members.is_malformed() {
-            return Err(malformed("a value exceeds its document"));
-        }
         match next {
             Some(member) => found = Some(member),
             None => return Ok((None, array_name)),

@@ -1,5 +1,6 @@
 //! `$filter`: the elements of an array for which an expression is true.
 
+use crate::expression::limits::check_bound;
 use crate::expression::operators::array_binding::ElementBinding;
 use crate::expression::operators::prelude::*;
 use crate::expression::parse::parse_fields;
@@ -63,6 +64,7 @@ impl SpecialNode for Filter {
             let found = input.type_name();
             return Err(numbered(28651, format!("input to $filter must be an array not {found}")));
         };
+        check_bound(&input)?;
         let limit = self.limit(context)?;
         let mut kept = RawArrayBuf::new();
         let mut count = 0;

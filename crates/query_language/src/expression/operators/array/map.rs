@@ -1,5 +1,6 @@
 //! `$map`: an expression applied to every element of an array.
 
+use crate::expression::limits::check_bound;
 use crate::expression::operators::array_binding::ElementBinding;
 use crate::expression::operators::prelude::*;
 use crate::expression::parse::parse_fields;
@@ -39,6 +40,7 @@ impl SpecialNode for Map {
             let found = input.type_name();
             return Err(numbered(16883, format!("input to $map must be an array not {found}")));
         };
+        check_bound(&input)?;
         let mut mapped = RawArrayBuf::new();
         for element in array {
             let scope = self.element.scope(element?, context);

@@ -1,6 +1,6 @@
 //! `$reduce`: folds an array into one value, with `$$value` the value so far and `$$this` the element.
 
-use crate::expression::limits::check_depth;
+use crate::expression::limits::check_bound;
 use crate::expression::operators::prelude::*;
 use crate::expression::parse::parse_fields;
 
@@ -46,12 +46,14 @@ impl SpecialNode for Reduce {
             let found = input.type_name();
             return Err(numbered(40080, format!("$reduce requires that 'input' be an array, found: {found}")));
         };
+        check_bound(&input)?;
         let mut value = self.initial.evaluate(context)?;
+        check_bound(&value)?;
         for element in array {
             let so_far = Scope { parent: context.scope(), slot: self.value_slot, value: value.get() };
             let this = Scope { parent: Some(&so_far), slot: self.this_slot, value: Some(element?) };
             let next = self.body.evaluate(&context.with_scope(&this))?.into_owned();
-            check_depth(&next)?;
+            check_bound(&next)?;
             value = next;
         }
         Ok(value)
