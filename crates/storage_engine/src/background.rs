@@ -163,7 +163,7 @@ impl Engine {
         self.account_tables();
         let mut did_something = self.trim_history()?;
         did_something |= self.free_chains()?;
-        did_something |= self.free_dropped_tree()?;
+        did_something |= self.free_dropped_trees()?;
         did_something |= self.shrink_leaves()?;
         did_something |= self.clean_step()?;
         self.give_space_back()?;
@@ -217,11 +217,21 @@ impl Engine {
         Ok(())
     }
 
+    /// Frees dropped trees, many small ones at a time: they can come as fast as clients create and drop collections.
+    fn free_dropped_trees(&self) -> Result<bool> {
+        for freed in 0..STEP_ITEMS {
+            if self.is_stopping() || !self.free_dropped_tree()? {
+                return Ok(freed > 0);
+            }
+        }
+        Ok(true)
+    }
+
     /// Frees all pages of one dropped tree, which may take minutes. What nobody else does meanwhile must not wait for it: older versions would fill the
     /// memory for them, and writers would be slowed down. Leaves are freed as they are found, so that a large tree that is read for the last time does not drive
     /// out of the cache what others read.
     fn free_dropped_tree(&self) -> Result<bool> {
-        let Some(tree) = self.dropped_trees.lock().first().copied() else { return Ok(false) };
+        let Some(tree) = self.dropped_trees.lock().first() else { return Ok(false) };
         let mut rest = self.trees.walk_pages(tree, usize::MAX, &mut |found| {
             platform::offer_processor();
             self.trim_history()?;
@@ -238,7 +248,7 @@ impl Engine {
         // The root last: whatever a crash leaves is found again from it.
         rest.inner.reverse();
         self.free_in_groups(&rest.inner)?;
-        self.dropped_trees.lock().retain(|other| *other != tree);
+        self.dropped_trees.lock().remove_first();
         self.trees.leftovers.sparse_leaves.forget_tree(tree);
         Ok(true)
     }
@@ -274,7 +284,7 @@ impl Engine {
     }
 
     fn is_dropped(&self, tree: TreeId) -> bool {
-        self.dropped_trees.lock().contains(&tree)
+        self.dropped_trees.lock().contains(tree)
     }
 
     fn shrink_leaf(&self, mut leaf: SparseLeaf) -> Result<bool> {

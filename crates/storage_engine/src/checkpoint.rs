@@ -29,9 +29,8 @@ use crate::frame_arena::PAGE_BYTES;
 use crate::page_store::PageId;
 use crate::saved_changes::SavedChanges;
 
-/// Chains kept with a checkpoint. After a crash with more of them, the space of the rest is lost until the collection
-/// is dropped; the page store bounds the size of a mark.
-const CHAINS_MAX: usize = 24_000;
+/// Leftovers of each kind in a mark, whose size the page store bounds; the rest is saved beside the trees.
+pub(crate) const LEFTOVERS_IN_MARK_MAX: usize = 4096;
 
 /// Pages written in one step, about.
 const STEP_PAGES: usize = 64;
@@ -69,14 +68,35 @@ pub struct CheckpointMark {
     pub oplog_end: u64,
 }
 
-/// The opaque bytes that the page store keeps with a checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MarkContents {
-    pub(crate) mark: CheckpointMark,
+/// What a checkpoint keeps of what is still to be freed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KeptLeftovers {
     /// Overflow chains that only the lost version history referred to.
     pub(crate) chains: Vec<PageId>,
     /// Trees that were dropped and not yet freed.
     pub(crate) dropped_trees: Vec<TreeId>,
+}
+
+impl KeptLeftovers {
+    /// Leaves what a mark may hold; returns the rest.
+    fn split_off(&mut self) -> KeptLeftovers {
+        let chains = self.chains.split_off(self.chains.len().min(LEFTOVERS_IN_MARK_MAX));
+        let dropped_trees = self.dropped_trees.split_off(self.dropped_trees.len().min(LEFTOVERS_IN_MARK_MAX));
+        KeptLeftovers { chains, dropped_trees }
+    }
+
+    pub(crate) fn append(&mut self, mut others: KeptLeftovers) {
+        self.chains.append(&mut others.chains);
+        self.dropped_trees.append(&mut others.dropped_trees);
+    }
+}
+
+/// The opaque bytes that the page store keeps with a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MarkContents {
+    pub(crate) mark: CheckpointMark,
+    /// As many of the leftovers as fit; more are with the saved changes.
+    pub(crate) leftovers: KeptLeftovers,
     /// Where buffered changes were saved, if there were any.
     pub(crate) saved_changes: Option<PageId>,
 }
@@ -85,9 +105,10 @@ impl MarkContents {
     fn encode(&self) -> Vec<u8> {
         let mark = self.mark;
         let flag = self.saved_changes.map_or(0, |_| HAS_SAVED_CHANGES);
-        let mut numbers = vec![mark.oplog_position, mark.timestamp.0, mark.oplog_end, self.chains.len() as u64 | flag];
-        numbers.extend(self.chains.iter().chain(&self.saved_changes).map(|page| page.0));
-        numbers.extend(self.dropped_trees.iter().map(|tree| tree.0));
+        let KeptLeftovers { chains, dropped_trees } = &self.leftovers;
+        let mut numbers = vec![mark.oplog_position, mark.timestamp.0, mark.oplog_end, chains.len() as u64 | flag];
+        numbers.extend(chains.iter().chain(&self.saved_changes).map(|page| page.0));
+        numbers.extend(dropped_trees.iter().map(|tree| tree.0));
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
@@ -104,8 +125,10 @@ impl MarkContents {
                     timestamp: Timestamp(*timestamp),
                     oplog_end: *oplog_end,
                 },
-                chains: chains.iter().map(|page| PageId(*page)).collect(),
-                dropped_trees: dropped_trees.iter().map(|tree| TreeId(*tree)).collect(),
+                leftovers: KeptLeftovers {
+                    chains: chains.iter().map(|page| PageId(*page)).collect(),
+                    dropped_trees: dropped_trees.iter().map(|tree| TreeId(*tree)).collect(),
+                },
                 saved_changes: saved_changes.first().map(|page| PageId(*page)),
             })
         })();
@@ -187,7 +210,7 @@ impl Engine {
     /// Begins a checkpoint: its preparation. Everything before `mark` is applied.
     pub fn begin_checkpoint(&self, mark: CheckpointMark) -> Result<CheckpointInProgress> {
         self.trees.cache.check_poisoned()?;
-        let contents = MarkContents { mark, chains: Vec::new(), dropped_trees: Vec::new(), saved_changes: None };
+        let contents = MarkContents { mark, leftovers: KeptLeftovers::default(), saved_changes: None };
         // Only now: an image that is good has everything before the mark.
         self.trees.cache.begin_preparation();
         Ok(CheckpointInProgress {
@@ -222,17 +245,18 @@ impl Engine {
     pub fn freeze_checkpoint(&self, checkpoint: &mut CheckpointInProgress) -> Result<()> {
         self.trees.cache.check_poisoned()?;
         self.prepare_ring_states()?;
-        let _barrier = self.close_barrier();
+        let barrier = self.close_barrier();
         self.save_ring_states()?;
         checkpoint.dropped_rings = self.take_dropped_rings();
         let mut chains = self.trees.history.overflow_heads();
         chains.extend_from_slice(&self.trees.leftovers.chains.lock());
-        chains.truncate(CHAINS_MAX);
-        checkpoint.contents.chains = chains;
-        checkpoint.contents.dropped_trees = self.dropped_trees.lock().clone();
+        checkpoint.contents.leftovers =
+            KeptLeftovers { chains, dropped_trees: self.dropped_trees.lock().iter().collect() };
         checkpoint.epoch = Some(self.store.freeze_epoch()?);
         self.trees.cache.end_preparation();
         (checkpoint.stage_began, checkpoint.hand) = (self.clock.monotonic(), 0);
+        drop(barrier);
+        checkpoint.saved.push_leftovers(&checkpoint.contents.leftovers.split_off());
         Ok(())
     }
 
@@ -370,8 +394,7 @@ mod tests {
         for saved_changes in [None, Some(PageId(0)), Some(PageId(4))] {
             let contents = MarkContents {
                 mark: CheckpointMark { oplog_position: 77, timestamp: Timestamp(9), oplog_end: 80 },
-                chains: vec![PageId(5), PageId(6)],
-                dropped_trees: vec![TreeId(8)],
+                leftovers: KeptLeftovers { chains: vec![PageId(5), PageId(6)], dropped_trees: vec![TreeId(8)] },
                 saved_changes,
             };
             assert_eq!(MarkContents::decode(&contents.encode()).unwrap(), contents);

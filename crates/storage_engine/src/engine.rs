@@ -14,6 +14,7 @@ use crate::batch::Batch;
 use crate::btree::{Leftovers, Trees, Write};
 use crate::checkpoint::{CheckpointInProgress, CheckpointMark, MarkContents};
 use crate::cursor::BTreeCursor;
+use crate::dropped_trees::DroppedTrees;
 use crate::error::{EngineError, Result};
 use crate::history::History;
 use crate::node::{NodeBuilder, Presence};
@@ -48,7 +49,7 @@ pub struct Engine {
     /// Held shared while a batch or a structural change is applied, exclusively while a checkpoint is frozen.
     pub(crate) barrier: RwLock<()>,
     /// Trees whose pages the background is to free.
-    pub(crate) dropped_trees: Mutex<Vec<TreeId>>,
+    pub(crate) dropped_trees: Mutex<DroppedTrees>,
     /// One checkpoint at a time; one that could not be finished because the disk was full is kept here.
     pub(crate) checkpointing: Mutex<Option<CheckpointInProgress>>,
     pub(crate) checkpoints: AtomicU64,
@@ -112,11 +113,12 @@ impl Engine {
 
     fn resume(&self, contents: MarkContents) -> Result<()> {
         self.trees.snapshots.set_visible(contents.mark.timestamp);
+        let mut leftovers = contents.leftovers;
         if let Some(head) = contents.saved_changes {
-            crate::saved_changes::restore(&self.trees.cache, &self.store, head)?;
+            leftovers.append(crate::saved_changes::restore(&self.trees.cache, &self.store, head)?);
         }
-        *self.trees.leftovers.chains.lock() = contents.chains;
-        *self.dropped_trees.lock() = contents.dropped_trees;
+        *self.trees.leftovers.chains.lock() = leftovers.chains;
+        self.dropped_trees.lock().extend(leftovers.dropped_trees);
         Ok(())
     }
 

@@ -23,6 +23,7 @@ mod checkpoint;
 mod cleaning_pace;
 mod counters;
 mod cursor;
+mod dropped_trees;
 mod engine;
 mod error;
 mod frame_arena;

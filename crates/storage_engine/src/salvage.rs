@@ -14,11 +14,13 @@ use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::{HEADER_BYTES, KIND_NODE, KIND_OVERFLOW, Node, PageBytes, Presence};
 use crate::overflow::{OverflowReference, parse_page, value_checksum};
 use crate::page_store::{PageAddress, PageId, SalvagedStore};
+use crate::saved_changes;
 
 /// An engine's directory opened for salvage.
 pub struct Salvage {
     store: SalvagedStore,
     contents: Option<MarkContents>,
+    dropped_trees: HashSet<TreeId>,
     addresses: HashMap<PageId, PageAddress>,
     /// To which tree a page belongs, as far as the pages above it say.
     owners: HashMap<PageId, TreeId>,
@@ -50,9 +52,27 @@ impl Salvage {
             }
         });
         let addresses = store.pages.iter().copied().collect();
-        let mut salvage = Salvage { store, contents, addresses, owners: HashMap::new() };
+        let dropped_trees = HashSet::new();
+        let mut salvage = Salvage { store, contents, dropped_trees, addresses, owners: HashMap::new() };
+        salvage.find_dropped_trees();
         salvage.find_owners();
         Ok(salvage)
+    }
+
+    fn find_dropped_trees(&mut self) {
+        let Some(contents) = &self.contents else { return };
+        self.dropped_trees.extend(&contents.leftovers.dropped_trees);
+        let Some(head) = contents.saved_changes else { return };
+        let (store, addresses) = (&self.store, &self.addresses);
+        let mut read = |page: PageId, image: &mut PageImage| {
+            let address = addresses.get(&page).copied().unwrap_or(PageAddress::NONE);
+            store.read(page, address, &mut image[..])?;
+            Ok(())
+        };
+        match saved_changes::dropped_trees(&mut read, head, addresses.len() as u64) {
+            Ok(dropped) => self.dropped_trees.extend(dropped),
+            Err(error) => self.store.problems.push(error.to_string()),
+        }
     }
 
     fn find_owners(&mut self) {
@@ -86,7 +106,7 @@ impl Salvage {
 
     /// Trees that were dropped and whose pages are not freed yet.
     pub fn dropped_trees(&self) -> HashSet<TreeId> {
-        self.contents.iter().flat_map(|contents| contents.dropped_trees.iter().copied()).collect()
+        self.dropped_trees.clone()
     }
 
     /// What could not be read beside pages.

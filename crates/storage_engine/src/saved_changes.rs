@@ -7,8 +7,11 @@
 //! ```text
 //! page: kind u8 | 7 bytes 0 | next page id u64 (u64::MAX: last) | length u32 | 4 bytes 0 | u64::MAX (no tree) | 16 bytes 0 | payload
 //! payloads, one after the other: page id varint | length of the prefix varint | seconds u32 | length varint | changes
+//!   or, of what is to be freed and has no room in the mark: u64::MAX varint | kind varint | 4 bytes 0 | length varint | numbers u64
 //! ```
 
+use crate::TreeId;
+use crate::checkpoint::KeptLeftovers;
 use crate::error::{EngineError, Result};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::KIND_CHANGES;
@@ -19,6 +22,13 @@ use crate::varint::{push_varint, take_varint};
 
 /// Pages of the chain written together.
 const BATCH_PAGES: usize = 16;
+
+/// In the place of a page's id: the record is a list, of the kind that stands in the place of the prefix's length.
+const NO_PAGE: u64 = u64::MAX;
+/// First pages of overflow chains that are to be freed.
+const CHAINS: u64 = 0;
+/// Trees that were dropped and not yet freed.
+const DROPPED_TREES: u64 = 1;
 
 /// No tree: what belongs to none must not be taken for part of one.
 const NO_TREE: u64 = u64::MAX;
@@ -42,6 +52,23 @@ impl SavedChanges {
         self.waiting.extend_from_slice(&changes.first_seconds.to_le_bytes());
         push_varint(&mut self.waiting, changes.bytes.len() as u64);
         self.waiting.extend_from_slice(changes.bytes);
+    }
+
+    /// Adds what the mark has no room for.
+    pub(crate) fn push_leftovers(&mut self, leftovers: &KeptLeftovers) {
+        self.push_list(CHAINS, leftovers.chains.iter().map(|chain| chain.0));
+        self.push_list(DROPPED_TREES, leftovers.dropped_trees.iter().map(|tree| tree.0));
+    }
+
+    fn push_list(&mut self, kind: u64, list: impl ExactSizeIterator<Item = u64>) {
+        if list.len() == 0 {
+            return;
+        }
+        push_varint(&mut self.waiting, NO_PAGE);
+        push_varint(&mut self.waiting, kind);
+        self.waiting.extend_from_slice(&[0; 4]);
+        push_varint(&mut self.waiting, list.len() as u64 * 8);
+        list.for_each(|number| self.waiting.extend_from_slice(&number.to_le_bytes()));
     }
 
     /// The first page of the chain; `None`: nothing was saved.
@@ -104,45 +131,97 @@ pub(crate) fn parse_page(image: &PageImage) -> Option<(Option<PageId>, &[u8])> {
     parse_chain_page(image, KIND_CHANGES)
 }
 
-/// Gives the changes of a chain back to the leaves that they belong to, and frees its pages. While the engine is being opened.
+/// Gives the changes of a chain back to the leaves that they belong to, and frees its pages; returns what else was in it. While the engine is being opened.
 ///
 /// # Errors
 /// `Corrupt`, or a failed read, when a page of the chain is damaged.
-pub(crate) fn restore(cache: &PageCache, store: &PageStore, head: PageId) -> Result<()> {
+pub(crate) fn restore(cache: &PageCache, store: &PageStore, head: PageId) -> Result<KeptLeftovers> {
+    let mut leftovers = KeptLeftovers::default();
+    let mut read = |page, image: &mut PageImage| Ok(store.read(page, store.current_address(page), &mut image[..])?);
+    let pages = for_each_record(&mut read, head, store.page_id_limit(), &mut |record| {
+        match record {
+            Record::Changes(page, changes) => cache.restore_changes(page, changes)?,
+            Record::Chains(list) => leftovers.chains.extend(numbers(list).map(PageId)),
+            Record::DroppedTrees(list) => leftovers.dropped_trees.extend(numbers(list).map(TreeId)),
+        }
+        Ok(())
+    })?;
+    pages.into_iter().try_for_each(|page| cache.free_page(page))?;
+    Ok(leftovers)
+}
+
+/// The trees that were dropped, as far as the chain tells of them.
+///
+/// # Errors
+/// As [`restore`].
+pub(crate) fn dropped_trees(read: &mut ReadPage<'_>, head: PageId, pages_max: u64) -> Result<Vec<TreeId>> {
+    let mut dropped = Vec::new();
+    for_each_record(read, head, pages_max, &mut |record| {
+        if let Record::DroppedTrees(list) = record {
+            dropped.extend(numbers(list).map(TreeId));
+        }
+        Ok(())
+    })?;
+    Ok(dropped)
+}
+
+/// Reads a page into an image.
+pub(crate) type ReadPage<'a> = dyn FnMut(PageId, &mut PageImage) -> Result<()> + 'a;
+
+/// Calls `each` with what a chain holds, in order; returns its pages.
+fn for_each_record(
+    read: &mut ReadPage<'_>,
+    head: PageId,
+    pages_max: u64,
+    each: &mut dyn FnMut(Record<'_>) -> Result<()>,
+) -> Result<Vec<PageId>> {
     let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
     let (mut pages, mut waiting, mut following) = (Vec::new(), Vec::new(), Some(head));
     while let Some(page) = following {
         let damaged = |reason: &str| EngineError::Corrupt { tree: 0, page, reason: reason.to_owned() };
-        let address = store.current_address(page);
-        store.read(page, address, &mut image[..])?;
+        read(page, &mut image)?;
         let (next, payload) = parse_page(&image).ok_or_else(|| damaged("it has no saved changes"))?;
         waiting.extend_from_slice(payload);
-        let taken = restore_whole(cache, &waiting)?;
+        let mut rest = waiting.as_slice();
+        while let Some((record, behind)) = take_record(rest) {
+            each(record)?;
+            rest = behind;
+        }
+        let taken = waiting.len() - rest.len();
         waiting.drain(..taken);
         pages.push(page);
-        if next.is_none() && !waiting.is_empty() || pages.len() as u64 > store.page_id_limit() {
+        if next.is_none() && !waiting.is_empty() || pages.len() as u64 > pages_max {
             return Err(damaged("the saved changes do not end where they should"));
         }
         following = next;
     }
-    pages.into_iter().try_for_each(|page| cache.free_page(page))
+    Ok(pages)
 }
 
-/// Restores what is there in whole; returns the bytes of it.
-fn restore_whole(cache: &PageCache, bytes: &[u8]) -> Result<usize> {
-    let mut rest = bytes;
-    while let Some((page, changes, behind)) = take_record(rest) {
-        cache.restore_changes(page, changes)?;
-        rest = behind;
-    }
-    Ok(bytes.len() - rest.len())
+/// What the chain holds.
+enum Record<'a> {
+    Changes(PageId, EncodedChanges<'a>),
+    Chains(&'a [u8]),
+    DroppedTrees(&'a [u8]),
 }
 
-fn take_record(mut rest: &[u8]) -> Option<(PageId, EncodedChanges<'_>, &[u8])> {
-    let page = PageId(take_varint(&mut rest)?);
-    let prefix_length = take_varint(&mut rest)? as usize;
+fn take_record(mut rest: &[u8]) -> Option<(Record<'_>, &[u8])> {
+    let page = take_varint(&mut rest)?;
+    let kind = take_varint(&mut rest)?;
     let (seconds, mut rest) = rest.split_first_chunk::<4>()?;
     let length = take_varint(&mut rest)? as usize;
     let (bytes, rest) = rest.split_at_checked(length)?;
-    Some((page, EncodedChanges { bytes, first_seconds: u32::from_le_bytes(*seconds), prefix_length }, rest))
+    let record = match (page, kind) {
+        (NO_PAGE, CHAINS) => Record::Chains(bytes),
+        (NO_PAGE, _) => Record::DroppedTrees(bytes),
+        (page, prefix_length) => {
+            let (first_seconds, prefix_length) = (u32::from_le_bytes(*seconds), prefix_length as usize);
+            Record::Changes(PageId(page), EncodedChanges { bytes, first_seconds, prefix_length })
+        }
+    };
+    Some((record, rest))
+}
+
+fn numbers(list: &[u8]) -> impl Iterator<Item = u64> {
+    list.as_chunks::<8>().0.iter().map(|number| u64::from_le_bytes(*number))
 }

@@ -53,7 +53,7 @@ impl Engine {
         for tree in trees {
             self.verify_into(*tree, &mut seen, &mut report)?;
         }
-        let dropped = self.dropped_trees.lock().clone();
+        let dropped: Vec<TreeId> = self.dropped_trees.lock().iter().collect();
         for tree in dropped {
             let pages = self.trees.pages_of(tree)?;
             seen.extend(pages.inner.iter().chain(&pages.leaves).chain(&pages.overflow).copied());

@@ -10,6 +10,7 @@ use super::*;
 mod cache;
 mod concealed;
 mod deletions;
+mod dropped_trees;
 mod figures;
 mod long_keys;
 mod merging;
