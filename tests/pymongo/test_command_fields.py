@@ -92,6 +92,13 @@ COMMANDS = {
     "explain": ({"explain": {"find": "things"}}, {"verbosity": "queryPlanner"}, {}),
     "killCursors": ({"killCursors": "things", "cursors": [Int64(1)]}, {}, {}),
     "planCacheClear": ({"planCacheClear": "things"}, {"query": {}}, {}),
+    "planCacheSetFilter": (
+        {"planCacheSetFilter": "things", "query": {"a": 1}, "indexes": ["a_1", {"a": 1}]},
+        {"sort": {"a": 1}, "projection": {"a": 1}, "collation": {"locale": "simple"}},
+        {},
+    ),
+    "planCacheListFilters": ({"planCacheListFilters": "things"}, {}, {}),
+    "planCacheClearFilters": ({"planCacheClearFilters": "things"}, {"query": {}}, {}),
     "collStats": ({"collStats": "things"}, {"scale": 2}, {}),
     "dbStats": ({"dbStats": 1}, {"scale": 2, "freeStorage": 1}, {}),
     "dataSize": (
@@ -298,7 +305,8 @@ def test_min_and_max(fields):
     send(fields, {"create": "ring", "capped": True, "size": 4096, "max": 5})
     send(fields, {"collMod": "ring", "cappedSize": 8192, "cappedMax": 7})
     send(fields, {"dataSize": "fields.things", "keyPattern": {"_id": 1}, "min": {"_id": 0}, "max": {"_id": 2}})
-    send(fields, {"planCacheClear": "things", "query": {}, "sort": {"a": 1}, "projection": {"a": 1}})
+    for name in ("planCacheClear", "planCacheClearFilters"):
+        send(fields, {name: "things", "query": {}, "sort": {"a": 1}, "projection": {"a": 1}})
 
 
 @pytest.mark.parametrize("end", ["commitTransaction", "abortTransaction"])

@@ -156,6 +156,7 @@ pub struct ServerContext {
     pub(crate) hooks: Arc<dyn ServerHooks>,
     pub(crate) log: Arc<dyn DiagnosticLog>,
     pub(crate) plan_cache: Arc<planner::PlanCache>,
+    pub(crate) index_filters: Arc<planner::IndexFilters>,
     pub(crate) cursors: ClientCursors,
     pub(crate) operations: Operations,
     pub(crate) counts: OperationCounts,
@@ -196,6 +197,7 @@ impl ServerContext {
         let fail_points = Arc::<FailPoints>::default();
         let context = Arc::new(Self {
             plan_cache: Arc::new(planner::PlanCache::new()),
+            index_filters: Arc::new(planner::IndexFilters::new()),
             cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
             operations: Operations::new(clock.clone(), fail_points.clone()),
             admission: Admission::new(clock.clone()),

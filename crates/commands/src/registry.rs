@@ -361,6 +361,23 @@ static COMMANDS: &[Command] = &[
             "Forgets which plans were chosen for the queries of a collection."
         )
     },
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "planCacheClearFilters",
+            crud::plan_cache_clear_filters::run,
+            "Removes the index filter of a shape of query, or all of a collection."
+        )
+    },
+    command!("planCacheListFilters", crud::plan_cache_list_filters::run, "Lists the index filters of a collection."),
+    Command {
+        without_client: WithoutClient::GoesOn,
+        ..command!(
+            "planCacheSetFilter",
+            crud::plan_cache_set_filter::run,
+            "Says which indexes may be used for a shape of query, whatever the hint; kept in memory, for the collection: it follows a rename, and ends with a drop or the process."
+        )
+    },
     command!(
         "plimsollPositions",
         schema::ring_positions::run,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bson::{RawBsonRef, RawDocumentBuf, rawdoc};
 use collection::{Collection, Namespace, Validation};
 use executor::{IdLookup, QueryExecutor, QueryServices, Target, Uninterrupted};
-use planner::{CanonicalQuery, PlanCache};
+use planner::{CanonicalQuery, IndexFilters, PlanCache};
 use platform::{SeededRandom, SimulatedDisk, SystemClock, WorkingMemory};
 use query_language::filter::{Filter, FilterOptions};
 use transaction::{Acknowledgement, InsertOrder, Store, StoreOptions, WriteContext};
@@ -56,6 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let services = QueryServices {
         store,
         plan_cache: Arc::new(PlanCache::new()),
+        index_filters: Arc::new(IndexFilters::new()),
         memory: WorkingMemory::simulated(100 << 20)?,
         forbids_collection_scans: false,
     };

@@ -35,7 +35,7 @@ pub fn distinct(
 ) -> Result<Vec<RawBson>> {
     let path = FieldPath::new(field);
     if let Some(collection) = &target.collection
-        && let Some(index) = skippable_index(collection, &view, &query, &path)
+        && let Some(index) = skippable_index(services, collection, &view, &query, &path)
     {
         index.count_access();
         return Ok(scan(&view, collection, &index, &path, interrupt)?.values);
@@ -63,7 +63,8 @@ pub fn explain_distinct(
     interrupt: &dyn Interrupt,
 ) -> Result<Document> {
     let path = FieldPath::new(field);
-    let skippable = target.collection.as_ref().and_then(|collection| skippable_index(collection, &view, &query, &path));
+    let skippable =
+        target.collection.as_ref().and_then(|collection| skippable_index(services, collection, &view, &query, &path));
     let collection = target.collection.clone();
     let mut executor = QueryExecutor::new(services, view.clone(), target, query, interrupt)?;
     let (Some(index), Some(collection)) = (skippable, collection) else {
@@ -78,12 +79,15 @@ pub fn explain_distinct(
 
 /// An index whose keys begin with the values of the field.
 fn skippable_index(
+    services: &QueryServices,
     collection: &Arc<Collection>,
     view: &ReadView,
     query: &CanonicalQuery,
     path: &FieldPath,
 ) -> Option<Arc<Index>> {
-    let is_plain = query.filter.is_empty() && query.hint == Hint::None && query.skip == 0 && query.limit.is_none();
+    let filter = services.index_filters.find(collection, query);
+    let is_hinted = query.hint != Hint::None && filter.is_none();
+    let is_plain = query.filter.is_empty() && !is_hinted && query.skip == 0 && query.limit.is_none();
     let has_position = (0..path.len()).any(|component| path.position(component).is_some());
     if !is_plain || has_position {
         return None;
@@ -95,6 +99,7 @@ fn skippable_index(
             && index.multikey_components(0) == 0
             && index.specification().partial_filter.is_none()
             && !index.is_hidden()
+            && filter.as_ref().is_none_or(|filter| filter.allows(index))
     };
     list.ready_at(view.timestamp()).filter(serves).min_by_key(|index| index.pattern().fields().len()).cloned()
 }

@@ -129,7 +129,7 @@ impl QueryExecutor {
         Ok(doc! {
             "namespace": self.target.namespace.as_str(),
             "parsedQuery": Document::try_from(&*self.query.filter.to_document())?,
-            "indexFilterSet": false,
+            "indexFilterSet": self.has_index_filter,
             "planCacheShapeHash": format!("{:08X}", hash(&query_shape(&self.query))),
             "optimizedPipeline": false,
             "maxIndexedOrSolutionsReached": false,

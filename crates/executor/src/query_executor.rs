@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::RawDocument;
 use bson::raw::cstr;
 use collection::{Collection, Namespace, RecordId};
-use planner::{CanonicalQuery, Plan, PlanCache, PlanNode, Purpose};
+use planner::{CanonicalQuery, IndexFilters, Plan, PlanCache, PlanNode, Purpose};
 use platform::WorkingMemory;
 use query_language::filter::MatchDetails;
 use transaction::{ReadView, Store};
@@ -24,6 +24,8 @@ pub struct QueryServices {
     pub store: Arc<Store>,
     /// What trials have decided.
     pub plan_cache: Arc<PlanCache>,
+    /// What an administrator has said about indexes.
+    pub index_filters: Arc<IndexFilters>,
     /// For what has to be gathered before it can be yielded.
     pub memory: WorkingMemory,
     /// Whether a query that reads a collection as a whole is refused, unless it is one of the server's own collections.
@@ -68,6 +70,8 @@ pub struct QueryExecutor {
     pub(crate) query: Arc<CanonicalQuery>,
     pub(crate) plan: Plan,
     pub(crate) rejected: Vec<Plan>,
+    /// Whether an index filter had a say in the plan.
+    pub(crate) has_index_filter: bool,
     /// `None` without a collection.
     pub(crate) root: Option<BoxedStage>,
     pub(crate) returned: u64,
@@ -124,6 +128,7 @@ impl QueryExecutor {
             query,
             plan: Plan { root: PlanNode::Eof },
             rejected: Vec::new(),
+            has_index_filter: false,
             root: None,
             returned: 0,
             decision: None,
@@ -138,7 +143,8 @@ impl QueryExecutor {
 
     fn choose_plan(&mut self, memory: Memory, interrupt: &dyn Interrupt) -> Result<()> {
         let Some(collection) = &self.target.collection else { return Ok(()) };
-        let target = planner::Target { collection, view: &self.view };
+        let filter = self.services.index_filters.find(collection, &self.query);
+        let target = planner::Target { collection, view: &self.view, filter: filter.as_deref() };
         let plans = planner::candidates(&target, &self.query, self.purpose)?;
         let context = Context { view: &self.view, collection, query: &self.query, memory: &self.services.memory };
         let choice = trial::choose(plans, &context, &self.services.plan_cache, memory, interrupt)?;
@@ -147,6 +153,7 @@ impl QueryExecutor {
             return Err(ExecutorError::Plan(planner::PlanError::NoQueryExecutionPlans(message)));
         }
         self.root = Some(build(&choice.plan.root, &context)?);
+        self.has_index_filter = filter.is_some() && !looks_up_id(&choice.plan.root);
         (self.plan, self.rejected, self.decision) = (choice.plan, choice.rejected, choice.decision);
         Ok(())
     }
@@ -169,6 +176,7 @@ impl QueryExecutor {
             query,
             plan,
             rejected: Vec::new(),
+            has_index_filter: false,
             root,
             returned: 0,
             decision: None,
@@ -373,6 +381,11 @@ fn is_users(collection: &Collection) -> bool {
 
 fn reads_indexes(node: &PlanNode) -> bool {
     matches!(node, PlanNode::IndexScan(_)) || node.inputs().iter().any(reads_indexes)
+}
+
+/// A lookup by `_id` is one whatever filters say.
+fn looks_up_id(node: &PlanNode) -> bool {
+    matches!(node, PlanNode::IdLookup { .. }) || node.inputs().iter().any(looks_up_id)
 }
 
 fn scans_collection(node: &PlanNode) -> bool {

@@ -11,6 +11,7 @@ use crate::covered;
 use crate::error::{PlanError, Result};
 use crate::hint::{Hint, ScanDirection};
 use crate::index_assignment::{Assignment, joined};
+use crate::index_filters::IndexFilter;
 use crate::interval::IntervalList;
 use crate::min_max;
 use crate::or_plan;
@@ -34,6 +35,15 @@ pub struct Target<'t> {
     pub collection: &'t Arc<Collection>,
     /// The view it is read through; opened before planning.
     pub view: &'t ReadView,
+    /// What an administrator has said about such queries.
+    pub filter: Option<&'t IndexFilter>,
+}
+
+impl Target<'_> {
+    /// An index filter stands above the hint.
+    fn hint<'q>(&self, query: &'q CanonicalQuery) -> &'q Hint {
+        if self.filter.is_some() { &Hint::None } else { &query.hint }
+    }
 }
 
 /// The indexes that may be used.
@@ -53,7 +63,7 @@ impl Usable {
 /// # Errors
 /// `BadValue` for a hint that names no index; `NoQueryExecutionPlans`; MongoDB's for `min` and `max`.
 pub fn candidates(target: &Target<'_>, query: &CanonicalQuery, purpose: Purpose) -> Result<Vec<Plan>> {
-    let roots = match &query.hint {
+    let roots = match target.hint(query) {
         Hint::Natural(direction) if query.min.is_none() && query.max.is_none() => {
             vec![collection_scan(query, *direction)]
         }
@@ -69,7 +79,8 @@ fn indexed(target: &Target<'_>, query: &CanonicalQuery, purpose: Purpose) -> Res
     if query.min.is_some() || query.max.is_some() {
         return Ok(vec![min_max_scan(query, &usable)?]);
     }
-    if let (Some(id), Some(index)) = (query.id_equality(), list.id_index()) {
+    let ready_id_index = list.id_index().filter(|index| index.is_ready_at(target.view.timestamp()));
+    if let (Some(id), Some(index)) = (query.id_equality(), ready_id_index) {
         return Ok(vec![PlanNode::IdLookup { index: index.clone(), id: Literal::new(id) }]);
     }
     let root = query.filter.root();
@@ -100,13 +111,16 @@ fn no_plan(target: &Target<'_>, query: &CanonicalQuery) -> String {
     )
 }
 
-/// What the hint leaves of the indexes. A hidden index cannot be hinted either.
+/// What the index filter, or else the hint, leaves of the indexes. A hidden index cannot be hinted either.
 fn usable<'i>(
     target: &Target<'_>,
     query: &CanonicalQuery,
     ready: impl Iterator<Item = &'i Arc<Index>>,
 ) -> Result<Usable> {
     let visible = ready.filter(|index| !index.is_hidden());
+    if let Some(filter) = target.filter {
+        return Ok(Usable { indexes: visible.filter(|index| filter.allows(index)).cloned().collect(), hinted: false });
+    }
     let (indexes, hinted): (Vec<Arc<Index>>, bool) = match &query.hint {
         Hint::None | Hint::Natural(_) => (visible.cloned().collect(), false),
         Hint::Name(name) => (visible.filter(|index| index.name() == name).cloned().collect(), true),

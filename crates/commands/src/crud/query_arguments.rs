@@ -120,6 +120,7 @@ pub(crate) fn services(server: &ServerContext) -> QueryServices {
     QueryServices {
         store: server.store.clone(),
         plan_cache: server.plan_cache.clone(),
+        index_filters: server.index_filters.clone(),
         memory: server.memory.clone(),
         forbids_collection_scans: server.parameters.forbids_collection_scans(),
     }

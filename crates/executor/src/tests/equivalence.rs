@@ -218,7 +218,7 @@ fn check(fixture: &Fixture, case: &Case) {
     reference.hint = Hint::Natural(ScanDirection::Forward);
     let mut expected: Vec<Vec<u8>> = fixture.find_raw(reference).iter().map(|document| normal(document)).collect();
     expected.sort();
-    let target = planner::Target { collection: &fixture.collection, view: &view };
+    let target = planner::Target { collection: &fixture.collection, view: &view, filter: None };
     let query = Arc::new(canonical(case));
     for plan in planner::candidates(&target, &query, Purpose::Documents).unwrap() {
         let signature = plan.root.signature();

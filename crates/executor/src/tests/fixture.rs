@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::{Document, RawDocumentBuf};
 use collection::{Collection, IndexSpecification, Namespace, Validation};
-use planner::{CanonicalQuery, PlanCache};
+use planner::{CanonicalQuery, IndexFilters, PlanCache};
 use platform::{SeededRandom, SimulatedClock, SimulatedDisk, WorkingMemory};
 use query_language::filter::{Filter, FilterOptions};
 use storage_engine::EngineOptions;
@@ -40,6 +40,7 @@ impl Fixture {
         let services = QueryServices {
             store,
             plan_cache: Arc::new(PlanCache::new()),
+            index_filters: Arc::new(IndexFilters::new()),
             memory: WorkingMemory::simulated(100 << 20).unwrap(),
             forbids_collection_scans: false,
         };
