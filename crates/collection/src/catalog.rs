@@ -13,6 +13,7 @@ mod change;
 mod names;
 mod private_collections;
 mod private_trees;
+mod replacement;
 mod shapes;
 mod stored;
 

@@ -5,7 +5,7 @@
 //! its buffers have grown, preparing a change allocates nothing.
 //!
 //! Index entries are changed blindly (known absent, known present), because a record and its entries always change
-//! together. Only an index that is being built is changed the careful way: it may or may not have the entries yet.
+//! together. Only an index that is being built or rebuilt is changed the careful way: it may or may not have the entries yet.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -383,14 +383,15 @@ pub(crate) fn put_entry_change(
     let (EntryChange::Added(entry) | EntryChange::Removed(entry) | EntryChange::Retyped(entry)) = change;
     record_id.write_entry_key(entry.key, entry_key);
     let tree = index.tree();
-    if index.state() == IndexState::Building {
+    if index.state().is_being_filled() {
         index.note_changed(record_id);
     }
     match (change, index.state()) {
         (EntryChange::Added(entry), IndexState::Ready) => batch.blind_insert(tree, entry_key, entry.type_bits),
         (EntryChange::Removed(_), IndexState::Ready) => batch.blind_remove(tree, entry_key),
-        (EntryChange::Removed(_), IndexState::Building) => batch.delete(tree, entry_key),
-        (EntryChange::Added(entry), IndexState::Building) | (EntryChange::Retyped(entry), _) => {
+        (EntryChange::Removed(_), IndexState::Building | IndexState::Replacing) => batch.delete(tree, entry_key),
+        (EntryChange::Added(entry), IndexState::Building | IndexState::Replacing)
+        | (EntryChange::Retyped(entry), _) => {
             batch.put(tree, entry_key, entry.type_bits);
         }
     }

@@ -107,6 +107,9 @@ pub enum CollectionError {
     /// IndexBuildAborted (276).
     #[error("Index build aborted: {0}")]
     IndexBuildAborted(String),
+    /// BackgroundOperationInProgressForNamespace (12587).
+    #[error("{0}")]
+    IndexBuildInProgress(String),
     /// DuplicateKey (11000).
     #[error("{0}")]
     DuplicateKey(Box<DuplicateKey>),

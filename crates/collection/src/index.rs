@@ -5,6 +5,9 @@
 //!
 //! Life: `Building` (writers maintain it, nobody reads it; a restart goes on with it) → `Ready` → dropped. Each step replaces the `Index`
 //! in its collection's list by another `Arc` around the same `IndexRuntime`.
+//!
+//! A rebuild (`reIndex`) puts a double beside each index: `Replacing` → `Ready` in the other's place, which is *replaced* then: nobody
+//! maintains it any more, and who reads through it stays in the view from before (`is_replaced`). A restart leaves nothing of a double.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,8 +28,17 @@ use crate::record_id::RecordId;
 pub enum IndexState {
     /// Being filled. Writers maintain it; it is not read and does not yet enforce uniqueness.
     Building,
+    /// Being filled to take the place of the index of the same name. Writers maintain both; nobody else knows it.
+    Replacing,
     /// In use.
     Ready,
+}
+
+impl IndexState {
+    /// Whether it may lack entries: then it is not read, and enforces nothing.
+    pub fn is_being_filled(self) -> bool {
+        self != IndexState::Ready
+    }
 }
 
 /// An index.
@@ -58,6 +70,7 @@ struct IndexRuntime {
     /// Per field of the key pattern, a bit for each component of its path that has led into an array. Bits are only ever set.
     multikey_paths: Box<[AtomicU64]>,
     dropped: AtomicBool,
+    replaced: AtomicBool,
     accesses: AtomicU64,
     accesses_since_millis: i64,
     /// Snapshots before this do not find every entry; 0 for an index that was there at start.
@@ -137,6 +150,7 @@ impl Index {
         let runtime = IndexRuntime {
             multikey_paths: paths.collect(),
             dropped: AtomicBool::new(false),
+            replaced: AtomicBool::new(false),
             accesses: AtomicU64::new(0),
             accesses_since_millis: now_millis,
             ready_since: AtomicU64::new(0),
@@ -259,6 +273,15 @@ impl Index {
         self.runtime.dropped.store(true, Ordering::Release);
     }
 
+    /// Whether another tree has taken the place of this one. It has what snapshots from before see, and nothing newer.
+    pub fn is_replaced(&self) -> bool {
+        self.runtime.replaced.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_replaced(&self) {
+        self.runtime.replaced.store(true, Ordering::Release);
+    }
+
     /// How many `Index` values share the tree of this one: 1 when nobody else can reach it any more.
     pub(crate) fn holders(self: &Arc<Self>) -> usize {
         Arc::strong_count(self).max(Arc::strong_count(&self.runtime))
@@ -377,9 +400,19 @@ impl IndexList {
         self.version
     }
 
-    /// Every index that writers maintain, also those being built.
+    /// Every index that writers maintain, also those being built and those that are to take the place of others.
     pub fn all(&self) -> &[Arc<Index>] {
         &self.indexes
+    }
+
+    /// The indexes that the collection has, also those being built.
+    pub fn listed(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.state != IndexState::Replacing)
+    }
+
+    /// Those that are to take the place of others.
+    pub fn replacing(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.state == IndexState::Replacing)
     }
 
     /// The indexes that may be read.
@@ -399,7 +432,7 @@ impl IndexList {
 
     /// The index called `name`, whatever its state.
     pub fn find(&self, name: &str) -> Option<&Arc<Index>> {
-        self.indexes.iter().find(|index| index.name() == name)
+        self.listed().find(|index| index.name() == name)
     }
 
     /// Where the index of this tree is in the list.

@@ -300,6 +300,7 @@ impl From<CollectionError> for CommandError {
             CollectionError::IndexNotFound(_) => "IndexNotFound",
             CollectionError::KeyTooLong { .. } => "KeyTooLong",
             CollectionError::IndexBuildAborted(_) => "IndexBuildAborted",
+            CollectionError::IndexBuildInProgress(_) => "BackgroundOperationInProgressForNamespace",
             CollectionError::Stopped => "Interrupted",
             CollectionError::InvalidIdField(_) => "InvalidIdField",
             CollectionError::ImmutableField(_) => "ImmutableField",

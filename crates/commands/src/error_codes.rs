@@ -106,6 +106,7 @@ const CODES: &[(&str, i32)] = &[
     ("ConversionFailure", 241),
     ("OperationNotSupportedInTransaction", 263),
     ("IndexBuildAborted", 276),
+    ("BackgroundOperationInProgressForNamespace", 12587),
     ("UnsatisfiableCommitQuorum", 278),
     ("ChangeStreamHistoryLost", 286),
     ("ClientDisconnect", 279),

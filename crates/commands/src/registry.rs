@@ -401,6 +401,14 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         without_client: WithoutClient::GoesOn,
+        ..command!(
+            "reIndex",
+            schema::re_index::run,
+            "Builds all indexes of a collection anew, beside other clients' reads and writes; not on a member of a replica set."
+        )
+    },
+    Command {
+        without_client: WithoutClient::GoesOn,
         ..command!("refreshSessions", sessions::refresh_sessions::run, "Keeps sessions alive.")
     },
     Command {

@@ -35,6 +35,7 @@ pub(crate) mod index_stats;
 pub(crate) mod list_collections;
 pub(crate) mod list_databases;
 pub(crate) mod list_indexes;
+pub(crate) mod re_index;
 pub(crate) mod rename_collection;
 pub(crate) mod ring_positions;
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl IndexScanPlan {
 
     /// Whether the index has met arrays on paths where the plan relies on there being none.
     pub fn is_outdated(&self) -> bool {
-        self.index.multikey_paths() != self.multikey_paths
+        self.index.is_replaced() || self.index.multikey_paths() != self.multikey_paths
     }
 }
 

@@ -91,7 +91,7 @@ impl Store {
 
     pub(crate) fn drop_found(&self, collection: &Arc<Collection>) -> Result<(usize, CommitInfo)> {
         let _gate = collection.begin_definition_change();
-        let indexes = collection.indexes().all().len();
+        let indexes = collection.indexes().listed().count();
         let namespace = collection.namespace();
         let change = CatalogChange::Drop { namespace: namespace.clone(), uuid: collection.uuid() };
         Ok((indexes, self.change_names(&[&namespace], &change)?))

@@ -11,19 +11,25 @@
 //! Uniqueness: the builder refuses a key that another record has, and with it the build. A writer does not refuse anything for an index that is
 //! not ready: it notes the key for step 3.
 //!
+//! `reIndex` builds all indexes of a collection anew in the same way (`rebuild`).
+//!
 //! After a crash, or an orderly end in the midst of it, the next start goes on with the build (`resume`). When the commit is
 //! in the oplog and not in the checkpoint, replay builds the index again.
 
+mod rebuild;
 mod resume;
 mod sorted_fill;
 mod sorted_runs;
+
+pub use rebuild::IndexesRebuilt;
 
 use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::catalog::{CatalogChange, IndexChange};
 use collection::{
-    Collection, CollectionError, Index, IndexSpecification, RecordEntries, RecordId, WriteAccess, duplicate_key_error,
+    Collection, CollectionError, Index, IndexSpecification, IndexState, RecordEntries, RecordId, WriteAccess,
+    duplicate_key_error,
 };
 use platform::{Precedence, PrecedenceScope, WorkingMemory};
 use storage_engine::{EngineError, TreeId};
@@ -124,7 +130,8 @@ impl Store {
             self.commits.wait_visible(commit.timestamp)?;
         }
         let _gives_way = PrecedenceScope::begin(Precedence::Long);
-        let is_plain = |index: &Arc<Index>| !index.specification().enforces_uniqueness();
+        let is_plain =
+            |index: &Arc<Index>| index.state() == IndexState::Replacing || !index.specification().enforces_uniqueness();
         if collection.ring().is_none() && find_indexes(collection, &started.trees).iter().all(is_plain) {
             return self.fill_sorted(collection, &started.trees, is_stopped);
         }

@@ -104,7 +104,7 @@ impl Store {
         let _definitions = self.lock_definitions(|| vec![collection.clone()]);
         let _gate = collection.begin_definition_change();
         collection.check_alive()?;
-        let before = collection.indexes().all().len();
+        let before = collection.indexes().listed().count();
         let mut commit = None;
         for index in chosen_indexes(collection, &which)? {
             let (namespace, uuid) = (collection.namespace(), collection.uuid());
@@ -124,7 +124,7 @@ pub(crate) fn missing_indexes(
     let mut missing: Vec<IndexSpecification> = Vec::new();
     for specification in specifications {
         let mut is_there = specification.is_id_index();
-        for index in indexes.all() {
+        for index in indexes.listed() {
             if specification.compare_with(index.specification())? == Relation::Same {
                 if index.state() == IndexState::Building {
                     return Ok(None);
@@ -137,7 +137,7 @@ pub(crate) fn missing_indexes(
         }
         add_missing(&mut missing, specification)?;
     }
-    check_count(&collection.namespace(), indexes.all().len(), &missing)?;
+    check_count(&collection.namespace(), indexes.listed().count(), &missing)?;
     Ok(Some(missing))
 }
 
@@ -179,7 +179,7 @@ fn chosen_indexes(collection: &Collection, which: &WhichIndexes) -> Result<Vec<A
     let indexes = collection.indexes();
     let chosen = match which {
         WhichIndexes::All => {
-            return Ok(indexes.all().iter().filter(|index| index.name() != ID_INDEX_NAME).cloned().collect());
+            return Ok(indexes.listed().filter(|index| index.name() != ID_INDEX_NAME).cloned().collect());
         }
         WhichIndexes::Names(names) => {
             let find = |name: &String| {
@@ -189,7 +189,7 @@ fn chosen_indexes(collection: &Collection, which: &WhichIndexes) -> Result<Vec<A
             names.iter().map(find).collect::<std::result::Result<Vec<_>, _>>()?
         }
         WhichIndexes::KeyPattern(key) => {
-            let found = indexes.all().iter().filter(|index| index.specification().key.as_bytes() == key.as_bytes());
+            let found = indexes.listed().filter(|index| index.specification().key.as_bytes() == key.as_bytes());
             let found: Vec<_> = found.cloned().collect();
             match found.len() {
                 0 => {

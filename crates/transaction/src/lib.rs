@@ -62,6 +62,7 @@ pub use error::{Result, TransactionError};
 pub use expiry::{ExpiryStatistics, TtlPass};
 pub use feed::{BackwardOplog, FeedEntry, Followed, Interest, OplogFollower, Subscription, Topic};
 pub use foreground::Foreground;
+pub use index_build::IndexesRebuilt;
 pub use index_definitions::{IndexesCreated, WhichIndexes, check_indexes_of_new};
 pub use insert::{InsertOrder, InsertOutcome};
 pub use interleaving::{Interleaving, Moment};

@@ -9,6 +9,7 @@ mod expiry;
 pub(crate) mod fixture;
 mod indexes;
 mod large_commits;
+mod rebuilt_indexes;
 mod resumed_builds;
 mod retention;
 mod rings;

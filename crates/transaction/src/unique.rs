@@ -35,7 +35,7 @@ pub(crate) fn lock_claims<'a, 'c>(
 
 /// Checks that no other record has the claimed keys. The locks are held.
 ///
-/// An index that is being built does not refuse anything yet: the key is noted, and looked at when the build ends.
+/// An index that is being built or rebuilt does not refuse anything yet: the key is noted, and looked at when the build ends.
 ///
 /// # Errors
 /// `DuplicateKey`; `Engine`.
@@ -54,7 +54,7 @@ pub(crate) fn check_claims<'c>(
         }
         match index.state() {
             IndexState::Ready => return Err(duplicate_key_error(namespace, index, claim.key, claim.type_bits).into()),
-            IndexState::Building => index.suspect_duplicate(claim.key, claim.type_bits),
+            IndexState::Building | IndexState::Replacing => index.suspect_duplicate(claim.key, claim.type_bits),
         }
     }
     Ok(())

@@ -160,11 +160,16 @@ impl Catalog {
         self.remove_index(&collection, &index)
     }
 
-    /// Takes an index out of a collection: dropped, or its build given up.
+    /// Takes an index out of a collection: dropped, or its build given up. What was to take its place goes with it.
     ///
     /// # Errors
     /// `Engine`.
     pub fn remove_index(&self, collection: &Collection, index: &Arc<Index>) -> Result<()> {
+        let is_its_double = |double: &&Arc<Index>| double.name() == index.name() && !Arc::ptr_eq(double, index);
+        let double = collection.indexes().replacing().find(is_its_double).cloned();
+        if let Some(double) = double {
+            self.remove_index(collection, &double)?;
+        }
         index.mark_dropped();
         collection.replace_indexes(collection.indexes().without(index.tree()));
         let mut batch = Batch::new();

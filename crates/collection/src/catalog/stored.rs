@@ -67,7 +67,7 @@ pub(crate) fn decode_counts(value: &[u8]) -> Result<(i64, i64)> {
 pub(crate) fn encode_collection(collection: &Collection) -> RawDocumentBuf {
     let definition = collection.definition();
     let mut indexes = RawArrayBuf::new();
-    for index in collection.indexes().all() {
+    for index in collection.indexes().listed() {
         let mut document = RawDocumentBuf::new();
         document.append(cstr!("spec"), index.specification().to_document());
         document.append(cstr!("tree"), index.tree().0 as i64);

@@ -32,7 +32,6 @@ pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
     "logApplicationMessage",
     "logout",
     "mapReduce",
-    "reIndex",
     "removeQuerySettings",
     "replSetAbortPrimaryCatchUp",
     "replSetGetRBID",

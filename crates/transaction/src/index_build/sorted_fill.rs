@@ -1,6 +1,6 @@
 //! Filling indexes in sorted pieces, so that entries go into the tree in its order and not in that of the records.
 //!
-//! Called by `index_build` for indexes that are not unique, of collections that are not capped. A piece is as many records as make 32 MiB of entries (an option),
+//! Called by `index_build` for indexes that are not unique, and for all that are rebuilt, of collections that are not capped. A piece is as many records as make 32 MiB of entries (an option),
 //! or 256 times as many where there are temporary files for them (`sorted_runs`): with less, each leaf of a large index would be read and written for a few entries
 //! of each of many pieces.
 //!
