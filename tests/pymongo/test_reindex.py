@@ -96,7 +96,7 @@ def test_others_write_and_read_meanwhile(things, server):
     for thread in threads:
         thread.start()
     try:
-        for _ in range(10):
+        for _ in range(3):
             assert reindex(things)["nIndexes"] == 5
     finally:
         is_over.set()
@@ -149,35 +149,35 @@ def test_a_transaction_of_before_begins_again(things, client):
 
 def test_time_limit_and_kill(things, client):
     before = listed(things)
-    more = [{"_id": number, "a": number, "u": number, "b": list(range(20))} for number in range(10_000, 40_000)]
+    more = [{"_id": number, "a": number, "u": number, "b": list(range(4))} for number in range(10_000, 20_000)]
     things.insert_many(more)
     with pytest.raises(ExecutionTimeout) as caught:
-        reindex(things, maxTimeMS=20)
+        reindex(things, maxTimeMS=5)
     assert caught.value.code == 50
     assert listed(things) == before
     outcome = []
 
     def run():
-        try:
-            outcome.append(reindex(things))
-        except OperationFailure as error:
-            outcome.append(error.code)
+        # One that is over before it is seen is not killed.
+        while 11601 not in outcome and len(outcome) < 50:
+            try:
+                outcome.append(reindex(things)["ok"])
+            except OperationFailure as error:
+                outcome.append(error.code)
 
     thread = threading.Thread(target=run)
     thread.start()
-    while not outcome:
+    while thread.is_alive():
         for operation in client.admin.command("currentOp", True)["inprog"]:
             if "reIndex" in operation.get("command", {}):
                 client.admin.command("killOp", op=operation["opid"])
-        time.sleep(0.01)
-    thread.join()
-    assert outcome == [11601]
+    assert outcome[-1] == 11601 and set(outcome[:-1]) <= {1.0}
     assert listed(things) == before
-    assert things.find_one({"_id": 20_000})["a"] == 20_000
+    assert things.find_one({"_id": 15_000})["a"] == 15_000
 
 
 def test_a_crash_in_the_midst(things, server, client):
-    things.insert_many([{"_id": number, "a": number, "b": list(range(20))} for number in range(10_000, 40_000)])
+    things.insert_many([{"_id": number, "a": number, "b": list(range(4))} for number in range(10_000, 20_000)])
     before = listed(things)
     count = things.count_documents({})
 

@@ -31,7 +31,7 @@ pub use change::{CatalogChange, IndexChange, IndexModification, Modification};
 use crate::collection::Collection;
 use crate::document_change::NewlyMultikey;
 use crate::error::{CollectionError, Result};
-use crate::index::Index;
+use crate::index::{Index, Succession};
 use crate::namespace::Namespace;
 use names::CollectionMap;
 pub(crate) use shapes::IndexShapes;
@@ -61,6 +61,8 @@ pub struct Catalog {
 enum Dropped {
     Collection(Arc<Collection>),
     Index(Arc<Index>),
+    /// Another tree has its place.
+    Replaced(Arc<Index>, Succession),
     /// Of a transaction that has ended.
     PrivateTree(TreeId),
 }
@@ -284,6 +286,12 @@ impl Catalog {
     /// # Errors
     /// `Engine`.
     pub fn reap(&self) -> Result<usize> {
+        let oldest_snapshot = self.engine.oldest_snapshot();
+        for dropped in self.dropped.lock().iter() {
+            if let Dropped::Replaced(_, succession) = dropped {
+                succession.settle(oldest_snapshot);
+            }
+        }
         let finished: Vec<Dropped> = self.dropped.lock().extract_if(.., |dropped| dropped.is_unheld()).collect();
         for dropped in &finished {
             let trees = dropped.trees();
@@ -307,7 +315,7 @@ impl Dropped {
     fn trees(&self) -> Vec<TreeId> {
         match self {
             Dropped::Collection(collection) => collection.trees(),
-            Dropped::Index(index) => vec![index.tree()],
+            Dropped::Index(index) | Dropped::Replaced(index, _) => vec![index.tree()],
             Dropped::PrivateTree(tree) => vec![*tree],
         }
     }
@@ -315,7 +323,7 @@ impl Dropped {
     fn is_unheld(&self) -> bool {
         match self {
             Dropped::Collection(collection) => Arc::strong_count(collection) == 1,
-            Dropped::Index(index) => index.holders() == 1,
+            Dropped::Index(index) | Dropped::Replaced(index, _) => index.holders() == 1,
             Dropped::PrivateTree(_) => true,
         }
     }

@@ -7,11 +7,12 @@
 //! in its collection's list by another `Arc` around the same `IndexRuntime`.
 //!
 //! A rebuild (`reIndex`) puts a double beside each index: `Replacing` → `Ready` in the other's place, which is *replaced* then: nobody
-//! maintains it any more, and who reads through it stays in the view from before (`is_replaced`). A restart leaves nothing of a double.
+//! maintains it any more, it serves snapshots from before (`at`), and who reads through it stays in such a view (`is_replaced`). A restart
+//! leaves nothing of a double.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use bson::RawDocument;
 use index_key::{KeyGenerator, KeyPattern, Sparse};
@@ -71,12 +72,32 @@ struct IndexRuntime {
     multikey_paths: Box<[AtomicU64]>,
     dropped: AtomicBool,
     replaced: AtomicBool,
+    /// Whose place it has taken, for snapshots from before.
+    predecessor: Mutex<Option<Arc<Index>>>,
     accesses: AtomicU64,
     accesses_since_millis: i64,
     /// Snapshots before this do not find every entry; 0 for an index that was there at start.
     ready_since: AtomicU64,
     /// Made when it is needed: there are hundreds of thousands of indexes that nobody builds.
     build: Mutex<Option<Box<BuildRuntime>>>,
+}
+
+/// How long a replaced index is wanted.
+#[derive(Debug)]
+pub(crate) struct Succession {
+    successor: Weak<IndexRuntime>,
+    since: Timestamp,
+}
+
+impl Succession {
+    /// Lets go of the replaced index, when no snapshot is from before.
+    pub(crate) fn settle(&self, oldest_snapshot: Timestamp) {
+        if oldest_snapshot >= self.since
+            && let Some(successor) = self.successor.upgrade()
+        {
+            *successor.predecessor.lock() = None;
+        }
+    }
 }
 
 /// What is known while an index is being built.
@@ -151,6 +172,7 @@ impl Index {
             multikey_paths: paths.collect(),
             dropped: AtomicBool::new(false),
             replaced: AtomicBool::new(false),
+            predecessor: Mutex::default(),
             accesses: AtomicU64::new(0),
             accesses_since_millis: now_millis,
             ready_since: AtomicU64::new(0),
@@ -201,6 +223,23 @@ impl Index {
     /// Whether a snapshot of this time may read it: an index that became ready later lacks what the snapshot sees.
     pub fn is_ready_at(&self, timestamp: Timestamp) -> bool {
         self.is_ready() && self.runtime.ready_since.load(Ordering::Acquire) <= timestamp.0
+    }
+
+    /// What a snapshot of this time may read of it: itself, or what it has taken the place of.
+    pub fn at(self: &Arc<Self>, timestamp: Timestamp) -> Option<Arc<Index>> {
+        if self.is_ready_at(timestamp) {
+            return Some(self.clone());
+        }
+        let predecessor = self.runtime.predecessor.lock().clone();
+        predecessor.filter(|_| !self.is_dropped()).and_then(|predecessor| predecessor.at(timestamp))
+    }
+
+    /// It takes the place of another for snapshots from `since` on.
+    pub(crate) fn succeed(&self, predecessor: &Arc<Index>, since: Timestamp) -> Succession {
+        *self.runtime.predecessor.lock() = Some(predecessor.clone());
+        self.set_ready_since(since);
+        predecessor.runtime.replaced.store(true, Ordering::Release);
+        Succession { successor: Arc::downgrade(&self.runtime), since }
     }
 
     pub(crate) fn set_ready_since(&self, timestamp: Timestamp) {
@@ -276,10 +315,6 @@ impl Index {
     /// Whether another tree has taken the place of this one. It has what snapshots from before see, and nothing newer.
     pub fn is_replaced(&self) -> bool {
         self.runtime.replaced.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn mark_replaced(&self) {
-        self.runtime.replaced.store(true, Ordering::Release);
     }
 
     /// How many `Index` values share the tree of this one: 1 when nobody else can reach it any more.
@@ -421,8 +456,13 @@ impl IndexList {
     }
 
     /// The indexes that a snapshot of this time may read: what to plan with.
-    pub fn ready_at(&self, timestamp: Timestamp) -> impl Iterator<Item = &Arc<Index>> {
-        self.indexes.iter().filter(move |index| index.is_ready_at(timestamp))
+    pub fn ready_at(&self, timestamp: Timestamp) -> impl Iterator<Item = Arc<Index>> {
+        self.listed().filter_map(move |index| index.at(timestamp))
+    }
+
+    /// The index on `_id` that a snapshot of this time may read.
+    pub fn id_index_at(&self, timestamp: Timestamp) -> Option<Arc<Index>> {
+        self.id_index().and_then(|index| index.at(timestamp))
     }
 
     /// The index on `_id`.

@@ -97,7 +97,7 @@ pub fn validate(
     let ring = collection.ring().map(|ring| ring.lock());
     let snapshot = engine.begin_snapshot();
     collection.check_alive()?;
-    let ready = collection.indexes().ready_at(snapshot.timestamp()).cloned().collect();
+    let ready = collection.indexes().ready_at(snapshot.timestamp()).collect();
     let indexes = IndexList::new(ready);
     let mut report = ValidateReport {
         namespace: collection.namespace().as_str().to_owned(),

@@ -101,7 +101,7 @@ fn skippable_index(
             && !index.is_hidden()
             && filter.as_ref().is_none_or(|filter| filter.allows(index))
     };
-    list.ready_at(view.timestamp()).filter(serves).min_by_key(|index| index.pattern().fields().len()).cloned()
+    list.ready_at(view.timestamp()).filter(serves).min_by_key(|index| index.pattern().fields().len())
 }
 
 fn scan(

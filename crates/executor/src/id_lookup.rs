@@ -26,35 +26,12 @@ impl IdLookup {
     ///
     /// # Errors
     /// `Transaction`: a dropped collection, a snapshot too old, damage.
-    pub fn find(
-        &mut self,
-        view: &ReadView,
-        collection: &Arc<Collection>,
-        id: RawBsonRef<'_>,
-    ) -> Result<Option<RecordId>> {
+    pub fn find(&mut self, view: &ReadView, collection: &Collection, id: RawBsonRef<'_>) -> Result<Option<RecordId>> {
         let indexes = collection.indexes();
-        let Some(index) = indexes.id_index() else { return Ok(None) };
+        let Some(index) = indexes.id_index_at(view.timestamp()) else { return Ok(None) };
         self.prefix.clear();
         encode_prefix(&mut self.prefix, index.pattern(), [id]);
-        if !index.is_ready_at(view.timestamp()) {
-            return self.scan(view, collection, index);
-        }
-        self.find_prefix(view, collection, index)
-    }
-
-    /// The index was rebuilt after the view was opened, and need not have all that the view sees.
-    fn scan(&self, view: &ReadView, collection: &Arc<Collection>, index: &Index) -> Result<Option<RecordId>> {
-        let mut cursor = view.record_cursor(collection);
-        let mut key = Vec::new();
-        while let Some(record_id) = cursor.next()? {
-            let Some(id) = document::get_field(cursor.document()?, "_id") else { continue };
-            key.clear();
-            encode_prefix(&mut key, index.pattern(), [id]);
-            if key == self.prefix {
-                return Ok(Some(record_id));
-            }
-        }
-        Ok(None)
+        self.find_prefix(view, collection, &index)
     }
 
     fn find_prefix(&mut self, view: &ReadView, collection: &Collection, index: &Index) -> Result<Option<RecordId>> {
@@ -68,7 +45,7 @@ impl IdLookup {
     pub fn fetch(
         &mut self,
         view: &ReadView,
-        collection: &Arc<Collection>,
+        collection: &Collection,
         id: RawBsonRef<'_>,
     ) -> Result<Option<(RecordId, &RawDocument)>> {
         match self.find(view, collection, id)? {

@@ -79,9 +79,8 @@ fn indexed(target: &Target<'_>, query: &CanonicalQuery, purpose: Purpose) -> Res
     if query.min.is_some() || query.max.is_some() {
         return Ok(vec![min_max_scan(query, &usable)?]);
     }
-    let ready_id_index = list.id_index().filter(|index| index.is_ready_at(target.view.timestamp()));
-    if let (Some(id), Some(index)) = (query.id_equality(), ready_id_index) {
-        return Ok(vec![PlanNode::IdLookup { index: index.clone(), id: Literal::new(id) }]);
+    if let (Some(id), Some(index)) = (query.id_equality(), list.id_index_at(target.view.timestamp())) {
+        return Ok(vec![PlanNode::IdLookup { index, id: Literal::new(id) }]);
     }
     let root = query.filter.root();
     if matches!(root, FilterNode::AlwaysFalse) && !usable.hinted {
@@ -112,21 +111,17 @@ fn no_plan(target: &Target<'_>, query: &CanonicalQuery) -> String {
 }
 
 /// What the index filter, or else the hint, leaves of the indexes. A hidden index cannot be hinted either.
-fn usable<'i>(
-    target: &Target<'_>,
-    query: &CanonicalQuery,
-    ready: impl Iterator<Item = &'i Arc<Index>>,
-) -> Result<Usable> {
+fn usable(target: &Target<'_>, query: &CanonicalQuery, ready: impl Iterator<Item = Arc<Index>>) -> Result<Usable> {
     let visible = ready.filter(|index| !index.is_hidden());
     if let Some(filter) = target.filter {
-        return Ok(Usable { indexes: visible.filter(|index| filter.allows(index)).cloned().collect(), hinted: false });
+        return Ok(Usable { indexes: visible.filter(|index| filter.allows(index)).collect(), hinted: false });
     }
     let (indexes, hinted): (Vec<Arc<Index>>, bool) = match &query.hint {
-        Hint::None | Hint::Natural(_) => (visible.cloned().collect(), false),
-        Hint::Name(name) => (visible.filter(|index| index.name() == name).cloned().collect(), true),
+        Hint::None | Hint::Natural(_) => (visible.collect(), false),
+        Hint::Name(name) => (visible.filter(|index| index.name() == name).collect(), true),
         Hint::KeyPattern(pattern) => {
             let pattern = index_key::KeyPattern::parse(pattern).ok();
-            (visible.filter(|index| Some(index.pattern()) == pattern.as_ref()).take(1).cloned().collect(), true)
+            (visible.filter(|index| Some(index.pattern()) == pattern.as_ref()).take(1).collect(), true)
         }
     };
     if hinted && indexes.is_empty() {

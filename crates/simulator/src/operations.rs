@@ -1,5 +1,6 @@
 //! What simulated clients write: documents, indexes, collections; each against what the model foretells.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bson::RawDocument;
@@ -28,7 +29,8 @@ impl Simulation {
         match self.random.below(100) {
             0..86 => self.document_operation(locked),
             86..90 => self.transaction_operation(locked),
-            90..95 => self.create_index(locked),
+            90..94 => self.create_index(locked),
+            94 => self.rebuild_indexes(locked),
             95..97 => self.drop_index(locked),
             97 if self.plan.has_rings() => self.resize_ring(locked),
             97 => self.create_or_drop_collection(locked),
@@ -204,6 +206,26 @@ impl Simulation {
         }
     }
 
+    /// Builds all indexes anew, which changes nothing that anybody can see. A transaction that is open in this thread is not waited for.
+    fn rebuild_indexes(&self, locked: &[CollectionNumber]) {
+        const QUESTIONS_MAX: u64 = 50_000;
+        let Some(target) = self.choose(locked) else { return };
+        self.say(format_args!("rebuild the indexes of {}", target.state.namespace));
+        let intent = Intent::IndexBuild { number: target.number, indexes: Vec::new() };
+        let questions = Cell::new(0);
+        let is_stopped = || {
+            questions.set(questions.get() + 1);
+            questions.get() > QUESTIONS_MAX
+        };
+        let result = self.perform(intent, |store| store.rebuild_indexes(&target.handle, &is_stopped));
+        match result.as_ref().map_err(kind) {
+            Ok(rebuilt) => self.unacknowledged.lock().push(rebuilt.commit),
+            Err(Kind::DuplicateKey) => self.fail(format_args!("the rebuild found a duplicate: {result:?}")),
+            Err(Kind::Dropped) if !self.has_changed(&target) => self.fail(format_args!("{result:?}")),
+            Err(_) => {}
+        }
+    }
+
     /// Goes on with the index builds that earlier lives have left: more than one of a collection when going on with one failed before.
     pub(crate) fn resume_index_builds(&self) {
         for handle in self.store().interrupted_builds() {
@@ -213,7 +235,7 @@ impl Simulation {
             }
             let indexes = handle.indexes();
             let building: Vec<_> =
-                indexes.all().iter().filter(|index| !index.is_ready()).map(|index| index.name().to_owned()).collect();
+                indexes.listed().filter(|index| !index.is_ready()).map(|index| index.name().to_owned()).collect();
             let number = self.model.lock().newest().find(handle.namespace().as_str());
             let known = (0..INDEXES).filter(|index| building.contains(&documents::index_name(*index)));
             let known: Vec<u8> = known.collect();

@@ -103,7 +103,7 @@ impl Simulation {
     }
 
     pub(crate) fn find_by_id(&self, view: &ReadView, handle: &Arc<Collection>, id: i32) -> Result<Option<RecordId>> {
-        let Some(index) = handle.indexes().id_index().cloned() else {
+        let Some(index) = handle.indexes().id_index_at(view.timestamp()) else {
             self.fail(format_args!("a collection has no index on _id"));
         };
         let mut prefix = Vec::new();
@@ -116,7 +116,7 @@ impl Simulation {
         let Some((number, expected)) = self.visible_collection(&view) else { return };
         let Some(handle) = self.handle_of(number, &expected) else { return };
         let indexes = handle.indexes();
-        let ready: Vec<_> = indexes.ready_at(view.timestamp()).cloned().collect();
+        let ready: Vec<_> = indexes.ready_at(view.timestamp()).collect();
         let cursor = match ready.get(self.random.below(ready.len() as u64 * 2) as usize) {
             Some(index) => {
                 let is_full = (0..documents::INDEXES)

@@ -35,13 +35,13 @@ impl Catalog {
 
     /// Puts the doubles, which have all entries, in the place of the indexes. Snapshots from `since` on may read them.
     ///
-    /// Whoever reads through one of the old indexes goes on in the view that it has; their trees stay as long as somebody does.
+    /// Those from before read the old ones, whose trees stay as long as there are such snapshots, or somebody reads through them.
     ///
     /// # Errors
     /// `IndexBuildAborted`: one of them has gone meanwhile; `Engine`.
     pub fn finish_replacement(&self, collection: &Collection, trees: &[TreeId], since: Timestamp) -> Result<()> {
         let before = collection.indexes().clone();
-        let mut replaced = Vec::new();
+        let mut replaced = Vec::with_capacity(trees.len());
         let mut indexes: Vec<Arc<Index>> = before.listed().cloned().collect();
         for tree in trees {
             let double = before.position(*tree).and_then(|position| before.all().get(position));
@@ -52,26 +52,25 @@ impl Catalog {
             };
             // Its options may have been changed meanwhile.
             let ready = Arc::new(double.with(place.specification().clone(), IndexState::Ready));
-            replaced.push(std::mem::replace(place, ready));
+            ready.forget_build();
+            let old = std::mem::replace(place, ready);
+            replaced.push((place.succeed(&old, since), old));
         }
-        indexes.iter().filter(|index| trees.contains(&index.tree())).for_each(|index| {
-            index.set_ready_since(since);
-            index.forget_build();
-        });
-        replaced.iter().for_each(|index| index.mark_replaced());
         let _newest_wins = collection.persisting.lock();
         collection.replace_indexes(IndexList::new(indexes));
         let mut batch = Batch::new();
         for tree in trees {
             batch.delete(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0));
         }
-        for index in &replaced {
+        for (_, index) in &replaced {
             batch.put(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, index.tree().0), &[]);
         }
         let key = stored::key(COLLECTION_KEY, collection.ident());
         batch.put(TreeId::CATALOG, &key, stored::encode_collection(collection).as_bytes());
         self.engine.apply_settled(&batch)?;
-        self.dropped.lock().extend(replaced.into_iter().map(Dropped::Index));
+        self.dropped
+            .lock()
+            .extend(replaced.into_iter().map(|(succession, index)| Dropped::Replaced(index, succession)));
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //!    damage has let in is found afterwards, where one key has two entries.
 //! 3. Replace: transactions that use the collection are waited for. Under the gate a note is logged, and the doubles take the places of the
 //!    indexes, all at once, for snapshots from the note on. Transactions and other reads of an older point in time are told to begin again;
-//!    cursors on the old indexes go on in the view that they have.
+//!    what else has an older snapshot reads the old trees.
 //!
 //! Nothing of it is in the oplog but the notes: what is stored says the same before and after. Whatever ends it before the doubles have
 //! their places, an error, an interruption or a crash, leaves the indexes as they were; after a crash from before the next checkpoint, too.
