@@ -93,7 +93,7 @@ fn skippable_index(
         return None;
     }
     let list = collection.indexes();
-    let serves = |index: &&Arc<Index>| {
+    let serves = |index: &Arc<Index>| {
         let first = index.pattern().fields().first();
         first.is_some_and(|first| first.path == *path)
             && index.multikey_components(0) == 0
