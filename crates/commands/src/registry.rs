@@ -363,11 +363,7 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         without_client: WithoutClient::GoesOn,
-        ..command!(
-            "planCacheClearFilters",
-            crud::plan_cache_clear_filters::run,
-            "Removes the index filter of a shape of query, or all of a collection."
-        )
+        ..command!("planCacheClearFilters", crud::plan_cache_clear_filters::run, "Removes index filters.")
     },
     command!("planCacheListFilters", crud::plan_cache_list_filters::run, "Lists the index filters of a collection."),
     Command {
