@@ -210,6 +210,10 @@ impl Simulation {
     fn rebuild_indexes(&self, locked: &[CollectionNumber]) {
         const QUESTIONS_MAX: u64 = 50_000;
         let Some(target) = self.choose(locked) else { return };
+        // It is refused then.
+        if target.handle.indexes().all().iter().any(|index| index.state().is_being_filled()) {
+            return;
+        }
         self.say(format_args!("rebuild the indexes of {}", target.state.namespace));
         let intent = Intent::IndexBuild { number: target.number, indexes: Vec::new() };
         let questions = Cell::new(0);
