@@ -51,14 +51,14 @@ class ServerProcess:
     def uri(self):
         return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
 
-    def start(self):
+    def start(self, seconds_max=START_SECONDS_MAX):
         """Starts the server and waits until it accepts connections. Returns how many seconds that took."""
         command = [str(binary_path()), "serve", "--data", str(self.directory / "data")]
         command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         started = time.monotonic()
-        while time.monotonic() - started < START_SECONDS_MAX:
+        while time.monotonic() - started < seconds_max:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the server ended with {self.process.returncode} at start:\n{self.log_tail()}")
             try:
@@ -66,7 +66,7 @@ class ServerProcess:
                 return time.monotonic() - started
             except OSError:
                 time.sleep(0.005)
-        raise RuntimeError(f"the server does not listen after {START_SECONDS_MAX} s:\n{self.log_tail()}")
+        raise RuntimeError(f"the server does not listen after {seconds_max} s:\n{self.log_tail()}")
 
     def stop(self):
         """Asks the server to stop (SIGTERM) and waits. It must end with success."""

@@ -32,6 +32,7 @@ SLOWER_MAX = 5
 # An operation this long after a disturbance still waits for its end.
 AFTERMATH_SECONDS = 2
 BETWEEN_DISTURBANCES = (8, 25)
+START_SECONDS_MAX = 120
 CALM_SHARE = 0.2
 
 
@@ -91,6 +92,7 @@ class Run:
         self.excluded = []
         self.wrong = []
         self.calm_until = None
+        self.slowest_start = 0.0
 
     def go(self):
         self.server.start()
@@ -157,7 +159,7 @@ class Run:
         self.server.kill()
         [client.turn.acquire() for client in self.clients]
         try:
-            self.server.start()
+            self.slowest_start = max(self.slowest_start, self.server.start(START_SECONDS_MAX))
             self.watch.is_expected.clear()
             self.check(killed_at)
         finally:
@@ -174,7 +176,7 @@ class Run:
             self.check(time.monotonic())
             self.watch.is_expected.set()
             self.server.stop()
-            self.server.start()
+            self.server.start(START_SECONDS_MAX)
             self.check(time.monotonic())
             self.server.stop()
         self.watch.stopping.set()
@@ -201,6 +203,7 @@ class Run:
         print("disturbances")
         for kind, count in sorted(self.disturbed.items()):
             print(f"  {kind:22} {count:5}")
+        print(f"  slowest start after a kill {self.slowest_start:.1f} s")
         if self.disk is None:
             print("  full disk                  0   only root can make a file system for the data")
         refused = {}
