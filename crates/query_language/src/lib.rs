@@ -12,6 +12,7 @@ pub mod filter;
 pub mod projection;
 mod regular_expression;
 pub mod update;
+mod watch;
 
 pub use error::{ErrorKind, QueryError, Result};
-pub use regular_expression::watch::{Watch, Watching, watch};
+pub use watch::{Watch, Watching, watch};

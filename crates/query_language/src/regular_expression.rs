@@ -5,18 +5,19 @@
 //!
 //! Patterns that are plain text, perhaps anchored, need no PCRE2 (`literal`). For others a search is first tried with limits
 //! under which it cannot take long: of a short text without any question, of a longer one with a pattern that calls back at
-//! each position of the text, to ask whether the command is to stop. A search that exceeds these limits is begun again with a
-//! pattern that calls back at each of its items: slower, and it ends when the command is to stop, or at PCRE2's usual match
-//! limit.
+//! each position of the text, to ask whether the command is to stop. A search that exceeds these limits, or could take long
+//! before PCRE2 counts anything, is made with a pattern that calls back at its items (`callouts`): slower, and it ends when the
+//! command is to stop, or at PCRE2's usual match limit.
 
+mod callouts;
 mod literal;
 mod pcre;
-pub(crate) mod watch;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{ErrorKind, QueryError};
+use crate::watch;
 use literal::Literal;
 use pcre::{Code, Search, SearchError, Spans};
 
@@ -30,23 +31,32 @@ const PATTERN_BYTES_MAX: usize = 32_764;
 const MATCH_LIMIT: u32 = 10_000_000;
 
 /// Bytes of a text in which a search may be tried without asking whether the command is to stop.
-const SHORT_TEXT_BYTES_MAX: usize = 16 << 10;
+const SHORT_TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of pattern times bytes of text up to which that is so.
-const SHORT_PRODUCT_MAX: usize = 1 << 26;
+/// What a first try may do before it asks or gives up: bytes of the text where it may begin, times steps back, times the work between
+/// two of these, which PCRE2 does not count.
+const TRY_WORK_MAX: usize = 1 << 30;
 
-/// What a first try may do before it asks or gives up: bytes of the text where it may begin, times steps back, times bytes passed
-/// over between two of these, which PCRE2 does not count.
-const TRY_WORK_MAX: usize = 1 << 31;
+/// The work between two of PCRE2's counts up to which there is a first try at all.
+const UNCOUNTED_WORK_MAX: usize = 1 << 26;
+
+/// Bytes of a pattern whose repetition takes as long as passing over one byte of the text.
+const REPEATED_BYTES_PER_WORK: usize = 16;
 
 /// Positions between two questions of a first try in a longer text.
 const POSITIONS_PER_CHECK: usize = 64;
 
-/// Callouts between two questions of a pattern that calls back at each of its items.
+/// Callouts between two questions of a pattern that calls back at its items.
 const ITEMS_PER_CHECK: usize = 512;
 
-/// Steps back of a pattern that is too long to call back at each of its items, times bytes of the pattern: what it does at one position
-/// takes a fraction of a second.
+/// The same times bytes of the text, each of which an item may pass over.
+const ITEM_BYTES_PER_CHECK: usize = 1 << 26;
+
+/// Items between two callouts, of patterns in which PCRE2 has no room to call back at each, until it has.
+const SPACINGS: [usize; 6] = [2, 8, 32, 128, 1024, usize::MAX];
+
+/// Steps back of a pattern that cannot call back at its items, times bytes of the pattern or the text: what it does at one
+/// position takes a fraction of a second.
 const SPARSE_STEPS: usize = 1 << 28;
 
 /// A compiled regular expression.
@@ -66,7 +76,7 @@ struct Inner {
     plain: Code,
     /// Calls back at each position; made when the first longer text is searched.
     at_positions: OnceLock<Code>,
-    /// Calls back at each item, if PCRE2 has room for that; made when the first search exceeds its limits.
+    /// Calls back at its items, or some of them; made when the first search exceeds its limits.
     at_items: OnceLock<Option<Code>>,
 }
 
@@ -140,19 +150,24 @@ impl RegularExpression {
     ) -> Result<T, MatchError> {
         let inner = &*self.inner;
         let length = text.len().saturating_sub(start) + 1;
-        let is_short = length <= SHORT_TEXT_BYTES_MAX && inner.pattern.len() * length <= SHORT_PRODUCT_MAX;
-        let tried = if is_short {
-            let match_limit = limit(TRY_WORK_MAX / (length * length));
+        let uncounted = inner.uncounted_work(length);
+        let tried = if uncounted > UNCOUNTED_WORK_MAX {
+            Err(MatchError::Failed(pcre2_sys::PCRE2_ERROR_MATCHLIMIT))
+        } else if length <= SHORT_TEXT_BYTES_MAX {
+            let match_limit = limit(TRY_WORK_MAX / (length * uncounted));
             run(&inner.plain, Search { match_limit, stop: None }).map_err(failed)
         } else {
-            let match_limit = limit(TRY_WORK_MAX / (POSITIONS_PER_CHECK * length.max(inner.pattern.len())));
+            let match_limit = limit(TRY_WORK_MAX / (POSITIONS_PER_CHECK * uncounted));
             watched_search(inner.at_positions()?, match_limit, POSITIONS_PER_CHECK, &run)
         };
         match tried {
             Err(MatchError::Failed(pcre2_sys::PCRE2_ERROR_MATCHLIMIT)) => match inner.at_items() {
-                Some(code) => watched_search(code, MATCH_LIMIT, ITEMS_PER_CHECK, &run),
+                Some(code) => {
+                    let callouts_per_check = (ITEM_BYTES_PER_CHECK / length).clamp(1, ITEMS_PER_CHECK);
+                    watched_search(code, MATCH_LIMIT, callouts_per_check, &run)
+                }
                 None => {
-                    let match_limit = limit(SPARSE_STEPS / inner.pattern.len().max(1));
+                    let match_limit = limit(SPARSE_STEPS / inner.pattern.len().max(length));
                     watched_search(inner.at_positions()?, match_limit, 1, &run)
                 }
             },
@@ -162,19 +177,39 @@ impl RegularExpression {
 }
 
 impl Inner {
+    /// How much PCRE2 may do in a text between two of its counts, which it makes where it goes back or leaves a group, and not each time
+    /// that a group is repeated.
+    fn uncounted_work(&self, length: usize) -> usize {
+        let repeats = [")*", ")+", "){", "(?R", "(?P>", "(?&", "\\g"].iter().any(|sign| self.pattern.contains(sign))
+            || self.options & pcre2_sys::PCRE2_EXTENDED != 0
+            || (1..10).any(|group| self.pattern.contains(&format!("(?{group}")));
+        let times = if repeats { self.pattern.len() / REPEATED_BYTES_PER_WORK } else { 1 };
+        length.saturating_mul(times.max(1)).max(self.pattern.len())
+    }
+
     fn at_positions(&self) -> Result<&Code, MatchError> {
         if let Some(code) = self.at_positions.get() {
             return Ok(code);
         }
-        let code = Code::compile(&with_callout(&self.pattern), self.options, self.translation);
+        let code = Code::compile(&callouts::at_start(&self.pattern), self.options, self.translation);
         let code = code.map_err(|error| MatchError::Failed(error.number))?;
         Ok(self.at_positions.get_or_init(|| code))
     }
 
     fn at_items(&self) -> Option<&Code> {
-        let options = self.options | pcre2_sys::PCRE2_AUTO_CALLOUT;
-        let made = || Code::compile(&self.pattern, options, self.translation).ok();
+        let at_each = self.options | pcre2_sys::PCRE2_AUTO_CALLOUT;
+        let made = || {
+            let at_each = Code::compile(&self.pattern, at_each, self.translation).ok();
+            at_each.or_else(|| SPACINGS.iter().find_map(|spacing| self.spaced(*spacing)))
+        };
         self.at_items.get_or_init(made).as_ref()
+    }
+
+    fn spaced(&self, spacing: usize) -> Option<Code> {
+        if self.options & pcre2_sys::PCRE2_EXTENDED != 0 {
+            return None;
+        }
+        Code::compile(&callouts::spaced(&self.pattern, spacing)?, self.options, self.translation).ok()
     }
 }
 
@@ -252,29 +287,8 @@ fn pcre_options(letters: &str) -> Result<u32, PatternError> {
 
 /// The pattern with the verb `(*UTF8)` of PCRE before version 2, which many still write, as PCRE2 names it.
 fn current_verb(pattern: &str) -> String {
-    let (verbs, rest) = split_verbs(pattern);
+    let (verbs, rest) = callouts::split_verbs(pattern);
     format!("{}{rest}", verbs.replace("(*UTF8)", "(*UTF)"))
-}
-
-/// The pattern with a callout before its first item.
-fn with_callout(pattern: &str) -> String {
-    let (verbs, rest) = split_verbs(pattern);
-    format!("{verbs}(?C1){rest}")
-}
-
-/// The verbs in capitals, such as `(*UCP)`, that a pattern begins with, and what follows.
-fn split_verbs(pattern: &str) -> (&str, &str) {
-    let mut end = 0;
-    while let Some(rest) = pattern.get(end..).and_then(|rest| rest.strip_prefix("(*"))
-        && let Some(length) = rest.find(')')
-        && rest
-            .bytes()
-            .take(length)
-            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'='))
-    {
-        end += "(*".len() + length + 1;
-    }
-    pattern.split_at(end)
 }
 
 #[cfg(test)]

@@ -156,3 +156,34 @@ fn values_do_not_grow_without_bound() {
         assert!(error.message.contains(message), "{error}");
     }
 }
+
+/// Wants the command to stop.
+struct Stopped;
+
+impl crate::Watch for Stopped {
+    fn check(&self) -> crate::Result<()> {
+        Err(crate::QueryError::new(crate::ErrorKind::Interrupted("Interrupted"), "operation was interrupted"))
+    }
+}
+
+/// What is evaluated for each element of an array may take minutes inside of one document.
+#[test]
+fn loops_end_when_the_command_is_to_stop() {
+    let variables = variables();
+    let context = ParseContext::for_variables(&variables);
+    let elements = || doc! {"$range": [0, {"$add": ["$n", 1000]}]};
+    for expression in [
+        doc! {"$map": {"input": elements(), "in": 1}},
+        doc! {"$filter": {"input": elements(), "cond": true}},
+        doc! {"$reduce": {"input": elements(), "initialValue": 0, "in": {"$add": ["$$value", "$$this"]}}},
+        // No inner loop is long.
+        doc! {"$map": {"input": {"$range": [0, {"$add": ["$n", 40]}]}, "in": {"$map": {"input": {"$range": [0, 40]}, "in": 1}}}},
+    ] {
+        let _watching = crate::watch(std::sync::Arc::new(Stopped));
+        let document = RawDocumentBuf::try_from(&doc! {"n": 0}).unwrap();
+        let argument = RawBson::try_from(Bson::Document(expression)).unwrap();
+        let parsed = Expression::parse(argument.as_raw_bson_ref(), &context).unwrap();
+        let outcome = parsed.evaluate(&EvaluationContext::new(&document, &variables)).map(Value::into_owned);
+        assert!(outcome.is_err_and(|error| error.message == "operation was interrupted"));
+    }
+}

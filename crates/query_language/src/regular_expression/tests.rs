@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
 
-use super::watch::{self, Watch};
 use super::*;
+use crate::watch::{self, Watch};
 
 fn compile(pattern: &str, options: &str) -> Result<RegularExpression, PatternError> {
     RegularExpression::new(pattern, options, PatternTranslation::MachineCode)
@@ -214,6 +214,23 @@ fn a_search_ends_when_the_command_is_to_stop() {
     }
 }
 
+/// PCRE2 has no room for a callout at each item of these, and counts nothing while a group is repeated.
+#[test]
+fn long_patterns_ask_often() {
+    let alternatives = (0..5_000).map(|number| format!("a{number}")).collect::<Vec<_>>().join("|");
+    for pattern in [format!("(?:{alternatives}|a)*[xy]"), format!("(?:{})[xy]", "a?".repeat(16_000))] {
+        let regex = compile(&pattern, "").unwrap();
+        let code = regex.inner.at_items().expect("callouts at some items");
+        let (mut calls, text) = (0, "a".repeat(1_000));
+        let mut stop = || {
+            calls += 1;
+            calls > 10_000
+        };
+        let outcome = code.find(&text, 0, Search { match_limit: MATCH_LIMIT, stop: Some(&mut stop) });
+        assert_eq!(outcome, Err(SearchError::Stopped), "{pattern:.40}");
+    }
+}
+
 #[test]
 fn a_search_that_steps_back_too_often_fails_with_its_reason() {
     let regex = compile("^(a+)+$", "").unwrap();
@@ -296,6 +313,11 @@ proptest! {
         let expected = found(&slow);
         for code in [&inner.plain, inner.at_positions().unwrap(), inner.at_items().unwrap()] {
             prop_assert_eq!(&found(code), &expected);
+        }
+        for spacing in [1, 3] {
+            if let Some(code) = inner.spaced(spacing) {
+                prop_assert_eq!(&found(&code), &expected, "{:?}", callouts::spaced(&inner.pattern, spacing));
+            }
         }
         prop_assert_eq!(regex.captures(&text, start).unwrap(), expected);
         let whole = found_whole(&slow, &text);

@@ -4,6 +4,7 @@ use crate::expression::limits::check_bound;
 use crate::expression::operators::array_binding::ElementBinding;
 use crate::expression::operators::prelude::*;
 use crate::expression::parse::parse_fields;
+use crate::watch;
 
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::special("$filter", "The elements of an array for which an expression is true.", parse)];
@@ -69,6 +70,7 @@ impl SpecialNode for Filter {
         let mut kept = RawArrayBuf::new();
         let mut count = 0;
         for element in array {
+            watch::step()?;
             let element = element?;
             let scope = self.element.scope(element, context);
             if self.condition.evaluate(&context.with_scope(&scope))?.is_truthy() {

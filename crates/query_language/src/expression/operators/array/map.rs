@@ -4,6 +4,7 @@ use crate::expression::limits::check_bound;
 use crate::expression::operators::array_binding::ElementBinding;
 use crate::expression::operators::prelude::*;
 use crate::expression::parse::parse_fields;
+use crate::watch;
 
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::special("$map", "The value of an expression for each element of an array.", parse)];
@@ -43,6 +44,7 @@ impl SpecialNode for Map {
         check_bound(&input)?;
         let mut mapped = RawArrayBuf::new();
         for element in array {
+            watch::step()?;
             let scope = self.element.scope(element?, context);
             self.body.evaluate(&context.with_scope(&scope))?.push_to(&mut mapped);
             check_bytes(mapped.as_bytes().len())?;

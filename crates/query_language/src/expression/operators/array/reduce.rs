@@ -3,6 +3,7 @@
 use crate::expression::limits::check_bound;
 use crate::expression::operators::prelude::*;
 use crate::expression::parse::parse_fields;
+use crate::watch;
 
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::special("$reduce", "An expression applied over an array, carrying a value along.", parse)];
@@ -50,6 +51,7 @@ impl SpecialNode for Reduce {
         let mut value = self.initial.evaluate(context)?;
         check_bound(&value)?;
         for element in array {
+            watch::step()?;
             let so_far = Scope { parent: context.scope(), slot: self.value_slot, value: value.get() };
             let this = Scope { parent: Some(&so_far), slot: self.this_slot, value: Some(element?) };
             let next = self.body.evaluate(&context.with_scope(&this))?.into_owned();

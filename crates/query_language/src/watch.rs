@@ -1,9 +1,9 @@
 //! Whether the command that this thread works for is to stop.
 //!
-//! Told by `commands` at the begin of a command, asked by searches that take long: what is in a document is examined by pure
-//! functions, which know of no command.
+//! Told by `commands` at the begin of a command, asked by what takes long inside of a document, which is searches for patterns and
+//! expressions that are evaluated for each element of an array: these are pure functions, which know of no command.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::error::QueryError;
@@ -17,8 +17,12 @@ pub trait Watch {
     fn check(&self) -> Result<(), QueryError>;
 }
 
+/// Steps between two questions.
+const STEPS_PER_CHECK: u32 = 256;
+
 thread_local! {
     static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
+    static STEPS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The time during which a watch is asked; what was asked before is asked again afterwards.
@@ -41,4 +45,14 @@ impl Drop for Watching {
 /// Asks. Without a watch nothing is to stop.
 pub(crate) fn check() -> Result<(), QueryError> {
     WATCH.with_borrow(|watch| watch.as_ref().map_or(Ok(()), |watch| watch.check()))
+}
+
+/// One step of work of which there may be millions in a document; asks at every so many.
+///
+/// # Errors
+/// The command is to stop.
+pub(crate) fn step() -> Result<(), QueryError> {
+    let steps = STEPS.get().wrapping_add(1);
+    STEPS.set(steps);
+    if steps.is_multiple_of(STEPS_PER_CHECK) { check() } else { Ok(()) }
 }
