@@ -29,6 +29,9 @@ use crate::write_concern;
 /// Command bodies may be larger than documents: they carry them.
 const BODY_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
 
+/// How often a command begins whose collections are dropped again and again.
+const ATTEMPTS_MAX: usize = 100;
+
 /// Where the documents of a message's document sequences come from.
 pub trait SequenceSource {
     /// The documents of the sequence with this name; `None` when the message has none.
@@ -286,16 +289,8 @@ impl Dispatcher {
             closes_connection: Cell::new(false),
             notes: ExecutionNotes::default(),
         };
-        let mut arguments = Arguments::new(command.name, request.body);
-        if context.session.transaction().is_none() {
-            arguments.generic.write_concern = self.server.default_concerns.write_concern(&self.server);
-        }
         let _watching = query_language::watch(client.slot.clone());
-        let result = match command.handler {
-            Handler::Reply(run) => run(&mut context, arguments, reply).map(|()| Outcome::Reply),
-            Handler::MayWait(run) => run(&mut context, arguments, reply),
-        };
-        let result = result.and_then(|outcome| {
+        let result = self.handle(command, &mut context, reply).and_then(|outcome| {
             fields.read_concern.confirm(&self.server.store)?;
             if fields.is_in_transaction() && self.server.replica_set.is_alone() {
                 write_recovery_token(reply);
@@ -313,6 +308,38 @@ impl Dispatcher {
         result
     }
 
+    /// Runs the command's handler; again, when its collection was dropped under it. What it was asked for it does with what is there then, or it
+    /// says that there is nothing.
+    fn handle(&self, command: &Command, context: &mut Context<'_>, reply: &mut DocumentWriter<'_>) -> Result<Outcome> {
+        let start = reply.len();
+        for _ in 1..ATTEMPTS_MAX {
+            match self.handle_once(command, context, reply) {
+                Err(error) if begins_again(command, context, &error) => {
+                    reply.rewind(start);
+                    context.operation.check_interrupt()?;
+                }
+                result => return result,
+            }
+        }
+        self.handle_once(command, context, reply)
+    }
+
+    fn handle_once(
+        &self,
+        command: &Command,
+        context: &mut Context<'_>,
+        reply: &mut DocumentWriter<'_>,
+    ) -> Result<Outcome> {
+        let mut arguments = Arguments::new(command.name, context.request.body);
+        if context.session.transaction().is_none() {
+            arguments.generic.write_concern = self.server.default_concerns.write_concern(&self.server);
+        }
+        match command.handler {
+            Handler::Reply(run) => run(context, arguments, reply).map(|()| Outcome::Reply),
+            Handler::MayWait(run) => run(context, arguments, reply),
+        }
+    }
+
     fn count_failure(&self, name: &str, error: &CommandError) {
         const WRITE_CONFLICT: i32 = 112;
         self.server.figures.count_failure(registry::find(name), error);
@@ -320,6 +347,11 @@ impl Dispatcher {
             count(&self.server.counts.write_conflicts, 1);
         }
     }
+}
+
+/// Whether a command that has failed so has done nothing yet and finds something else when it begins again. A cursor has done something.
+fn begins_again(command: &Command, context: &Context<'_>, error: &CommandError) -> bool {
+    error.code_name == "QueryPlanKilled" && command.name != "getMore" && context.session.transaction().is_none()
 }
 
 impl Dispatcher {

@@ -31,6 +31,11 @@ impl<'a> DocumentWriter<'a> {
         self.bytes.len() - self.start
     }
 
+    /// Takes away what was written since `len` was this.
+    pub fn rewind(&mut self, len: usize) {
+        self.bytes.truncate(self.start + len);
+    }
+
     /// Whether no field was written.
     pub fn is_empty(&self) -> bool {
         self.len() == 4

@@ -8,11 +8,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
+use document::{Element, elements_of_bytes};
 use parking_lot::Mutex;
 use platform::Clock;
 use query_language::{ErrorKind, QueryError, Watch};
 use transaction::WaitInterrupt;
 
+use crate::DocumentWriter;
 use crate::admission::Turn;
 use crate::error::{CommandError, Result};
 use crate::fail_points::{FailPoint, FailPoints};
@@ -204,6 +206,8 @@ impl Operations {
         operation.command.clear();
         if command.len() <= COMMAND_BYTES_MAX {
             operation.command.extend_from_slice(command);
+        } else {
+            shorten(name, command, &mut operation.command);
         }
     }
 
@@ -286,6 +290,19 @@ impl Operations {
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
     }
+}
+
+/// What is kept of a command that is too large: its first field, which names the collection, and its comment, by which it is looked for.
+fn shorten(name: &str, command: &[u8], kept: &mut Vec<u8>) {
+    let mut writer = DocumentWriter::begin(kept);
+    let mut elements = elements_of_bytes(command);
+    let first = elements.next();
+    let comment = elements.find(|element| element.name_bytes() == b"comment");
+    let small = |element: &Element<'_>| element.value_bytes().len() <= COMMAND_BYTES_MAX / 4;
+    first.filter(small).into_iter().for_each(|first| writer.element(first));
+    writer.string("$truncated", name);
+    comment.filter(small).into_iter().for_each(|comment| writer.element(comment));
+    writer.finish();
 }
 
 impl<'a> Registered<'a> {

@@ -12,7 +12,7 @@ use transaction::{CommitInfo, Decision};
 use super::insert::check_count;
 use super::query_arguments::{check_collation, hint, query, services, variables};
 use super::records_to_change::{Changed, RecordsToChange};
-use super::update::validated;
+use super::update::{STATEMENT_ATTEMPTS, is_dropped_outside, validated};
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, Field, required};
@@ -147,7 +147,27 @@ struct Deletion {
     statement: i32,
 }
 
+/// Deletes what matches; looks again, when the collection is dropped before anything is deleted.
 fn delete_matching(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    deletion: &Deletion,
+    deleted: &mut u64,
+    last_commit: &mut Option<CommitInfo>,
+) -> Result<()> {
+    let deleted_before = *deleted;
+    for _ in 1..STATEMENT_ATTEMPTS {
+        match delete_once(context, namespace, deletion, deleted, last_commit) {
+            Err(error) if *deleted == deleted_before && is_dropped_outside(context, &error) => {
+                context.operation.check_interrupt()?;
+            }
+            outcome => return outcome,
+        }
+    }
+    delete_once(context, namespace, deletion, deleted, last_commit)
+}
+
+fn delete_once(
     context: &Context<'_>,
     namespace: &Namespace,
     deletion: &Deletion,

@@ -27,8 +27,8 @@ use crate::error::{CommandError, Result};
 use crate::execution_notes::ExecutionNotes;
 use crate::schema::check_may_write;
 
-/// Attempts of an upsert whose insert finds that another one was faster.
-const UPSERT_ATTEMPTS: usize = 10;
+/// Attempts of a statement whose collection is dropped before it does anything, or of an upsert whose insert finds that another one was faster.
+pub(super) const STATEMENT_ATTEMPTS: usize = 10;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -273,7 +273,9 @@ fn run_statement(
         let found = context.collection(namespace)?;
         let updated = found.map_or(Ok(()), |collection| update_matching(context, &collection, statement, totals));
         if let Err(error) = updated {
-            if statement.is_upsert && is_dropped_outside(context, &error) && attempt < UPSERT_ATTEMPTS {
+            let is_untouched = totals.matched == matched_before;
+            if is_untouched && is_dropped_outside(context, &error) && attempt < STATEMENT_ATTEMPTS {
+                context.operation.check_interrupt()?;
                 continue;
             }
             return Err(error);
@@ -287,7 +289,7 @@ fn run_statement(
                 return Ok(Some(id));
             }
             // Somebody inserted it since we looked: now it can be updated. Or the collection was dropped: now it can be created.
-            Err(error) if may_try_again(context, &error) && attempt < UPSERT_ATTEMPTS => {}
+            Err(error) if may_try_again(context, &error) && attempt < STATEMENT_ATTEMPTS => {}
             Err(error) => return Err(error),
         }
     }
@@ -300,7 +302,7 @@ pub(super) fn may_try_again(context: &Context<'_>, error: &CommandError) -> bool
 }
 
 /// Whether the collection was dropped meanwhile, outside of transactions, where what is there then can be used.
-fn is_dropped_outside(context: &Context<'_>, error: &CommandError) -> bool {
+pub(super) fn is_dropped_outside(context: &Context<'_>, error: &CommandError) -> bool {
     error.code_name == "QueryPlanKilled" && context.session.transaction().is_none()
 }
 
