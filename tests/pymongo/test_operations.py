@@ -107,6 +107,40 @@ def test_current_op_as_command_and_as_stage(client):
     assert itself["active"] and itself["ns"] == "admin.$cmd" or itself["ns"].startswith("admin.")
 
 
+def test_a_large_command_is_found_by_its_collection_and_comment(client, collection):
+    collection.insert_one({"s": "a" * 100_000})
+    pattern = "(?:" + "|".join(f"a{number}" for number in range(5000)) + "|a)*[xy]"
+
+    def search():
+        list(collection.find({"s": {"$regex": pattern}}).comment("large"))
+
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.append(pytest.raises(OperationFailure, search)))
+    thread.start()
+    (running,) = wait_for(lambda: client.admin.command({"currentOp": 1, "command.comment": "large"})["inprog"])
+    assert running["ns"] == collection.full_name and "$truncated" in running["command"]
+    client.admin.command("killOp", op=running["opid"])
+    thread.join(WAIT_SECONDS_MAX)
+    assert outcome[0].value.code == INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        {"$map": {"input": "$n", "in": {"$size": {"$map": {"input": "$n", "in": {"$range": [0, 9]}}}}}},
+        {"$filter": {"input": "$n", "cond": {"$filter": {"input": "$n", "cond": {"$filter": {"input": "$n", "cond": 1}}}}}},
+        {"$reduce": {"input": "$n", "initialValue": 0, "in": {"$sum": {"$map": {"input": "$n", "in": {"$sum": "$n"}}}}}},
+    ],
+    ids=lambda loop: next(iter(loop)),
+)
+def test_time_limits_end_loops_inside_of_a_document(collection, loop):
+    collection.insert_one({"n": list(range(20_000))})
+    with pytest.raises(ExecutionTimeout):
+        list(collection.aggregate([{"$project": {"x": loop}}], maxTimeMS=100))
+    with pytest.raises(ExecutionTimeout):
+        collection.find_one({"$expr": {"$eq": [loop, 1]}}, max_time_ms=100)
+
+
 def test_idle_connections_are_listed_on_request(client, server):
     with MongoClient(server.uri) as other:
         other.admin.command("ping")
