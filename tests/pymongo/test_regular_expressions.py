@@ -113,11 +113,12 @@ def test_a_match_obeys_max_time_ms(collection, name):
             # An update says in its reply what happened; some patterns come to their end.
             errors = reply.get("writeErrors", []) if isinstance(reply, dict) else []
             assert all(error["code"] in (50, 51156) for error in errors), errors
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 5
 
 
-def test_a_match_can_be_killed(collection, client):
-    pattern, text = ENDLESS["steps back from each position"]
+@pytest.mark.parametrize("name", ["nested repeats", "steps back from each position", "a chain of repeats", "many alternatives"])
+def test_a_match_can_be_killed(collection, client, name):
+    pattern, text = ENDLESS[name]
     collection.insert_one({"s": text})
     outcome = []
 
