@@ -140,11 +140,7 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         without_client: WithoutClient::GoesOn,
-        ..command!(
-            "compact",
-            schema::compact::run,
-            "Gives back the space that a collection does not need, with a checkpoint."
-        )
+        ..command!("compact", schema::compact::run, "Gives back the space that a collection does not need.")
     },
     Command {
         is_admin_only: true,
@@ -312,11 +308,7 @@ static COMMANDS: &[Command] = &[
         session_use: SessionUse::Plain,
         without_client: WithoutClient::Ends,
     },
-    command!(
-        "isdbgrid",
-        diagnostics::isdbgrid::run,
-        "Whether this is a router, as a server outside of a replica set says."
-    ),
+    command!("isdbgrid", diagnostics::isdbgrid::run, "Whether this is a router, as a server by itself says."),
     Command {
         without_client: WithoutClient::GoesOn,
         ..command!("killAllSessions", sessions::kill_all_sessions::run, "Ends all sessions of users.")
@@ -358,7 +350,7 @@ static COMMANDS: &[Command] = &[
         ..command!(
             "planCacheClear",
             crud::plan_cache_clear::run,
-            "Forgets which plans were chosen for the queries of a collection."
+            "Forgets the plans chosen for a collection's queries."
         )
     },
     Command {
@@ -527,7 +519,7 @@ static COMMANDS: &[Command] = &[
     command!(
         "validateDBMetadata",
         schema::validate_db_metadata::run,
-        "What of the catalog version 1 of the stable API does not have."
+        "What version 1 of the stable API does not have."
     ),
     Command {
         is_admin_only: true,

@@ -13,12 +13,14 @@ use std::path::Path;
 use self::expected_failures::ExpectedFailures;
 use crate::{Outcome, driver_tests};
 
+/// Runs tests against the server at a port: those named, or all.
+type RunTests = fn(&Path, u16, &[String]) -> Result<Vec<Finished>, String>;
+
 /// A suite, and the server that it is run against.
 struct Suite {
     name: &'static str,
     server_arguments: &'static [&'static str],
-    /// Runs the tests against the server at a port: those named, or all.
-    run: fn(&Path, u16, &[String]) -> Result<Vec<Finished>, String>,
+    run: RunTests,
 }
 
 /// How a test ended.
