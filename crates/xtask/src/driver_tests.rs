@@ -17,6 +17,12 @@ pub(crate) fn build_server(root: &Path) -> Result<PathBuf, String> {
     Ok(target_folder(root).join("debug").join(format!("plimsoll{EXE_SUFFIX}")))
 }
 
+/// Builds the server as it is shipped and says where it is.
+pub(crate) fn build_released_server(root: &Path) -> Result<PathBuf, String> {
+    step::run(step::cargo(&["build", "--release", "--package", "server", "--bin", "plimsoll"]).current_dir(root))?;
+    Ok(target_folder(root).join("release").join(format!("plimsoll{EXE_SUFFIX}")))
+}
+
 /// PyMongo, mongosh and the crash test; all three are run by pytest.
 pub(crate) fn python_suites(root: &Path, server: &Path) -> Result<Tally, String> {
     let python = install_python(root)?;
@@ -62,7 +68,7 @@ fn suites_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// A virtual environment with what `tests/requirements.txt` names; gives its Python.
-fn install_python(root: &Path) -> Result<PathBuf, String> {
+pub(crate) fn install_python(root: &Path) -> Result<PathBuf, String> {
     let folder = target_folder(root).join("driver-tests/python");
     let python = folder.join("bin/python");
     install_once(&root.join("tests/requirements.txt"), &folder, |requirements| {

@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod bench;
+pub mod chaos;
 pub mod check;
 pub mod documents;
 mod driver_tests;

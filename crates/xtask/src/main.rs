@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, check, documents, sensitivity, simulation, suites, test_run, tidy, workspace};
+use xtask::{bench, chaos, check, documents, sensitivity, simulation, suites, test_run, tidy, workspace};
 
 const USAGE: &str = "\
 Tasks of this repository:
@@ -13,6 +13,7 @@ Tasks of this repository:
   cargo xtask test             every test: cargo test, the simulator, then PyMongo, mongosh and Node drivers against the built server
   cargo xtask test drivers     only the driver and crash tests
   cargo xtask suites [NAME ...] test suites that others wrote, against the built server: pymongo, pymongo-replica-set; half an hour each
+  cargo xtask chaos [...]      honest clients beside hostile ones, kills, silences and a full disk; --minutes N, --seed N
   cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
   cargo xtask sensitivity      how often `plimsoll compare` is wrong: 40 comparisons by instructions (valgrind), 15 minutes
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         ["check"] => check::run(&root),
         ["test"] => test_run::run_all(&root),
         ["test", "drivers"] => test_run::run_drivers(&root),
+        ["chaos", options @ ..] => chaos::run(&root, options),
         ["suites", names @ ..] => suites::run(&root, names),
         ["simulate", options @ ..] => simulation::run(&root, options),
         ["bench"] => bench::list(&root),

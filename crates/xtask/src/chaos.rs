@@ -1,0 +1,19 @@
+//! `cargo xtask chaos`: honest clients beside hostile ones, while the server is killed, stopped, and its disk filled.
+//!
+//! The program is `tests/chaos`. It measures how long clients wait, so the server is built as it is shipped.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{Outcome, driver_tests, step};
+
+/// Builds the server and runs the program with its own options (`--minutes`, `--seed`).
+///
+/// # Errors
+/// Something was lost or went wrong: the program says what.
+pub fn run(root: &Path, options: &[&str]) -> Outcome {
+    let server = driver_tests::build_released_server(root)?;
+    let mut command = Command::new(driver_tests::install_python(root)?);
+    command.arg("tests/chaos").args(options).current_dir(root).env("PLIMSOLL_BINARY", server);
+    step::run(command.env("PYTHONDONTWRITEBYTECODE", "1"))
+}
