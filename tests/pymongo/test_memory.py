@@ -1,34 +1,19 @@
 """Sorts and groups of more data than there is memory: they spill to temporary files and the process stays in its budget."""
 
-import pathlib
 import random
 
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
+from resident_memory import MEBIBYTE, Peak, assert_within
 from server_process import ServerProcess
 
-MEBIBYTE = 1 << 20
 BUDGET = 256 * MEBIBYTE
-# The kernel counts what an allocator keeps for later and pages of the program too.
-RESIDENT_MAX = BUDGET * 5 // 4
 DOCUMENTS = 300_000
 PAD = 1_000
 EXCEEDED_MEMORY_LIMIT = 146
 QUERY_EXCEEDED_MEMORY_LIMIT = 292
-
-
-class Peak:
-    """The largest resident memory of a process since this object was made."""
-
-    def __init__(self, process):
-        self.folder = pathlib.Path(f"/proc/{process.pid}")
-        (self.folder / "clear_refs").write_text("5")
-
-    def bytes(self):
-        lines = (self.folder / "status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +46,7 @@ def stays_in_budget(server, large):
     """Every test of this file holds the process to its budget."""
     peak = Peak(server.process)
     yield
-    assert peak.bytes() < RESIDENT_MAX, f"{peak.bytes() // MEBIBYTE} MiB resident"
+    assert_within(peak, BUDGET)
     with MongoClient(server.uri) as client:
         memory = client.admin.command("serverStatus")["plimsoll"]["memory"]
         assert memory["uses"]["operations"] == 0, memory

@@ -11,6 +11,8 @@ use crate::host::{BoxSource, DocumentSource, PipelineHost};
 
 /// Bytes that a document may have when it leaves a pipeline.
 const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes that a document may have between two stages.
+const BUILT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Documents read between two checks for an interruption.
 const DOCUMENTS_PER_CHECK: u32 = 128;
 
@@ -71,6 +73,25 @@ pub fn check_document_size(document: &RawDocument) -> Result<()> {
          Size must be between 0 and {DOCUMENT_BYTES_MAX}(16MB)"
     );
     Err(AggregationError::new(ErrorKind::BsonObjectTooLarge, message))
+}
+
+/// Of a document with so many bytes it is asked whether there is memory.
+const LARGE_BYTES: usize = 64 * 1024;
+
+/// Refuses what a stage has built when it is larger than anything between two stages may be, or there is no memory for it.
+///
+/// # Errors
+/// `BsonObjectTooLarge`, `ExceededMemoryLimit`.
+pub(crate) fn check_built(document: &RawDocument) -> Result<()> {
+    let size = document.as_bytes().len();
+    if size > BUILT_BYTES_MAX {
+        let message = format!(
+            "BSONObj size: {size} (0x{size:X}) is invalid. \
+             Size must be between 0 and {BUILT_BYTES_MAX} between two stages"
+        );
+        return Err(AggregationError::new(ErrorKind::BsonObjectTooLarge, message));
+    }
+    if size > LARGE_BYTES { Ok(query_language::before_allocating(0)?) } else { Ok(()) }
 }
 
 /// A source that stops when its command is killed.

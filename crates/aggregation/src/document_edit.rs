@@ -6,6 +6,17 @@ use document::{Element, FieldPath, elements};
 
 use crate::error::Result;
 
+/// Bytes of a value that can have many.
+fn large_value_bytes(value: RawBsonRef<'_>) -> usize {
+    match value {
+        RawBsonRef::Document(document) => document.as_bytes().len(),
+        RawBsonRef::Array(array) => array.as_bytes().len(),
+        RawBsonRef::String(text) => text.len(),
+        RawBsonRef::Binary(binary) => binary.bytes.len(),
+        _ => 0,
+    }
+}
+
 /// A document with the value at `path` set (`None` removes it). A value on the way that is not a document is replaced
 /// by one, as MongoDB does for computed fields of stages.
 pub(crate) fn with_path(
@@ -14,7 +25,9 @@ pub(crate) fn with_path(
     value: Option<RawBsonRef<'_>>,
 ) -> Result<RawDocumentBuf> {
     let extra = 32 + path.as_str().len();
-    let mut out = Vec::with_capacity(document.as_bytes().len() + extra);
+    let size = document.as_bytes().len() + extra + value.map_or(0, large_value_bytes);
+    query_language::before_allocating_if_large(size)?;
+    let mut out = Vec::with_capacity(size);
     write_changed(&mut out, Some(document), path, 0, value)?;
     Ok(RawDocumentBuf::from_bytes(out)?)
 }

@@ -37,6 +37,9 @@ pub(crate) fn append(
     body: &RawDocument,
 ) -> Result<()> {
     let key: RawArrayBuf = key.iter().map(RawBson::as_raw_bson_ref).collect();
+    query_language::before_allocating_if_large(
+        (key.as_bytes().len() + body.as_bytes().len()).saturating_sub(buffer.capacity()),
+    )?;
     buffer.clear();
     buffer.extend_from_slice(key.as_bytes());
     buffer.extend_from_slice(body.as_bytes());
@@ -110,6 +113,7 @@ fn read(reader: &mut dyn SpillReader, buffer: &mut Vec<u8>) -> Result<Option<Rec
     let damaged = || AggregationError::new(ErrorKind::InvalidBson, "a spilled record is damaged");
     let length = buffer.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize).ok_or_else(damaged)?;
     let (key, body) = buffer.split_at_checked(length).ok_or_else(damaged)?;
+    query_language::before_allocating_if_large(body.len())?;
     let key = document::raw_array(key).ok_or_else(damaged)?;
     let key = array_elements(key).map(|element| RawBson::from(element.value())).collect();
     Ok(Some(Record { key, body: RawDocumentBuf::from_bytes(body.to_vec())? }))

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bson::{RawDocument, RawDocumentBuf};
 use executor::ExecutionTotals;
 use parking_lot::Mutex;
+use platform::command_memory;
 use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse};
 
 pub(crate) use self::figures::{CursorFigures, IdleCursor};
@@ -23,7 +24,7 @@ use crate::context::Context;
 use crate::document_writer::ArrayWriter;
 use crate::error::{CommandError, Result};
 use crate::execution_notes::{Detail, Execution};
-use crate::operations::{COMMAND_BYTES_MAX, Operation};
+use crate::operations::{COMMAND_BYTES_MAX, Operation, before_allocating, before_allocating_at_once};
 use crate::stable_api::ApiParameters;
 
 /// Documents of the first batch when the client names no size.
@@ -34,6 +35,8 @@ const CURSOR_BYTES: usize = 48 << 10;
 const WAIT_SLICE: Duration = Duration::from_millis(100);
 /// Bytes of documents in one batch.
 const BATCH_BYTES_MAX: usize = 16 << 20;
+/// Memory for a larger document is asked for before it is copied.
+const LARGE_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// Where a cursor's documents come from.
 pub(crate) trait CursorSource: Send {
@@ -117,6 +120,8 @@ pub(crate) struct ClientCursor {
     /// The number of the transaction that it reads in.
     transaction: Option<i64>,
     has_no_timeout: bool,
+    /// Whether what does not fit into the first batch is lost.
+    is_single_batch: bool,
     /// What the command that opened it said of the stable API.
     api: ApiParameters,
     /// The time limit of the command that opened it, which getMore goes on with.
@@ -151,6 +156,7 @@ impl ClientCursor {
             session: None,
             transaction: None,
             has_no_timeout: false,
+            is_single_batch: false,
             api: ApiParameters::default(),
             max_time: None,
             at_cluster_time: None,
@@ -293,16 +299,27 @@ impl ClientCursor {
         if most > 0
             && let Some(pending) = self.pending.take()
         {
+            batch.make_room(pending.as_bytes().len(), before_allocating)?;
             batch.push(&pending);
         }
         while u64::from(batch.count()) < most {
             let Some(document) = self.source.next(operation)? else {
                 return Ok(if self.source.is_tailing() { Remaining::Maybe } else { Remaining::Nothing });
             };
-            if batch.count() > 0 && batch.bytes() + document.as_bytes().len() > BATCH_BYTES_MAX {
+            let bytes = document.as_bytes().len();
+            // Another batch may find memory that is not there now.
+            let may_end = batch.count() > 0 && !self.is_single_batch;
+            let ask = if may_end { before_allocating_at_once } else { before_allocating };
+            let is_full = batch.count() > 0 && batch.bytes() + bytes > BATCH_BYTES_MAX;
+            let room = if is_full { Ok(()) } else { batch.make_room(bytes, ask) };
+            if is_full || (may_end && room.is_err()) {
+                if document.as_bytes().len() > LARGE_DOCUMENT_BYTES {
+                    before_allocating(document.as_bytes().len())?;
+                }
                 self.pending = Some(document.to_owned());
                 break;
             }
+            room?;
             batch.push(document);
         }
         let is_over = self.pending.is_none() && self.source.is_exhausted();
@@ -376,6 +393,8 @@ impl ClientCursors {
         let bytes = (cursor.source.held_bytes() + pending) as u64;
         let memory = cursor.memory.get_or_insert_with(|| self.budget.reservation(MemoryUse::Cursors));
         memory.shrink(bytes);
+        // The command has counted it until now.
+        command_memory::hand_over(bytes.saturating_sub(memory.bytes()));
         memory.cover(bytes).map_err(|error| {
             CommandError::named("ExceededMemoryLimit", format!("there is no memory to keep a cursor: {error}"))
         })
@@ -546,6 +565,7 @@ pub(crate) fn write_first_batch(
 ) -> Result<()> {
     let (server, notes) = (context.server, &context.notes);
     cursor.api = context.operation.api();
+    cursor.is_single_batch = is_single_batch;
     let namespace = cursor.namespace.clone();
     let at_cluster_time = cursor.at_cluster_time;
     let mut result = Ok(0);

@@ -13,6 +13,7 @@ use collection::{Collection, CollectionOptions, Namespace, StatementDetails};
 use document::ObjectIdGenerator;
 use executor::{ExecutionTotals, QueryExecutor};
 use parking_lot::Mutex;
+use platform::command_memory::measure;
 use platform::{Clock, Random, WorkingMemory};
 use transaction::{DefinitionScope, ReadView, Store, Waiting, WriteContext};
 
@@ -176,7 +177,19 @@ pub struct ServerContext {
     pub(crate) fail_points: Arc<FailPoints>,
     pub(crate) replica_set: ReplicaSet,
     pub(crate) default_concerns: DefaultConcerns,
-    write_contexts: Mutex<Vec<WriteContext>>,
+    write_contexts: Mutex<Vec<PooledBuffers>>,
+}
+
+/// Reusable buffers of writes that are kept.
+const WRITE_CONTEXTS_MAX: usize = 64;
+/// What those of one may have grown to: one large document does not stay.
+const WRITE_CONTEXT_BYTES_MAX: i64 = 256 << 10;
+
+/// Buffers of a write, with by how much they have grown at most.
+#[derive(Default)]
+struct PooledBuffers {
+    context: WriteContext,
+    grown: i64,
 }
 
 impl ServerContext {
@@ -331,14 +344,15 @@ impl ServerContext {
     /// Lends the reusable buffers of a write.
     pub(crate) fn with_write_context<T>(&self, write: impl FnOnce(&mut WriteContext) -> T) -> T {
         let pooled = self.write_contexts.lock().pop();
-        let mut context = pooled.unwrap_or_default();
-        let result = write(&mut context);
+        let PooledBuffers { mut context, grown } = pooled.unwrap_or_default();
+        let (result, more) = measure(|| write(&mut context));
+        let grown = grown + more.max(0);
         context.set_statement(None);
         context.set_transaction(None);
         context.set_waiting(Waiting::Always);
         let mut pool = self.write_contexts.lock();
-        if pool.len() < 64 {
-            pool.push(context);
+        if pool.len() < WRITE_CONTEXTS_MAX && grown <= WRITE_CONTEXT_BYTES_MAX {
+            pool.push(PooledBuffers { context, grown });
         }
         result
     }

@@ -17,6 +17,7 @@ pub(crate) mod plan_cache_clear_filters;
 pub(crate) mod plan_cache_list_filters;
 pub(crate) mod plan_cache_set_filter;
 pub(crate) mod query_arguments;
+mod query_memory;
 mod records_to_change;
 mod shape_arguments;
 mod spill_files;

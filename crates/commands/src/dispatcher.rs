@@ -259,6 +259,7 @@ impl Dispatcher {
         permission: Option<Permission>,
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
+        let _memory = self.server.memory.begin_command(client.slot.clone());
         let command = self.checked(request)?;
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;

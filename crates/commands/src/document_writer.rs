@@ -5,6 +5,11 @@
 use bson::spec::{BinarySubtype, ElementType};
 use bson::{DateTime, RawBsonRef, RawDocument, Timestamp, oid::ObjectId};
 
+/// From this size on a reply's buffer does not grow by doubling.
+const LARGE_REPLY_BYTES: usize = 1 << 20;
+/// What an array's item has beside its value: type, position, end.
+const ITEM_BYTES: usize = 24;
+
 /// A document being appended to a buffer. [`DocumentWriter::finish`] must be called; nested ones are written by closures.
 pub struct DocumentWriter<'a> {
     bytes: &'a mut Vec<u8>,
@@ -209,10 +214,33 @@ impl ArrayWriter<'_> {
         self.writer.len()
     }
 
+    /// Makes room for a document of so many bytes. The buffer of a large reply grows by no more than a quarter, and `ask` is told first by how much.
+    pub(crate) fn make_room<E>(
+        &mut self,
+        bytes: usize,
+        ask: impl FnOnce(usize) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let buffer = &mut *self.writer.bytes;
+        let needed = bytes + ITEM_BYTES;
+        if buffer.len() + needed <= buffer.capacity().max(LARGE_REPLY_BYTES) {
+            return Ok(());
+        }
+        let more = needed.max(buffer.capacity() / 4);
+        ask(buffer.len() + more - buffer.capacity())?;
+        buffer.reserve_exact(more);
+        Ok(())
+    }
+
     /// A whole document.
     pub fn push(&mut self, document: &RawDocument) {
         self.begin_item(ElementType::EmbeddedDocument);
         self.writer.bytes.extend_from_slice(document.as_bytes());
+    }
+
+    /// A value that is bytes already.
+    pub(crate) fn push_bytes(&mut self, kind: ElementType, value: &[u8]) {
+        self.begin_item(kind);
+        self.writer.bytes.extend_from_slice(value);
     }
 
     /// A document written by a closure.

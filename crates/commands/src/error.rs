@@ -246,6 +246,7 @@ impl From<EngineError> for CommandError {
             EngineError::SnapshotTooOld => Self::named("SnapshotTooOld", message),
             EngineError::KeyTooLong { .. } => Self::named("KeyTooLong", message),
             EngineError::ValueTooLong { .. } => Self::named("BSONObjectTooLarge", message),
+            EngineError::NoMemory(_) => Self::named("ExceededMemoryLimit", message),
             error if error.is_disk_full() => Self::named("OutOfDiskSpace", message),
             _ => Self::named("InternalError", message),
         }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use bson::RawDocumentBuf;
 use document::{Element, elements_of_bytes};
 use parking_lot::Mutex;
-use platform::Clock;
+use platform::command_memory::{self, MemoryWait, Patience};
+use platform::{Clock, OverBudget};
 use query_language::{ErrorKind, QueryError, Watch};
 use transaction::WaitInterrupt;
 
@@ -84,6 +85,44 @@ impl Watch for OperationSlot {
             Some((name, message)) => Err(QueryError::new(ErrorKind::Interrupted(name), message)),
         }
     }
+
+    fn before_allocating(&self, bytes: usize) -> std::result::Result<(), QueryError> {
+        // A record may be locked.
+        command_memory::before_allocating(bytes, Patience::FailsAtOnce)
+            .map_err(|error| QueryError::new(ErrorKind::ExceededMemoryLimit, no_memory(error)))
+    }
+}
+
+/// While it waits for memory.
+impl MemoryWait for OperationSlot {
+    fn gives_up(&self) -> bool {
+        let deadline = match self.deadline_nanos.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        };
+        self.interruption(deadline).is_some()
+    }
+}
+
+/// Fails when what the command of this thread holds does not fit into the memory budget.
+pub(crate) fn check_memory() -> Result<()> {
+    before_allocating(0)
+}
+
+/// The same with so many bytes that are about to be allocated.
+pub(crate) fn before_allocating(bytes: usize) -> Result<()> {
+    command_memory::before_allocating(bytes, Patience::Waits)
+        .map_err(|error| CommandError::named("ExceededMemoryLimit", no_memory(error)))
+}
+
+/// The same, without waiting for others to give something back.
+pub(crate) fn before_allocating_at_once(bytes: usize) -> Result<()> {
+    command_memory::before_allocating(bytes, Patience::FailsAtOnce)
+        .map_err(|error| CommandError::named("ExceededMemoryLimit", no_memory(error)))
+}
+
+fn no_memory(error: OverBudget) -> String {
+    format!("the command needs more memory than is left: {error}")
 }
 
 impl WaitInterrupt for OperationSlot {
@@ -373,6 +412,12 @@ impl<'a> Operation<'a> {
         self.turn.check();
         let Registered { operations, slot, .. } = self.registered;
         operations.check(slot, self.deadline)
+    }
+
+    /// As `check_interrupt`, for where what the command holds may have grown: fails, too, when the memory budget has no room for that.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_interrupt()?;
+        check_memory()
     }
 
     /// It changes something, and goes on when its client goes away.

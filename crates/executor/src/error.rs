@@ -27,6 +27,9 @@ pub enum ExecutorError {
     /// QueryExceededMemoryLimitNoDiskUseAllowed (292).
     #[error("{0}")]
     MemoryLimit(String),
+    /// The values of `distinct` do not fit into a reply (17217).
+    #[error("distinct too big, 16mb cap")]
+    DistinctTooBig,
     /// The disk failed, or is full, where temporary files are.
     #[error("a temporary file cannot be used: {0}")]
     TemporaryFile(std::io::Error),

@@ -108,6 +108,7 @@ impl Sort {
         if self.threshold.as_ref().is_some_and(|threshold| key >= *threshold) {
             return Ok(());
         }
+        query_language::before_allocating_if_large(document.as_bytes().len())?;
         let document = match context.query.return_key {
             true => return_key::key_document(&mut *self.input)?.into_bytes(),
             false => document.as_bytes().to_vec(),

@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod clock;
+pub mod command_memory;
 mod directory_lock;
 mod disk;
 mod machine_memory;
@@ -34,7 +35,7 @@ pub use clock::{Clock, SimulatedClock, SystemClock, processor_time};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};
 pub use disk::{Disk, File, OpenMode, is_disk_full};
 pub use machine_memory::machine_memory_bytes;
-pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};
+pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget, WaitingForMemory};
 pub use precedence::{
     OthersWait, Precedence, PrecedenceScope, give_way_beside_long_work, leave_room, leave_room_beside_long_work,
     offer_processor, precedence, rest_briefly, set_interactive,

@@ -4,12 +4,14 @@
 //! buffers); sorts, groups, cursors, write sets and connections come and go. A reservation that does not fit is refused, and
 //! its owner spills, waits or fails; nobody else's is ever taken. The budget counts bytes and knows nothing of what they hold.
 //!
-//! Relies on nothing. Reserving is one atomic addition to the sum and one to the figure of its use, so owners reserve in
+//! Relies on `command_memory`, which is told what each thread reserves. Reserving is one atomic addition to the sum and one to the figure of its use, so owners reserve in
 //! steps (`MemoryReservation::cover`) and not for each document.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::command_memory::note_reserved;
 
 /// What memory is used for; each has a figure of its own in `serverStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +76,25 @@ pub struct MemoryBudget {
     limit: u64,
     used: AtomicU64,
     refused: AtomicU64,
+    waiting: AtomicU32,
     by_use: [AtomicU64; MemoryUse::ALL.len()],
+}
+
+/// Most of those who wait until others give something back. They hold what they have meanwhile, and places that others could use. Who wants little may
+/// wait beside twice as many.
+const WAITING_MAX: u32 = 8;
+/// What is not large: the last part of the budget is for such wishes.
+const LITTLE_BYTES: u64 = 4 << 20;
+/// Which part that is.
+const LITTLE_SHARE: u64 = 32;
+
+/// Somebody who waits for memory.
+pub struct WaitingForMemory<'b>(&'b MemoryBudget);
+
+impl Drop for WaitingForMemory<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A reservation was refused.
@@ -101,6 +121,7 @@ impl MemoryBudget {
             limit,
             used: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
             by_use: Default::default(),
         })
     }
@@ -133,6 +154,24 @@ impl MemoryBudget {
     /// Reservations that were refused since the start.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Says that somebody waits for `wanted` bytes. For whom that is no way out is told so.
+    ///
+    /// # Errors
+    /// There are enough of them.
+    pub fn begin_waiting(&self, wanted: u64) -> Result<WaitingForMemory<'_>, OverBudget> {
+        let waiting = WaitingForMemory(self);
+        let most = if wanted <= LITTLE_BYTES { 2 * WAITING_MAX } else { WAITING_MAX };
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= most {
+            return Err(OverBudget { wanted, free: self.free() });
+        }
+        Ok(waiting)
+    }
+
+    /// Whether somebody waits for memory.
+    pub fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// An empty reservation, to grow.
@@ -184,19 +223,33 @@ impl MemoryReservation {
             return Ok(());
         }
         let rounded = bytes.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES);
-        self.grow(rounded - self.bytes).or_else(|_| self.grow(bytes - self.bytes))
+        self.grow(rounded - self.bytes, 0).or_else(|_| self.grow(bytes - self.bytes, 0))
     }
 
-    /// Reserves so many bytes more.
-    fn grow(&mut self, additional: u64) -> Result<(), OverBudget> {
+    /// As `resize` for what a client makes as large as it likes: if that is large, it leaves the last of the budget to what is not.
+    ///
+    /// # Errors
+    /// `OverBudget`: nothing has changed.
+    pub fn resize_leaving_some(&mut self, bytes: u64) -> Result<(), OverBudget> {
+        let Some(additional) = bytes.checked_sub(self.bytes) else { return self.resize(bytes) };
+        let left = if bytes > LITTLE_BYTES { self.budget.limit / LITTLE_SHARE } else { 0 };
+        self.grow(additional, left)
+    }
+
+    /// Reserves so many bytes more, if so many are left then.
+    fn grow(&mut self, additional: u64, left: u64) -> Result<(), OverBudget> {
         let budget = &self.budget;
         let before = budget.used.fetch_add(additional, Ordering::Relaxed);
-        if before.saturating_add(additional) > budget.limit {
+        if before.saturating_add(additional).saturating_add(left) > budget.limit {
             budget.used.fetch_sub(additional, Ordering::Relaxed);
             budget.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(OverBudget { wanted: additional, free: budget.limit.saturating_sub(before) });
+            return Err(OverBudget {
+                wanted: additional,
+                free: budget.limit.saturating_sub(before.saturating_add(left)),
+            });
         }
         budget.counter(self.purpose).fetch_add(additional, Ordering::Relaxed);
+        note_reserved(additional as i64);
         self.bytes += additional;
         Ok(())
     }
@@ -205,6 +258,7 @@ impl MemoryReservation {
     pub fn grow_unchecked(&mut self, additional: u64) {
         self.budget.used.fetch_add(additional, Ordering::Relaxed);
         self.budget.counter(self.purpose).fetch_add(additional, Ordering::Relaxed);
+        note_reserved(additional as i64);
         self.bytes += additional;
     }
 
@@ -214,7 +268,7 @@ impl MemoryReservation {
     /// `OverBudget`: nothing has changed.
     pub fn resize(&mut self, bytes: u64) -> Result<(), OverBudget> {
         if let Some(additional) = bytes.checked_sub(self.bytes) {
-            return self.grow(additional);
+            return self.grow(additional, 0);
         }
         self.shrink(bytes);
         Ok(())
@@ -223,6 +277,7 @@ impl MemoryReservation {
     /// Counts `bytes`, no less and no more, which are there already, even when the limit is exceeded.
     pub fn resize_unchecked(&mut self, bytes: u64) {
         match bytes.checked_sub(self.bytes) {
+            Some(0) => {}
             Some(additional) => self.grow_unchecked(additional),
             None => self.shrink(bytes),
         }
@@ -231,6 +286,10 @@ impl MemoryReservation {
     /// Gives back what is beyond `bytes`.
     pub fn shrink(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);
+        if surplus == 0 {
+            return;
+        }
+        note_reserved(-(surplus as i64));
         self.budget.used.fetch_sub(surplus, Ordering::Relaxed);
         self.budget.counter(self.purpose).fetch_sub(surplus, Ordering::Relaxed);
         self.bytes -= surplus;
@@ -266,6 +325,19 @@ mod tests {
         assert_eq!((budget.used_for(MemoryUse::Operations), budget.used_for(MemoryUse::Frames)), (1000, 512 << 10));
         drop((sort, fixed));
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn what_is_large_leaves_some_to_what_is_not() {
+        let budget = MemoryBudget::new(64 << 20);
+        let mut large = budget.reservation(MemoryUse::Operations);
+        assert!(large.resize_leaving_some(63 << 20).is_err());
+        large.resize_leaving_some(62 << 20).unwrap();
+        let mut small = budget.reservation(MemoryUse::Operations);
+        small.resize_leaving_some(2 << 20).unwrap();
+        assert!(small.resize_leaving_some(3 << 20).is_err());
+        small.resize_leaving_some(1 << 20).unwrap();
+        assert_eq!(budget.free(), 1 << 20);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::command_memory::{CommandMemory, MemoryWait, begin_command, command_memory_limit};
 use crate::{MemoryBudget, MemoryReservation, MemoryUse, SimulatedDisk, TemporaryStore};
 
 /// Bytes that one operation may hold when the budget is large: MongoDB's limit.
@@ -20,6 +21,7 @@ pub struct WorkingMemory {
     budget: Arc<MemoryBudget>,
     temporary: Arc<TemporaryStore>,
     share: u64,
+    command_limit: u64,
 }
 
 /// The memory of one stage of an operation; given back when dropped.
@@ -33,7 +35,8 @@ impl WorkingMemory {
     /// Working memory within a budget, of which everything fixed is reserved already.
     pub fn new(budget: Arc<MemoryBudget>, temporary: Arc<TemporaryStore>) -> WorkingMemory {
         let share = (budget.free() / OPERATIONS_AT_ONCE).clamp(OPERATION_BYTES_MIN, OPERATION_BYTES_MAX);
-        WorkingMemory { budget, temporary, share }
+        let command_limit = command_memory_limit(&budget);
+        WorkingMemory { budget, temporary, share, command_limit }
     }
 
     /// Working memory without a budget, its temporary files in memory, `share` bytes for each operation: for tests and tools.
@@ -42,7 +45,7 @@ impl WorkingMemory {
     /// None in practice: the disk is a simulated one.
     pub fn simulated(share: u64) -> std::io::Result<WorkingMemory> {
         let temporary = TemporaryStore::open(Arc::new(SimulatedDisk::new(0)), Path::new("temporary"))?;
-        Ok(WorkingMemory { budget: MemoryBudget::unlimited(), temporary, share })
+        Ok(WorkingMemory { budget: MemoryBudget::unlimited(), temporary, share, command_limit: u64::MAX })
     }
 
     /// Bytes that one stage may hold.
@@ -58,6 +61,11 @@ impl WorkingMemory {
     /// Where runs go.
     pub fn temporary(&self) -> &Arc<TemporaryStore> {
         &self.temporary
+    }
+
+    /// Counts what the calling thread holds for a command, until this is dropped.
+    pub fn begin_command(&self, wait: Arc<dyn MemoryWait>) -> CommandMemory {
+        begin_command(&self.budget, self.command_limit, wait)
     }
 
     /// Memory for a stage, empty at first.

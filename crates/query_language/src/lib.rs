@@ -15,4 +15,4 @@ pub mod update;
 mod watch;
 
 pub use error::{ErrorKind, QueryError, Result};
-pub use watch::{Watch, Watching, watch};
+pub use watch::{Watch, Watching, before_allocating, before_allocating_if_large, watch};

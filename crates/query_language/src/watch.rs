@@ -15,6 +15,14 @@ pub trait Watch {
     /// # Errors
     /// Why it is to stop.
     fn check(&self) -> Result<(), QueryError>;
+
+    /// Fails when the command may not hold so many bytes beside what it holds already.
+    ///
+    /// # Errors
+    /// They do not fit.
+    fn before_allocating(&self, _bytes: usize) -> Result<(), QueryError> {
+        Ok(())
+    }
 }
 
 /// Steps between two questions.
@@ -40,6 +48,26 @@ impl Drop for Watching {
     fn drop(&mut self) {
         WATCH.set(self.before.take());
     }
+}
+
+/// Asks before something large is allocated, so many bytes of it; or, with 0, whether what is there already may be.
+///
+/// # Errors
+/// `ExceededMemoryLimit`.
+pub fn before_allocating(bytes: usize) -> Result<(), QueryError> {
+    WATCH.with_borrow(|watch| watch.as_ref().map_or(Ok(()), |watch| watch.before_allocating(bytes)))
+}
+
+/// What is smaller is not asked for: every command may hold some of it.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// The same for what is small as a rule.
+///
+/// # Errors
+/// `ExceededMemoryLimit`.
+#[inline]
+pub fn before_allocating_if_large(bytes: usize) -> Result<(), QueryError> {
+    if bytes > LARGE_BYTES { before_allocating(bytes) } else { Ok(()) }
 }
 
 /// Asks. Without a watch nothing is to stop.

@@ -1,28 +1,84 @@
-//! Keeps the C library's allocator from holding much more than is in use.
+//! The C library's allocator: what each thread takes from it is counted, and it is kept from holding much more than is in use.
 //!
-//! Called by `main` before other threads are there. The GNU allocator gives threads up to eight heaps for each processor, and
+//! [`CountingAllocator`] tells `platform::command_memory` of every allocation: one addition to a figure of the thread's own. Large blocks are the
+//! system's, not a heap's, so that they are gone when they are freed.
+//!
+//! The limits are set by `main` before other threads are there. The GNU allocator gives threads up to eight heaps for each processor, and
 //! what one heap has freed is of no use to the others: with a thread for each busy connection that was a fifth of a small memory
 //! budget. Threads have caches of their own, so that few heaps are no bottleneck.
 //!
-//! `unsafe` because `mallopt` and `malloc_trim` are C functions.
+//! `unsafe` because allocators are, and because `mallopt` and `malloc_trim` are C functions.
 #![allow(unsafe_code)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::time::Duration;
 
+use platform::command_memory::{note_allocated, note_freed};
 use platform::{Clock, SystemClock};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// The system's allocator, with what each thread takes counted.
+struct CountingAllocator;
+
+// SAFETY: every call goes to the system's allocator as it came; counting touches figures of the thread that have no destructor and allocate nothing.
+unsafe impl GlobalAlloc for CountingAllocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note_allocated(layout.size());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note_allocated(layout.size());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        note_freed(layout.size());
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note_freed(layout.size());
+        note_allocated(size);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
 
 /// Heaps in all.
 #[cfg(target_env = "gnu")]
 const HEAPS: libc::c_int = 2;
 
-/// Limits the number of heaps.
+/// Blocks of this size and above are mapped by themselves. Left alone, the allocator would take ever larger ones from its heaps, where holes stay.
+#[cfg(target_env = "gnu")]
+const MAPPED_BYTES: libc::c_int = 256 << 10;
+/// What may stay free at a heap's end.
+#[cfg(target_env = "gnu")]
+const KEPT_AT_END_BYTES: libc::c_int = 2 << 20;
+
+/// Limits the number of heaps, and what goes into them.
 pub(crate) fn limit_heaps() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes two integers and touches only the allocator's own settings; no other thread is there yet.
-    let is_accepted = unsafe { libc::mallopt(libc::M_ARENA_MAX, HEAPS) } == 1;
+    let is_accepted = [
+        (libc::M_ARENA_MAX, HEAPS),
+        (libc::M_MMAP_THRESHOLD, MAPPED_BYTES),
+        (libc::M_TRIM_THRESHOLD, KEPT_AT_END_BYTES),
+    ]
+    .into_iter()
+    .all(|(setting, value)| unsafe { libc::mallopt(setting, value) } == 1);
     #[cfg(target_env = "gnu")]
     if !is_accepted {
-        tracing::debug!(target: "control", "the allocator keeps its number of heaps");
+        tracing::debug!(target: "control", "the allocator keeps its own settings");
     }
 }
 

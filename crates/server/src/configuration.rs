@@ -20,6 +20,9 @@ pub use size::Size;
 const PORT: &str = "27017";
 const MEMORY_PERCENT: f64 = 50.0;
 const CACHE_PERCENT: f64 = 60.0;
+const CACHE_PERCENT_MIN: f64 = 25.0;
+/// What a small budget has beside the cache: buffers and what is fixed, 64 MiB, and 96 MiB for commands.
+const BESIDE_CACHE_BYTES: u64 = 160 << 20;
 /// An explicit cache without an explicit budget raises the budget to this much more than the cache, if it must.
 const MEMORY_PER_CACHE_PERCENT: u64 = 125;
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
@@ -156,7 +159,7 @@ fn memory_and_cache(
     machine_bytes: u64,
 ) -> Result<(u64, u64), ConfigurationError> {
     let mut memory_bytes = memory.unwrap_or(Size::Percent(MEMORY_PERCENT)).of(machine_bytes);
-    let cache_bytes = cache.unwrap_or(Size::Percent(CACHE_PERCENT)).of(memory_bytes);
+    let cache_bytes = cache.map_or_else(|| usual_cache_bytes(memory_bytes), |cache| cache.of(memory_bytes));
     if let (None, Some(Size::Bytes(cache_bytes))) = (memory, cache) {
         let enough = cache_bytes.saturating_mul(MEMORY_PER_CACHE_PERCENT) / 100;
         memory_bytes = memory_bytes.max(enough.min(machine_bytes));
@@ -178,6 +181,13 @@ fn memory_and_cache(
         return Err(ConfigurationError::bad_value("cache", reason));
     }
     Ok((memory_bytes, cache_bytes))
+}
+
+/// The cache when nobody says how large it shall be. Of a small budget it leaves more to commands: a large document takes as much, however small the budget is.
+fn usual_cache_bytes(memory_bytes: u64) -> u64 {
+    let share = |percent| Size::Percent(percent).of(memory_bytes);
+    let beside_commands = memory_bytes.saturating_sub(BESIDE_CACHE_BYTES);
+    share(CACHE_PERCENT).min(beside_commands.max(share(CACHE_PERCENT_MIN)))
 }
 
 fn history_bytes(size: Option<Size>) -> Result<u64, ConfigurationError> {

@@ -8,8 +8,11 @@ use std::sync::Arc;
 use platform::{MemoryBudget, MemoryReservation, MemoryUse};
 use server::configuration::Configuration;
 
-/// Of the budget, one part in so many for the version history in memory, and the same for the oplog's buffer and for rings.
+/// Of the budget, one part in so many for the version history in memory, and the same for rings.
 const BUFFER_SHARE: u64 = 16;
+/// And for what is logged and not durable. There are two such buffers, each a quarter larger.
+const LOG_SHARE: u64 = 32;
+const LOG_BUFFERS_PERCENT: u64 = 250;
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 20);
 /// Code, threads, tables that do not grow with the data.
 const FIXED_BYTES: u64 = 16 << 20;
@@ -31,14 +34,15 @@ impl MemoryPlan {
     pub(crate) fn new(configuration: &Configuration) -> MemoryPlan {
         let budget = MemoryBudget::new(configuration.memory_bytes);
         let buffer = (configuration.memory_bytes / BUFFER_SHARE).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
+        let log = (configuration.memory_bytes / LOG_SHARE).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
         let reserved = [
             (MemoryUse::Frames, configuration.cache_bytes),
             (MemoryUse::History, buffer),
-            (MemoryUse::Log, buffer),
+            (MemoryUse::Log, log * LOG_BUFFERS_PERCENT / 100),
             (MemoryUse::Rings, buffer),
             (MemoryUse::Fixed, FIXED_BYTES),
         ];
         let reserved = reserved.map(|(purpose, bytes)| budget.reserve_fixed(purpose, bytes)).into();
-        MemoryPlan { budget, history_bytes: buffer as usize, log_bytes: buffer as usize, ring_bytes: buffer, reserved }
+        MemoryPlan { budget, history_bytes: buffer as usize, log_bytes: log as usize, ring_bytes: buffer, reserved }
     }
 }

@@ -10,6 +10,8 @@
 //!
 //! The checksum is for `salvage`: pages that were searched for can be of two lives of the engine, and fit each other.
 
+use platform::command_memory::{self, Patience};
+
 use crate::TreeId;
 use crate::error::{EngineError, Result, Retry};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
@@ -64,6 +66,8 @@ pub(crate) fn write(cache: &PageCache, tree: TreeId, value: &[u8]) -> Result<Ove
 /// Reads a whole chain into `value`.
 pub(crate) fn read(cache: &PageCache, reference: OverflowReference, value: &mut Vec<u8>) -> Result<()> {
     value.clear();
+    let more = (reference.length as usize).saturating_sub(value.capacity());
+    command_memory::before_allocating(more, Patience::Waits).map_err(EngineError::NoMemory)?;
     value.reserve(reference.length as usize);
     let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
     let mut page = reference.head;

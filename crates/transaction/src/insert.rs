@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{Collection, Validation};
-use storage_engine::Ring;
+use platform::command_memory::{Patience, before_allocating};
+use storage_engine::{EngineError, Ring};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
@@ -93,6 +94,7 @@ impl Store {
         validation: Validation,
     ) -> Result<CommitInfo> {
         self.check_space_for(document.as_bytes().len())?;
+        check_memory_for(document)?;
         self.pace();
         if let Some(transaction) = context.transaction.clone() {
             return self.insert_in_transaction(&transaction, context, collection, document, validation);
@@ -151,6 +153,18 @@ impl Store {
         check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
         self.commit_to_ring(&access, &writer, change, document.as_bytes(), statement.as_ref())
     }
+}
+
+/// A document of this size is written only if there is memory for what that takes.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// It is in the batch and in the oplog's entry until it is stored.
+pub(crate) fn check_memory_for(document: &RawDocument) -> Result<()> {
+    let bytes = document.as_bytes().len();
+    if bytes <= LARGE_BYTES {
+        return Ok(());
+    }
+    before_allocating(2 * bytes, Patience::Waits).map_err(|error| EngineError::NoMemory(error).into())
 }
 
 impl TransactionError {

@@ -101,9 +101,11 @@ impl DocumentSource for Faceting {
             let mut output = pipeline.open(Box::new(SharedInput::new(&input)), &self.run)?;
             let mut array = RawArrayBuf::new();
             while let Some(document) = output.next()? {
+                query_language::before_allocating_if_large(document.as_bytes().len())?;
                 array.push(document);
                 self.check_size(array.as_bytes().len())?;
             }
+            query_language::before_allocating_if_large(array.as_bytes().len())?;
             result.append(name, array);
         }
         Ok(Some(result))
@@ -171,9 +173,10 @@ impl DocumentSource for SharedInput {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         match &mut *self.input.lock().unwrap_or_else(PoisonError::into_inner) {
             Input::Memory(documents) => {
-                let document = documents.get(self.next).cloned();
+                let Some(document) = documents.get(self.next) else { return Ok(None) };
+                query_language::before_allocating_if_large(document.as_bytes().len())?;
                 self.next += 1;
-                Ok(document)
+                Ok(Some(document.clone()))
             }
             Input::File(reader) => {
                 let mut record = Vec::new();

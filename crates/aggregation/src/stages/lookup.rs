@@ -11,6 +11,7 @@ mod parse;
 use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
+use query_language::before_allocating_if_large;
 use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Variables, check_bound};
 
 use super::project::first_component;
@@ -122,7 +123,8 @@ impl Joining {
                 let options = stage.pipeline.context.filters();
                 let mut matches = RawArrayBuf::new();
                 for found in hashed.matches(&local, &filter, &options)? {
-                    matches.push(found.clone());
+                    before_allocating_if_large(found.as_bytes().len())?;
+                    matches.push(&**found);
                     self.check_memory(matches.as_bytes().len())?;
                 }
                 return Ok(matches);
@@ -140,6 +142,7 @@ impl Joining {
         let mut found = pipeline.open_over_collection(condition, &self.run)?;
         let mut matches = RawArrayBuf::new();
         while let Some(document) = found.next()? {
+            before_allocating_if_large(document.as_bytes().len())?;
             matches.push(document);
             self.check_memory(matches.as_bytes().len())?;
         }

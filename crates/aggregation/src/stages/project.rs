@@ -8,6 +8,7 @@ use query_language::projection::{Projection, ProjectionKind};
 
 use super::type_of;
 use crate::context::{PipelineContext, RunContext};
+use crate::cursor::check_built;
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
@@ -95,7 +96,11 @@ struct Projecting {
 impl DocumentSource for Projecting {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         match self.source.next()? {
-            Some(document) => Ok(Some(self.stage.projection.apply(&document, None, &self.variables)?)),
+            Some(document) => {
+                let projected = self.stage.projection.apply(&document, None, &self.variables)?;
+                check_built(&projected)?;
+                Ok(Some(projected))
+            }
             None => Ok(None),
         }
     }

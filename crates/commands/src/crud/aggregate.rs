@@ -17,6 +17,7 @@ use query_language::expression::Variables;
 
 use super::explain::write_document;
 use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, services, target_of, variables};
+use super::query_memory::check_memory_for;
 use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
 use crate::arguments::{Arguments, required};
@@ -158,6 +159,7 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
 
 fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Variables>) -> Result<Pipeline> {
     let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
+    check_memory_for(parsed.stages.iter().copied())?;
     let pipeline = Pipeline::parse(&parsed.stages, &PipelineContext::new(namespace, variables.clone()))?;
     if parsed.namespace.collection() == "$cmd.aggregate" && pipeline.source() == PipelineSource::Collection {
         let stage = parsed.stages.first().and_then(|stage| document::elements(stage).next());
@@ -305,7 +307,7 @@ impl PipelineResults {
 
 impl CursorSource for PipelineResults {
     fn next(&mut self, operation: &Operation<'_>) -> Result<Option<&RawDocument>> {
-        operation.check_interrupt()?;
+        operation.check()?;
         self.last = self.results.next_document()?;
         Ok(self.last.as_deref())
     }

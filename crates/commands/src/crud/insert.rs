@@ -17,6 +17,7 @@ use crate::DocumentWriter;
 use crate::arguments::{Arguments, required};
 use crate::context::{Context, count};
 use crate::error::{CommandError, Result};
+use crate::operations::before_allocating;
 use crate::schema::check_may_write;
 
 /// Most operations in one write command.
@@ -24,6 +25,9 @@ pub(crate) const OPERATIONS_MAX: usize = 100_000;
 
 /// Documents inserted before a command that inserts many looks whether it should give way.
 const DOCUMENTS_PER_PART: usize = 128;
+
+/// A document of this size is copied only if there is memory for it.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// Runs the command.
 pub(crate) fn run(
@@ -175,6 +179,12 @@ fn prepare<'a>(
     let server = context.server;
     let millis = server.clock.wall_millis();
     for (position, document) in documents.iter().enumerate().filter(|(position, _)| !is_executed(*position)) {
+        if document.as_bytes().len() > LARGE_BYTES
+            && let Err(error) = before_allocating(document.as_bytes().len())
+        {
+            errors.push((position, error));
+            break;
+        }
         let mut bytes = Vec::new();
         let now = || server.timestamps.next(millis);
         let checked = validate_document(document.as_bytes(), &Limits::USER)

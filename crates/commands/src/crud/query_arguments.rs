@@ -12,15 +12,16 @@ use query_language::expression::{EvaluationContext, Expression, ParseContext, Va
 use query_language::filter::{Filter, FilterOptions};
 use query_language::update::UpdateClock;
 
+use super::query_memory::check_memory_for;
 use crate::arguments::Field;
 use crate::context::{Context, ServerContext};
 use crate::error::{CommandError, Result};
 use crate::issued_timestamps::IssuedTimestamps;
-use crate::operations::{Operation, OperationSlot};
+use crate::operations::{Operation, OperationSlot, check_memory};
 
 impl Interrupt for Operation<'_> {
     fn check(&self) -> std::result::Result<(), Interruption> {
-        self.check_interrupt().map_err(interruption)
+        Operation::check(self).map_err(interruption)
     }
 }
 
@@ -46,6 +47,7 @@ impl From<ExecutorError> for CommandError {
             ExecutorError::Query(error) => error.into(),
             ExecutorError::Interrupted(interruption) => Self::named(interruption.code_name, interruption.message),
             ExecutorError::MemoryLimit(_) => Self::named("QueryExceededMemoryLimitNoDiskUseAllowed", message),
+            ExecutorError::DistinctTooBig => Self::numbered(17217, message),
             ExecutorError::TemporaryFile(error) => temporary_file_error(&error),
             ExecutorError::Damaged(_) => Self::named("InternalError", message),
         }
@@ -73,7 +75,8 @@ impl OwnedInterrupt {
     }
 
     pub(crate) fn check_command(&self) -> Result<()> {
-        self.server.operations.check(&self.slot, self.deadline)
+        self.server.operations.check(&self.slot, self.deadline)?;
+        check_memory()
     }
 }
 
@@ -160,6 +163,7 @@ pub(crate) fn variables(context: &Context<'_>, declared: Option<&RawDocument>) -
 /// Parses a filter; none means all documents.
 pub(crate) fn filter(source: Option<&RawDocument>, variables: &Arc<Variables>) -> Result<Filter> {
     let empty = bson::RawDocumentBuf::new();
+    check_memory_for(source.into_iter())?;
     Ok(Filter::parse(source.unwrap_or(&empty), &FilterOptions::new(variables.clone()))?)
 }
 

@@ -79,7 +79,7 @@ impl RecordsToChange {
     pub(crate) fn next(&mut self, found: &mut QueryExecutor, context: &Context<'_>) -> Result<Option<RecordId>> {
         match self {
             RecordsToChange::Found(records, _) => {
-                context.operation.check_interrupt()?;
+                context.operation.check()?;
                 Ok(records.next())
             }
             RecordsToChange::Streamed(view) => loop {

@@ -10,6 +10,10 @@ use platform::{OperationMemory, RunReader, RunWriter, TemporaryStore};
 
 use super::pipeline_host::host_error;
 use super::query_arguments::temporary_file_error;
+use crate::operations::{before_allocating, check_memory};
+
+/// Memory for larger records is asked for.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// The temporary files of one pipeline.
 pub(super) struct SpillFiles(Arc<TemporaryStore>);
@@ -34,6 +38,9 @@ struct Writer(RunWriter);
 
 impl SpillWriter for Writer {
     fn append(&mut self, record: &[u8]) -> aggregation::Result<()> {
+        if record.len() > LARGE_BYTES {
+            before_allocating(record.len()).map_err(host_error)?;
+        }
         self.0.append(&[record]).map_err(failed)
     }
 
@@ -46,7 +53,11 @@ struct Reader(RunReader);
 
 impl SpillReader for Reader {
     fn next(&mut self, record: &mut Vec<u8>) -> aggregation::Result<bool> {
-        self.0.next(record).map_err(failed)
+        let is_found = self.0.next(record).map_err(failed)?;
+        if record.capacity() > LARGE_BYTES {
+            check_memory().map_err(host_error)?;
+        }
+        Ok(is_found)
     }
 
     fn restart(&mut self) {

@@ -285,9 +285,13 @@ impl Tail {
         self.switch.is_some()
     }
 
-    /// Keeps the memory of a written batch, unless an unusually large entry made it so.
+    /// Keeps the memory of a written batch, unless an unusually large entry made it so: then one of the usual size takes its place.
     pub(super) fn recycle(&mut self, mut bytes: Vec<u8>) {
-        if bytes.capacity() <= 2 * self.buffer_bytes_max && bytes.capacity() > self.recycled.capacity() {
+        let usual = usual_capacity(self.buffer_bytes_max);
+        if bytes.capacity() > usual {
+            bytes = if self.recycled.capacity() < usual { empty_buffer(self.buffer_bytes_max) } else { Vec::new() };
+        }
+        if bytes.capacity() > self.recycled.capacity() {
             bytes.clear();
             self.recycled = bytes;
         }
@@ -321,7 +325,12 @@ impl Batch {
 
 /// A buffer that normally never grows, so that no append copies it under the lock. Memory is taken when it is touched.
 fn empty_buffer(buffer_bytes_max: usize) -> Vec<u8> {
-    Vec::with_capacity(buffer_bytes_max + buffer_bytes_max / 4)
+    Vec::with_capacity(usual_capacity(buffer_bytes_max))
+}
+
+/// With room for the entry that exceeds the most that is buffered, if it is of usual size.
+fn usual_capacity(buffer_bytes_max: usize) -> usize {
+    buffer_bytes_max + buffer_bytes_max / 4
 }
 
 /// The error that an append gets when the next segment could not be made.

@@ -9,8 +9,19 @@ use crate::error::{ErrorKind, QueryError, Result};
 /// Bytes of one built value, MongoDB's limit for values on their way to a document.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Refuses to build a value of more bytes than the limit.
+/// Values of so many bytes are counted against what the command may hold.
+const COUNTED_BYTES: usize = 64 * 1024;
+
+/// Refuses to build a value of more bytes than the limit, or than the command has memory for. What is there already is counted by itself.
 pub(crate) fn check_bytes(bytes: usize) -> Result<()> {
+    check_growth(bytes, 0)
+}
+
+/// The same for a value that has `bytes` and is about to grow to that from `added` bytes less.
+pub(crate) fn check_growth(bytes: usize, added: usize) -> Result<()> {
+    if bytes >= COUNTED_BYTES {
+        crate::before_allocating(added)?;
+    }
     if bytes > VALUE_BYTES_MAX {
         let message = format!("BufBuilder attempted to grow() to {bytes} bytes, past the 64MB limit.");
         return Err(QueryError::new(ErrorKind::Location(13548), message));

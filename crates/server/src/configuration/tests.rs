@@ -58,6 +58,15 @@ fn an_unknown_key_is_refused_by_name() {
 }
 
 #[test]
+fn a_small_budget_has_more_for_commands() {
+    let cache = |memory: &str| {
+        let settings = Settings { memory: Some(memory.parse().unwrap()), ..Settings::default() };
+        Configuration::resolve(settings, 8 * GIB).unwrap().cache_bytes >> 20
+    };
+    assert_eq!([cache("64MiB"), cache("256MiB"), cache("320MiB"), cache("1000MiB")], [16, 96, 160, 600]);
+}
+
+#[test]
 fn memory_and_cache_must_fit() {
     let sizes = |memory: Option<&str>, cache: Option<&str>| Settings {
         memory: memory.map(|size| size.parse().unwrap()),

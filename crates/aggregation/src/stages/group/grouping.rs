@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::array_elements;
-use query_language::ErrorKind;
 use query_language::expression::EvaluationContext;
 use query_language::expression::order::compare;
+use query_language::{ErrorKind, before_allocating_if_large};
 
 use super::Group;
 use super::table::{GroupState, GroupTable, new_group};
@@ -81,6 +81,8 @@ impl Grouping {
         groups.sort_by(|left, right| compare_keys(std::slice::from_ref(&left.key), std::slice::from_ref(&right.key)));
         let mut buffer = Vec::new();
         for group in groups {
+            // Its state, the array of those, the body and the record.
+            before_allocating_if_large(4 * bytes_of(&group))?;
             let mut partials = RawArrayBuf::new();
             for state in &group.accumulators {
                 partials.push(state.to_partial()?);
@@ -95,6 +97,8 @@ impl Grouping {
 
     /// `{_id: key, field: result, ...}`.
     fn document(&self, group: GroupState) -> Result<RawDocumentBuf> {
+        // A state's result, and the document.
+        before_allocating_if_large(2 * bytes_of(&group))?;
         let mut document = RawDocumentBuf::new();
         document.append(cstr!("_id"), group.key);
         for ((name, _), state) in self.stage.fields.iter().zip(&group.accumulators) {
@@ -129,9 +133,13 @@ fn next_merged(
     Ok(Some(group))
 }
 
+fn bytes_of(group: &GroupState) -> usize {
+    group.accumulators.iter().map(|state| state.memory_bytes()).sum()
+}
+
 /// A group is put together in memory, so one that does not fit there cannot be.
 fn check_size(group: &GroupState, memory: &mut Memory) -> Result<()> {
-    let bytes: usize = group.accumulators.iter().map(|state| state.memory_bytes()).sum();
+    let bytes = bytes_of(group);
     if bytes <= GROUP_BYTES_MIN || memory.holds(bytes) {
         return Ok(());
     }

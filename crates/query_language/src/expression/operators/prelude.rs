@@ -5,7 +5,7 @@ pub(in crate::expression) use bson::raw::{
 };
 
 pub(in crate::expression) use crate::error::{ErrorKind, QueryError, Result};
-pub(in crate::expression) use crate::expression::limits::check_bytes;
+pub(in crate::expression) use crate::expression::limits::{check_bytes, check_growth};
 pub(in crate::expression) use crate::expression::node::{NamedArguments, Node, SpecialNode, single_field};
 pub(in crate::expression) use crate::expression::number;
 pub(in crate::expression) use crate::expression::operator::{Arity, NamedField, NamedRefusals, Operator};

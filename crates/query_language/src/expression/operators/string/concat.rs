@@ -15,7 +15,7 @@ fn concat<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Resul
             let text = format!("only supports strings, not {}", argument.type_name());
             return Err(operator.error(ErrorKind::Location(16702), text));
         };
-        check_bytes(joined.len() + text.len())?;
+        check_growth(joined.len() + text.len(), text.len())?;
         joined.push_str(text);
     }
     Ok(joined.into())

@@ -17,7 +17,8 @@ const REFUSALS: NamedRefusals = NamedRefusals::requires(51751, 51750);
 fn all<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
     replace(arguments, context, |text, find, replacement| {
         let found = text.matches(find).count();
-        check_bytes(found.saturating_mul(replacement.len()).saturating_add(text.len()))?;
+        let bytes = found.saturating_mul(replacement.len()).saturating_add(text.len());
+        check_growth(bytes, bytes)?;
         Ok(text.replace(find, replacement))
     })
 }
