@@ -30,6 +30,7 @@ use crate::connection_memory::Holding;
 use crate::crowd::Crowd;
 use crate::exchange::{Answer, Exchange, ExchangeError};
 use crate::read_buffer::{Arrived, Incoming, ReadBuffer, ReadError};
+use crate::reply_writing::ReplyWritingError;
 use crate::service::{Attempt, CommandService, Next};
 
 /// How long a thread waits for the next request of a connection that was idle for longer than [`LINGER_WHEN_BUSY`].
@@ -204,6 +205,11 @@ impl<S: CommandService> Connection<S> {
             let length = match self.input.next_frame(&self.exchange.socket) {
                 Ok(Incoming::Frame(length)) => length,
                 Ok(Incoming::Nothing) => return Ok(Pause::Idle),
+                Ok(Incoming::TooLarge(over_budget)) => {
+                    let beginning = self.input.skip_frame(&self.exchange.socket)?;
+                    self.exchange.refuse_large(&beginning, over_budget)?;
+                    continue;
+                }
                 Ok(Incoming::Closed) => return Err(End::ClosedByClient),
                 Err(error) => return Err(error.into()),
             };
@@ -316,7 +322,14 @@ impl<S: CommandService> Connection<S> {
         let info = &self.exchange.info;
         let (remote, connection_id) = (info.remote, info.id);
         let malformed = matches!(end, End::Read(ReadError::Malformed(_)) | End::Exchange(ExchangeError::Malformed(_)));
-        if malformed {
+        let short = matches!(
+            end,
+            End::Read(ReadError::OverBudget(_))
+                | End::Exchange(
+                    ExchangeError::OverBudget(_) | ExchangeError::Send(ReplyWritingError::SlowReader { .. })
+                )
+        );
+        if malformed || short {
             tracing::warn!(target: "network", %remote, connection_id, reason = %end, "connection closed by the server");
         } else {
             let stopping = self.exchange.shared.handle.is_stopping();

@@ -1,4 +1,4 @@
-//! What a connection takes of the memory budget beside large messages and replies. Used by `exchange`, `connection` and `listener`.
+//! What a connection takes of the memory budget. Used by `exchange`, `connection`, `read_buffer` and `listener`.
 //!
 //! ```text
 //!   Idle: a task, a socket, the commands' state ─── bytes arrive ──▶ a thread, if it fits ──▶ its stack, buffers
@@ -10,11 +10,17 @@
 //! So many clients that come at once do not take more than the budget has: they share threads. Figures: `docs/decisions/0002-execution-model.md`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use platform::{MemoryBudget, MemoryReservation, MemoryUse};
+use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse, OverBudget, SystemClock};
 
-/// Buffers that no connection should lose for being short of memory are counted as far as they exceed this.
+/// Buffers up to this size are kept for the next request.
 pub(crate) const BUFFER_KEPT_BYTES: usize = 1024 * 1024;
+/// Smaller buffers are not counted one by one.
+pub(crate) const BUFFER_COUNTED_BYTES: usize = 64 * 1024;
+/// How often, and after what time each, memory for a large message is asked for again.
+const MEMORY_ATTEMPTS: u32 = 100;
+const MEMORY_WAIT: Duration = Duration::from_millis(20);
 /// All connections together may have so much, whatever else takes: a server that is full can still be asked, and has some threads to answer.
 const ALWAYS_BYTES: u64 = 4 << 20;
 /// And such a part of the budget without a thread for each: refusing connections is the last resort.
@@ -41,6 +47,17 @@ impl Holding {
             Holding::Thread => 64 << 10,
         }
     }
+}
+
+/// Reserves memory for a message, giving others some time to give theirs back.
+pub(crate) fn wait_for_memory(reservation: &mut MemoryReservation, bytes: u64) -> Result<(), OverBudget> {
+    for _ in 0..MEMORY_ATTEMPTS {
+        if bytes <= reservation.bytes() || reservation.resize_leaving_some(bytes).is_ok() {
+            return Ok(());
+        }
+        SystemClock::new().sleep(MEMORY_WAIT);
+    }
+    reservation.resize_leaving_some(bytes)
 }
 
 /// Of one connection.
@@ -87,7 +104,7 @@ impl ConnectionMemory {
     /// Counts large buffers, which are there already, so nothing is refused; whoever asks next sees them.
     pub(crate) fn count_buffers(&mut self, bytes: usize) {
         self.reservation
-            .resize_unchecked(self.holding.bytes() + if bytes > BUFFER_KEPT_BYTES { bytes as u64 } else { 0 });
+            .resize_unchecked(self.holding.bytes() + if bytes > BUFFER_COUNTED_BYTES { bytes as u64 } else { 0 });
     }
 
     /// Whether buffers that are not needed just now should be given back.

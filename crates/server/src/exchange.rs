@@ -8,23 +8,23 @@
 //! A request whose client allows it (`exhaustAllowed`) may have more replies, each run by `connection` with the same frame. Each is a reply
 //! to the one before: that one's number stands where the request's number stood.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::MemoryBudget;
-use wire_protocol::{Compressor, ReplyBuilder, ReplyError, ReplyTo, WireError};
+use platform::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};
+use wire_protocol::{BEGINNING_SIZE_BYTES, Compressor, FrameHeader, ReplyBuilder, ReplyError, ReplyTo, WireError};
 
-use crate::connection_memory::{BUFFER_KEPT_BYTES, ConnectionMemory};
-use crate::crowd::Crowd;
+use crate::connection_memory::{BUFFER_COUNTED_BYTES, BUFFER_KEPT_BYTES, ConnectionMemory, wait_for_memory};
+use crate::crowd::{Crowd, command_waits};
 use crate::handle::ServerHandle;
 use crate::refusal::{Refusal, command_of_msg, command_of_query};
+use crate::reply_writing::{ReplyWritingError, write_reply};
 use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted};
 
-/// A compressed message's content up to which the crowd's reader looks into it; where a frame says how large it is.
+/// A compressed message's content up to which the crowd's reader looks into it.
 const SMALL_BYTES: usize = 64 * 1024;
-const DECOMPRESSED_SIZE_AT: usize = 20;
 
 /// Replies to these are never compressed, as they carry what tells about secrets or come before negotiation.
 const NEVER_COMPRESSED: [&str; 8] =
@@ -54,17 +54,17 @@ pub(crate) enum Answer {
 pub(crate) enum ExchangeError {
     #[error("malformed message: {0}")]
     Malformed(#[from] WireError),
-    #[error("cannot send: {0}")]
-    Send(io::Error),
+    #[error("no memory for a message: {0}")]
+    OverBudget(OverBudget),
+    #[error(transparent)]
+    Send(#[from] ReplyWritingError),
     #[error("the command closed it")]
     CommandClosed,
 }
 
 /// Whether what a compressed frame says of its content is little enough to decompress it beside other work.
 fn is_small_when_decompressed(frame: &[u8]) -> bool {
-    let size =
-        frame.get(DECOMPRESSED_SIZE_AT..).and_then(|bytes| bytes.first_chunk()).map(|size| i32::from_le_bytes(*size));
-    size.and_then(|size| usize::try_from(size).ok()).is_some_and(|size| size <= SMALL_BYTES)
+    wire_protocol::decompressed_length(frame).is_ok_and(|length| length <= SMALL_BYTES)
 }
 
 /// One connection's means of answering: its socket, the service's state for it, and buffers.
@@ -79,6 +79,8 @@ pub(crate) struct Exchange<S: CommandService> {
     compressed: Vec<u8>,
     /// What it takes of the budget, the three buffers above included as far as they are large.
     pub(crate) memory: ConnectionMemory,
+    /// Counts a compressed request's content while its command runs.
+    content_memory: MemoryReservation,
     replies_sent: i32,
 }
 
@@ -90,6 +92,7 @@ impl<S: CommandService> Exchange<S> {
         memory: ConnectionMemory,
     ) -> Self {
         let client = Some(shared.service.connected(&info));
+        let content_memory = shared.memory.reservation(MemoryUse::Connections);
         Self {
             shared,
             socket,
@@ -99,8 +102,26 @@ impl<S: CommandService> Exchange<S> {
             decompressed: Vec::new(),
             compressed: Vec::new(),
             memory,
+            content_memory,
             replies_sent: 0,
         }
+    }
+
+    /// Answers a frame that was not kept, by its beginning: there was no memory for it.
+    pub(crate) fn refuse_large(&mut self, beginning: &[u8], over_budget: OverBudget) -> Result<(), ExchangeError> {
+        let header = beginning.first_chunk().map(FrameHeader::parse).transpose()?;
+        let (Some(header), Some(flags)) = (header, wire_protocol::flags_of_beginning(beginning)) else {
+            return Err(ExchangeError::OverBudget(over_budget));
+        };
+        let (remote, connection_id) = (self.info.remote, self.info.id);
+        tracing::warn!(target: "network", %remote, connection_id, reason = %over_budget, "no memory for a message");
+        if flags.more_to_come {
+            return Ok(());
+        }
+        let reply_to = ReplyTo::Msg { checksum: flags.checksum_present };
+        self.reply.begin(reply_to);
+        self.refuse(&Refusal::no_memory(format!("there is no memory for the message: {over_budget}")), Protocol::Msg);
+        self.send(Protocol::Msg, reply_to, header.request_id, None)
     }
 
     /// Answers one whole frame.
@@ -112,15 +133,31 @@ impl<S: CommandService> Exchange<S> {
             return self.answer_plain(frame, None, attempt);
         }
         let mut plain = std::mem::take(&mut self.decompressed);
+        if let Err(over_budget) = self.reserve_content(frame)? {
+            self.decompressed = plain;
+            let beginning = frame.get(..BEGINNING_SIZE_BYTES).unwrap_or(frame);
+            return self.refuse_large(beginning, over_budget).map(|()| Answer::Done);
+        }
         let compressor = wire_protocol::decompress(frame, &self.shared.compressors, &mut plain)?;
         if attempt == Attempt::First {
             self.shared.handle.decompressed(frame.len(), plain.len());
         }
         let answer = self.answer_plain(&plain, Some(compressor), attempt);
+        self.content_memory.shrink(0);
         if plain.capacity() <= BUFFER_KEPT_BYTES {
             self.decompressed = plain;
         }
         answer
+    }
+
+    /// Counts what a compressed frame's content will take, before it does. While memory is short the client waits a little, then is refused.
+    fn reserve_content(&mut self, frame: &[u8]) -> Result<Result<(), OverBudget>, ExchangeError> {
+        let length = wire_protocol::decompressed_length(frame)?;
+        if length <= BUFFER_COUNTED_BYTES || self.content_memory.resize_leaving_some(length as u64).is_ok() {
+            return Ok(Ok(()));
+        }
+        command_waits();
+        Ok(wait_for_memory(&mut self.content_memory, length as u64))
     }
 
     /// What the command of a whole frame needs before it may run; `None`: nothing, or it finds out itself.
@@ -168,8 +205,8 @@ impl<S: CommandService> Exchange<S> {
     }
 
     /// Brings what is counted in step with what the buffers take.
-    fn count_buffers(&mut self, beside: usize) {
-        let bytes = self.reply.buffer().capacity() + self.decompressed.capacity() + self.compressed.capacity() + beside;
+    fn count_buffers(&mut self) {
+        let bytes = self.reply.buffer().capacity() + self.decompressed.capacity() + self.compressed.capacity();
         self.memory.count_buffers(bytes);
     }
 
@@ -218,7 +255,7 @@ impl<S: CommandService> Exchange<S> {
                 self.refuse(&refusal, protocol);
             }
         }
-        self.count_buffers(if compressor.is_some() { frame.len() } else { 0 });
+        self.count_buffers();
         if next.is_some() {
             self.reply.mark_more_to_come();
         }
@@ -228,6 +265,9 @@ impl<S: CommandService> Exchange<S> {
         }
         // A refusal that was sent in place of the reply says that nothing follows.
         let next = next.filter(|_| self.reply.has_more_to_come());
+        if self.reply.give_back_large() {
+            self.count_buffers();
+        }
         Ok(next.map_or(Answer::Done, Answer::GoesOn))
     }
 
@@ -260,17 +300,20 @@ impl<S: CommandService> Exchange<S> {
             self.refuse(&refusal, protocol);
             self.reply
                 .finish(self.replies_sent, response_to)
-                .map_err(|error| ExchangeError::Send(io::Error::other(error)))?;
+                .map_err(|error| ReplyWritingError::Send(io::Error::other(error)))?;
         }
         let mut bytes = self.reply.finished();
+        // Without memory for it the reply goes as it is.
+        let counted = self.content_memory.bytes() + bytes.len() as u64;
+        let compressor =
+            compressor.filter(|_| bytes.len() <= BUFFER_COUNTED_BYTES || self.content_memory.cover(counted).is_ok());
         if let Some(compressor) = compressor {
             wire_protocol::compress(bytes, compressor, &mut self.compressed)?;
             self.shared.handle.compressed(bytes.len(), self.compressed.len());
             bytes = &self.compressed;
         }
-        let mut socket: &TcpStream = &self.socket;
         self.shared.handle.reply_sent(bytes.len());
-        socket.write_all(bytes).map_err(ExchangeError::Send)?;
+        write_reply(&self.socket, bytes, &self.shared.memory)?;
         if self.compressed.capacity() > BUFFER_KEPT_BYTES {
             self.compressed = Vec::new();
         }

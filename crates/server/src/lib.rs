@@ -27,6 +27,7 @@ mod listener;
 mod logging;
 mod read_buffer;
 mod refusal;
+mod reply_writing;
 mod serve;
 mod service;
 

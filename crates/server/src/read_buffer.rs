@@ -2,7 +2,7 @@
 //!
 //! It has no memory while the connection is idle, starts small, and grows only as bytes arrive: a frame that says it
 //! has 48 MB and sends 20 bytes costs what 20 bytes cost. Large buffers are counted in the memory budget; when it is used
-//! up, the client waits a little, then is cut off.
+//! up, the client waits a little, then its message is read to its end without being kept, so that it can be told.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -11,16 +11,15 @@ use std::time::Duration;
 use platform::{Clock, MemoryReservation, OverBudget, SystemClock};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use wire_protocol::{FrameHeader, WireError};
+use wire_protocol::{BEGINNING_SIZE_BYTES, FrameHeader, WireError};
+
+use crate::connection_memory::{BUFFER_COUNTED_BYTES as COUNTED_BYTES, wait_for_memory};
 
 const INITIAL_BYTES: usize = 8 * 1024;
+/// How long the rest of a message that is not kept is waited for.
+const SKIPPING_PATIENCE: Duration = Duration::from_secs(10);
 /// A larger buffer is given back as soon as the frame that needed it is answered.
 const KEPT_BYTES: usize = 1024 * 1024;
-/// Smaller buffers are not counted one by one.
-const COUNTED_BYTES: usize = 64 * 1024;
-/// How often, and after what time each, memory is asked for again.
-const MEMORY_ATTEMPTS: u32 = 100;
-const MEMORY_WAIT: Duration = Duration::from_millis(20);
 
 /// What reading came to.
 pub(crate) enum Incoming {
@@ -28,6 +27,8 @@ pub(crate) enum Incoming {
     Frame(usize),
     /// Nothing more arrived within the socket's read timeout.
     Nothing,
+    /// A part of a frame for whose rest there is no memory.
+    TooLarge(OverBudget),
     /// The client closed its side between two frames.
     Closed,
 }
@@ -80,7 +81,9 @@ impl ReadBuffer {
             if let Some(length) = needed.filter(|&length| length <= self.end - self.start) {
                 return Ok(Incoming::Frame(length));
             }
-            self.make_room(needed.unwrap_or(0))?;
+            if let Err(over_budget) = self.make_room(needed.unwrap_or(0)) {
+                return Ok(Incoming::TooLarge(over_budget));
+            }
             match socket.read(self.storage.get_mut(self.end..).unwrap_or_default()) {
                 Ok(0) if self.is_empty() => return Ok(Incoming::Closed),
                 Ok(0) => return Err(ReadError::ClosedInsideMessage),
@@ -105,7 +108,7 @@ impl ReadBuffer {
             if needed.is_some_and(|length| length > COUNTED_BYTES) {
                 return Ok(Arrived::Large);
             }
-            self.make_room(needed.unwrap_or(0))?;
+            self.make_room(needed.unwrap_or(0)).map_err(ReadError::OverBudget)?;
             let room = self.storage.get_mut(self.end..).unwrap_or_default();
             let length = room.len();
             match rustix::net::recv(socket, room, RecvFlags::DONTWAIT) {
@@ -124,6 +127,31 @@ impl ReadBuffer {
                 Err(error) => return Err(ReadError::Receive(error.into())),
             }
         }
+    }
+
+    /// Reads the frame at the front to its end, and keeps its beginning only, which is given.
+    pub(crate) fn skip_frame(&mut self, mut socket: &TcpStream) -> Result<Vec<u8>, ReadError> {
+        let mut left = self.frame_length()?.unwrap_or(0).saturating_sub(self.end - self.start);
+        let mut beginning = self.front((self.end - self.start).min(BEGINNING_SIZE_BYTES)).to_vec();
+        beginning.shrink_to_fit();
+        self.consume(self.end);
+        self.release();
+        let (clock, mut thrown_away) = (SystemClock::new(), vec![0; INITIAL_BYTES]);
+        let mut last_came = clock.monotonic();
+        while left > 0 {
+            let most = left.min(thrown_away.len());
+            match socket.read(thrown_away.get_mut(..most).unwrap_or_default()) {
+                Ok(0) => return Err(ReadError::ClosedInsideMessage),
+                Ok(received) => (left, last_came) = (left - received, clock.monotonic()),
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut
+                        if clock.monotonic().saturating_sub(last_came) < SKIPPING_PATIENCE => {}
+                    _ => return Err(ReadError::Receive(error)),
+                },
+            }
+        }
+        Ok(beginning)
     }
 
     /// Whether there may be bytes, here or at the socket, of which no event will tell.
@@ -178,7 +206,7 @@ impl ReadBuffer {
 
     /// Makes sure that something can be received. Doubling stops at the frame's length, and since it happens only when
     /// the storage is full, the storage is never more than twice what the client has sent.
-    fn make_room(&mut self, frame_length: usize) -> Result<(), ReadError> {
+    fn make_room(&mut self, frame_length: usize) -> Result<(), OverBudget> {
         if self.end < self.storage.len() {
             return Ok(());
         }
@@ -191,21 +219,10 @@ impl ReadBuffer {
         let doubled = self.storage.len() * 2;
         let size = if frame_length > self.storage.len() { doubled.min(frame_length) } else { doubled };
         if size > COUNTED_BYTES {
-            self.wait_for_memory(size as u64)?;
+            wait_for_memory(&mut self.memory, size as u64)?;
         }
         self.storage.resize(size.max(INITIAL_BYTES), 0);
         Ok(())
-    }
-
-    /// Reserves memory, giving others some time to give theirs back.
-    fn wait_for_memory(&mut self, bytes: u64) -> Result<(), ReadError> {
-        for _ in 0..MEMORY_ATTEMPTS {
-            if self.memory.cover(bytes).is_ok() {
-                return Ok(());
-            }
-            SystemClock::new().sleep(MEMORY_WAIT);
-        }
-        self.memory.cover(bytes).map_err(ReadError::OverBudget)
     }
 }
 
@@ -300,14 +317,15 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_memory_has_no_room_for_ends_the_connection() {
+    fn a_message_that_memory_has_no_room_for_is_read_and_not_kept() {
         let (mut client, server) = pair();
         std::thread::scope(|scope| {
-            // Fails when the other end is dropped.
-            scope.spawn(move || client.write_all(&frame(5_000_000)).is_ok());
+            scope.spawn(move || client.write_all(&frame(5_000_000)).unwrap());
             let mut buffer = ReadBuffer::new(MemoryBudget::new(1_000_000).reservation(MemoryUse::Connections));
-            assert!(matches!(buffer.next_frame(&server), Err(ReadError::OverBudget(_))));
-            drop(server);
+            assert!(matches!(buffer.next_frame(&server), Ok(Incoming::TooLarge(_))));
+            let beginning = buffer.skip_frame(&server).unwrap();
+            assert_eq!(beginning, frame(5_000_000)[..BEGINNING_SIZE_BYTES]);
+            assert!(buffer.is_empty() && buffer.memory.bytes() == 0);
         });
     }
 

@@ -22,6 +22,10 @@ impl Refusal {
         Self { code: 10334, code_name: "BSONObjectTooLarge", message }
     }
 
+    pub(crate) fn no_memory(message: String) -> Self {
+        Self { code: 146, code_name: "ExceededMemoryLimit", message }
+    }
+
     fn invalid_bson(message: String) -> Self {
         Self { code: 22, code_name: "InvalidBSON", message }
     }

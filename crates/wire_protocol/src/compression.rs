@@ -61,7 +61,7 @@ impl Compressor {
         }
     }
 
-    fn from_number(number: u8) -> Result<Self, WireError> {
+    pub(crate) fn from_number(number: u8) -> Result<Self, WireError> {
         match number {
             0 => Ok(Compressor::Noop),
             1 => Ok(Compressor::Snappy),
@@ -105,6 +105,19 @@ pub fn decompress(frame: &[u8], enabled: &[Compressor], frame_out: &mut Vec<u8>)
     Ok(compressor)
 }
 
+/// The length of the frame that an `OP_COMPRESSED` frame says it was made from, once that could come out of the bytes there are. Nothing is decompressed.
+///
+/// # Errors
+/// As [`decompress`], as far as the frame's beginning shows it.
+pub fn decompressed_length(frame: &[u8]) -> Result<usize, WireError> {
+    let mut reader = BytesReader::new(frame);
+    reader.take(HEADER_SIZE_BYTES, "the header")?;
+    reader.int32("the original operation")?;
+    let declared = reader.int32("the uncompressed size")?;
+    let compressor = Compressor::from_number(reader.byte("the compressor")?)?;
+    Ok(HEADER_SIZE_BYTES + bounded_size(declared, compressor, reader.rest().len())?)
+}
+
 /// The declared size, once it fits a message and could possibly come out of the bytes there are.
 fn bounded_size(declared: i32, compressor: Compressor, compressed: usize) -> Result<usize, WireError> {
     let max = MESSAGE_SIZE_BYTES_MAX - HEADER_SIZE_BYTES;
@@ -145,8 +158,11 @@ fn expand(compressor: Compressor, compressed: &[u8], size: usize, out: &mut Vec<
             flate2::read::ZlibDecoder::new(compressed).take(limit).read_to_end(out)?;
         }
         Compressor::Zstd => {
-            let expanded = zstd::bulk::decompress(compressed, size)?;
-            out.extend_from_slice(&expanded);
+            let start = out.len();
+            out.resize(start + size, 0);
+            let room = out.get_mut(start..).unwrap_or_default();
+            let written = zstd::bulk::decompress_to_buffer(compressed, room)?;
+            out.truncate(start + written);
         }
     }
     Ok(())

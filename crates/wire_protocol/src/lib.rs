@@ -19,6 +19,7 @@
 //! that are there or against [`MESSAGE_SIZE_BYTES_MAX`]. Every malformed case is a [`WireError`] with its reason; the
 //! caller closes the connection, because after it the position of the next frame cannot be trusted.
 
+mod beginning;
 mod bytes_reader;
 mod compression;
 mod error;
@@ -27,7 +28,8 @@ mod op_msg;
 mod op_query;
 mod reply;
 
-pub use compression::{Compressor, compress, decompress};
+pub use beginning::{BEGINNING_SIZE_BYTES, flags_of_beginning};
+pub use compression::{Compressor, compress, decompress, decompressed_length};
 pub use error::WireError;
 pub use header::{FrameHeader, HEADER_SIZE_BYTES, MESSAGE_SIZE_BYTES_MAX, OpCode};
 pub use op_msg::{DocumentSequence, DocumentSequences, Documents, MsgFlags, OpMsg, SEQUENCES_MAX};

@@ -67,9 +67,7 @@ impl Default for ReplyBuilder {
 impl ReplyBuilder {
     /// Starts a reply, forgetting the one before.
     pub fn begin(&mut self, reply_to: ReplyTo) {
-        if self.frame.capacity() > BUFFER_KEPT_BYTES {
-            self.frame = Vec::new();
-        }
+        self.give_back_large();
         self.reply_to = reply_to;
         self.failed = false;
         self.has_more_to_come = false;
@@ -85,6 +83,15 @@ impl ReplyBuilder {
             }
         }
         self.document_start = self.frame.len();
+    }
+
+    /// Gives the memory of a large reply back, with the reply. `false`: it was not large, and is still there.
+    pub fn give_back_large(&mut self) -> bool {
+        let is_large = self.frame.capacity() > BUFFER_KEPT_BYTES;
+        if is_large {
+            self.frame = Vec::new();
+        }
+        is_large
     }
 
     /// Where the command appends its document's bytes. What is there already (the frame's start) must be left alone;
