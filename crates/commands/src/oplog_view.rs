@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use aggregation::{AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor};
-use bson::raw::RawBson;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use collection::{Namespace, is_local, served_entry};
 use document::{FieldPath, Number, elements};
-use executor::DistinctValues;
+use executor::{DistinctValues, ValueList};
 use oplog::{Oplog, OplogError, OplogPosition};
 use planner::{CanonicalQuery, DiskUse};
 use storage_engine::Timestamp;
@@ -99,12 +98,14 @@ pub(crate) fn distinct(
     query: &CanonicalQuery,
     filter: Option<&RawDocument>,
     key: &str,
-) -> Result<Vec<RawBson>> {
+) -> Result<ValueList> {
     let (mut found, path) = (DistinctValues::default(), FieldPath::new(key));
+    let mut added = Ok(());
     for_each_match(context, query, filter, |entry| {
-        found.add_document(entry, &path);
-        true
+        added = found.add_document(entry, &path);
+        added.is_ok()
     })?;
+    added?;
     Ok(found.into_values())
 }
 

@@ -3,17 +3,16 @@
 //! An index that begins with the field, for a query without a filter, is skipped through key by key (DISTINCT_SCAN); otherwise
 //! the query is run.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use bson::raw::RawBson;
 use bson::{Document, RawBsonRef, RawDocument};
 use collection::{Collection, Index};
-use document::{FieldPath, elements, elements_of_bytes, get_field};
-use index_key::{Direction, KeyReader, append_after_prefix, decode_key, encode_value};
+use document::{FieldPath, elements};
+use index_key::{Direction, KeyReader, append_after_prefix, decode_key};
 use planner::{CanonicalQuery, Hint};
 use transaction::ReadView;
 
+use crate::distinct_values::{DistinctValues, ValueList};
 use crate::error::{ExecutorError, Result};
 use crate::explain::Verbosity;
 use crate::interrupt::Interrupt;
@@ -23,7 +22,7 @@ use crate::query_executor::{QueryExecutor, QueryServices, Target};
 /// in the order of values within a document, as the manual's examples have it. `inspect` is shown what has read the documents, if any were read.
 ///
 /// # Errors
-/// As `QueryExecutor::new` and `next`.
+/// As `QueryExecutor::new` and `next`; `DistinctTooBig`.
 pub fn distinct(
     services: &QueryServices,
     view: ReadView,
@@ -32,7 +31,7 @@ pub fn distinct(
     field: &str,
     interrupt: &dyn Interrupt,
     inspect: impl FnOnce(&QueryExecutor),
-) -> Result<Vec<RawBson>> {
+) -> Result<ValueList> {
     let path = FieldPath::new(field);
     if let Some(collection) = &target.collection
         && let Some(index) = skippable_index(services, collection, &view, &query, &path)
@@ -43,7 +42,7 @@ pub fn distinct(
     let mut found = DistinctValues::default();
     let mut executor = QueryExecutor::new(services, view, target, query, interrupt)?;
     while let Some(row) = executor.next(interrupt)? {
-        found.add_document(row.document, &path);
+        found.add_document(row.document, &path)?;
     }
     inspect(&executor);
     Ok(found.into_values())
@@ -133,7 +132,7 @@ fn scan(
                 continue;
             }
         }
-        found.values.push(RawBson::from(value));
+        found.values.push(&[], value)?;
         position.clear();
         position.extend_from_slice(component);
         append_after_prefix(&mut position);
@@ -148,63 +147,7 @@ fn scan(
 /// What skipping through an index has found.
 #[derive(Default)]
 pub(crate) struct DistinctScan {
-    pub(crate) values: Vec<RawBson>,
+    pub(crate) values: ValueList,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
-}
-
-/// The different values met so far.
-#[derive(Default)]
-pub struct DistinctValues {
-    /// By the key that orders it.
-    found: HashMap<Vec<u8>, RawBson>,
-}
-
-impl DistinctValues {
-    /// Adds what `path` leads to in a document.
-    pub fn add_document(&mut self, document: &RawDocument, path: &FieldPath) {
-        collect(document, path, 0, self);
-    }
-
-    /// The values, in BSON's order. Of equal ones, such as numbers of several types, it is the one that was met first.
-    pub fn into_values(self) -> Vec<RawBson> {
-        let mut found: Vec<(Vec<u8>, RawBson)> = self.found.into_iter().collect();
-        found.sort_by(|(left, _), (right, _)| left.cmp(right));
-        found.into_iter().map(|(_, value)| value).collect()
-    }
-
-    fn add(&mut self, value: RawBsonRef<'_>) {
-        let mut key = Vec::new();
-        encode_value(&mut key, value, Direction::Ascending);
-        self.found.entry(key).or_insert_with(|| RawBson::from(value));
-    }
-}
-
-fn collect(document: &RawDocument, path: &FieldPath, component: usize, found: &mut DistinctValues) {
-    if let Some(value) = get_field(document, path.name(component)) {
-        follow(value, path, component + 1, found);
-    }
-}
-
-/// Goes on from what the components before `component` led to.
-fn follow(value: RawBsonRef<'_>, path: &FieldPath, component: usize, found: &mut DistinctValues) {
-    let is_end = component == path.len();
-    match value {
-        RawBsonRef::Array(array) if is_end => {
-            elements_of_bytes(array.as_bytes()).for_each(|element| found.add(element.value()));
-        }
-        value if is_end => found.add(value),
-        RawBsonRef::Document(inner) => collect(inner, path, component, found),
-        RawBsonRef::Array(array) => {
-            let named = path.position(component);
-            for (position, element) in elements_of_bytes(array.as_bytes()).enumerate() {
-                if named == Some(position) {
-                    follow(element.value(), path, component + 1, found);
-                } else if let RawBsonRef::Document(inner) = element.value() {
-                    collect(inner, path, component, found);
-                }
-            }
-        }
-        _ => {}
-    }
 }

@@ -15,6 +15,7 @@ mod collection_scan;
 mod count;
 mod covered_projection;
 mod distinct;
+mod distinct_values;
 mod eof;
 mod error;
 mod explain;
@@ -38,7 +39,8 @@ mod tests;
 mod trial;
 
 pub use count::{count, explain_count};
-pub use distinct::{DistinctValues, distinct, explain_distinct};
+pub use distinct::{distinct, explain_distinct};
+pub use distinct_values::{DistinctValues, ValueList};
 pub use error::{ExecutorError, Result};
 pub use explain::Verbosity;
 pub use id_lookup::IdLookup;

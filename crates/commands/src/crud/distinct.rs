@@ -6,7 +6,6 @@ use bson::RawDocument;
 use collection::Namespace;
 use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
-use query_language::accumulator::value_bytes;
 
 use super::count::filter_of;
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
@@ -35,11 +34,7 @@ pub(crate) fn run(
         let inspect = |executor: &QueryExecutor| context.note_executor(executor);
         executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation, inspect)?
     };
-    let bytes: usize = values.iter().map(value_bytes).sum();
-    if bytes > 16 << 20 {
-        return Err(CommandError::numbered(17217, "distinct too big, 16mb cap"));
-    }
-    reply.array("values", |list| values.iter().for_each(|value| list.push_value(value.as_raw_bson_ref())));
+    reply.array("values", |list| values.iter().for_each(|(kind, value)| list.push_bytes(kind, value)));
     if let Some(time) = context.snapshot_time() {
         reply.timestamp("atClusterTime", bson_timestamp(time));
     }

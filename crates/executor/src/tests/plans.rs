@@ -129,7 +129,7 @@ fn counting_and_distinct_values() {
         let view = fixture.services.store.read_view();
         let target = Target::of(&fixture.collection);
         let found = distinct(&fixture.services, view, target, Arc::new(query(&filter)), field, &Uninterrupted, |_| ());
-        found.unwrap().into_iter().map(|value| format!("{value:?}")).collect::<Vec<_>>()
+        found.unwrap().iter().map(|value| format!("{value:?}")).collect::<Vec<_>>()
     };
     assert_eq!(values(&fixture, doc! {}, "a").len(), 7);
     assert_eq!(values(&fixture, doc! { "c": { "$lt": 3 } }, "b").len(), 3);
