@@ -27,6 +27,9 @@ use crate::validator::{self, Validation};
 /// Longest document, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
+/// Most index entries that one change of one document may add and remove; removing a document is always allowed.
+const INDEX_ENTRIES_MAX: usize = 2_000_000;
+
 /// A prepared change of one document.
 #[derive(Debug, Default)]
 pub struct DocumentChange {
@@ -116,6 +119,7 @@ impl DocumentChange {
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.new_keys.generate(&access.indexes, position, document)?;
             self.take_entry_changes(position, index, record_id, Versions::NewOnly);
+            self.check_entries()?;
         }
         self.count_change = 1;
         self.size_change = document.as_bytes().len() as i64;
@@ -149,6 +153,7 @@ impl DocumentChange {
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.new_keys.generate(&access.indexes, position, document)?;
             self.take_entry_changes(position, index, record_id, Versions::NewOnly);
+            self.check_entries()?;
         }
         self.count_change = 1 - insert.documents as i64;
         self.size_change = length as i64 - insert.bytes as i64;
@@ -248,6 +253,7 @@ impl DocumentChange {
             self.old_keys.generate(&access.indexes, position, old)?;
             self.new_keys.generate(&access.indexes, position, new)?;
             self.take_entry_changes(position, index, record_id, Versions::Both);
+            self.check_entries()?;
         }
         self.size_change = new.as_bytes().len() as i64 - old.as_bytes().len() as i64;
         let prefix = &access.definition.entry_prefix;
@@ -297,6 +303,14 @@ impl DocumentChange {
         self.count_change = 0;
         self.size_change = 0;
         self.ring = None;
+    }
+
+    /// Whoever commits after this one becomes visible after it, so that it may not take long to apply.
+    fn check_entries(&self) -> Result<()> {
+        if self.batch.len() > INDEX_ENTRIES_MAX {
+            return Err(CollectionError::TooManyIndexEntries);
+        }
+        Ok(())
     }
 
     /// Turns the difference between `old_keys` and `new_keys` into changes of the batch and claims.

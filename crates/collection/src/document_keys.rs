@@ -7,12 +7,17 @@ use std::cmp::Ordering;
 
 use bson::RawDocument;
 use index_key::{ExtractedFields, KeyEntry, KeySet};
+use platform::command_memory::{Patience, before_allocating};
+use storage_engine::EngineError;
 
 use crate::error::{CollectionError, Result};
 use crate::index::{Index, IndexList};
 
 /// Longest index key in bytes: a record id of up to 9 bytes follows it in the tree.
 pub const INDEX_KEY_BYTES_MAX: usize = storage_engine::MAX_KEY_BYTES - 9;
+
+/// Memory for more than so many bytes of keys is asked for.
+const LARGE_BYTES: usize = 64 << 10;
 
 /// A position in no list of indexes: for it, the generator makes no keys.
 const NO_INDEX: usize = usize::MAX;
@@ -44,7 +49,17 @@ impl DocumentKeys {
         let Some(index) = indexes.all().get(position) else { return Ok(()) };
         let position = if index.admits(document)? { position } else { NO_INDEX };
         indexes.generator().keys(position, document, &self.fields, &mut self.keys)?;
+        self.check_memory()?;
         self.check_lengths(index)
+    }
+
+    /// What they become in a batch takes as much again, and a claim as much once more.
+    fn check_memory(&self) -> Result<()> {
+        let bytes = self.keys.memory_bytes();
+        if bytes <= LARGE_BYTES {
+            return Ok(());
+        }
+        before_allocating(2 * bytes, Patience::FailsAtOnce).map_err(|error| EngineError::NoMemory(error).into())
     }
 
     /// The keys, sorted.

@@ -125,6 +125,9 @@ pub enum CollectionError {
         /// Size of the document.
         bytes: usize,
     },
+    /// ExceededMemoryLimit (146).
+    #[error("the document changes more than 2000000 index entries, the most that one document may change")]
+    TooManyIndexEntries,
     /// InvalidBSON (22).
     #[error("{0}")]
     InvalidBson(String),

@@ -306,6 +306,7 @@ impl From<CollectionError> for CommandError {
             CollectionError::InvalidIdField(_) => "InvalidIdField",
             CollectionError::ImmutableField(_) => "ImmutableField",
             CollectionError::DocumentTooLarge { .. } => "BSONObjectTooLarge",
+            CollectionError::TooManyIndexEntries => "ExceededMemoryLimit",
             CollectionError::InvalidBson(_) => "InvalidBSON",
             CollectionError::Damaged(_) | CollectionError::DamagedData { .. } => "InternalError",
         };

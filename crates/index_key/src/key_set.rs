@@ -35,6 +35,12 @@ impl KeySet {
         Self::default()
     }
 
+    /// Bytes that the keys take.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.spans.len() * size_of::<Span>()
+    }
+
     /// The number of keys.
     #[inline]
     pub fn len(&self) -> usize {

@@ -87,6 +87,8 @@ const WAITING_MAX: u32 = 8;
 const LITTLE_BYTES: u64 = 4 << 20;
 /// Which part that is.
 const LITTLE_SHARE: u64 = 32;
+/// The part that is left by what lasts.
+const LASTING_SHARE: u64 = 8;
 
 /// Somebody who waits for memory.
 pub struct WaitingForMemory<'b>(&'b MemoryBudget);
@@ -200,8 +202,10 @@ pub struct MemoryReservation {
     bytes: u64,
 }
 
-/// Reservations grow by at least this many bytes, so that growing by documents costs an atomic operation now and then.
-const STEP_BYTES: u64 = 64 << 10;
+/// Reservations grow by at least so many bytes, and by at least half, up to so many: growing by documents costs an atomic operation now and then, and
+/// thousands of small ones take little.
+const STEP_BYTES_MIN: u64 = 1 << 10;
+const STEP_BYTES_MAX: u64 = 64 << 10;
 
 impl MemoryReservation {
     /// Bytes reserved.
@@ -222,7 +226,8 @@ impl MemoryReservation {
         if bytes <= self.bytes {
             return Ok(());
         }
-        let rounded = bytes.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES);
+        let step = (bytes.checked_next_power_of_two().unwrap_or(u64::MAX) / 2).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
+        let rounded = bytes.div_ceil(step).saturating_mul(step);
         self.grow(rounded - self.bytes, 0).or_else(|_| self.grow(bytes - self.bytes, 0))
     }
 
@@ -234,6 +239,15 @@ impl MemoryReservation {
         let Some(additional) = bytes.checked_sub(self.bytes) else { return self.resize(bytes) };
         let left = if bytes > LITTLE_BYTES { self.budget.limit / LITTLE_SHARE } else { 0 };
         self.grow(additional, left)
+    }
+
+    /// As `resize` for what clients can hold for long and make as many of as they like: it leaves a part of the budget to what comes and goes.
+    ///
+    /// # Errors
+    /// `OverBudget`: nothing has changed.
+    pub fn resize_leaving_much(&mut self, bytes: u64) -> Result<(), OverBudget> {
+        let Some(additional) = bytes.checked_sub(self.bytes) else { return self.resize(bytes) };
+        self.grow(additional, self.budget.limit / LASTING_SHARE)
     }
 
     /// Reserves so many bytes more, if so many are left then.

@@ -184,6 +184,7 @@ impl TransactionError {
                     | InvalidIdField(_)
                     | InvalidBson(_)
                     | BadValue(_)
+                    | TooManyIndexEntries
             )
         )
     }

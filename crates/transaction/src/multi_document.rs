@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use collection::{Catalog, Collection, Namespace};
 use parking_lot::Mutex;
-use platform::MemoryReservation;
-use storage_engine::{Engine, Snapshot};
+use platform::{MemoryReservation, MemoryUse};
+use storage_engine::{Engine, EngineError, Snapshot};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
@@ -44,6 +44,9 @@ pub(crate) use large_commit::LargeCommits;
 /// What a lock costs: an entry of 17 bytes in a hash table that is 7/16 to 7/8 full.
 const LOCK_BYTES: usize = 32;
 
+/// What an open transaction takes before it writes: its snapshot, its session, empty collections.
+const TRANSACTION_BYTES: u64 = 3 << 10;
+
 /// A transaction that is open. Shared as an `Arc` by its session and the command that runs in it.
 pub struct Transaction {
     /// As owner of locks.
@@ -58,6 +61,8 @@ pub struct Transaction {
     uses: Arc<CollectionUses>,
     /// How it gives way once it is large.
     slice: Mutex<Slice>,
+    /// Counts it, beside what it has written.
+    _memory: MemoryReservation,
 }
 
 #[derive(Default)]
@@ -187,6 +192,8 @@ impl Store {
             )));
         }
         self.abort_open_transaction(session);
+        let mut own_memory = memory.budget().reservation(MemoryUse::WriteSets);
+        own_memory.resize_leaving_much(TRANSACTION_BYTES).map_err(EngineError::NoMemory)?;
         session.record().lock().set_transaction(txn_number, NumberUse::Open);
         let transaction = Arc::new(Transaction {
             number: self.open_transactions.last_number.fetch_add(1, Ordering::Relaxed) + 1,
@@ -199,6 +206,7 @@ impl Store {
             owned: Mutex::default(),
             uses: self.open_transactions.uses.clone(),
             slice: Mutex::default(),
+            _memory: own_memory,
         });
         let began = self.clock.monotonic();
         *session.transaction().lock() =
