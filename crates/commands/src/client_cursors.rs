@@ -5,6 +5,7 @@
 //! Life of a cursor: `open` (made by its command, not registered when the first batch is all) → `idle` (registered) ⇄
 //! `in use` (taken out by a getMore) → `closed` (exhausted, killed, timed out).
 
+mod eviction;
 mod figures;
 
 use std::collections::HashMap;
@@ -31,6 +32,9 @@ use crate::stable_api::ApiParameters;
 pub(crate) const FIRST_BATCH_DOCUMENTS: u64 = 101;
 /// What an idle cursor holds: copies of a leaf or two, its query and its plan.
 const CURSOR_BYTES: usize = 48 << 10;
+/// All idle cursors may hold one part in so many of what is free when the server starts, and this in any case.
+const CURSORS_SHARE: u64 = 2;
+const CURSORS_BYTES_MIN: u64 = 1 << 20;
 /// Longest wait for data between two looks whether the command was killed.
 const WAIT_SLICE: Duration = Duration::from_millis(100);
 /// Bytes of documents in one batch.
@@ -120,6 +124,8 @@ pub(crate) struct ClientCursor {
     /// The number of the transaction that it reads in.
     transaction: Option<i64>,
     has_no_timeout: bool,
+    /// Of the client that has opened it.
+    connection: u64,
     /// Whether what does not fit into the first batch is lost.
     is_single_batch: bool,
     /// What the command that opened it said of the stable API.
@@ -156,6 +162,7 @@ impl ClientCursor {
             session: None,
             transaction: None,
             has_no_timeout: false,
+            connection: 0,
             is_single_batch: false,
             api: ApiParameters::default(),
             max_time: None,
@@ -349,6 +356,8 @@ pub(crate) struct ClientCursors {
     timed_out: AtomicU64,
     clock: Arc<dyn Clock>,
     budget: Arc<MemoryBudget>,
+    /// What all of them may hold.
+    bytes_max: u64,
 }
 
 impl ClientCursors {
@@ -360,6 +369,7 @@ impl ClientCursors {
             opened: AtomicU64::new(0),
             timed_out: AtomicU64::new(0),
             clock,
+            bytes_max: (budget.free() / CURSORS_SHARE).max(CURSORS_BYTES_MIN),
             budget,
         }
     }
@@ -395,7 +405,11 @@ impl ClientCursors {
         memory.shrink(bytes);
         // The command has counted it until now.
         command_memory::hand_over(bytes.saturating_sub(memory.bytes()));
-        memory.cover(bytes).map_err(|error| {
+        let covered = self.cover(memory, bytes).or_else(|refused| {
+            self.make_room(refused.wanted.max(bytes), cursor.connection);
+            self.cover(memory, bytes)
+        });
+        covered.map_err(|error| {
             CommandError::named("ExceededMemoryLimit", format!("there is no memory to keep a cursor: {error}"))
         })
     }
@@ -566,6 +580,7 @@ pub(crate) fn write_first_batch(
     let (server, notes) = (context.server, &context.notes);
     cursor.api = context.operation.api();
     cursor.is_single_batch = is_single_batch;
+    cursor.connection = context.connection;
     let namespace = cursor.namespace.clone();
     let at_cluster_time = cursor.at_cluster_time;
     let mut result = Ok(0);
