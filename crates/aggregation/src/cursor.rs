@@ -14,7 +14,9 @@ const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes that a document may have between two stages.
 const BUILT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Documents read between two checks for an interruption.
-const DOCUMENTS_PER_CHECK: u32 = 128;
+const DOCUMENTS_PER_CHECK: usize = 128;
+/// Bytes of a document that count for one more.
+const BYTES_PER_DOCUMENT: usize = 4096;
 
 /// The output of a running pipeline.
 pub struct PipelineCursor {
@@ -98,7 +100,8 @@ pub(crate) fn check_built(document: &RawDocument) -> Result<()> {
 pub(crate) struct Interruptible {
     source: BoxSource,
     host: Arc<dyn PipelineHost>,
-    until_check: u32,
+    /// Documents until the next check.
+    until_check: usize,
 }
 
 impl Interruptible {
@@ -109,14 +112,14 @@ impl Interruptible {
 
 impl DocumentSource for Interruptible {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        match self.until_check.checked_sub(1) {
-            Some(left) => self.until_check = left,
-            None => {
-                self.host.check_interrupt()?;
-                self.until_check = DOCUMENTS_PER_CHECK;
-            }
+        if self.until_check == 0 {
+            self.host.check_interrupt()?;
+            self.until_check = DOCUMENTS_PER_CHECK;
         }
-        self.source.next()
+        let document = self.source.next()?;
+        let bytes = document.as_ref().map_or(0, |document| document.as_bytes().len());
+        self.until_check = self.until_check.saturating_sub(1 + bytes / BYTES_PER_DOCUMENT);
+        Ok(document)
     }
 }
 

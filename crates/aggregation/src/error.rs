@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use document::Interruption;
 use query_language::{ErrorKind, QueryError};
 
 /// Why a pipeline cannot be parsed or run.
@@ -30,8 +31,10 @@ impl AggregationError {
     /// The same error with MongoDB's note of where it comes from.
     pub(crate) fn within(self, what: &str) -> Self {
         match self {
-            Self::Query(error) => Self::new(error.kind, format!("Invalid {what} :: caused by :: {}", error.message)),
-            host => host,
+            Self::Query(error) if !matches!(error.kind, ErrorKind::Interrupted(_)) => {
+                Self::new(error.kind, format!("Invalid {what} :: caused by :: {}", error.message))
+            }
+            other => other,
         }
     }
 }
@@ -51,6 +54,12 @@ impl std::error::Error for AggregationError {
             Self::Query(error) => Some(error),
             Self::Host(error) => Some(error.as_ref()),
         }
+    }
+}
+
+impl From<Interruption> for AggregationError {
+    fn from(interruption: Interruption) -> Self {
+        Self::Query(interruption.into())
     }
 }
 

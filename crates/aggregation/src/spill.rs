@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
-use document::array_elements;
+use document::{array_elements, work};
 use query_language::ErrorKind;
 
 use crate::context::RunContext;
@@ -43,6 +43,7 @@ pub(crate) fn append(
     buffer.clear();
     buffer.extend_from_slice(key.as_bytes());
     buffer.extend_from_slice(body.as_bytes());
+    work::done(work::of_bytes(buffer.len()))?;
     writer.append(buffer)
 }
 
@@ -110,6 +111,7 @@ fn read(reader: &mut dyn SpillReader, buffer: &mut Vec<u8>) -> Result<Option<Rec
     if !reader.next(buffer)? {
         return Ok(None);
     }
+    work::done(work::of_bytes(buffer.len()))?;
     let damaged = || AggregationError::new(ErrorKind::InvalidBson, "a spilled record is damaged");
     let length = buffer.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize).ok_or_else(damaged)?;
     let (key, body) = buffer.split_at_checked(length).ok_or_else(damaged)?;

@@ -3,7 +3,7 @@
 use bson::RawDocumentBuf;
 use index_key::KeyError;
 use oplog::OplogError;
-use query_language::QueryError;
+use query_language::{ErrorKind, QueryError};
 use storage_engine::EngineError;
 
 /// Shorthand for results of this crate.
@@ -163,6 +163,15 @@ pub enum CollectionError {
 }
 
 impl CollectionError {
+    /// Whether the command is to stop, and nothing is wrong.
+    pub fn is_interruption(&self) -> bool {
+        match self {
+            CollectionError::Stopped | CollectionError::IndexKey(KeyError::Interrupted(_)) => true,
+            CollectionError::Query(error) => matches!(error.kind, ErrorKind::Interrupted(_)),
+            _ => false,
+        }
+    }
+
     /// For stored BSON that cannot be read.
     pub(crate) fn damaged(what: &str) -> impl FnOnce(bson::error::Error) -> CollectionError + '_ {
         move |error| CollectionError::Damaged(format!("{what}: {error}"))

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
-use document::{Limits, validate_document};
+use document::{Limits, validate_document, work};
+use index_key::KeyError;
 use storage_engine::{Engine, EngineError, Snapshot, TreeId};
 
 use crate::collection::Collection;
@@ -21,6 +22,9 @@ const PROBLEMS_LISTED_MAX: usize = 100;
 
 /// Records or entries between questions whether to go on.
 const RECORDS_PER_CHECK: u64 = 128;
+
+/// Units of work that looking up an entry is.
+const ENTRY_UNITS: usize = 64;
 
 /// Times that a tree is checked again before its complaints are believed.
 const PAGE_CHECKS: usize = 5;
@@ -51,6 +55,8 @@ pub struct IndexReport {
     pub name: String,
     /// Entries in it.
     pub keys: u64,
+    /// Entries that a record should have and that are there.
+    present: u64,
     /// Entries that a record should have and that are missing or differ.
     pub missing: u64,
     /// Entries that no record has.
@@ -151,7 +157,7 @@ fn note_damage(collection: &Collection, checked: Result<()>, problems: &mut Prob
 impl IndexReport {
     fn new(index: &Arc<Index>) -> IndexReport {
         let name = index.name().to_owned();
-        IndexReport { name, keys: 0, missing: 0, extra: 0, problems: Problems::default() }
+        IndexReport { name, keys: 0, present: 0, missing: 0, extra: 0, problems: Problems::default() }
     }
 }
 
@@ -177,6 +183,7 @@ fn check_records(
         for (position, index_report) in report.indexes.iter_mut().enumerate() {
             match keys.generate(indexes, position, document) {
                 Ok(()) => check_keys(engine, snapshot, indexes, position, record_id, &keys, index_report)?,
+                Err(error) if error.is_interruption() => return Err(error),
                 Err(error) => {
                     index_report.problems.add(|| format!("record {} cannot be indexed: {error}", record_id.0));
                 }
@@ -202,8 +209,10 @@ fn check_keys(
     }
     let (mut entry_key, mut value) = (Vec::new(), Vec::new());
     for entry in keys.keys().iter() {
+        work::done(ENTRY_UNITS).map_err(KeyError::from)?;
         record_id.write_entry_key(entry.key, &mut entry_key);
         let found = engine.get(snapshot, index.tree(), &entry_key, &mut value)?;
+        report.present += u64::from(found);
         if !found || value != entry.type_bits {
             report.missing += 1;
             let what = if found { "has another value" } else { "is missing" };
@@ -229,7 +238,7 @@ fn check_document<'a>(bytes: &'a [u8], record_id: RecordId, report: &mut Validat
     None
 }
 
-/// Every entry: does its record have it, and is a unique key there once?
+/// Every entry: does its record have it, and is a unique key there once? When there are as many as the records were found to have, each belongs to one.
 fn check_entries(
     engine: &Arc<Engine>,
     snapshot: &Snapshot,
@@ -241,8 +250,6 @@ fn check_entries(
 ) -> Result<()> {
     let Some(index) = indexes.all().get(position) else { return Ok(()) };
     let mut cursor = engine.cursor(snapshot, index.tree());
-    let mut keys = DocumentKeys::default();
-    let mut record = Vec::new();
     let mut previous_key: Vec<u8> = Vec::new();
     let is_unique = index.specification().enforces_uniqueness();
     cursor.seek_first()?;
@@ -255,14 +262,42 @@ fn check_entries(
         check_stopped(report.keys, is_stopped)?;
         previous_key.clear();
         previous_key.extend_from_slice(key);
-        let has_record = collection.read_record(engine, snapshot, record_id, &mut record)?;
+    }
+    match report.keys == report.present {
+        true => Ok(()),
+        false => find_extra_entries(engine, snapshot, collection, indexes, position, is_stopped, report),
+    }
+}
+
+/// Looks up the record of each entry.
+fn find_extra_entries(
+    engine: &Arc<Engine>,
+    snapshot: &Snapshot,
+    collection: &Collection,
+    indexes: &IndexList,
+    position: usize,
+    is_stopped: &dyn Fn() -> bool,
+    report: &mut IndexReport,
+) -> Result<()> {
+    let Some(index) = indexes.all().get(position) else { return Ok(()) };
+    let mut cursor = engine.cursor(snapshot, index.tree());
+    let mut record = Record::default();
+    let mut entries = 0;
+    cursor.seek_first()?;
+    while cursor.next()? {
+        let (key, record_id) = RecordId::split(cursor.key())?;
+        entries += 1;
+        check_stopped(entries, is_stopped)?;
+        if record.id != Some(record_id) {
+            record.read(engine, snapshot, collection, record_id, (indexes, position))?;
+        }
+        let has_record = record.exists;
         if !has_record && is_overtaken(collection, record_id) {
             // The snapshot is from before the commit that overtakes it is visible.
             report.keys -= 1;
             continue;
         }
-        let has_entry = has_record && has_key(indexes, position, &record, &mut keys, key);
-        if !has_entry {
+        if !record.has_key(key) {
             report.extra += 1;
             let what = if has_record { "does not have it" } else { "is not there" };
             report.problems.add(|| format!("an entry of record {}, which {what}", record_id.0));
@@ -276,10 +311,44 @@ fn is_overtaken(collection: &Collection, record_id: RecordId) -> bool {
     collection.ring().is_some_and(|ring| ring.offset_of(record_id.0).is_none())
 }
 
-fn has_key(indexes: &IndexList, position: usize, record: &[u8], keys: &mut DocumentKeys, key: &[u8]) -> bool {
-    let Ok(document) = RawDocument::from_bytes(record) else { return false };
-    keys.read(indexes, document);
-    keys.generate(indexes, position, document).is_ok() && keys.keys().iter().any(|entry| entry.key == key)
+/// A record with its keys in one index. The next entry often is of the same record.
+#[derive(Default)]
+struct Record {
+    id: Option<RecordId>,
+    exists: bool,
+    bytes: Vec<u8>,
+    keys: DocumentKeys,
+    /// Whether it could be indexed.
+    has_keys: bool,
+}
+
+impl Record {
+    fn read(
+        &mut self,
+        engine: &Arc<Engine>,
+        snapshot: &Snapshot,
+        collection: &Collection,
+        id: RecordId,
+        (indexes, position): (&IndexList, usize),
+    ) -> Result<()> {
+        (self.id, self.has_keys) = (Some(id), false);
+        self.exists = collection.read_record(engine, snapshot, id, &mut self.bytes)?;
+        if !self.exists {
+            return Ok(());
+        }
+        let Ok(document) = RawDocument::from_bytes(&self.bytes) else { return Ok(()) };
+        self.keys.read(indexes, document);
+        match self.keys.generate(indexes, position, document) {
+            Ok(()) => self.has_keys = true,
+            Err(error) if error.is_interruption() => return Err(error),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn has_key(&self, key: &[u8]) -> bool {
+        self.has_keys && self.keys.keys().has(key)
+    }
 }
 
 /// A complaint may only mean that somebody was changing the tree: writers, which the gate keeps out, or the engine's

@@ -290,7 +290,8 @@ impl Dispatcher {
             closes_connection: Cell::new(false),
             notes: ExecutionNotes::default(),
         };
-        let _watching = query_language::watch(client.slot.clone());
+        let _watching = document::work::watch(client.slot.clone());
+        let _limited = query_language::limit_memory(client.slot.clone());
         let result = self.handle(command, &mut context, reply).and_then(|outcome| {
             fields.read_concern.confirm(&self.server.store)?;
             if fields.is_in_transaction() && self.server.replica_set.is_alone() {

@@ -8,11 +8,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
-use document::{Element, elements_of_bytes};
+use document::work::Watch;
+use document::{Element, Interruption, elements_of_bytes};
 use parking_lot::Mutex;
 use platform::command_memory::{self, MemoryWait, Patience};
 use platform::{Clock, OverBudget};
-use query_language::{ErrorKind, QueryError, Watch};
+use query_language::{ErrorKind, MemoryLimit, QueryError};
 use transaction::WaitInterrupt;
 
 use crate::DocumentWriter;
@@ -73,19 +74,18 @@ pub(crate) struct OperationSlot {
     clock: Arc<dyn Clock>,
 }
 
-/// For what takes long inside of a document, such as a regular expression.
+/// For what takes long inside of a document, or between documents where nothing else asks.
 impl Watch for OperationSlot {
-    fn check(&self) -> std::result::Result<(), QueryError> {
+    fn interruption(&self) -> Option<Interruption> {
         let deadline = match self.deadline_nanos.load(Ordering::Relaxed) {
             0 => None,
             nanos => Some(Duration::from_nanos(nanos)),
         };
-        match self.interruption(deadline) {
-            None => Ok(()),
-            Some((name, message)) => Err(QueryError::new(ErrorKind::Interrupted(name), message)),
-        }
+        self.why_to_stop(deadline).map(|(name, message)| Interruption { name, message })
     }
+}
 
+impl MemoryLimit for OperationSlot {
     fn before_allocating(&self, bytes: usize) -> std::result::Result<(), QueryError> {
         // A record may be locked.
         command_memory::before_allocating(bytes, Patience::FailsAtOnce)
@@ -100,7 +100,7 @@ impl MemoryWait for OperationSlot {
             0 => None,
             nanos => Some(Duration::from_nanos(nanos)),
         };
-        self.interruption(deadline).is_some()
+        self.why_to_stop(deadline).is_some()
     }
 }
 
@@ -317,7 +317,7 @@ impl Operations {
 
     /// Fails when the slot's command was killed, the deadline has passed, or the server stops.
     pub(crate) fn check(&self, slot: &OperationSlot, deadline: Option<Duration>) -> Result<()> {
-        slot.interruption(deadline).map_or(Ok(()), |(name, message)| Err(CommandError::named(name, message)))
+        slot.why_to_stop(deadline).map_or(Ok(()), |(name, message)| Err(CommandError::named(name, message)))
     }
 
     /// Asks all commands to end, because the server stops.
@@ -443,7 +443,7 @@ impl<'a> Operation<'a> {
 
 impl OperationSlot {
     /// Why its command is to stop, by name and text.
-    fn interruption(&self, deadline: Option<Duration>) -> Option<(&'static str, &'static str)> {
+    fn why_to_stop(&self, deadline: Option<Duration>) -> Option<(&'static str, &'static str)> {
         match self.end.load(Ordering::Relaxed) {
             RUNS_ON => {}
             CLIENT_GONE => return Some(("ClientDisconnect", "the client has closed the connection")),

@@ -106,7 +106,7 @@ pub(crate) fn distinct(
         added.is_ok()
     })?;
     added?;
-    Ok(found.into_values())
+    Ok(found.into_values()?)
 }
 
 /// Calls `visit` with each entry that matches, for as long as it returns `true`. `filter` is the query's, as it was sent.

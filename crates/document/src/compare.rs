@@ -13,6 +13,7 @@ use bson::{RawBsonRef, RawDocument};
 use crate::element::{Elements, elements_of_bytes};
 use crate::number::Number;
 use crate::value_view::{ValueView, with_view};
+use crate::work;
 
 /// The type brackets in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -191,6 +192,7 @@ fn compare_elements(left: &[u8], right: &[u8], names: Names) -> Ordering {
     let mut left: Elements<'_> = elements_of_bytes(left);
     let mut right: Elements<'_> = elements_of_bytes(right);
     loop {
+        work::count(1);
         let (left, right) = match (left.next(), right.next()) {
             (None, None) => return Ordering::Equal,
             (None, Some(_)) => return Ordering::Less,

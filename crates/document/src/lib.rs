@@ -23,6 +23,7 @@ mod tests;
 mod validate;
 mod value_view;
 mod walk;
+pub mod work;
 
 pub use compare::{
     CanonicalType, canonical_type, canonical_type_of, compare_documents, compare_stored_documents, compare_values,
@@ -42,3 +43,4 @@ pub use storable::{EmptyTimestamps, append_element_bytes, document_id, prepare_f
 pub use validate::{DEPTH_MAX, INTERNAL_DOCUMENT_BYTES_MAX, Limits, USER_DOCUMENT_BYTES_MAX, validate_document};
 pub use value_view::{ValueView, with_view};
 pub use walk::{LeafArrays, PathItem, walk_path};
+pub use work::Interruption;

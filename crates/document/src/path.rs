@@ -3,17 +3,18 @@
 //! Parsing is lenient (filters accept empty components); callers with stricter rules ask `has_empty_component`.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 
 use crate::element::{Element, elements, elements_of_bytes};
 use bson::spec::ElementType;
 
-/// A parsed path such as `a.b.0`.
+/// A parsed path such as `a.b.0`. Copies share it: many operators may have one long path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath {
-    text: Box<str>,
-    components: Box<[Component]>,
+    text: Arc<str>,
+    components: Arc<[Component]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

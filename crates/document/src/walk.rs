@@ -18,6 +18,7 @@ use bson::{RawBsonRef, RawDocument};
 
 use crate::element::{Element, elements, elements_of_bytes};
 use crate::path::FieldPath;
+use crate::work;
 
 /// What to do with an array at the end of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +113,7 @@ impl<V> Walk<'_, V> {
     {
         if self.leaf_arrays == LeafArrays::Expand {
             for (position, element) in elements_of_bytes(array.value_bytes()).enumerate() {
+                work::count(1);
                 let array_position = array_position.or(Some(position));
                 (self.visit)(PathItem { element: Some(element), array_position, in_leaf_array: true })?;
             }
@@ -126,6 +128,7 @@ impl<V> Walk<'_, V> {
     {
         let named_position = self.path.position(next);
         for (position, element) in elements_of_bytes(array.value_bytes()).enumerate() {
+            work::count(1);
             let array_position = outer.or(Some(position));
             if element.element_type == ElementType::EmbeddedDocument {
                 self.continue_from(Some(element), next, array_position)?;

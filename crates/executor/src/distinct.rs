@@ -45,7 +45,7 @@ pub fn distinct(
         found.add_document(row.document, &path)?;
     }
     inspect(&executor);
-    Ok(found.into_values())
+    found.into_values()
 }
 
 /// Explains `distinct`.

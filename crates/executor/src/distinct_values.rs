@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use document::{FieldPath, elements_of_bytes, get_field};
+use document::{FieldPath, elements_of_bytes, get_field, work};
 use index_key::{Direction, encode_value};
 
 use crate::error::{ExecutorError, Result};
@@ -95,10 +95,11 @@ impl ValueList {
         self.bytes.get(start..start + place.key_length as usize).unwrap_or_default()
     }
 
-    fn sort_by_keys(&mut self) {
+    fn sort_by_keys(&mut self) -> Result<()> {
         let mut places = std::mem::take(&mut self.places);
-        places.sort_unstable_by(|left, right| self.key(*left).cmp(self.key(*right)));
+        work::sort_by(&mut places, |left, right| self.key(*left).cmp(self.key(*right)))?;
         self.places = places;
+        Ok(())
     }
 }
 
@@ -122,15 +123,19 @@ impl DistinctValues {
     }
 
     /// The values, in BSON's order. Of equal ones, such as numbers of several types, it is the one that was met first.
-    pub fn into_values(mut self) -> ValueList {
-        self.found.sort_by_keys();
-        self.found
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub fn into_values(mut self) -> Result<ValueList> {
+        self.found.sort_by_keys()?;
+        Ok(self.found)
     }
 
     fn add(&mut self, value: RawBsonRef<'_>) -> Result<()> {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         encode_value(&mut key, value, Direction::Ascending);
+        work::done(work::of_bytes(key.len()))?;
         self.grow();
         let slot = self.slot_of(&key);
         let added = match self.slots.get_mut(slot) {
@@ -216,7 +221,7 @@ mod tests {
             let document = bson::rawdoc! { "a": [number, f64::from(number), format!("s{number:04}")] };
             found.add_document(&document, &path).unwrap();
         }
-        let values = found.into_values();
+        let values = found.into_values().unwrap();
         assert_eq!(values.len(), 2000);
         let kinds: Vec<ElementType> = values.iter().map(|(kind, _)| kind).collect();
         assert!(kinds[..1000].iter().all(|kind| *kind == ElementType::Int32));

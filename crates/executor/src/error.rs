@@ -38,9 +38,18 @@ pub enum ExecutorError {
     Damaged(String),
 }
 
+impl From<document::Interruption> for ExecutorError {
+    fn from(interruption: document::Interruption) -> ExecutorError {
+        ExecutorError::Query(interruption.into())
+    }
+}
+
 impl From<index_key::KeyError> for ExecutorError {
     fn from(error: index_key::KeyError) -> ExecutorError {
-        ExecutorError::Damaged(format!("index key: {error}"))
+        match error {
+            index_key::KeyError::Interrupted(interruption) => interruption.into(),
+            other => ExecutorError::Damaged(format!("index key: {other}")),
+        }
     }
 }
 

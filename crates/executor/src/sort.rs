@@ -5,6 +5,7 @@
 
 use bson::RawDocument;
 use collection::RecordId;
+use document::work;
 use index_key::{Direction, encode_value};
 use planner::DiskUse;
 use platform::OperationMemory;
@@ -84,7 +85,7 @@ impl Sort {
     }
 
     fn end_reading(&mut self) -> Result<()> {
-        self.arrange();
+        self.arrange()?;
         self.state = match self.runs.take() {
             None => State::Entries(0),
             Some(mut runs) => {
@@ -101,7 +102,7 @@ impl Sort {
         let record_id = self.input.record_id();
         let document = self.input.document()?;
         let mut key = Vec::new();
-        for (part, value) in self.pattern.parts().iter().zip(self.pattern.key(document)) {
+        for (part, value) in self.pattern.parts().iter().zip(self.pattern.key(document)?) {
             let direction = if part.descending { Direction::Descending } else { Direction::Ascending };
             encode_value(&mut key, value.as_raw_bson_ref(), direction);
         }
@@ -118,30 +119,35 @@ impl Sort {
         self.statistics.sorted_bytes += (entry.key.len() + entry.document.len()) as u64;
         self.entries.push(entry);
         if self.limit.is_some_and(|limit| self.entries.len() >= limit.saturating_mul(2).max(KEPT_MIN)) {
-            self.trim();
+            self.trim()?;
         }
         if self.memory.holds(self.bytes as u64) { Ok(()) } else { self.save_memory(context) }
     }
 
     /// In order, without what the limit leaves out.
-    fn arrange(&mut self) {
-        self.entries.sort_by(|left, right| left.key.cmp(&right.key));
+    fn arrange(&mut self) -> Result<()> {
+        work::sort_by(&mut self.entries, |left, right| {
+            work::count(work::of_bytes(left.key.len().min(right.key.len())));
+            left.key.cmp(&right.key)
+        })?;
         self.entries.truncate(self.limit.unwrap_or(usize::MAX));
+        Ok(())
     }
 
     /// Drops what the limit leaves out.
-    fn trim(&mut self) {
-        let Some(limit) = self.limit else { return };
+    fn trim(&mut self) -> Result<()> {
+        let Some(limit) = self.limit else { return Ok(()) };
         if self.entries.len() <= limit {
-            return;
+            return Ok(());
         }
-        self.arrange();
+        self.arrange()?;
         self.threshold = self.entries.last().map(|entry| entry.key.clone());
         self.bytes = self.entries.iter().map(bytes_of).sum();
+        Ok(())
     }
 
     fn save_memory(&mut self, context: &Context<'_>) -> Result<()> {
-        self.trim();
+        self.trim()?;
         if self.memory.holds(self.bytes as u64) {
             return Ok(());
         }
@@ -150,7 +156,7 @@ impl Sort {
             let problem = "but did not opt in to external sorting.";
             return Err(ExecutorError::MemoryLimit(format!("Sort exceeded memory limit of {limit} bytes, {problem}")));
         }
-        self.arrange();
+        self.arrange()?;
         let limit = self.limit;
         let runs = self.runs.get_or_insert_with(|| SortedRuns::new(context.memory.temporary(), limit));
         runs.push(&mut self.entries)?;

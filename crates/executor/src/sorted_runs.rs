@@ -10,6 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use collection::RecordId;
+use document::work;
 use platform::{RunReader, RunWriter, TemporaryStore};
 
 use crate::error::{ExecutorError, Result};
@@ -55,6 +56,7 @@ impl SortedRuns {
     pub(crate) fn push(&mut self, entries: &mut Vec<Entry>) -> Result<()> {
         let mut writer = self.store.begin_run().map_err(temporary_error)?;
         for entry in entries.drain(..) {
+            work::done(work::of_bytes(entry.document.len()))?;
             append(&mut writer, &entry).map_err(temporary_error)?;
             self.bytes += (entry.key.len() + entry.document.len()) as u64;
         }
@@ -144,6 +146,7 @@ impl RunMerge {
     fn advance(&mut self, run: usize) -> Result<()> {
         let Some(source) = self.runs.get_mut(run) else { return Ok(()) };
         if source.reader.next(&mut self.buffer).map_err(temporary_error)? {
+            work::done(work::of_bytes(self.buffer.len()))?;
             let entry = parse(&self.buffer).ok_or_else(|| damaged("record"))?;
             self.heads.push(Reverse(Head { entry, run }));
         }

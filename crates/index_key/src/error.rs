@@ -1,5 +1,7 @@
 //! The one error type of this crate.
 
+use document::Interruption;
+
 /// What went wrong with a key pattern, with the keys of a document, or in decoding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -31,7 +33,16 @@ pub enum KeyError {
         /// The name of the array's field.
         array: String,
     },
+    /// The command that the keys are made for is to stop.
+    #[error("{0}")]
+    Interrupted(Interruption),
     /// The bytes are not a key of this pattern.
     #[error("malformed index key")]
     Malformed,
+}
+
+impl From<Interruption> for KeyError {
+    fn from(interruption: Interruption) -> KeyError {
+        KeyError::Interrupted(interruption)
+    }
 }

@@ -7,7 +7,7 @@
 
 use bson::RawDocument;
 use bson::spec::ElementType;
-use document::{Element, FieldPath, ValueView, elements_of_bytes, split_element, stored_length};
+use document::{Element, FieldPath, ValueView, elements_of_bytes, split_element, stored_length, work};
 
 use crate::encode::{encode_stored, encode_view};
 use crate::error::KeyError;
@@ -203,6 +203,7 @@ impl KeyGenerator {
     ) -> Result<(), KeyError> {
         keys.clear();
         let Some(plan) = self.indexes.get(index) else { return Ok(()) };
+        work::step()?;
         let (out, type_bits) = keys.begin_key();
         let mut any_present = false;
         for (field, slot) in plan.pattern.fields().iter().zip(&plan.slots) {

@@ -1,5 +1,7 @@
 //! The keys of one document in one index: a reusable buffer that key generation writes into.
 
+use document::{Interruption, work};
+
 use crate::type_bits::TypeBits;
 
 /// One key with its type bits.
@@ -57,6 +59,11 @@ impl KeySet {
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = KeyEntry<'_>> {
         self.spans.iter().map(|span| self.entry(*span))
+    }
+
+    /// Whether a key is among them.
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.spans.binary_search_by(|span| self.entry(*span).key.cmp(key)).is_ok()
     }
 
     /// True when some field led into an array.
@@ -120,10 +127,14 @@ impl KeySet {
     }
 
     /// Sorts the keys and drops duplicates; among equal keys the first generated stays.
-    pub(crate) fn sort(&mut self) {
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub(crate) fn sort(&mut self) -> Result<(), Interruption> {
         let bytes = &self.bytes;
         let key = |span: &Span| bytes.get(span.start as usize..span.key_end as usize).unwrap_or_default();
-        self.spans.sort_by(|left, right| key(left).cmp(key(right)));
+        work::sort_by(&mut self.spans, |left, right| key(left).cmp(key(right)))?;
         self.spans.dedup_by(|later, earlier| key(later) == key(earlier));
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@
 
 use bson::RawDocument;
 use bson::spec::ElementType;
-use document::{Element, FieldPath, ValueView, elements_of_bytes};
+use document::{Element, FieldPath, ValueView, elements_of_bytes, work};
 
 use crate::encode::encode_view;
 use crate::error::KeyError;
@@ -37,7 +37,7 @@ pub(crate) fn expand(
     let start = Place::Document { stored: document.as_bytes(), next: 0 };
     let places = vec![start; pattern.fields().len()];
     Expansion { pattern, sparse, keys }.expand(places)?;
-    keys.sort();
+    keys.sort()?;
     Ok(())
 }
 
@@ -49,6 +49,7 @@ struct Expansion<'p, 'k> {
 
 impl Expansion<'_, '_> {
     fn expand(&mut self, mut places: Vec<Place<'_>>) -> Result<(), KeyError> {
+        work::done(places.len())?;
         for (place, field) in places.iter_mut().zip(self.pattern.fields()) {
             *place = follow(*place, &field.path)?;
         }

@@ -120,7 +120,7 @@ fn classify(index: &Index, multikey_paths: &[u64]) -> Vec<Field> {
 struct Assigner<'p, 'f> {
     paths: Vec<FieldPath>,
     multikey_paths: &'p [u64],
-    /// What bounds the fields so far.
+    /// What bounds the fields so far: of each the first predicate, which shares its elements with the others of the field.
     used: Vec<(usize, Predicate<'f>)>,
     /// By conjunct: whether the bounds say all of it.
     exact: Vec<bool>,
@@ -136,23 +136,24 @@ impl<'f> Assigner<'_, 'f> {
         candidates.sort_by_key(|(_, bounds)| std::cmp::Reverse(rank(&bounds.list)));
         // A number in a path means an element to the index, and to the filter also a field of the elements.
         let is_positional = path.as_str().split('.').any(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-        let mut list = IntervalList::full();
+        let mut lists = Vec::new();
         let mut taken: Vec<&Predicate<'f>> = Vec::new();
         for (predicate, bounds) in candidates {
             if rank(&bounds.list) == 0 && bounds.tightness == Tightness::Inexact {
                 continue;
             }
-            if taken.iter().any(|other| !self.on_same_key(position, field, predicate, other)) {
+            // What shares a key with one of them shares it with all.
+            if taken.first().is_some_and(|other| !self.on_same_key(position, field, predicate, other)) {
                 continue;
             }
-            list = list.intersect(&bounds.list);
+            lists.push(bounds.list);
             if bounds.tightness == Tightness::Exact && predicate.scopes.is_empty() && !is_positional {
                 self.note_exact(predicate);
             }
             taken.push(predicate);
         }
-        self.used.extend(taken.into_iter().map(|predicate| (position, predicate.clone())));
-        list
+        self.used.extend(taken.first().map(|predicate| (position, (*predicate).clone())));
+        IntervalList::intersection_of(lists)
     }
 
     /// A conjunct is a single predicate unless it has an `$elemMatch` in it.

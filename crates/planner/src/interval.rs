@@ -156,11 +156,24 @@ impl IntervalList {
         matches!(&*self.intervals, [only] if only.is_point())
     }
 
-    /// What is in either.
-    pub fn union(self, other: IntervalList) -> IntervalList {
-        let mut intervals = self.intervals;
-        intervals.extend(other.intervals);
-        IntervalList::new(intervals)
+    /// What is in any of several.
+    pub fn union_of(lists: impl IntoIterator<Item = IntervalList>) -> IntervalList {
+        IntervalList::new(lists.into_iter().flat_map(|list| list.intervals).collect())
+    }
+
+    /// What is in all of several. Lists of like length are put together, so that many with a few intervals each take no square of them.
+    pub fn intersection_of(lists: impl IntoIterator<Item = IntervalList>) -> IntervalList {
+        let mut lists: Vec<IntervalList> = lists.into_iter().collect();
+        while lists.len() > 1 {
+            lists = lists
+                .chunks(2)
+                .map(|pair| match pair {
+                    [left, right] => left.intersect(right),
+                    others => others.first().cloned().unwrap_or_else(IntervalList::full),
+                })
+                .collect();
+        }
+        lists.pop().unwrap_or_else(IntervalList::full)
     }
 
     /// What is in both.

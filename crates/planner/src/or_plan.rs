@@ -9,11 +9,17 @@ use crate::plan::PlanNode;
 use crate::predicates::conjuncts;
 use crate::ranking;
 
+/// Conditions of all branches together, each of which has those beside the `$or`, beyond which there is no such plan.
+const CONDITIONS_MAX: usize = 1 << 17;
+
 /// A plan for the first `$or` among the conjuncts of which every branch can use an index.
 pub(crate) fn plan(usable: &Usable, root: &FilterNode) -> Option<PlanNode> {
     let all = conjuncts(root);
     all.iter().enumerate().find_map(|(position, node)| {
         let FilterNode::Or(branches) = node else { return None };
+        if branches.len().saturating_mul(all.len()) > CONDITIONS_MAX {
+            return None;
+        }
         let others: Vec<FilterNode> =
             all.iter().enumerate().filter(|(other, _)| *other != position).map(|(_, node)| node.clone()).collect();
         let inputs = branches.iter().map(|branch| branch_plan(usable, branch, &others));

@@ -20,9 +20,11 @@ pub(crate) fn implies(filter: &FilterNode, condition: &FilterNode) -> bool {
 }
 
 fn any_conjunct_implies(filter: &FilterNode, condition: &FilterNode) -> bool {
+    let same = condition.to_document();
     conjuncts(filter).iter().any(|conjunct| match conjunct {
         FilterNode::Or(branches) => branches.iter().all(|branch| implies(branch, condition)),
-        conjunct => conjunct.to_document() == condition.to_document() || leaf_implies(conjunct, condition),
+        conjunct if conjunct.path() != condition.path() => false,
+        conjunct => conjunct.to_document() == same || leaf_implies(conjunct, condition),
     })
 }
 

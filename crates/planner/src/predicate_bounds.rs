@@ -89,11 +89,11 @@ fn element_bounds(node: &FilterNode) -> PredicateBounds {
     match node {
         FilterNode::And(children) => {
             let lists = children.iter().map(|child| element_bounds(child).list);
-            PredicateBounds::inexact(lists.fold(IntervalList::full(), |all, list| all.intersect(&list)))
+            PredicateBounds::inexact(IntervalList::intersection_of(lists))
         }
         FilterNode::Or(children) => {
             let lists = children.iter().map(|child| element_bounds(child).list);
-            PredicateBounds::inexact(lists.fold(IntervalList::empty(), IntervalList::union))
+            PredicateBounds::inexact(IntervalList::union_of(lists))
         }
         FilterNode::ElemMatchValue(_) => PredicateBounds::unbounded(),
         leaf => bounds(leaf, Field::Multikey),
@@ -102,14 +102,11 @@ fn element_bounds(node: &FilterNode) -> PredicateBounds {
 
 fn conjunction(children: &[FilterNode], field: Field) -> PredicateBounds {
     let mut all = children.iter().map(|child| bounds(child, field));
-    let Some(first) = all.next() else { return PredicateBounds::exact(IntervalList::full()) };
     match field {
-        Field::Plain => all.fold(first, |left, right| PredicateBounds {
-            list: left.list.intersect(&right.list),
-            tightness: left.tightness.min(right.tightness),
-        }),
+        Field::Plain => together(all, IntervalList::intersection_of),
         // Different elements may satisfy different children: only one of them can be searched by.
         Field::Multikey => {
+            let Some(first) = all.next() else { return PredicateBounds::exact(IntervalList::full()) };
             let best = all.fold(first, |best, other| if rank(&other.list) > rank(&best.list) { other } else { best });
             PredicateBounds::inexact(best.list)
         }
@@ -117,11 +114,21 @@ fn conjunction(children: &[FilterNode], field: Field) -> PredicateBounds {
 }
 
 fn disjunction(children: &[FilterNode], field: Field) -> PredicateBounds {
-    let nothing = PredicateBounds::exact(IntervalList::empty());
-    children.iter().map(|child| bounds(child, field)).fold(nothing, |left, right| PredicateBounds {
-        list: left.list.union(right.list),
-        tightness: left.tightness.min(right.tightness),
-    })
+    together(children.iter().map(|child| bounds(child, field)), IntervalList::union_of)
+}
+
+/// Several bounds as one, exact if all are.
+fn together(
+    all: impl Iterator<Item = PredicateBounds>,
+    combined: fn(Vec<IntervalList>) -> IntervalList,
+) -> PredicateBounds {
+    let mut tightness = Tightness::Exact;
+    let lists = all.map(|bounds| {
+        tightness = tightness.min(bounds.tightness);
+        bounds.list
+    });
+    let list = combined(lists.collect());
+    PredicateBounds { list, tightness }
 }
 
 /// All keys of a document that does not match lie outside of exact bounds.

@@ -23,6 +23,8 @@ mod text;
 pub mod value;
 pub mod variables;
 
+use std::collections::HashSet;
+
 use bson::raw::{RawBson, RawBsonRef};
 
 pub use dependencies::DependencySet;
@@ -79,7 +81,7 @@ impl Expression {
 
     /// Adds what the expression reads.
     pub fn dependencies(&self, set: &mut DependencySet) {
-        self.0.dependencies(set, &mut Vec::new());
+        self.0.dependencies(set, &mut HashSet::new());
     }
 
     /// The expression as the client could have written it, for explain.

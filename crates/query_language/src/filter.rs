@@ -225,19 +225,14 @@ impl Filter {
     /// that MongoDB has and this server refuses.
     pub fn parse(filter: &RawDocument, options: &FilterOptions) -> Result<Self> {
         let root = parse::Parser::new(options).filter(filter)?;
-        Ok(Self { root: normalize::normalize(root) })
+        Ok(Self { root: normalize::normalize(root)? })
     }
 
     /// Parses a document of operators, `{$gt: 3, $lt: 5}`, as a predicate over a value itself (see
     /// [`FilterNode::matches_value`]); for `$pull` and the like.
     pub fn parse_value_predicate(operators: &RawDocument, options: &FilterOptions) -> Result<Self> {
         let root = parse::Parser::new(options).value_predicate(operators)?;
-        Ok(Self { root: normalize::normalize(root) })
-    }
-
-    /// A filter made of a node, normalized; for the planner's rewrites.
-    pub fn from_node(node: FilterNode) -> Self {
-        Self { root: normalize::normalize(node) }
+        Ok(Self { root: normalize::normalize(root)? })
     }
 
     /// The tree.

@@ -9,10 +9,11 @@ pub mod depth;
 pub mod error;
 pub mod expression;
 pub mod filter;
+mod memory_limit;
 pub mod projection;
 mod regular_expression;
 pub mod update;
 mod watch;
 
 pub use error::{ErrorKind, QueryError, Result};
-pub use watch::{Watch, Watching, before_allocating, before_allocating_if_large, watch};
+pub use memory_limit::{LimitedMemory, MemoryLimit, before_allocating, before_allocating_if_large, limit_memory};

@@ -415,6 +415,8 @@ impl Store {
             in_flight.register(timestamp, position)
         })?;
         self.options.interleaving.at_logged(appended.timestamp, entry);
+        // What is logged is applied to its end, whoever wants the command to stop.
+        let _unwatched = document::work::unwatched();
         apply(&appended).inspect_err(tell_why_stopped)?;
         in_flight.complete(appended.end, effect);
         Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })

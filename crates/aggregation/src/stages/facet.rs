@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bson::raw::{CString, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr};
+use document::work;
 use query_language::ErrorKind;
 use query_language::expression::DependencySet;
 
@@ -15,6 +16,9 @@ use crate::host::{BoxSource, DocumentSource, SpillReader};
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::spill;
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+
+/// Units of work that a stage has at least with a document.
+const DOCUMENT_UNITS: usize = 8;
 
 /// What a document costs beside its bytes.
 const DOCUMENT_BYTES: usize = 2 * size_of::<RawDocumentBuf>() + 16;
@@ -154,6 +158,11 @@ enum Input {
     File(Box<dyn SpillReader>),
 }
 
+/// Nothing else looks for an interruption while a facet reads what is there already.
+fn note_read(bytes: usize) -> Result<()> {
+    Ok(work::done(DOCUMENT_UNITS + work::of_bytes(bytes))?)
+}
+
 /// The input as the source of one facet. The facets are run to their ends one after the other.
 struct SharedInput {
     input: Arc<Mutex<Input>>,
@@ -176,11 +185,13 @@ impl DocumentSource for SharedInput {
                 let Some(document) = documents.get(self.next) else { return Ok(None) };
                 query_language::before_allocating_if_large(document.as_bytes().len())?;
                 self.next += 1;
+                note_read(document.as_bytes().len())?;
                 Ok(Some(document.clone()))
             }
             Input::File(reader) => {
                 let mut record = Vec::new();
                 let is_found = reader.next(&mut record)?;
+                note_read(record.len())?;
                 Ok(if is_found { Some(RawDocumentBuf::from_bytes(record)?) } else { None })
             }
         }

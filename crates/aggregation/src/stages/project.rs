@@ -1,5 +1,6 @@
 //! `$project`, and the source that applies a projection, which `$addFields` and `$unset` share.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::raw::{CStr, RawBsonRef, RawDocumentBuf, cstr};
@@ -19,7 +20,7 @@ pub(crate) struct Project {
     pub(crate) name: &'static CStr,
     pub(crate) projection: Projection,
     /// The first components of the paths that change; `None` when fields not named change too.
-    pub(crate) changed_fields: Option<Vec<String>>,
+    pub(crate) changed_fields: Option<HashSet<String>>,
 }
 
 pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Result<Vec<Stage>> {
@@ -79,7 +80,7 @@ impl PipelineStage for Project {
 
     fn lets_filter_pass(&self, paths: &[String]) -> bool {
         let Some(changed) = &self.changed_fields else { return false };
-        !paths.iter().any(|path| changed.iter().any(|field| field == first_component(path)))
+        !paths.iter().any(|path| changed.contains(first_component(path)))
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
+use document::work;
 use query_language::accumulator::value_bytes;
 use query_language::expression::sort_pattern::{SortKey, SortPattern};
 use query_language::expression::{DependencySet, Variables};
@@ -93,10 +94,10 @@ enum SortBy {
 }
 
 impl SortBy {
-    fn key(&self, document: &RawDocumentBuf) -> SortKey {
+    fn key(&self, document: &RawDocumentBuf) -> Result<SortKey> {
         match self {
-            SortBy::Pattern(pattern) => pattern.key(document),
-            SortBy::Random(variables) => vec![RawBson::Int64(variables.next_random() as i64)],
+            SortBy::Pattern(pattern) => Ok(pattern.key(document)?),
+            SortBy::Random(variables) => Ok(vec![RawBson::Int64(variables.next_random() as i64)]),
         }
     }
 
@@ -164,20 +165,20 @@ impl Sorting {
         let mut bytes = 0;
         let limit = self.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         while let Some(document) = self.source.next()? {
-            let key = self.by.key(&document);
+            let key = self.by.key(&document)?;
             bytes += entry_bytes(&key, &document);
             entries.push((key, document));
             if entries.len() >= limit.saturating_mul(2).max(limit.saturating_add(SLACK)) {
-                self.arrange(&mut entries, limit);
+                self.arrange(&mut entries, limit)?;
                 bytes = entries.iter().map(|(key, document)| entry_bytes(key, document)).sum();
             }
             if !self.memory.holds(bytes) {
-                self.arrange(&mut entries, limit);
+                self.arrange(&mut entries, limit)?;
                 runs.push(self.spill(&mut entries)?, &self.run, self.stage)?;
                 bytes = 0;
             }
         }
-        self.arrange(&mut entries, limit);
+        self.arrange(&mut entries, limit)?;
         if runs.is_empty() {
             return Ok(Output::Memory(entries.into_iter()));
         }
@@ -186,9 +187,10 @@ impl Sorting {
     }
 
     /// Sorts what is in memory and drops what is beyond the limit.
-    fn arrange(&self, entries: &mut Vec<Entry>, limit: usize) {
-        entries.sort_by(|(left, _), (right, _)| self.by.compare(left, right));
+    fn arrange(&self, entries: &mut Vec<Entry>, limit: usize) -> Result<()> {
+        work::sort_by(entries, |(left, _), (right, _)| self.by.compare(left, right))?;
         entries.truncate(limit);
+        Ok(())
     }
 
     fn spill(&mut self, entries: &mut Vec<Entry>) -> Result<Box<dyn SpillReader>> {

@@ -99,7 +99,7 @@ impl AccumulatorExpression {
             Argument::Unary(expression) | Argument::Counted { input: expression, .. } => {
                 Input::Value(expression.evaluate(context)?)
             }
-            Argument::Sorted { sort, output, .. } => Input::Keyed(sort.key(context.root()), output.evaluate(context)?),
+            Argument::Sorted { sort, output, .. } => Input::Keyed(sort.key(context.root())?, output.evaluate(context)?),
         };
         state.accumulate(input)
     }

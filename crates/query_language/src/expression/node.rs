@@ -2,9 +2,11 @@
 //!
 //! Built by `parse`; the operators' own behaviour is in `operators`, reached through the registry entry in the node.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use bson::raw::{CString, RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf};
+use document::work;
 use smallvec::SmallVec;
 
 use super::dependencies::DependencySet;
@@ -14,6 +16,7 @@ use super::operator::{Form, Operator};
 use super::value::Value;
 use super::variables::EvaluationContext;
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::watch;
 
 /// One node of the tree.
 #[derive(Debug)]
@@ -65,13 +68,16 @@ pub(crate) trait SpecialNode: fmt::Debug + Send + Sync {
 impl Node {
     /// The value for a document.
     pub(crate) fn evaluate<'a>(&'a self, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
+        watch::step()?;
         match self {
             Node::Constant(value) => Ok(value.get().into()),
             Node::Path { base, path } => evaluate_path(base, path.as_ref(), context),
             Node::Object(fields) => {
                 let mut document = RawDocumentBuf::new();
                 for (name, node) in fields {
-                    node.evaluate(context)?.append_to(&mut document, name);
+                    let value = node.evaluate(context)?;
+                    work::done(value.copied_units())?;
+                    value.append_to(&mut document, name);
                     check_bytes(document.as_bytes().len())?;
                 }
                 Ok(document.into())
@@ -79,7 +85,9 @@ impl Node {
             Node::Array(items) => {
                 let mut array = RawArrayBuf::new();
                 for item in items {
-                    item.evaluate(context)?.push_to(&mut array);
+                    let value = item.evaluate(context)?;
+                    work::done(value.copied_units())?;
+                    value.push_to(&mut array);
                     check_bytes(array.as_bytes().len())?;
                 }
                 Ok(array.into())
@@ -115,7 +123,7 @@ impl Node {
     }
 
     /// Adds what the tree reads, leaving out variables in `bound`.
-    pub(crate) fn dependencies(&self, set: &mut DependencySet, bound: &mut Vec<usize>) {
+    pub(crate) fn dependencies(&self, set: &mut DependencySet, bound: &mut HashSet<usize>) {
         match self {
             Node::Path { base: Base::Root, path: Some(path) } => set.add_path(path.as_str()),
             Node::Path { base: Base::Root, path: None } => set.whole_document = true,
@@ -124,13 +132,16 @@ impl Node {
             }
             _ => {}
         }
-        let outer = bound.len();
+        let mut added = Vec::new();
         if let Node::Special(node) = self {
             set.volatile |= node.is_volatile();
-            bound.extend(node.bound_slots());
+            added = node.bound_slots();
+            added.retain(|slot| bound.insert(*slot));
         }
         self.visit_children(&mut |child| child.dependencies(set, bound));
-        bound.truncate(outer);
+        added.iter().for_each(|slot| {
+            bound.remove(slot);
+        });
     }
 
     /// The tree as the client could have written it, constants wrapped where they could be read as expressions.

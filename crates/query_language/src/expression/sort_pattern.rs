@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use bson::raw::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use document::{array_elements, get_field};
+use document::{array_elements, get_field, work};
 
 use super::field_path::FieldPath;
 use super::number;
@@ -54,15 +54,28 @@ impl SortPattern {
     }
 
     /// The key of a document.
-    pub fn key(&self, document: &RawDocument) -> SortKey {
-        self.parts.iter().map(|part| part.key(document)).collect()
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub fn key(&self, document: &RawDocument) -> Result<SortKey> {
+        let key = |part: &SortPart| {
+            work::step()?;
+            Ok(part.key(document))
+        };
+        self.parts.iter().map(key).collect()
     }
 
     /// The key of any value: one that is not a document has no fields.
-    pub fn key_of_value(&self, value: RawBsonRef<'_>) -> SortKey {
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub fn key_of_value(&self, value: RawBsonRef<'_>) -> Result<SortKey> {
         match value {
             RawBsonRef::Document(document) => self.key(document),
-            _ => vec![RawBson::Null; self.parts.len()],
+            _ => {
+                work::done(self.parts.len())?;
+                Ok(vec![RawBson::Null; self.parts.len()])
+            }
         }
     }
 
@@ -132,6 +145,7 @@ struct Best<'a> {
 
 impl<'a> Best<'a> {
     fn offer(&mut self, value: RawBsonRef<'a>) {
+        work::count(1);
         let replaces = self.value.is_none_or(|best| {
             let ordering = compare(Some(value), Some(best));
             if self.descending { ordering.is_gt() } else { ordering.is_lt() }

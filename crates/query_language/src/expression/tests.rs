@@ -160,9 +160,9 @@ fn values_do_not_grow_without_bound() {
 /// Wants the command to stop.
 struct Stopped;
 
-impl crate::Watch for Stopped {
-    fn check(&self) -> crate::Result<()> {
-        Err(crate::QueryError::new(crate::ErrorKind::Interrupted("Interrupted"), "operation was interrupted"))
+impl document::work::Watch for Stopped {
+    fn interruption(&self) -> Option<document::Interruption> {
+        Some(document::Interruption { name: "Interrupted", message: "operation was interrupted" })
     }
 }
 
@@ -179,7 +179,7 @@ fn loops_end_when_the_command_is_to_stop() {
         // No inner loop is long.
         doc! {"$map": {"input": {"$range": [0, {"$add": ["$n", 40]}]}, "in": {"$map": {"input": {"$range": [0, 40]}, "in": 1}}}},
     ] {
-        let _watching = crate::watch(std::sync::Arc::new(Stopped));
+        let _watching = document::work::watch(std::sync::Arc::new(Stopped));
         let document = RawDocumentBuf::try_from(&doc! {"n": 0}).unwrap();
         let argument = RawBson::try_from(Bson::Document(expression)).unwrap();
         let parsed = Expression::parse(argument.as_raw_bson_ref(), &context).unwrap();

@@ -5,7 +5,7 @@
 
 use bson::raw::{CStr, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
-use document::Number;
+use document::{Number, work};
 
 /// The result of evaluating an expression.
 ///
@@ -106,6 +106,16 @@ impl<'a> Value<'a> {
     pub fn append_to(&self, document: &mut RawDocumentBuf, key: &CStr) {
         if let Some(value) = self.get() {
             document.append(key, value);
+        }
+    }
+
+    /// The units of work that copying the value takes.
+    pub(crate) fn copied_units(&self) -> usize {
+        match self.get() {
+            Some(RawBsonRef::Document(document)) => work::of_bytes(document.as_bytes().len()),
+            Some(RawBsonRef::Array(array)) => work::of_bytes(array.as_bytes().len()),
+            Some(RawBsonRef::String(text)) => work::of_bytes(text.len()),
+            _ => 1,
         }
     }
 

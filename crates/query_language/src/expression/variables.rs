@@ -3,7 +3,9 @@
 //! Names become slots when an expression is parsed (`ParseContext`); evaluation looks a slot up, first in the
 //! command's `Variables`, then in the chain of `Scope`s that the binding operators put on the stack.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use bson::raw::{RawBson, RawBsonRef, RawDocument};
 use bson::{DateTime, Timestamp};
@@ -18,22 +20,28 @@ pub struct Variables {
     now: DateTime,
     cluster_time: Option<Timestamp>,
     defined: Vec<(String, Option<RawBson>)>,
+    /// Their positions by name.
+    slots: Arc<HashMap<String, usize>>,
     random_state: AtomicU64,
 }
 
 impl Variables {
     /// Variables of a command that started at `now`; `random_seed` feeds `$rand` and `$sample`.
     pub fn new(now: DateTime, cluster_time: Option<Timestamp>, random_seed: u64) -> Self {
-        Self { now, cluster_time, defined: Vec::new(), random_state: AtomicU64::new(random_seed) }
+        let random_state = AtomicU64::new(random_seed);
+        Self { now, cluster_time, defined: Vec::new(), slots: no_names(), random_state }
     }
 
     /// Adds a user variable (a field of the command's `let`); `None` is a missing value. Returns an error when the
     /// name is not one a user may define.
     pub fn define(&mut self, name: &str, value: Option<RawBson>) -> Result<()> {
         check_user_variable_name(name)?;
-        match self.defined.iter_mut().find(|(defined, _)| defined == name) {
-            Some((_, slot)) => *slot = value,
-            None => self.defined.push((name.to_owned(), value)),
+        match self.slots.get(name).and_then(|slot| self.defined.get_mut(*slot)) {
+            Some((_, defined)) => *defined = value,
+            None => {
+                Arc::make_mut(&mut self.slots).insert(name.to_owned(), self.defined.len());
+                self.defined.push((name.to_owned(), value));
+            }
         }
         Ok(())
     }
@@ -74,56 +82,86 @@ impl Clone for Variables {
             now: self.now,
             cluster_time: self.cluster_time,
             defined: self.defined.clone(),
+            slots: Arc::clone(&self.slots),
             random_state: AtomicU64::new(self.next_random()),
         }
     }
 }
 
-/// The names that an expression may refer to, in slot order.
+/// The names that an expression may refer to.
 ///
-/// Parse with the context of the same `Variables` that evaluation will be given: slots are positions.
-#[derive(Debug, Clone, Default)]
+/// Parse with the context of the same `Variables` that evaluation will be given: slots are positions, first those of the command's
+/// variables, then those of the operators around the expression. Names are found by tables, one for each operator that binds some.
+#[derive(Debug, Clone)]
 pub struct ParseContext {
-    names: Vec<String>,
+    names: Arc<HashMap<String, usize>>,
+    bound: Option<Arc<BoundNames>>,
+    /// Slots taken, bound ones included.
+    len: usize,
+}
+
+impl Default for ParseContext {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A table without names, shared so that it costs nothing where there are none.
+fn no_names() -> Arc<HashMap<String, usize>> {
+    static EMPTY: LazyLock<Arc<HashMap<String, usize>>> = LazyLock::new(Arc::default);
+    Arc::clone(&EMPTY)
+}
+
+/// The names that one operator binds, and those around it.
+#[derive(Debug)]
+struct BoundNames {
+    parent: Option<Arc<BoundNames>>,
+    names: HashMap<String, usize>,
 }
 
 impl ParseContext {
     /// No user variables.
     pub fn new() -> Self {
-        Self::default()
+        Self { names: no_names(), bound: None, len: 0 }
     }
 
     /// The variables of a command.
     pub fn for_variables(variables: &Variables) -> Self {
-        Self { names: variables.defined.iter().map(|(name, _)| name.clone()).collect() }
+        Self { names: Arc::clone(&variables.slots), bound: None, len: variables.defined.len() }
     }
 
-    /// Declares one more user variable, in the next slot.
-    pub fn declare(&mut self, name: &str) -> Result<()> {
-        check_user_variable_name(name)?;
-        self.names.push(name.to_owned());
-        Ok(())
-    }
-
-    /// This context and one more name, with the slot of the name. The name has been checked.
-    pub(crate) fn bind(&self, name: &str) -> (ParseContext, usize) {
-        let mut inner = self.clone();
-        inner.names.push(name.to_owned());
-        (inner, self.names.len())
+    /// This context and more names, in the slots from the one returned on. The names have been checked; of equal ones the last counts.
+    pub(crate) fn bind<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> (ParseContext, usize) {
+        let mut len = self.len;
+        let mut bound = HashMap::new();
+        for name in names {
+            bound.insert(name.to_owned(), len);
+            len += 1;
+        }
+        let bound = Some(Arc::new(BoundNames { parent: self.bound.clone(), names: bound }));
+        (ParseContext { names: Arc::clone(&self.names), bound, len }, self.len)
     }
 
     /// The slot of a user variable, innermost first.
     pub(crate) fn slot_of(&self, name: &str) -> Option<usize> {
-        self.names.iter().rposition(|declared| declared == name)
+        let mut around = self.bound.as_deref();
+        while let Some(bound) = around {
+            if let Some(slot) = bound.names.get(name) {
+                return Some(*slot);
+            }
+            around = bound.parent.as_deref();
+        }
+        self.names.get(name).copied()
     }
 }
 
-/// One variable bound by an operator, on the stack of the operator's evaluation.
+/// The variables bound by one operator, on the stack of the operator's evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) parent: Option<&'a Scope<'a>>,
+    /// The slot of the first.
     pub(crate) slot: usize,
-    pub(crate) value: Option<RawBsonRef<'a>>,
+    pub(crate) values: &'a [Option<RawBsonRef<'a>>],
 }
 
 /// What an expression is evaluated against.
@@ -167,8 +205,8 @@ impl<'a> EvaluationContext<'a> {
         }
         let mut scope = self.scope;
         while let Some(bound) = scope {
-            if bound.slot == slot {
-                return bound.value;
+            if let Some(value) = slot.checked_sub(bound.slot).and_then(|position| bound.values.get(position)) {
+                return *value;
             }
             scope = bound.parent;
         }

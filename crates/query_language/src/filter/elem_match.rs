@@ -8,6 +8,7 @@ use super::FilterNode;
 use super::evaluate::{MatchDetails, Outcome, Subject, evaluate};
 use super::parse::{FieldOperand, Parser, Place, bad_value, first_name, is_element_operator_document};
 use crate::error::Result;
+use crate::watch;
 
 /// An array with a document (or an array, read as one) that satisfies a filter.
 #[derive(Debug, Clone)]
@@ -22,6 +23,7 @@ impl ElemMatchObject {
     pub(crate) fn accepts(&self, value: Option<ValueView<'_>>, details: &mut MatchDetails) -> Outcome {
         let Some(ValueView::Array(array)) = value else { return Ok(false) };
         for (position, element) in elements_of_bytes(array).enumerate() {
+            watch::step()?;
             if !matches!(element.element_type, ElementType::EmbeddedDocument | ElementType::Array) {
                 continue;
             }
@@ -48,6 +50,7 @@ impl ElemMatchValue {
     pub(crate) fn accepts(&self, value: Option<ValueView<'_>>, details: &mut MatchDetails) -> Outcome {
         let Some(ValueView::Array(array)) = value else { return Ok(false) };
         for (position, element) in elements_of_bytes(array).enumerate() {
+            watch::step()?;
             if evaluate(&self.predicate, Subject::Element(element.view()), &mut MatchDetails::default())? {
                 details.record(position);
                 return Ok(true);

@@ -1,6 +1,9 @@
 //! The fields that a filter says to be equal to something, which an upsert starts its document from.
 
+use std::collections::BTreeSet;
+
 use bson::RawBsonRef;
+use document::work;
 
 use super::{ComparisonOperator, FilterNode};
 use crate::error::{ErrorKind, QueryError, Result};
@@ -9,10 +12,14 @@ use crate::error::{ErrorKind, QueryError, Result};
 /// single entry.
 pub(crate) fn of(root: &FilterNode) -> Result<Vec<(&str, RawBsonRef<'_>)>> {
     let found = unchecked(root);
-    for (ordinal, (shorter, _)) in found.iter().enumerate() {
-        for (longer, _) in found.iter().skip(ordinal + 1) {
-            check_apart(shorter, longer)?;
+    let mut earlier: BTreeSet<&str> = BTreeSet::new();
+    for (path, _) in &found {
+        work::done(work::of_bytes(path.len()))?;
+        let parents = path.match_indices('.').filter_map(|(end, _)| path.get(..end));
+        if let Some(shorter) = parents.chain([*path]).find(|shorter| earlier.contains(shorter)) {
+            check_apart(shorter, path)?;
         }
+        earlier.insert(path);
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ use document::{FieldPath, LeafArrays, ValueView, elements_of_bytes};
 use super::search::Search;
 use super::{FilterNode, expr};
 use crate::error::QueryError;
+use crate::watch;
 
 /// Whether something matched.
 pub(crate) type Outcome = std::result::Result<bool, Box<QueryError>>;
@@ -66,7 +67,7 @@ impl Subject<'_> {
             Subject::Element(value) => accepts(Some(value), details),
             Subject::Document(document) if path.len() == 1 => {
                 let name = path.first().as_bytes();
-                match elements_of_bytes(document).find(|element| element.name_bytes() == name) {
+                match elements_of_bytes(document).find_named(name) {
                     None => accepts(None, details),
                     Some(element) if element.element_type != ElementType::Array => {
                         accepts(Some(element.view()), details)
@@ -88,6 +89,7 @@ impl Subject<'_> {
 /// Whether the subject satisfies the node.
 pub(crate) fn evaluate(node: &FilterNode, subject: Subject<'_>, details: &mut MatchDetails) -> Outcome {
     use LeafArrays::{Expand, Whole};
+    watch::step()?;
     match node {
         FilterNode::AlwaysFalse => Ok(false),
         FilterNode::And(children) => all(children, subject, details),

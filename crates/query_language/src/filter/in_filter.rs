@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bson::RawBsonRef;
-use document::{FieldPath, ValueView, compare_views};
+use document::{FieldPath, ValueView, compare_views, work};
 
 use super::FilterNode;
 use super::evaluate::Outcome;
@@ -24,11 +24,14 @@ pub struct InFilter {
 
 impl InFilter {
     /// Sorts the values and drops equal ones.
-    pub fn new(path: FieldPath, mut values: Vec<Literal>, regexes: Vec<RegexFilter>) -> Self {
-        values.sort_by(|left, right| compare_views(left.view(), right.view()));
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub fn new(path: FieldPath, mut values: Vec<Literal>, regexes: Vec<RegexFilter>) -> Result<Self> {
+        work::sort_by(&mut values, |left, right| compare_views(left.view(), right.view()))?;
         values.dedup_by(|left, right| compare_views(left.view(), right.view()) == Ordering::Equal);
         let accepts_missing = values.iter().any(|value| matches!(value.view(), ValueView::Null));
-        Self { path, values, regexes, accepts_missing }
+        Ok(Self { path, values, regexes, accepts_missing })
     }
 
     /// The constants, in BSON order, without duplicates.
@@ -74,6 +77,7 @@ pub(crate) fn parse(operand: &FieldOperand<'_>) -> Result<FilterNode> {
     let RawBsonRef::Array(entries) = operand.value else { return bad_value(format!("{name} needs an array")) };
     let (mut values, mut regexes) = (Vec::new(), Vec::new());
     for entry in entries {
+        work::step()?;
         match entry? {
             RawBsonRef::Document(document) if is_operator_document(document) => {
                 return bad_value(format!("cannot nest $ under {name}"));
@@ -86,5 +90,5 @@ pub(crate) fn parse(operand: &FieldOperand<'_>) -> Result<FilterNode> {
             value => values.push(Literal::new(value)),
         }
     }
-    Ok(FilterNode::In(InFilter::new(operand.path.clone(), values, regexes)))
+    Ok(FilterNode::In(InFilter::new(operand.path.clone(), values, regexes)?))
 }

@@ -5,32 +5,39 @@
 //! nodes, by operator and path, otherwise as the client wrote them. Double negation stays: what is below a negation tells no
 //! position for `$`.
 
-use document::FieldPath;
+use std::collections::HashMap;
+
+use document::{FieldPath, work};
 
 use super::comparison::{Comparison, ComparisonOperator};
 use super::in_filter::InFilter;
 use super::literal::Literal;
 use super::regex::RegexFilter;
 use super::{ElemMatchObject, ElemMatchValue, FilterNode};
+use crate::error::Result;
 
 /// The normal form of a tree.
-pub(crate) fn normalize(node: FilterNode) -> FilterNode {
-    match node {
-        FilterNode::And(children) => and(children),
-        FilterNode::Or(children) => or(children),
-        FilterNode::Nor(children) => nor(children),
-        FilterNode::Not(child) => negated(normalize(*child)),
+///
+/// # Errors
+/// The command is to stop.
+pub(crate) fn normalize(node: FilterNode) -> Result<FilterNode> {
+    work::step()?;
+    Ok(match node {
+        FilterNode::And(children) => and(children)?,
+        FilterNode::Or(children) => or(children)?,
+        FilterNode::Nor(children) => nor(children)?,
+        FilterNode::Not(child) => negated(normalize(*child)?)?,
         FilterNode::In(leaf) => single_value(leaf),
         FilterNode::ElemMatchObject(leaf) => {
-            let filter = Box::new(normalize(*leaf.filter));
+            let filter = Box::new(normalize(*leaf.filter)?);
             FilterNode::ElemMatchObject(ElemMatchObject { filter, ..leaf })
         }
         FilterNode::ElemMatchValue(leaf) => {
-            let predicate = Box::new(normalize(*leaf.predicate));
+            let predicate = Box::new(normalize(*leaf.predicate)?);
             FilterNode::ElemMatchValue(ElemMatchValue { predicate, ..leaf })
         }
         leaf => leaf,
-    }
+    })
 }
 
 fn matches_all() -> FilterNode {
@@ -41,11 +48,11 @@ fn is_matches_all(node: &FilterNode) -> bool {
     matches!(node, FilterNode::And(children) if children.is_empty())
 }
 
-fn and(children: Vec<FilterNode>) -> FilterNode {
+fn and(children: Vec<FilterNode>) -> Result<FilterNode> {
     let mut flat = Vec::with_capacity(children.len());
     for child in children {
-        match normalize(child) {
-            FilterNode::AlwaysFalse => return FilterNode::AlwaysFalse,
+        match normalize(child)? {
+            FilterNode::AlwaysFalse => return Ok(FilterNode::AlwaysFalse),
             FilterNode::And(inner) => flat.extend(inner),
             other => flat.push(other),
         }
@@ -53,54 +60,54 @@ fn and(children: Vec<FilterNode>) -> FilterNode {
     sorted_or_single(flat, FilterNode::And)
 }
 
-fn or(children: Vec<FilterNode>) -> FilterNode {
+fn or(children: Vec<FilterNode>) -> Result<FilterNode> {
     let mut flat = Vec::with_capacity(children.len());
     for child in children {
-        match normalize(child) {
+        match normalize(child)? {
             FilterNode::AlwaysFalse => {}
-            all if is_matches_all(&all) => return matches_all(),
+            all if is_matches_all(&all) => return Ok(matches_all()),
             FilterNode::Or(inner) => flat.extend(inner),
             other => flat.push(other),
         }
     }
-    let flat = equalities_to_in(flat);
-    if flat.is_empty() { FilterNode::AlwaysFalse } else { sorted_or_single(flat, FilterNode::Or) }
+    let flat = equalities_to_in(flat)?;
+    if flat.is_empty() { Ok(FilterNode::AlwaysFalse) } else { sorted_or_single(flat, FilterNode::Or) }
 }
 
-fn nor(children: Vec<FilterNode>) -> FilterNode {
+fn nor(children: Vec<FilterNode>) -> Result<FilterNode> {
     let mut kept = Vec::with_capacity(children.len());
     for child in children {
-        match normalize(child) {
+        match normalize(child)? {
             FilterNode::AlwaysFalse => {}
-            all if is_matches_all(&all) => return FilterNode::AlwaysFalse,
+            all if is_matches_all(&all) => return Ok(FilterNode::AlwaysFalse),
             FilterNode::Or(inner) => kept.extend(inner),
             other => kept.push(other),
         }
     }
     match kept.len() {
-        0 => matches_all(),
-        1 => kept.pop().map_or_else(matches_all, negated),
+        0 => Ok(matches_all()),
+        1 => kept.pop().map_or_else(|| Ok(matches_all()), negated),
         _ => sorted_or_single(kept, FilterNode::Nor),
     }
 }
 
-fn negated(child: FilterNode) -> FilterNode {
+fn negated(child: FilterNode) -> Result<FilterNode> {
     match child {
-        FilterNode::AlwaysFalse => matches_all(),
-        all if is_matches_all(&all) => FilterNode::AlwaysFalse,
+        FilterNode::AlwaysFalse => Ok(matches_all()),
+        all if is_matches_all(&all) => Ok(FilterNode::AlwaysFalse),
         FilterNode::Or(children) => sorted_or_single(children, FilterNode::Nor),
-        other => FilterNode::Not(Box::new(other)),
+        other => Ok(FilterNode::Not(Box::new(other))),
     }
 }
 
-fn sorted_or_single(mut children: Vec<FilterNode>, parent: fn(Vec<FilterNode>) -> FilterNode) -> FilterNode {
+fn sorted_or_single(mut children: Vec<FilterNode>, parent: fn(Vec<FilterNode>) -> FilterNode) -> Result<FilterNode> {
     if children.len() == 1
         && let Some(only) = children.pop()
     {
-        return only;
+        return Ok(only);
     }
-    children.sort_by(|left, right| sort_key(left).cmp(&sort_key(right)));
-    parent(children)
+    work::sort_by(&mut children, |left, right| sort_key(left).cmp(&sort_key(right)))?;
+    Ok(parent(children))
 }
 
 /// Leaves before logical nodes, cheap tests before dear ones, then by path.
@@ -115,7 +122,10 @@ fn sort_key(node: &FilterNode) -> (u8, &str, u8) {
         FilterNode::Mod(_) => (6, 0),
         FilterNode::Bits(leaf) => (7, leaf.test as u8),
         FilterNode::Regex(_) => (8, 0),
-        FilterNode::Not(child) => return (9, sort_key(child).1, sort_key(child).0),
+        FilterNode::Not(child) => {
+            let (rank, path, _) = sort_key(child);
+            return (9, path, rank);
+        }
         FilterNode::ElemMatchValue(_) => (10, 0),
         FilterNode::ElemMatchObject(_) => (11, 0),
         FilterNode::Or(_) => (12, 0),
@@ -140,8 +150,9 @@ fn single_value(leaf: InFilter) -> FilterNode {
 }
 
 /// Joins the equalities and `$in`s of one path.
-fn equalities_to_in(children: Vec<FilterNode>) -> Vec<FilterNode> {
+fn equalities_to_in(children: Vec<FilterNode>) -> Result<Vec<FilterNode>> {
     let mut groups: Vec<(FieldPath, Vec<Literal>, Vec<RegexFilter>)> = Vec::new();
+    let mut positions: HashMap<FieldPath, usize> = HashMap::new();
     let mut others = Vec::new();
     for child in children {
         let (path, values, regexes) = match child {
@@ -154,14 +165,21 @@ fn equalities_to_in(children: Vec<FilterNode>) -> Vec<FilterNode> {
                 continue;
             }
         };
-        match groups.iter_mut().find(|(known, _, _)| *known == path) {
+        match positions.get(&path).and_then(|position| groups.get_mut(*position)) {
             Some((_, known_values, known_regexes)) => {
                 known_values.extend(values);
                 known_regexes.extend(regexes);
             }
-            None => groups.push((path, values, regexes)),
+            None => {
+                positions.insert(path.clone(), groups.len());
+                groups.push((path, values, regexes));
+            }
         }
     }
-    let joined = groups.into_iter().map(|(path, values, regexes)| single_value(InFilter::new(path, values, regexes)));
-    joined.chain(others).collect()
+    let mut joined = Vec::with_capacity(groups.len() + others.len());
+    for (path, values, regexes) in groups {
+        joined.push(single_value(InFilter::new(path, values, regexes)?));
+    }
+    joined.extend(others);
+    Ok(joined)
 }

@@ -7,6 +7,7 @@ use super::operators;
 use super::regex::RegexFilter;
 use super::{FilterNode, FilterOptions};
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::watch;
 use document::FieldPath;
 
 /// What a document of a filter is matched against.
@@ -53,6 +54,7 @@ impl<'o> Parser<'o> {
     pub(crate) fn document(&self, document: &RawDocument, place: Place) -> Result<FilterNode> {
         let mut children = Vec::new();
         for element in document.iter() {
+            watch::step()?;
             let (name, value) = element?;
             if name.as_str().starts_with('$') {
                 children.extend(operators::parse_top_level(self, name.as_str(), value, place)?);
@@ -81,6 +83,7 @@ impl<'o> Parser<'o> {
     pub(crate) fn operators(&self, path: &FieldPath, document: &RawDocument, place: Place) -> Result<FilterNode> {
         let mut children = Vec::new();
         for element in document.iter() {
+            watch::step()?;
             let (name, value) = element?;
             let operand = FieldOperand { path, name: name.as_str(), value, siblings: document, place };
             children.extend(operators::parse_field_operator(self, &operand)?);

@@ -17,6 +17,7 @@ use bson::spec::ElementType;
 use document::{Element, FieldPath, LeafArrays, ValueView, elements_of_bytes};
 
 use super::evaluate::{MatchDetails, Outcome};
+use crate::watch;
 
 /// One search: the path, what it does with arrays, and the predicate, which gets `None` for missing.
 pub(crate) struct Search<'p, F> {
@@ -38,7 +39,7 @@ where
     #[inline]
     pub(crate) fn in_document(&mut self, document: &[u8], ordinal: usize, details: &mut MatchDetails) -> Outcome {
         let name = self.path.name(ordinal).as_bytes();
-        match elements_of_bytes(document).find(|element| element.name_bytes() == name) {
+        match elements_of_bytes(document).find_named(name) {
             None => (self.accepts)(None, details),
             Some(element) => self.at_element(&element, ordinal, details),
         }
@@ -64,6 +65,7 @@ where
         }
         let wanted = self.path.position(ordinal);
         for (position, element) in elements_of_bytes(array).enumerate() {
+            watch::step()?;
             if element.element_type == ElementType::EmbeddedDocument
                 && self.in_document(element.value_bytes(), ordinal, details)?
             {
@@ -101,6 +103,7 @@ where
 
     fn at_leaf_array(&mut self, array: &[u8], details: &mut MatchDetails) -> Outcome {
         for (position, element) in elements_of_bytes(array).enumerate() {
+            watch::step()?;
             if (self.accepts)(Some(element.view()), details)? {
                 details.record(position);
                 return Ok(true);

@@ -4,7 +4,7 @@
 //! follow in the order of the projection, except that `$addFields` replaces in place.
 
 use bson::spec::ElementType;
-use document::{Element, ValueView, elements_of_bytes};
+use document::{Element, ValueView, elements_of_bytes, work};
 use smallvec::{SmallVec, smallvec};
 
 use super::array_operators::{first_match, matched_element};
@@ -64,6 +64,7 @@ impl Application<'_> {
         loop {
             let before = elements.remaining();
             let Some(element) = elements.next() else { break };
+            work::step()?;
             let Some((ordinal, field)) = fields.find(element.name_bytes()) else {
                 if self.mode != Mode::Inclusion {
                     kept.extend(before, elements.remaining(), out);
@@ -146,6 +147,7 @@ impl Application<'_> {
         let start = write::begin(out);
         let mut position = 0;
         for element in elements_of_bytes(array) {
+            work::step()?;
             let before = out.len();
             self.nested(fields, &element, write::Position::new(position).as_bytes(), out)?;
             // Scalars leave nothing in an inclusion, and the elements after them move up.
@@ -168,6 +170,7 @@ impl Application<'_> {
             return Ok(());
         }
         for (ordinal, (name, field)) in fields.iter().enumerate() {
+            work::step()?;
             match field {
                 _ if written.get(ordinal).is_some_and(|written| *written) => {}
                 Field::Computed(expression) => {

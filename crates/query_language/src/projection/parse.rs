@@ -2,7 +2,7 @@
 
 use bson::raw::CStr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use document::Number;
+use document::{Number, work};
 
 use super::array_operators::{Slice, SliceSyntax};
 use super::tree::{Field, Fields};
@@ -53,6 +53,7 @@ struct Parser<'c> {
 impl Parser<'_> {
     /// `{name: value}` below the path `prefix`.
     fn field(&mut self, prefix: &str, name: &str, value: RawBsonRef<'_>) -> Result<()> {
+        work::done(work::of_bytes(prefix.len() + name.len()))?;
         let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
         if self.kind == ProjectionKind::AddFields {
             return self.added_field(&path, value);

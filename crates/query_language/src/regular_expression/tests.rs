@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::watch::{self, Watch};
+use document::Interruption;
+use document::work::{Watch, watch};
 
 fn compile(pattern: &str, options: &str) -> Result<RegularExpression, PatternError> {
     RegularExpression::new(pattern, options, PatternTranslation::MachineCode)
@@ -171,11 +172,9 @@ fn what_is_refused() {
 struct StopAfter(AtomicU32);
 
 impl Watch for StopAfter {
-    fn check(&self) -> Result<(), QueryError> {
-        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(QueryError::new(ErrorKind::Interrupted("MaxTimeMSExpired"), "time is up")),
-        }
+    fn interruption(&self) -> Option<Interruption> {
+        let is_over = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err();
+        is_over.then_some(Interruption { name: "MaxTimeMSExpired", message: "time is up" })
     }
 }
 
@@ -202,7 +201,7 @@ fn endless_searches() -> Vec<(String, String)> {
 #[test]
 fn a_search_ends_when_the_command_is_to_stop() {
     for (pattern, text) in endless_searches() {
-        let _watching = watch::watch(Arc::new(StopAfter(AtomicU32::new(5))));
+        let _watching = watch(Arc::new(StopAfter(AtomicU32::new(5))));
         let regex = compile(&pattern, "").unwrap();
         let outcome = regex.is_match(&text);
         // Either it could be stopped, or PCRE2's match limit came first, or it was no long search after all.

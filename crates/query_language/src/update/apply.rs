@@ -6,6 +6,7 @@
 
 use bson::raw::RawDocument;
 use bson::spec::ElementType;
+use document::work;
 use smallvec::{SmallVec, smallvec};
 
 use super::UpdateContext;
@@ -134,6 +135,7 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
             changed = self.existing_fields(level, bytes, parent, &mut seen)?;
         }
         for (index, _) in seen.iter().enumerate().filter(|(_, seen)| !**seen) {
+            work::step()?;
             let trail = Trail { parent, name: level.name(index) };
             let place = Place { trail, in_array: false, pending: &[] };
             let visit = self.visit(&level.nodes(index), None, &place)?;
@@ -158,6 +160,7 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
         let mut changed = false;
         while unseen > 0 {
             let Some(element) = walk.next() else { break };
+            work::step()?;
             let end = bytes.len() - walk.remaining();
             if let Some(index) = level.find(element.name_bytes())
                 && let Some(seen) = seen.get_mut(index).filter(|seen| !**seen)
@@ -356,6 +359,7 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
         let (mut copied, mut start, mut position) = (4, 4, 0);
         let mut changed = false;
         while let Some(item) = walk.next() {
+            work::step()?;
             let end = bytes.len() - walk.remaining();
             let name = PositionName::new(position);
             let trail = Trail { parent: Some(parent), name: name.as_str() };
@@ -393,13 +397,16 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
         }
         let mark = self.out.len();
         for missing in length..position {
+            work::step()?;
             writer::element(&mut self.out, ElementType::Null, PositionName::new(missing).as_bytes(), &[]);
         }
         let trail = Trail { parent: Some(parent), name: level.name(index) };
         let place = Place { trail, in_array: true, pending: &[] };
         let written = self.visit(&level.nodes(index), None, &place)? == Visit::Written;
-        if !written {
-            self.out.truncate(mark);
+        match written {
+            // Each position may be far behind the one before: what is filled is looked at before there is too much of it.
+            true => check_size(&self.out, self.context.purpose)?,
+            false => self.out.truncate(mark),
         }
         Ok(written)
     }
@@ -440,6 +447,7 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
 
     /// The children that apply to an item.
     fn children_for(&self, nodes: &[&'a ItemsNode], item: &Element<'a>) -> Result<Nodes<'a>> {
+        work::done(nodes.len())?;
         let mut children = Nodes::new();
         for node in nodes {
             children.extend(node.every.as_deref());

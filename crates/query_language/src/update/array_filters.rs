@@ -3,6 +3,8 @@
 //! Parsed before the update's paths, which look identifiers up here; `apply` asks whether an item matches. A filter
 //! sees the item as a document of one field, named by the identifier.
 
+use std::collections::HashMap;
+
 use bson::raw::{RawBsonRef, RawDocument};
 
 use super::display;
@@ -14,6 +16,8 @@ use crate::filter::{Filter, FilterOptions};
 #[derive(Debug, Default)]
 pub(super) struct ArrayFilters {
     filters: Vec<ArrayFilter>,
+    /// Their positions by identifier.
+    positions: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -34,6 +38,7 @@ impl ArrayFilters {
                 return Err(QueryError::new(ErrorKind::FailedToParse, message));
             }
             let filter = Filter::parse(document, options).map_err(in_array_filter)?;
+            parsed.positions.insert(identifier.to_owned(), parsed.filters.len());
             parsed.filters.push(ArrayFilter { identifier: identifier.to_owned(), filter, used: false });
         }
         Ok(parsed)
@@ -49,7 +54,7 @@ impl ArrayFilters {
     }
 
     fn position(&self, identifier: &str) -> Option<usize> {
-        self.filters.iter().position(|filter| filter.identifier == identifier)
+        self.positions.get(identifier).copied()
     }
 
     /// Refuses filters that no path of the update names.
@@ -121,5 +126,8 @@ fn top_level(name: &str) -> &str {
 }
 
 fn in_array_filter(error: QueryError) -> QueryError {
+    if let ErrorKind::Interrupted(_) = error.kind {
+        return error;
+    }
     QueryError::new(error.kind, format!("Error parsing array filter :: caused by :: {}", error.message))
 }

@@ -5,6 +5,7 @@
 
 use bson::raw::RawDocument;
 use bson::spec::ElementType;
+use document::work;
 pub(super) use document::{Element, elements, elements_of_bytes};
 
 use crate::error::{ErrorKind, QueryError, Result};
@@ -17,7 +18,8 @@ pub(super) fn find<'a>(document: &'a RawDocument, name: &str) -> Option<Element<
 /// The items of an array or fields of a document given by its bytes.
 pub(super) fn collect(bytes: &[u8]) -> Result<Vec<Element<'_>>> {
     let mut walk = elements_of_bytes(bytes);
-    let items = walk.by_ref().collect();
+    let items: Vec<Element<'_>> = walk.by_ref().collect();
+    work::count(items.len());
     match walk.is_malformed() {
         false => Ok(items),
         true => Err(malformed("a value exceeds its document")),

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use document::work;
 use smallvec::{SmallVec, smallvec};
 
 use super::UpdateContext;
@@ -36,6 +37,7 @@ impl<'a> Level<'a> {
         }
         let mut named = Vec::new();
         for node in nodes {
+            work::done(node.fields.len())?;
             named.extend(node.fields.iter().map(|(name, child)| (Cow::Borrowed(name.as_str()), child)));
             if let Some(child) = &node.matched {
                 let position = context.match_position.ok_or_else(no_match)?;

@@ -2,6 +2,7 @@
 
 use bson::raw::RawDocument;
 use bson::spec::ElementType;
+use document::work;
 
 use super::array_filters::ArrayFilters;
 use super::display;
@@ -44,6 +45,7 @@ impl OperatorUpdate {
                 return Err(not_a_document(&field));
             }
             for operand in collect(field.value_bytes())? {
+                work::step()?;
                 match &operator.form {
                     Form::OnePath(parse) => {
                         let path = UpdatePath::parse(operand.name(), &mut parsed.array_filters)?;

@@ -49,6 +49,8 @@ pub(super) struct ItemsNode {
     pub(super) every: Option<Box<Node>>,
     /// By index of the array filter.
     pub(super) filtered: Vec<(usize, Node)>,
+    /// Their positions by the same index.
+    filtered_positions: HashMap<usize, usize>,
 }
 
 impl FieldsNode {
@@ -119,9 +121,11 @@ impl ItemsNode {
             },
             Some(Component::Filtered(filter)) => {
                 let filter = *filter;
-                match self.filtered.iter_mut().find(|(index, _)| *index == filter) {
+                let known = self.filtered_positions.get(&filter).copied();
+                match known.and_then(|position| self.filtered.get_mut(position)) {
                     Some((_, node)) => node.insert_below(leaf, depth + 1),
                     None => {
+                        self.filtered_positions.insert(filter, self.filtered.len());
                         self.filtered.push((filter, Node::chain(leaf, depth + 1)?));
                         Ok(())
                     }

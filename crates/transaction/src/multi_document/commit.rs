@@ -40,6 +40,8 @@ impl Store {
         if transaction.writes.is_empty() {
             return Ok(None);
         }
+        // A commit goes on to its end, whoever wants the command to stop.
+        let _unwatched = document::work::unwatched();
         self.pace();
         self.check_space_for_delete()?;
         let mut written = transaction.writes.collections();

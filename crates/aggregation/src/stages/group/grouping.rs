@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
-use document::array_elements;
+use document::{array_elements, work};
 use query_language::expression::EvaluationContext;
 use query_language::expression::order::compare;
 use query_language::{ErrorKind, before_allocating_if_large};
@@ -78,7 +78,9 @@ impl Grouping {
     fn spill(&mut self, table: &mut GroupTable) -> Result<Box<dyn SpillReader>> {
         let mut writer = spill::begin_run(&self.run, "$group")?;
         let mut groups = table.drain();
-        groups.sort_by(|left, right| compare_keys(std::slice::from_ref(&left.key), std::slice::from_ref(&right.key)));
+        work::sort_by(&mut groups, |left, right| {
+            compare_keys(std::slice::from_ref(&left.key), std::slice::from_ref(&right.key))
+        })?;
         let mut buffer = Vec::new();
         for group in groups {
             // Its state, the array of those, the body and the record.

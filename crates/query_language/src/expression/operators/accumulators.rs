@@ -18,6 +18,7 @@ fn evaluate<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Res
     match arguments {
         [single] if single.as_array().is_some() => {
             for element in single.as_array().into_iter().flatten() {
+                work::step()?;
                 state.accumulate(Input::Value(element?.into()))?;
             }
         }

@@ -23,12 +23,16 @@ impl ElementBinding {
             }
         };
         check_user_variable_name(name)?;
-        let (inner, slot) = context.bind(name);
+        let (inner, slot) = context.bind([name]);
         Ok((Self { name: name.to_owned(), slot }, inner))
     }
 
     /// The variable bound to one element.
-    pub(super) fn scope<'a>(&self, element: RawBsonRef<'a>, context: &EvaluationContext<'a>) -> Scope<'a> {
-        Scope { parent: context.scope(), slot: self.slot, value: Some(element) }
+    pub(super) fn scope<'a>(
+        &self,
+        element: &'a [Option<RawBsonRef<'a>>; 1],
+        context: &EvaluationContext<'a>,
+    ) -> Scope<'a> {
+        Scope { parent: context.scope(), slot: self.slot, values: element }
     }
 }

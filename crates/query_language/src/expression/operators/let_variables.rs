@@ -16,13 +16,14 @@ const FIELDS: &[NamedField] =
 #[derive(Debug)]
 struct Let {
     bindings: Vec<Binding>,
+    /// The slot of the first of them.
+    first_slot: usize,
     body: Node,
 }
 
 #[derive(Debug)]
 struct Binding {
     name: String,
-    slot: usize,
     value: Node,
 }
 
@@ -34,24 +35,22 @@ fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseC
         let message = format!("invalid parameter: expected an object (vars), found: {found}");
         return Err(numbered(10065, message));
     };
-    let mut inner = context.clone();
     let mut bindings = Vec::new();
     for element in *variables {
+        work::step()?;
         let (name, value) = element?;
         let name = name.as_str();
         if name != "CURRENT" {
             check_user_variable_name(name)?;
         }
-        let value = parse_node(value, context)?;
-        let (extended, slot) = inner.bind(name);
-        inner = extended;
-        bindings.push(Binding { name: name.to_owned(), slot, value });
+        bindings.push(Binding { name: name.to_owned(), value: parse_node(value, context)? });
     }
+    let (inner, first_slot) = context.bind(bindings.iter().map(|binding| binding.name.as_str()));
     let body = parse_node(*body, &inner)?;
     if body.as_constant().is_some() {
         return Ok(body);
     }
-    Ok(Node::Special(Box::new(Let { bindings, body })))
+    Ok(Node::Special(Box::new(Let { bindings, first_slot, body })))
 }
 
 impl SpecialNode for Let {
@@ -62,7 +61,10 @@ impl SpecialNode for Let {
             check_bound(&value)?;
             values.push(value);
         }
-        evaluate_bound(&self.body, &self.bindings, &values, context)
+        let bound: SmallVec<[Option<RawBsonRef<'_>>; 2]> = values.iter().map(Value::get).collect();
+        // The scope lives on this stack, so the result is owned.
+        let scope = Scope { parent: context.scope(), slot: self.first_slot, values: &bound };
+        Ok(self.body.evaluate(&context.with_scope(&scope))?.into_owned())
     }
 
     fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {
@@ -71,7 +73,7 @@ impl SpecialNode for Let {
     }
 
     fn bound_slots(&self) -> Vec<usize> {
-        self.bindings.iter().map(|binding| binding.slot).collect()
+        (self.first_slot..self.first_slot + self.bindings.len()).collect()
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {
@@ -84,18 +86,4 @@ impl SpecialNode for Let {
         inner.append(bson::raw::cstr!("in"), self.body.to_bson()?);
         single_field("$let", RawBson::Document(inner))
     }
-}
-
-/// Evaluates `body` with the bindings chained one scope each; the scopes live on this stack, so the result is owned.
-fn evaluate_bound<'a>(
-    body: &Node,
-    bindings: &[Binding],
-    values: &[Value<'_>],
-    context: &EvaluationContext<'_>,
-) -> Result<Value<'a>> {
-    let (Some((binding, bindings)), Some((value, values))) = (bindings.split_first(), values.split_first()) else {
-        return Ok(body.evaluate(context)?.into_owned());
-    };
-    let scope = Scope { parent: context.scope(), slot: binding.slot, value: value.get() };
-    evaluate_bound(body, bindings, values, &context.with_scope(&scope))
 }

@@ -1,6 +1,7 @@
 //! `$addToSet`: appends values that the array does not contain; `{$each: [...]}` for several.
 
 use bson::spec::ElementType;
+use document::work;
 
 use super::super::display;
 use super::super::element::{Element, collect};
@@ -59,8 +60,11 @@ impl FieldOperator for AddToSet {
         let before = items.len();
         let operand = self.operand.element()?;
         if self.each {
-            let mut present = ValueSet::of(items.iter().copied());
-            items.extend(collect(operand.value_bytes())?.into_iter().filter(|value| present.insert(*value)));
+            let mut present = ValueSet::of(items.iter().copied())?;
+            for value in collect(operand.value_bytes())? {
+                work::step()?;
+                items.extend(Some(value).filter(|value| present.insert(*value)));
+            }
         } else if !items.iter().any(|item| document::compare_views(item.view(), operand.view()).is_eq()) {
             items.push(operand);
         }

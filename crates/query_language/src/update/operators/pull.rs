@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use bson::raw::{RawDocument, RawDocumentBuf, cstr};
 use bson::spec::ElementType;
+use document::work;
 
 use super::super::element::{Element, collect};
 use super::super::operator::{FieldOperator, Scope, WhenBlocked};
@@ -87,6 +88,7 @@ pub(super) fn keep_items<'a>(
     let items = collect(array.value_bytes())?;
     let mut kept = Vec::with_capacity(items.len());
     for item in &items {
+        work::step()?;
         if keep(item)? {
             kept.push(*item);
         }

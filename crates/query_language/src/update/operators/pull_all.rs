@@ -27,7 +27,7 @@ pub(super) fn parse(field: &Element<'_>, _: &FilterOptions) -> Result<Box<dyn Fi
 
 impl FieldOperator for PullAll {
     fn apply<'a>(&'a self, existing: Option<Element<'a>>, _: &Scope<'a>) -> Result<Change<'a>> {
-        let values = ValueSet::of(collect(self.values.element()?.value_bytes())?);
+        let values = ValueSet::of(collect(self.values.element()?.value_bytes())?)?;
         keep_items(existing, |item| Ok(!values.contains(item)))
     }
 

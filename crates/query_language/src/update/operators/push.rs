@@ -110,7 +110,7 @@ impl FieldOperator for Push {
         let mut items = array.map_or(Ok(Vec::new()), collect)?;
         self.insert(&mut items, values);
         if let Some(sort) = &self.sort {
-            sort.sort(&mut items);
+            sort.sort(&mut items)?;
         }
         self.cut(&mut items);
         Ok(Change::Write(NewValue::array(array_of(&items))))

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use bson::spec::ElementType;
-use document::{Number, ValueView};
+use document::{Number, ValueView, work};
 
 use super::super::element::{Element, collect, elements_of_bytes};
 use crate::error::{ErrorKind, QueryError, Result};
@@ -52,15 +52,26 @@ impl PushSort {
     }
 
     /// Sorts stably; a missing field sorts as null.
-    pub(super) fn sort(&self, items: &mut [Element<'_>]) {
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub(super) fn sort(&self, items: &mut Vec<Element<'_>>) -> Result<()> {
         match self {
-            PushSort::Whole(direction) => items.sort_by(|left, right| direction.order(left.view(), right.view())),
-            PushSort::Fields(fields) => items.sort_by(|left, right| {
-                let orders =
-                    fields.iter().map(|(path, direction)| direction.order(follow(left, path), follow(right, path)));
-                orders.fold(Ordering::Equal, Ordering::then)
-            }),
+            PushSort::Whole(direction) => {
+                work::sort_by(items, |left, right| direction.order(left.view(), right.view()))?;
+            }
+            PushSort::Fields(fields) => work::try_sort_by(items, |left, right| {
+                for (path, direction) in fields {
+                    let order = direction.order(follow(left, path), follow(right, path));
+                    work::step()?;
+                    if order.is_ne() {
+                        return Ok(order);
+                    }
+                }
+                Ok(Ordering::Equal)
+            })?,
         }
+        Ok(())
     }
 }
 
@@ -91,7 +102,7 @@ fn follow<'a>(item: &Element<'a>, path: &[String]) -> ValueView<'a> {
     for name in path {
         let member = match found.element_type {
             ElementType::EmbeddedDocument | ElementType::Array => {
-                elements_of_bytes(found.value_bytes()).find(|member| member.name_bytes() == name.as_bytes())
+                elements_of_bytes(found.value_bytes()).find_named(name.as_bytes())
             }
             _ => None,
         };

@@ -5,7 +5,10 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
+use document::work;
+
 use super::super::element::Element;
+use crate::error::Result;
 
 /// Up to this many values are compared one by one.
 const LINEAR_SEARCH_MAX: usize = 16;
@@ -19,12 +22,16 @@ pub(super) struct ValueSet<'a> {
 }
 
 impl<'a> ValueSet<'a> {
-    pub(super) fn of(values: impl IntoIterator<Item = Element<'a>>) -> Self {
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub(super) fn of(values: impl IntoIterator<Item = Element<'a>>) -> Result<Self> {
         let mut set = Self::default();
         for value in values {
+            work::step()?;
             set.insert(value);
         }
-        set
+        Ok(set)
     }
 
     pub(super) fn contains(&self, value: &Element<'_>) -> bool {

@@ -25,6 +25,7 @@ fn convert<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Resu
     let mut shape = None;
     let mut writer = DocumentWriter::new();
     for element in array {
+        work::step()?;
         let element = element?;
         let found = match element {
             RawBsonRef::Array(_) => Some(Shape::Pairs),

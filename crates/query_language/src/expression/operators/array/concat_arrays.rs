@@ -16,6 +16,7 @@ fn concat_arrays<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Resul
             return Err(numbered(28664, format!("$concatArrays only supports arrays, not {found}")));
         };
         for element in array {
+            work::step()?;
             joined.push(element?);
         }
         check_bytes(joined.as_bytes().len())?;

@@ -72,7 +72,8 @@ impl SpecialNode for Filter {
         for element in array {
             watch::step()?;
             let element = element?;
-            let scope = self.element.scope(element, context);
+            let bound = [Some(element)];
+            let scope = self.element.scope(&bound, context);
             if self.condition.evaluate(&context.with_scope(&scope))?.is_truthy() {
                 kept.push(element);
                 count += 1;

@@ -12,6 +12,7 @@ fn in_array<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Res
         return Err(numbered(40081, format!("$in requires an array as a second argument, found: {found}")));
     };
     for element in elements {
+        work::step()?;
         if compare(Some(element?), value.get()).is_eq() {
             return Ok(true.into());
         }

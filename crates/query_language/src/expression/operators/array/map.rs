@@ -45,7 +45,8 @@ impl SpecialNode for Map {
         let mut mapped = RawArrayBuf::new();
         for element in array {
             watch::step()?;
-            let scope = self.element.scope(element?, context);
+            let element = [Some(element?)];
+            let scope = self.element.scope(&element, context);
             self.body.evaluate(&context.with_scope(&scope))?.push_to(&mut mapped);
             check_bytes(mapped.as_bytes().len())?;
         }

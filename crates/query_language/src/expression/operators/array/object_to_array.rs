@@ -18,6 +18,7 @@ fn convert<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Resu
     };
     let mut pairs = RawArrayBuf::new();
     for element in document {
+        work::step()?;
         let (name, value) = element?;
         let mut pair = RawDocumentBuf::new();
         pair.append(cstr!("k"), name.as_str());

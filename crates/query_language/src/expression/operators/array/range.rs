@@ -26,6 +26,7 @@ fn range<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result
     }
     let mut array = RawArrayBuf::new();
     for position in 0..count.max(0) {
+        work::step()?;
         array.push((start + position * step) as i32);
     }
     Ok(array.into())

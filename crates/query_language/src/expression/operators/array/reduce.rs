@@ -19,21 +19,19 @@ struct Reduce {
     input: Node,
     initial: Node,
     body: Node,
-    value_slot: usize,
-    this_slot: usize,
+    /// The slot of `value`; `this` has the next.
+    first_slot: usize,
 }
 
 fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseContext) -> Result<Node> {
     let fields = parse_fields(operator.name, argument, FIELDS, NamedRefusals::requires(40075, 40076))?;
     let [Some(input), Some(initial), Some(body)] = fields.as_slice() else { return Err(operator.misplaced()) };
-    let (inner, value_slot) = context.bind("value");
-    let (inner, this_slot) = inner.bind("this");
+    let (inner, first_slot) = context.bind(["value", "this"]);
     Ok(Node::Special(Box::new(Reduce {
         input: parse_node(*input, context)?,
         initial: parse_node(*initial, context)?,
         body: parse_node(*body, &inner)?,
-        value_slot,
-        this_slot,
+        first_slot,
     })))
 }
 
@@ -52,9 +50,9 @@ impl SpecialNode for Reduce {
         check_bound(&value)?;
         for element in array {
             watch::step()?;
-            let so_far = Scope { parent: context.scope(), slot: self.value_slot, value: value.get() };
-            let this = Scope { parent: Some(&so_far), slot: self.this_slot, value: Some(element?) };
-            let next = self.body.evaluate(&context.with_scope(&this))?.into_owned();
+            let bound = [value.get(), Some(element?)];
+            let scope = Scope { parent: context.scope(), slot: self.first_slot, values: &bound };
+            let next = self.body.evaluate(&context.with_scope(&scope))?.into_owned();
             check_bound(&next)?;
             value = next;
         }
@@ -68,7 +66,7 @@ impl SpecialNode for Reduce {
     }
 
     fn bound_slots(&self) -> Vec<usize> {
-        vec![self.value_slot, self.this_slot]
+        vec![self.first_slot, self.first_slot + 1]
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {

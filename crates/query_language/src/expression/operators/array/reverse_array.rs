@@ -15,6 +15,6 @@ fn reverse<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Resu
         let message = format!("The argument to $reverseArray must be an array, but was of type: {found}");
         return Err(numbered(34435, message));
     };
-    let elements = array.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
-    Ok(elements.into_iter().rev().collect::<RawArrayBuf>().into())
+    let elements = elements_of(array)?;
+    Ok(array_of(elements.into_iter().rev())?.into())
 }

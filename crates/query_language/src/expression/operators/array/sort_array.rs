@@ -62,20 +62,20 @@ impl SpecialNode for SortArray {
             let message = format!("The input argument to $sortArray must be an array, but was of type: {found}");
             return Err(numbered(2942504, message));
         };
-        let mut elements = array.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
+        let mut elements = elements_of(array)?;
         match &self.order {
-            Order::Whole { descending } => elements.sort_by(|left, right| {
+            Order::Whole { descending } => work::sort_by(&mut elements, |left, right| {
                 let ordering = compare(Some(*left), Some(*right));
                 if *descending { ordering.reverse() } else { ordering }
-            }),
+            })?,
             Order::Pattern(pattern) => {
-                let keyed = elements.into_iter().map(|element| (pattern.key_of_value(element), element));
-                let mut keyed: Vec<_> = keyed.collect();
-                keyed.sort_by(|(left, _), (right, _)| pattern.compare(left, right));
+                let keyed = elements.into_iter().map(|element| Ok((pattern.key_of_value(element)?, element)));
+                let mut keyed = keyed.collect::<Result<Vec<_>>>()?;
+                work::sort_by(&mut keyed, |(left, _), (right, _)| pattern.compare(left, right))?;
                 elements = keyed.into_iter().map(|(_, element)| element).collect();
             }
         }
-        Ok(elements.into_iter().collect::<RawArrayBuf>().into())
+        Ok(array_of(elements)?.into())
     }
 
     fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {

@@ -73,7 +73,7 @@ impl SpecialNode for Zip {
                 let shown = show(value.or_null());
                 return Err(numbered(34468, format!("$zip found a non-array expression in input: {shown}")));
             };
-            columns.push(array.into_iter().collect::<std::result::Result<Vec<_>, _>>()?);
+            columns.push(elements_of(array)?);
         }
         let lengths = columns.iter().map(Vec::len);
         let rows = if self.longest { lengths.max() } else { lengths.min() }.unwrap_or(0);
@@ -82,6 +82,7 @@ impl SpecialNode for Zip {
         for row in 0..rows {
             let mut tuple = RawArrayBuf::new();
             for (position, column) in columns.iter().enumerate() {
+                work::step()?;
                 let default = || defaults.get(position).map_or(RawBsonRef::Null, Value::or_null);
                 tuple.push(column.get(row).copied().unwrap_or_else(default));
             }

@@ -1,6 +1,8 @@
 //! `$setDifference`: what only the first array holds, in its order.
 
-use super::elements::{contains, distinct};
+use std::collections::HashSet;
+
+use super::elements::{ElementKey, contains, distinct};
 use crate::expression::operators::prelude::*;
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::eager(
@@ -18,15 +20,12 @@ fn difference<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> R
     let first_array = first.as_array().ok_or_else(|| not_an_array("First", first, 17048))?;
     let second_array = second.as_array().ok_or_else(|| not_an_array("Second", second, 17049))?;
     let excluded = distinct(second_array)?;
-    let mut seen: Vec<RawBsonRef<'_>> = Vec::new();
+    let mut seen = HashSet::new();
     let mut kept = RawArrayBuf::new();
     for element in first_array {
+        work::step()?;
         let element = element?;
-        if contains(&excluded, element) {
-            continue;
-        }
-        if let Err(position) = seen.binary_search_by(|known| compare(Some(*known), Some(element))) {
-            seen.insert(position, element);
+        if !contains(&excluded, element) && seen.insert(ElementKey(element)) {
             kept.push(element);
         }
     }

@@ -20,8 +20,15 @@ fn intersection<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Result
         let set = distinct(array)?;
         match &mut common {
             None => common = Some(set),
-            Some(common) => common.retain(|element| contains(&set, *element)),
+            Some(common) => {
+                let mut kept = Vec::new();
+                for element in common.drain(..) {
+                    work::step()?;
+                    kept.extend(Some(element).filter(|element| contains(&set, *element)));
+                }
+                *common = kept;
+            }
         }
     }
-    Ok(common.unwrap_or_default().into_iter().collect::<RawArrayBuf>().into())
+    Ok(array_of(common.unwrap_or_default())?.into())
 }

@@ -16,6 +16,7 @@ fn subset<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Resul
     let second_array = second.as_array().ok_or_else(|| not_an_array("Second", second, 17042))?;
     let container = distinct(second_array)?;
     for element in first_array {
+        work::step()?;
         if !contains(&container, element?) {
             return Ok(false.into());
         }

@@ -24,5 +24,5 @@ fn elements<'v>(operator: &Operator, arguments: &'v [Value<'_>], kind: u32) -> R
         let (name, found) = (operator.name, value.type_name());
         return Err(numbered(kind, format!("{name}'s argument must be an array, but is {found}")));
     };
-    Ok(array.into_iter().collect::<std::result::Result<Vec<_>, _>>()?)
+    elements_of(array)
 }

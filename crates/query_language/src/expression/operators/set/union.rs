@@ -18,9 +18,10 @@ fn union<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<
             return Err(numbered(17043, message));
         };
         for element in array {
+            work::step()?;
             all.push(element?);
         }
         check_bytes(all.as_bytes().len())?;
     }
-    Ok(distinct(&all)?.into_iter().collect::<RawArrayBuf>().into())
+    Ok(array_of(distinct(&all)?)?.into())
 }

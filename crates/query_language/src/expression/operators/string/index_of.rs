@@ -71,5 +71,5 @@ fn find_bytes(text: &str, wanted: &str, start: usize, end: usize) -> Option<usiz
     if wanted.is_empty() {
         return Some(start);
     }
-    range.windows(wanted.len()).position(|window| window == wanted.as_bytes()).map(|at| start + at)
+    memchr::memmem::find(range, wanted.as_bytes()).map(|at| start + at)
 }
