@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use collection::{Collection, Index};
+use document::work;
+use query_language::QueryError;
 use query_language::filter::{FilterNode, Literal};
 use transaction::ReadView;
 
@@ -88,10 +90,11 @@ fn indexed(target: &Target<'_>, query: &CanonicalQuery, purpose: Purpose) -> Res
     }
     let mut roots = Vec::new();
     for index in &usable.indexes {
+        work::check().map_err(QueryError::from)?;
         let assignment = Assignment::new(index, root);
         roots.extend(index_plan(&assignment, query, purpose, usable.hinted));
     }
-    if let Some(or) = or_plan::plan(&usable, root) {
+    if let Some(or) = or_plan::plan(&usable, root)? {
         roots.push(sorted(or, query));
     }
     match roots.is_empty() {

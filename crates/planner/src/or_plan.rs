@@ -1,8 +1,11 @@
 //! Plans for `$or`: each branch by an index of its own, and every document once.
 
+use document::work;
+use query_language::QueryError;
 use query_language::filter::FilterNode;
 
 use crate::candidates::Usable;
+use crate::error::Result;
 use crate::hint::ScanDirection;
 use crate::index_assignment::{Assignment, joined};
 use crate::plan::PlanNode;
@@ -11,20 +14,50 @@ use crate::ranking;
 
 /// Conditions of all branches together, each of which has those beside the `$or`, beyond which there is no such plan.
 const CONDITIONS_MAX: usize = 1 << 17;
+/// Units of work that a condition takes for each index.
+const UNITS_PER_CONDITION: usize = 16;
 
 /// A plan for the first `$or` among the conjuncts of which every branch can use an index.
-pub(crate) fn plan(usable: &Usable, root: &FilterNode) -> Option<PlanNode> {
+///
+/// # Errors
+/// The command is to stop.
+pub(crate) fn plan(usable: &Usable, root: &FilterNode) -> Result<Option<PlanNode>> {
     let all = conjuncts(root);
-    all.iter().enumerate().find_map(|(position, node)| {
-        let FilterNode::Or(branches) = node else { return None };
-        if branches.len().saturating_mul(all.len()) > CONDITIONS_MAX {
-            return None;
+    let sizes: Vec<usize> = all.iter().map(size).collect();
+    let whole: usize = sizes.iter().sum();
+    for ((position, node), size) in all.iter().enumerate().zip(sizes) {
+        let FilterNode::Or(branches) = node else { continue };
+        if branches.len().saturating_mul(whole - size) > CONDITIONS_MAX {
+            continue;
         }
         let others: Vec<FilterNode> =
             all.iter().enumerate().filter(|(other, _)| *other != position).map(|(_, node)| node.clone()).collect();
-        let inputs = branches.iter().map(|branch| branch_plan(usable, branch, &others));
-        Some(PlanNode::Or { inputs: inputs.collect::<Option<Vec<_>>>()? })
-    })
+        if let Some(inputs) = branch_plans(usable, branches, &others)? {
+            return Ok(Some(PlanNode::Or { inputs }));
+        }
+    }
+    Ok(None)
+}
+
+/// Conditions and constants in a filter.
+fn size(node: &FilterNode) -> usize {
+    let constants = if let FilterNode::In(leaf) = node { leaf.values().len() } else { 0 };
+    1 + constants + node.children().iter().map(size).sum::<usize>()
+}
+
+/// A plan for each branch; `None` when one has none.
+fn branch_plans(usable: &Usable, branches: &[FilterNode], others: &[FilterNode]) -> Result<Option<Vec<PlanNode>>> {
+    let others_size: usize = others.iter().map(size).sum();
+    let mut plans = Vec::with_capacity(branches.len());
+    for branch in branches {
+        let units = (size(branch) + others_size).saturating_mul(usable.indexes().len());
+        work::done(units.saturating_mul(UNITS_PER_CONDITION)).map_err(QueryError::from)?;
+        match branch_plan(usable, branch, others) {
+            Some(plan) => plans.push(plan),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(plans))
 }
 
 /// The best plan for one branch together with what else must hold.

@@ -10,6 +10,7 @@ pub mod error;
 pub mod expression;
 pub mod filter;
 mod memory_limit;
+mod path_budget;
 pub mod projection;
 mod regular_expression;
 pub mod update;

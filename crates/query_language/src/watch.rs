@@ -37,3 +37,6 @@ pub(crate) fn check() -> Result<(), QueryError> {
 pub(crate) fn step() -> Result<(), Interruption> {
     work::step()
 }
+
+#[cfg(test)]
+mod tests;

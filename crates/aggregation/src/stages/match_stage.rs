@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::raw::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::expression::DependencySet;
 use query_language::filter::Filter;
 
@@ -37,12 +37,13 @@ impl Match {
         &self.source
     }
 
-    /// Both filters in one.
-    pub(crate) fn and(&self, other: &Match, context: &PipelineContext) -> Result<Self> {
-        let mut both = RawArrayBuf::new();
-        both.push(&*self.source);
-        both.push(&*other.source);
-        Match::new(stage_document(cstr!("$and"), both), context)
+    /// Several filters, which are taken out, as one; `None` for none.
+    pub(crate) fn all_of(filters: &mut Vec<Arc<Match>>, context: &PipelineContext) -> Result<Option<Arc<Match>>> {
+        if filters.len() < 2 {
+            return Ok(filters.pop());
+        }
+        let all: RawArrayBuf = filters.drain(..).map(|filter| RawBson::Document(filter.source.clone())).collect();
+        Ok(Some(Arc::new(Match::new(stage_document(cstr!("$and"), all), context)?)))
     }
 
     /// The paths that the filter reads; `None` when it reads whole documents.

@@ -185,7 +185,11 @@ impl<'a> NamedArguments<'a> {
     /// The argument at a position of the registry entry's field list; `None` when the client left it out.
     pub(crate) fn get(&self, position: usize, context: &EvaluationContext<'a>) -> Result<Option<Value<'a>>> {
         match self.nodes.get(position) {
-            Some(Some(node)) => node.evaluate(context).map(Some),
+            Some(Some(node)) => {
+                let value = node.evaluate(context)?;
+                work::done(value.walked_units())?;
+                Ok(Some(value))
+            }
             _ => Ok(None),
         }
     }
@@ -231,7 +235,10 @@ fn evaluate_positional<'a>(
         Form::Eager { apply, .. } => {
             let mut values: SmallVec<[Value<'a>; 3]> = SmallVec::with_capacity(arguments.len());
             for argument in arguments {
-                values.push(argument.evaluate(context)?);
+                let value = argument.evaluate(context)?;
+                // Most operators pass over their arguments once, whatever they are.
+                work::done(value.walked_units())?;
+                values.push(value);
             }
             checked(apply(operator, &mut values)?)
         }

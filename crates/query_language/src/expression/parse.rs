@@ -12,9 +12,11 @@ use super::operators;
 use super::value::{Value, type_name};
 use super::variables::{EvaluationContext, ParseContext, Variables, check_variable_characters};
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::watch;
 
 /// Parses any expression.
 pub(crate) fn parse_node(value: RawBsonRef<'_>, context: &ParseContext) -> Result<Node> {
+    watch::step()?;
     match value {
         RawBsonRef::String(text) if text.starts_with('$') => parse_path(text, context),
         RawBsonRef::Document(document) => parse_document(document, context),

@@ -119,6 +119,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The units of work that passing over the value takes, element by element.
+    pub(crate) fn walked_units(&self) -> usize {
+        match self.get() {
+            Some(RawBsonRef::Document(document)) => work::of_elements(document.as_bytes().len()),
+            Some(RawBsonRef::Array(array)) => work::of_elements(array.as_bytes().len()),
+            Some(RawBsonRef::String(text)) => work::of_bytes(text.len()),
+            _ => 1,
+        }
+    }
+
     /// Pushes the value, null when missing.
     pub fn push_to(&self, array: &mut RawArrayBuf) {
         array.push(self.or_null());

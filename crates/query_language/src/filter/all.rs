@@ -15,6 +15,7 @@ pub(crate) fn parse(parser: &Parser<'_>, operand: &FieldOperand<'_>) -> Result<F
     let mut children = Vec::new();
     let mut of_elem_match = None;
     for entry in entries {
+        parser.note_condition(operand.path)?;
         let entry = entry?;
         let elem_match = elem_match_condition(entry);
         let first_kind = *of_elem_match.get_or_insert(elem_match.is_some());

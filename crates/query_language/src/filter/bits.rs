@@ -7,7 +7,7 @@
 use bson::RawBsonRef;
 use dec::Rounding;
 use document::decimal::{self, Decimal};
-use document::{FieldPath, Number, ValueView};
+use document::{FieldPath, Number, ValueView, work};
 
 use super::FilterNode;
 use super::parse::{FieldOperand, bad_value};
@@ -61,6 +61,7 @@ impl BitsFilter {
     }
 
     fn holds(&self, is_set: impl Fn(u32) -> bool) -> bool {
+        work::count(work::of_elements(self.positions.len()));
         let mut positions = self.positions.iter();
         match self.test {
             BitTest::AllSet => positions.all(|position| is_set(*position)),

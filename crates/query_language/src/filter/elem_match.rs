@@ -66,10 +66,10 @@ pub(crate) fn parse(parser: &Parser<'_>, operand: &FieldOperand<'_>) -> Result<F
     let path = operand.path.clone();
     let is_logical = matches!(first_name(condition), Some("$and" | "$or" | "$nor" | "$where"));
     if is_element_operator_document(condition) && !is_logical {
-        let predicate = Box::new(parser.value_predicate(condition)?);
+        let predicate = Box::new(parser.below(&path, || parser.value_predicate(condition))?);
         Ok(FilterNode::ElemMatchValue(ElemMatchValue { path, predicate }))
     } else {
-        let filter = Box::new(parser.document(condition, Place::Element)?);
+        let filter = Box::new(parser.below(&path, || parser.document(condition, Place::Element))?);
         Ok(FilterNode::ElemMatchObject(ElemMatchObject { path, filter }))
     }
 }

@@ -1,5 +1,7 @@
 //! From the client's document to a tree: field names, operators, and what is refused where.
 
+use std::cell::Cell;
+
 use bson::{RawBsonRef, RawDocument};
 
 use super::comparison;
@@ -7,6 +9,7 @@ use super::operators;
 use super::regex::RegexFilter;
 use super::{FilterNode, FilterOptions};
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::path_budget::PathBudget;
 use crate::watch;
 use document::FieldPath;
 
@@ -33,11 +36,28 @@ pub(crate) struct FieldOperand<'a> {
 /// Parses the documents of one filter.
 pub(crate) struct Parser<'o> {
     pub(crate) options: &'o FilterOptions,
+    budget: PathBudget,
+    /// Bytes of the paths of the `$elemMatch`es around what is parsed.
+    prefix_bytes: Cell<usize>,
 }
 
 impl<'o> Parser<'o> {
     pub(crate) fn new(options: &'o FilterOptions) -> Self {
-        Self { options }
+        Self { options, budget: PathBudget::default(), prefix_bytes: Cell::new(0) }
+    }
+
+    /// Counts a condition on this path.
+    pub(crate) fn note_condition(&self, path: &FieldPath) -> Result<()> {
+        self.budget.add(self.prefix_bytes.get() + path.as_str().len())
+    }
+
+    /// What is parsed by `parse` stands below this path.
+    pub(crate) fn below<T>(&self, path: &FieldPath, parse: impl FnOnce() -> Result<T>) -> Result<T> {
+        let before = self.prefix_bytes.get();
+        self.prefix_bytes.set(before + path.as_str().len());
+        let parsed = parse();
+        self.prefix_bytes.set(before);
+        parsed
     }
 
     /// A whole filter.
@@ -68,6 +88,7 @@ impl<'o> Parser<'o> {
     /// `{name: value}`, where the value is a constant, a regular expression or a document of operators.
     fn field(&self, name: &str, value: RawBsonRef<'_>, place: Place) -> Result<FilterNode> {
         let path = FieldPath::new(name);
+        self.note_condition(&path)?;
         match value {
             RawBsonRef::Document(operators) if is_operator_document(operators) => {
                 self.operators(&path, operators, place)
@@ -84,6 +105,7 @@ impl<'o> Parser<'o> {
         let mut children = Vec::new();
         for element in document.iter() {
             watch::step()?;
+            self.note_condition(path)?;
             let (name, value) = element?;
             let operand = FieldOperand { path, name: name.as_str(), value, siblings: document, place };
             children.extend(operators::parse_field_operator(self, &operand)?);

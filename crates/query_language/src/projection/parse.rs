@@ -11,12 +11,21 @@ use crate::error::{ErrorKind, QueryError, Result};
 use crate::expression::value::{is_truthy, type_name};
 use crate::expression::{Expression, FieldPath, ParseContext};
 use crate::filter::{Filter, FilterOptions, value_text};
+use crate::path_budget::PathBudget;
 
 pub(super) fn parse(source: &RawDocument, kind: ProjectionKind, context: &ParseContext) -> Result<Projection> {
     if source.is_empty() && kind == ProjectionKind::Aggregate {
         return failed(51272, "projection specification must have at least one field");
     }
-    let mut parser = Parser { kind, context, fields: Fields::default(), mode: None, id: None, found: Found::default() };
+    let mut parser = Parser {
+        kind,
+        context,
+        fields: Fields::default(),
+        mode: None,
+        id: None,
+        found: Found::default(),
+        budget: PathBudget::default(),
+    };
     for element in source.iter() {
         let (name, value) = element?;
         parser.field("", name.as_str(), value)?;
@@ -48,12 +57,14 @@ struct Parser<'c> {
     /// Whether `_id` is asked for or refused.
     id: Option<bool>,
     found: Found,
+    budget: PathBudget,
 }
 
 impl Parser<'_> {
     /// `{name: value}` below the path `prefix`.
     fn field(&mut self, prefix: &str, name: &str, value: RawBsonRef<'_>) -> Result<()> {
-        work::done(work::of_bytes(prefix.len() + name.len()))?;
+        work::step()?;
+        self.budget.add(prefix.len() + name.len())?;
         let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
         if self.kind == ProjectionKind::AddFields {
             return self.added_field(&path, value);
