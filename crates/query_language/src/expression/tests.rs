@@ -179,10 +179,10 @@ fn loops_end_when_the_command_is_to_stop() {
         // No inner loop is long.
         doc! {"$map": {"input": {"$range": [0, {"$add": ["$n", 40]}]}, "in": {"$map": {"input": {"$range": [0, 40]}, "in": 1}}}},
     ] {
-        let _watching = document::work::watch(std::sync::Arc::new(Stopped));
         let document = RawDocumentBuf::try_from(&doc! {"n": 0}).unwrap();
         let argument = RawBson::try_from(Bson::Document(expression)).unwrap();
         let parsed = Expression::parse(argument.as_raw_bson_ref(), &context).unwrap();
+        let _watching = document::work::watch(std::sync::Arc::new(Stopped));
         let outcome = parsed.evaluate(&EvaluationContext::new(&document, &variables)).map(Value::into_owned);
         assert!(outcome.is_err_and(|error| error.message == "operation was interrupted"));
     }

@@ -97,7 +97,9 @@ fn argument(operator: &Operator) -> Option<Bson> {
         Form::Eager { arity: Arity::Single, .. } => Some("$text".into()),
         Form::Eager { arity: Arity::Any, .. } => Some(vec!["$text", "$ints"].into()),
         Form::Named { fields, .. } => {
-            let given = fields.iter().map(|field| (field.name.to_owned(), Bson::from("$text")));
+            let needed =
+                fields.iter().enumerate().filter(|(position, field)| *position == 0 || field.required.is_some());
+            let given = needed.map(|(_, field)| (field.name.to_owned(), Bson::from("$text")));
             Some(given.collect::<Document>().into())
         }
         Form::Lazy { .. } | Form::Special(_) => special_argument(operator.name),
