@@ -1,5 +1,6 @@
 """One connection that speaks OP_MSG by hand, for what no driver sends. Used by the suites in `pymongo`."""
 
+import select
 import socket
 import struct
 
@@ -31,6 +32,10 @@ class Wire:
         content = self._exactly(length - 16)
         flags = struct.unpack("<I", content[:4])[0]
         return number, answered, bool(flags & MORE_TO_COME), bson.decode(content[5:])
+
+    def has_reply(self):
+        """Whether something has come that is not received yet."""
+        return bool(select.select([self.socket], [], [], 0)[0])
 
     def run(self, command, database="admin"):
         self.send(command, 0, database)

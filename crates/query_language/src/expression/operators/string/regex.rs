@@ -89,6 +89,9 @@ impl SpecialNode for RegexNode {
     }
 }
 
+/// Units of work that a match takes, beside what the search itself asks.
+const MATCH_UNITS: usize = 64;
+
 type Subject<'s> = Option<(&'s str, &'s RegularExpression)>;
 
 impl RegexNode {
@@ -113,6 +116,7 @@ impl RegexNode {
         let mut position = Position::start(text);
         let mut start = 0;
         loop {
+            work::done(MATCH_UNITS)?;
             let groups = regex.captures(text, start).map_err(|error| self.failed(error))?;
             let Some((Some(whole), groups)) = groups.split_first() else { return Ok(found.into()) };
             found.push(describe(text, whole, groups, &mut position));

@@ -1,0 +1,351 @@
+"""What is large ends when it is to: by killOp, by its time limit, when its client goes away, and when the server stops; and it takes time in proportion.
+
+Each stage, accumulator and command of the registries has an entry, what is bounded as well: a new one without an entry fails. The operators of filters,
+updates and expressions have theirs beside the code (`crates/query_language/src/watch/tests.rs`). Times are those that a loaded debug build needs.
+"""
+
+import itertools
+import pathlib
+import re
+import threading
+import time
+
+import bson
+import pytest
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+from server_process import ServerProcess
+from wire import Wire
+
+# A loop that never looks takes much longer.
+END_SECONDS_MAX = 3
+# A command that is not killed must still come to an end.
+WAIT_SECONDS_MAX = 60
+TIME_LIMIT_MS = 100
+# What is longer is not shown with its comment.
+SHOWN_BYTES_MAX = 4000
+INTERRUPTED, TIME_IS_OVER = 11601, 50
+DATABASE = "interruption"
+RECORDS = 40_000
+
+WAYS = ["time limit", "killOp", "client gone"]
+
+compatibility = (pathlib.Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
+
+
+def registered(section):
+    """The names in a table of the generated page."""
+    text = compatibility.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
+
+
+# Two million documents that nobody has stored.
+ENDLESS = [{"$limit": 1}, {"$project": {"n": {"$range": [0, 2_000_000]}}}, {"$unwind": "$n"}]
+COUNTED = [{"$group": {"_id": None, "count": {"$sum": 1}}}]
+# An expression that takes seconds, on one document.
+LONG_LOOP = {"$reduce": {"input": {"$range": [0, 5_000_000]}, "initialValue": 0, "in": {"$add": ["$$value", {"$strLenCP": "$s"}]}}}
+LONG_FILTER = {"$expr": {"$lt": [LONG_LOOP, 0]}}
+
+STAGES = {
+    "$addFields": [*ENDLESS, {"$addFields": {"a": {"$add": ["$n", 1]}}}],
+    "$set": [*ENDLESS, {"$set": {"a": {"$add": ["$n", 1]}}}],
+    "$project": [*ENDLESS, {"$project": {"a": {"$add": ["$n", 1]}}}],
+    "$unset": [*ENDLESS, {"$unset": "n"}],
+    "$replaceRoot": [*ENDLESS, {"$replaceRoot": {"newRoot": {"a": "$n"}}}],
+    "$replaceWith": [*ENDLESS, {"$replaceWith": {"a": "$n"}}],
+    "$match": [*ENDLESS, {"$match": {"n": -1}}],
+    "$skip": [*ENDLESS, {"$skip": 10_000_000}],
+    "$limit": [*ENDLESS, {"$limit": 10_000_000}],
+    "$unwind": [*ENDLESS, {"$unwind": "$n"}],
+    "$count": [*ENDLESS, {"$count": "count"}],
+    "$group": [*ENDLESS, {"$group": {"_id": "$n", "all": {"$push": "$n"}}}],
+    "$bucket": [*ENDLESS, {"$bucket": {"groupBy": "$n", "boundaries": [0, 10, 100_000_000]}}],
+    "$sort": [*ENDLESS, {"$sort": {"n": -1}}],
+    "$sortByCount": [*ENDLESS, {"$sortByCount": "$n"}],
+    "$sample": [*ENDLESS, {"$sample": {"size": 1_500_000}}],
+    "$facet": [*ENDLESS, {"$facet": {"a": [{"$sort": {"n": -1}}, {"$limit": 1}], "b": [{"$sort": {"n": 1}}, {"$skip": 10_000_000}]}}],
+    "$lookup": [*ENDLESS, {"$lookup": {"from": "many", "localField": "n", "foreignField": "a", "as": "a"}}],
+    "$unionWith": [{"$unionWith": {"coll": "many", "pipeline": ENDLESS}}],
+    "$out": [*ENDLESS, {"$unset": "_id"}, {"$out": "written"}],
+}
+# They read a few facts, or wait and have tests of their own.
+SHORT_STAGES = {"$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$indexStats"}
+
+ACCUMULATORS = {
+    **{name: "$n" for name in ["$addToSet", "$avg", "$first", "$last", "$max", "$min", "$push", "$stdDevPop", "$stdDevSamp", "$sum"]},
+    **{name: {"input": "$n", "n": 10_000_000} for name in ["$firstN", "$lastN", "$maxN", "$minN"]},
+    **{name: {"output": "$n", "sortBy": {"n": 1}} for name in ["$bottom", "$top"]},
+    **{name: {"output": "$n", "sortBy": {"n": 1}, "n": 10_000} for name in ["$bottomN", "$topN"]},
+    "$count": {},
+    "$mergeObjects": {"a": "$n"},
+}
+
+# On one document whose values are as large as they may be.
+VALUES = {
+    "$sortArray": {"$sortArray": {"input": {"$map": {"input": {"$range": [0, 600_000]}, "in": {"$mod": [{"$multiply": ["$$this", 7919]}, 600_011]}}}, "sortBy": 1}},
+    "$sortArray by fields": {"$sortArray": {"input": {"$map": {"input": {"$range": [0, 300_000]}, "in": {"a": {"$mod": [{"$multiply": ["$$this", 7919]}, 300_007]}}}}, "sortBy": {"a": 1}}},
+    "$setUnion": {"$setUnion": [{"$range": [0, 600_000]}, {"$range": [300_000, 900_000]}]},
+    "$setIntersection": {"$setIntersection": [{"$range": [0, 900_000]}, {"$range": [0, 900_000]}]},
+    "$setDifference": {"$setDifference": [{"$range": [0, 900_000]}, {"$range": [900_000, 1_800_000]}]},
+    "$setIsSubset": {"$setIsSubset": [{"$range": [0, 900_000]}, {"$range": [0, 900_000]}]},
+    "$zip": {"$zip": {"inputs": [{"$range": [0, 900_000]}, {"$range": [0, 900_000]}]}},
+    "$reverseArray": {"$reverseArray": {"$range": [0, 2_000_000]}},
+    "$indexOfBytes": {"$indexOfBytes": ["$as", {"$concat": ["$half", "b"]}]},
+    "$indexOfCP": {"$indexOfCP": ["$as", {"$concat": ["$half", "b"]}]},
+    "$regexMatch": {"$regexMatch": {"input": "$as", "regex": "(a+)+[xy]"}},
+    "$regexFindAll": {"$regexFindAll": {"input": "$as", "regex": "a[xy]?"}},
+    "$split": {"$split": ["$as", "a"]},
+    "$replaceAll": {"$replaceAll": {"input": "$as", "find": "a", "replacement": "bb"}},
+    "$let": {"$let": {"vars": {f"v{number}": "$as" for number in range(20_000)}, "in": "$$v1"}},
+    "$eq": {"$reduce": {"input": {"$range": [0, 2_000]}, "initialValue": 0, "in": {"$eq": [{"$range": [0, 50_000]}, {"$range": [0, 50_001]}]}}},
+}
+
+
+def find(**fields):
+    return {"find": "many", **fields}
+
+
+# What is long, and whether a client that goes away ends it.
+COMMANDS = {
+    "aggregate": ({"aggregate": "many", "pipeline": [{"$match": LONG_FILTER}], "cursor": {}}, True),
+    "find": (find(filter=LONG_FILTER), True),
+    "find with a projection": (find(projection={"a": LONG_LOOP}), True),
+    "find with a sort": (find(filter={"$expr": {"$gte": [LONG_LOOP, 0]}}, sort={"s": 1}), True),
+    "count": ({"count": "many", "query": LONG_FILTER}, True),
+    "distinct": ({"distinct": "many", "key": "a", "query": LONG_FILTER}, True),
+    "explain": ({"explain": find(filter=LONG_FILTER), "verbosity": "executionStats"}, True),
+    "findAndModify": ({"findAndModify": "many", "query": LONG_FILTER, "update": {"$set": {"b": 1}}}, False),
+    "update": ({"update": "many", "updates": [{"q": LONG_FILTER, "u": {"$set": {"b": 1}}, "multi": True}]}, False),
+    "update by a pipeline": ({"update": "many", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"b": LONG_LOOP}}]}]}, False),
+    "delete": ({"delete": "many", "deletes": [{"q": LONG_FILTER, "limit": 0}]}, False),
+    "insert": ({"insert": "validated", "documents": [{"s": "x"}]}, False),
+    "createIndexes": ({"createIndexes": "many", "indexes": [{"key": {"s": 1, "a": 1}, "name": "killed"}]}, False),
+    "validate": ({"validate": "many"}, True),
+    "dbHash": ({"dbHash": 1}, True),
+    "dataSize": ({"dataSize": f"{DATABASE}.many", "keyPattern": {"a": 1}, "min": {"a": 0}, "max": {"a": 1 << 30}}, True),
+    "cloneCollectionAsCapped": ({"cloneCollectionAsCapped": "many", "toCollection": "clone", "size": 1 << 24}, False),
+    "convertToCapped": ({"convertToCapped": "copied", "size": 1 << 24}, False),
+    "applyOps": ({"applyOps": [{"op": "u", "ns": f"{DATABASE}.many", "o2": {"_id": number}, "o": {"$v": 2, "diff": {"u": {"b": 2}}}} for number in range(20_000)]}, False),
+}
+# They read what is stored, which a fast server may have done by then.
+MAY_BE_DONE = {"createIndexes", "validate", "dbHash", "dataSize", "cloneCollectionAsCapped", "convertToCapped", "applyOps"}
+# The work of these does not grow with what a client sends or has stored, beyond a pass over the message; or they wait, which has tests of its own.
+SHORT_COMMANDS = set(
+    """abortTransaction appendOplogNote buildInfo collMod collStats commitTransaction compact configureFailPoint connPoolStats connectionStatus create
+    currentOp dbStats drop dropDatabase dropIndexes endSessions features filemd5 fsync fsyncUnlock getCmdLineOpts getDefaultRWConcern getLog
+    getParameter hello hostInfo isMaster killAllSessions killAllSessionsByPattern killCursors killOp killSessions listCollections listCommands listDatabases
+    listIndexes lockInfo logRotate ping planCacheClear plimsollPositions plimsollProfile profile refreshSessions renameCollection replSetFreeze
+    replSetGetConfig replSetGetStatus replSetInitiate replSetReconfig replSetResizeOplog replSetStepDown replSetSyncFrom serverStatus setDefaultRWConcern
+    setFeatureCompatibilityVersion setParameter shutdown startSession top validateDBMetadata waitForFailPoint whatsmyuri""".split()
+)
+# It has a test of its own.
+TESTED_APART = {"getMore"}
+
+
+def test_everything_in_the_registries_has_an_entry():
+    assert registered("Pipeline stages") == set(STAGES) | SHORT_STAGES
+    assert registered("Accumulators") == set(ACCUMULATORS)
+    assert registered("Commands") == {name.split(" ")[0] for name in COMMANDS} | SHORT_COMMANDS | TESTED_APART
+
+
+@pytest.fixture(scope="module")
+def filled(server):
+    """Enough for a command to take a while, and a document of large texts."""
+    with MongoClient(server.uri) as client:
+        database = client[DATABASE]
+        for name in ["many", "copied"]:
+            for start in range(0, RECORDS, 10_000):
+                database[name].insert_many([{"_id": n, "a": n * 7919 % 40_009, "s": "x" * 20} for n in range(start, start + 10_000)])
+        database["many"].create_index("a")
+        database["large"].insert_one({"_id": 1, "as": "a" * 2_000_000, "half": "a" * 1_000_000})
+        database.create_collection("validated", validator=LONG_FILTER)
+        yield database
+        client.drop_database(DATABASE)
+
+
+numbers = itertools.count()
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.005)
+    raise AssertionError(f"it did not come within {seconds} s")
+
+
+def running(client, comment):
+    return client.admin.command({"currentOp": 1, "command.comment": comment})["inprog"]
+
+
+def assert_ends(server, client, command, way):
+    """Sends the command, has it end in the midst, and measures how long that takes."""
+    comment = f"interruption {next(numbers)}"
+    way = way if len(bson.encode(command)) < SHOWN_BYTES_MAX else "time limit"
+    wire = Wire(server)
+    wire.socket.settimeout(WAIT_SECONDS_MAX)
+    limit = {"maxTimeMS": TIME_LIMIT_MS} if way == "time limit" else {}
+    begin = time.monotonic()
+    wire.send({**command, "comment": comment, **limit}, 0, "admin" if "applyOps" in command else DATABASE)
+    if way == "time limit":
+        reply = wire.receive()[3]
+        taken = time.monotonic() - begin - TIME_LIMIT_MS / 1000
+        expected = TIME_IS_OVER
+    else:
+        shown = wait_until(lambda: running(client, comment) or wire.has_reply(), WAIT_SECONDS_MAX)
+        time.sleep(0.1)
+        begin = time.monotonic()
+        if way == "killOp" and isinstance(shown, list):
+            client.admin.command("killOp", op=shown[0]["opid"])
+            reply = wire.receive()[3]
+        elif way == "killOp":
+            reply = wire.receive()[3]
+        else:
+            wire.close()
+            wait_until(lambda: not running(client, comment), WAIT_SECONDS_MAX)
+            reply = None
+        taken = time.monotonic() - begin
+        expected = INTERRUPTED
+    wire.close()
+    assert taken < END_SECONDS_MAX, f"{taken:.1f} s, {str(reply)[:200]}"
+    if reply is not None:
+        codes = [reply.get("code"), *(error["code"] for error in reply.get("writeErrors", []))]
+        is_done = reply["ok"] == 1 and next(iter(command)) in MAY_BE_DONE
+        assert expected in codes or is_done, str(reply)[:300]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("stage", STAGES)
+def test_stages_end(server, client, filled, stage, way):
+    sink = [] if stage == "$out" else COUNTED
+    command = {"aggregate": "many", "pipeline": [*STAGES[stage], *sink], "cursor": {}}
+    # What writes goes on without its client.
+    if not (stage == "$out" and way == "client gone"):
+        assert_ends(server, client, command, way)
+
+
+@pytest.mark.parametrize("name", ACCUMULATORS)
+def test_accumulators_end(server, client, filled, name):
+    group = {"$group": {"_id": None, "a": {name: ACCUMULATORS[name]}}}
+    command = {"aggregate": "many", "pipeline": [*ENDLESS, group, *COUNTED], "cursor": {}}
+    assert_ends(server, client, command, WAYS[len(name) % 3])
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_operators_on_large_values_end(server, client, filled, name):
+    """Again and again, so that it lasts, and the kill comes in the midst of it."""
+    repeated = {"$reduce": {"input": {"$range": [0, 500]}, "initialValue": 0, "in": {"$cond": [{"$eq": [VALUES[name], "$$value"]}, 0, 1]}}}
+    command = {"aggregate": "large", "pipeline": [{"$project": {"r": repeated}}], "cursor": {}}
+    assert_ends(server, client, command, WAYS[len(name) % 3])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_end(server, client, filled, name, way):
+    command, ends_with_client = COMMANDS[name]
+    if way != "client gone" or ends_with_client:
+        assert_ends(server, client, command, way)
+
+
+def test_get_more_ends(server, client, filled):
+    first = {"find": "many", "filter": {"$or": [{"_id": 0}, LONG_FILTER]}, "batchSize": 1}
+    for way in ["killOp", "client gone"]:
+        wire = Wire(server)
+        cursor = wire.run(first, DATABASE)["cursor"]
+        assert_ends(server, client, {"getMore": cursor["id"], "collection": "many"}, way)
+        wire.close()
+
+
+@pytest.mark.parametrize("name", ["aggregate", "update by a pipeline"])
+def test_the_server_stops_promptly(tmp_path, name):
+    """SIGTERM in the midst of a long expression."""
+    process = ServerProcess(tmp_path)
+    process.start()
+    with MongoClient(process.uri) as client:
+        client[DATABASE]["many"].insert_one({"_id": 1, "s": "x" * 20})
+        command = COMMANDS[name][0]
+        wire = Wire(process)
+        wire.send({**command, "comment": "stopped"}, 0, DATABASE)
+        wait_until(lambda: running(client, "stopped"), WAIT_SECONDS_MAX)
+    begin = time.monotonic()
+    process.stop()
+    assert time.monotonic() - begin < 2 * END_SECONDS_MAX
+    wire.close()
+
+
+# Below: in proportion.
+
+MANY = 200_000
+GUARD_MS = 60_000
+
+
+def fields(count, value=1, name="f"):
+    return {f"{name}{number}": value for number in range(count)}
+
+
+LARGE = {
+    "projection": find(projection=fields(MANY)),
+    "projection of expressions": find(projection=fields(MANY, {"$add": ["$a", 1]})),
+    "filter": find(filter=fields(MANY)),
+    "filter of ranges on an index": find(filter={"$or": [{"a": {"$gt": 2 * n, "$lt": 2 * n + 1}} for n in range(MANY // 20)]}),
+    "ranges twice on an index": find(filter={"$and": [{"$or": [{"a": {"$gt": 2 * n + m, "$lt": 2 * n + 1}} for n in range(MANY // 40)]} for m in range(2)]}),
+    "exclusions on an index": find(filter={"$and": [{"a": {"$ne": n}} for n in range(MANY // 8)]}),
+    "let": find(let=fields(MANY, 1, "v"), filter={"$expr": {"$eq": ["$a", f"$$v{MANY - 1}"]}}),
+    "variables that are used": find(let=fields(MANY // 4, 1, "v"), filter={"$expr": {"$and": [{"$lt": [-1, f"$$v{n}"]} for n in range(MANY // 4)]}}),
+    "$let": {"aggregate": "one", "pipeline": [{"$set": {"r": {"$let": {"vars": fields(MANY // 2, "$a", "v"), "in": {"$add": [f"$$v{n}" for n in range(MANY // 2)]}}}}}], "cursor": {}},
+    "stages of filters": {"aggregate": "one", "pipeline": [{"$match": {f"f{n}": {"$ne": "x" * 1000}}} for n in range(990)], "cursor": {}},
+    "$unset": {"aggregate": "one", "pipeline": [{"$set": {"a": 1}}, {"$unset": [f"f{n}" for n in range(MANY)]}], "cursor": {}},
+    "$switch": {"aggregate": "one", "pipeline": [{"$set": {"r": {"$switch": {"branches": [{"case": {"$eq": ["$a", -n - 1]}, "then": n} for n in range(MANY // 8)], "default": 0}}}}], "cursor": {}},
+    "$set": {"update": "one", "updates": [{"q": {"_id": 1}, "u": {"$set": fields(MANY)}}]},
+    "$rename": {"update": "one", "updates": [{"q": {"_id": 1}, "u": {"$rename": {f"f{n}": f"g{n}" for n in range(MANY)}}}]},
+    "another order": {"update": "one", "updates": [{"q": {"_id": 1}, "u": fields(MANY, 2, "g")}, {"q": {"_id": 1}, "u": {f"g{n * 7919 % MANY}": 3 for n in range(MANY)}}]},
+    "positions": {"update": "one", "updates": [{"q": {"_id": 1}, "u": {"list": list(range(MANY))}}, {"q": {"_id": 1}, "u": {"$set": {f"list.{n}": -1 for n in range(MANY)}}}]},
+    "$addToSet": {"update": "one", "updates": [{"q": {"_id": 1}, "u": {"$addToSet": {"list": {"$each": [{"n": n} for n in range(MANY)]}}}}]},
+    "$pullAll": {"update": "one", "updates": [{"q": {"_id": 1}, "u": {"$pullAll": {"list": [{"n": n} for n in range(MANY)]}}}]},
+    "array filters": {"update": "one", "updates": [{"q": {"_id": 2}, "u": {"$set": {f"list.$[i{n}].x{n}": 1 for n in range(MANY // 20)}}, "arrayFilters": [{f"i{n}.x": n} for n in range(MANY // 20)]}]},
+    "upsert": {"update": "new", "updates": [{"q": {"$and": [{f"f{n}": 1} for n in range(MANY)]}, "u": {"$set": {"z": 1}}, "upsert": True}]},
+    "validate": {"validate": "keys"},
+}
+
+
+@pytest.fixture(scope="module")
+def one(server):
+    with MongoClient(server.uri) as client:
+        database = client["proportion"]
+        database["one"].insert_many([{"_id": 1, "a": 1}, {"_id": 2, "list": [{"x": n} for n in range(3)], "far": []}])
+        database["many"].insert_many([{"_id": n, "a": n} for n in range(100)])
+        database["many"].create_index("a")
+        # Keys of two documents between one another.
+        database["keys"].create_index("k")
+        database["keys"].insert_many([{"k": list(range(first, 40_000, 2))} for first in range(2)])
+        yield database
+        client.drop_database("proportion")
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_large_takes_time_in_proportion(one, name):
+    """A square of these would take longer than the guard by far."""
+    reply = one.command({**LARGE[name], "maxTimeMS": GUARD_MS})
+    assert not reply.get("writeErrors"), str(reply)[:300]
+    if name == "validate":
+        assert reply["valid"] and reply["keysPerIndex"]["k_1"] == 40_000
+
+
+def test_a_long_path_with_many_conditions_is_refused(one):
+    """It would be written out for each of them."""
+    for command in [
+        find(filter={"p" * 400_000: {"$all": list(range(50_000))}}),
+        find(filter={"p" * 400_000: {"$elemMatch": fields(50_000)}}),
+        find(projection={"p" * 400_000: fields(50_000)}),
+    ]:
+        with pytest.raises(OperationFailure) as refused:
+            one.command({**command, "maxTimeMS": GUARD_MS})
+        assert refused.value.code == 10334
+
+
+def test_positions_far_behind_one_another_do_not_fill_memory(one):
+    with pytest.raises(OperationFailure) as refused:
+        one["one"].update_one({"_id": 2}, {"$set": {f"far.{n * 1_400_000}": 1 for n in range(1, 300)}})
+    assert refused.value.code == 17419
