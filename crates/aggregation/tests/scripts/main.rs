@@ -125,7 +125,7 @@ fn run_pushed_down(pushdown: Pushdown, case: &Case, host: &Arc<TestHost>) -> Res
         documents.retain(|document| filter.matches(document).unwrap());
     }
     if let Some(sort) = &pushdown.sort {
-        documents.sort_by(|left, right| sort.compare(&sort.key(left), &sort.key(right)));
+        documents.sort_by(|left, right| sort.compare(&sort.key(left).unwrap(), &sort.key(right).unwrap()));
     }
     documents.drain(..documents.len().min(pushdown.skip as usize));
     documents.truncate(pushdown.limit.map_or(usize::MAX, |limit| limit as usize));

@@ -241,7 +241,7 @@ fn check(fixture: &Fixture, case: &Case) {
                 .get("winningPlan")
         );
         if let (true, Some(sort)) = (is_ordered_whole, &query.sort) {
-            let keys: Vec<_> = found.iter().map(|document| sort.key(document)).collect();
+            let keys: Vec<_> = found.iter().map(|document| sort.key(document).unwrap()).collect();
             assert!(
                 keys.windows(2).all(|pair| sort.compare(&pair[0], &pair[1]).is_le()),
                 "order of plan {signature} of {case:?}: {found:?}"
