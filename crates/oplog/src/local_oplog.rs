@@ -170,6 +170,12 @@ impl LocalOplog {
         shared.prepare_spare(&mut shared.flushing.lock());
         Ok(LocalOplog { shared: Arc::new(shared) })
     }
+
+    /// Closes the log for writing, as a failed write does: whoever keeps it has learnt that what is written would be lost.
+    pub fn close_for_writing(&self, cause: io::Error) {
+        // Everybody who writes or waits gets this error.
+        let _ = self.shared.poison(cause);
+    }
 }
 
 impl Shared {

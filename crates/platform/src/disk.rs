@@ -52,6 +52,10 @@ pub trait Disk: Send + Sync {
 
     /// Bytes of the whole file system, free or not.
     fn total_bytes(&self) -> io::Result<u64>;
+
+    /// Whether the directory, and what is open for writing in it, can still be found under the names that they have. What is written when they cannot
+    /// is lost, though no operation fails but `sync_data`, which looks as well.
+    fn check_presence(&self) -> io::Result<()>;
 }
 
 /// An open file. All methods may be called from several threads at once.

@@ -1,8 +1,11 @@
 //! The machine's disk: `Disk` and `File` over a real directory.
 //!
-//! Called by the server at start; everything below takes `Arc<dyn Disk>`. One system call per method; no buffering here.
+//! Called by the server at start; everything below takes `Arc<dyn Disk>`. One system call per method, and a look at the file's name with each sync
+//! (`presence`); no buffering here.
 
 #![allow(clippy::disallowed_methods, reason = "this is the replacement that the ban names")]
+
+mod presence;
 
 use std::io;
 use std::num::NonZeroU64;
@@ -14,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
 use rustix::io::Errno;
 
+use self::presence::{Identity, Root};
 use crate::disk::check_relative;
 use crate::uncached::{self, Attempt};
 use crate::{Disk, File, OpenMode};
@@ -30,7 +34,7 @@ const PUNCHED_BYTES: u64 = 2 << 20;
 
 /// A real directory.
 pub struct RealDisk {
-    root: PathBuf,
+    root: Arc<Root>,
 }
 
 impl RealDisk {
@@ -38,12 +42,12 @@ impl RealDisk {
     pub fn new(root: impl Into<PathBuf>) -> io::Result<RealDisk> {
         let root = root.into();
         std::fs::create_dir_all(&root)?;
-        Ok(RealDisk { root })
+        Ok(RealDisk { root: Arc::new(Root::new(root)?) })
     }
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         check_relative(path)?;
-        Ok(self.root.join(path))
+        Ok(self.root.path().join(path))
     }
 }
 
@@ -57,8 +61,13 @@ impl Disk for RealDisk {
             OpenMode::Create => options.write(true).create(true),
             OpenMode::CreateNew => options.write(true).create_new(true),
         };
-        let file = options.open(self.resolve(path)?)?;
-        Ok(RealFile::new(file))
+        let path = self.resolve(path)?;
+        let file = options.open(&path)?;
+        let written = match mode {
+            OpenMode::Read => None,
+            _ => Some((Arc::clone(&self.root), self.root.opened(&file, path)?)),
+        };
+        Ok(Arc::new(RealFile { file, written, keeps_written: AtomicBool::new(true) }))
     }
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
@@ -69,12 +78,12 @@ impl Disk for RealDisk {
         let path = self.resolve(path)?;
         match path.is_dir() {
             true => std::fs::remove_dir(path),
-            false => std::fs::remove_file(path),
+            false => self.root.remove(&path),
         }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        std::fs::rename(self.resolve(from)?, self.resolve(to)?)
+        self.root.rename(&self.resolve(from)?, &self.resolve(to)?)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -99,27 +108,29 @@ impl Disk for RealDisk {
     }
 
     fn available_bytes(&self) -> io::Result<u64> {
-        let statistics = statvfs(&self.root)?;
+        let statistics = statvfs(self.root.path())?;
         Ok(statistics.f_bavail.saturating_mul(statistics.f_frsize))
     }
 
     fn total_bytes(&self) -> io::Result<u64> {
-        let statistics = statvfs(&self.root)?;
+        let statistics = statvfs(self.root.path())?;
         Ok(statistics.f_blocks.saturating_mul(statistics.f_frsize))
+    }
+
+    fn check_presence(&self) -> io::Result<()> {
+        self.root.check_all()
     }
 }
 
 struct RealFile {
     file: std::fs::File,
+    /// Of a file that is open for writing: what is known of where it is.
+    written: Option<(Arc<Root>, Identity)>,
     /// Whether the kernel keeps in its memory what is written.
     keeps_written: AtomicBool,
 }
 
 impl RealFile {
-    fn new(file: std::fs::File) -> Arc<RealFile> {
-        Arc::new(RealFile { file, keeps_written: AtomicBool::new(true) })
-    }
-
     /// Writes some of `bytes` so that they do not stay in the kernel's memory; `None`: that is not wanted, or not possible.
     fn write_uncached(&self, bytes: &[u8], offset: u64) -> Option<io::Result<usize>> {
         if self.keeps_written.load(Ordering::Relaxed) {
@@ -155,6 +166,14 @@ impl RealFile {
             }
         }
         self.file.write_all_at(bytes, offset)
+    }
+}
+
+impl Drop for RealFile {
+    fn drop(&mut self) {
+        if let Some((root, identity)) = &self.written {
+            root.closed(*identity);
+        }
     }
 }
 
@@ -198,7 +217,8 @@ impl File for RealFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.written.as_ref().map_or(Ok(()), |(root, identity)| root.check(*identity))
     }
 
     fn length(&self) -> io::Result<u64> {
@@ -297,6 +317,38 @@ mod tests {
         file.read_exact_at(&mut read, 1000).unwrap();
         assert_eq!(read, expected[1000..]);
         assert_eq!(file.length().unwrap(), expected.len() as u64);
+    }
+
+    #[test]
+    fn a_sync_fails_once_the_file_cannot_be_found_again() {
+        let (directory, disk) = disk();
+        disk.create_directory(Path::new("inner")).unwrap();
+        let open = |name: &str| disk.open(Path::new(name), OpenMode::Create).unwrap();
+        let (file, other) = (open("inner/file"), open("other"));
+        disk.rename(Path::new("inner/file"), Path::new("inner/renamed")).unwrap();
+        let ours = open("ours");
+        disk.remove(Path::new("ours")).unwrap();
+        for file in [&file, &other, &ours] {
+            file.sync_data().unwrap();
+        }
+        disk.check_presence().unwrap();
+        // Replaced by one of the same name.
+        std::fs::remove_file(directory.path().join("other")).unwrap();
+        std::fs::write(directory.path().join("other"), b"").unwrap();
+        assert!(other.sync_data().unwrap_err().to_string().contains("other is not there any more"));
+        assert!(disk.check_presence().is_err());
+        drop(other);
+        disk.check_presence().unwrap();
+        // The whole directory under another name, and back.
+        let elsewhere = directory.path().with_extension("elsewhere");
+        std::fs::rename(directory.path(), &elsewhere).unwrap();
+        assert!(file.sync_data().is_err());
+        assert!(disk.check_presence().is_err());
+        std::fs::rename(&elsewhere, directory.path()).unwrap();
+        file.sync_data().unwrap();
+        std::fs::remove_dir_all(directory.path().join("inner")).unwrap();
+        assert!(file.sync_data().is_err());
+        ours.sync_data().unwrap();
     }
 
     #[test]

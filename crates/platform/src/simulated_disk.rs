@@ -154,6 +154,12 @@ impl SimulatedDisk {
         }
     }
 
+    /// Somebody takes the directory away under the files that are open: reads and writes go on, syncs fail.
+    pub fn take_directory_away(&self) {
+        self.shared.state.lock().is_taken_away = true;
+        self.fail_always(Operation::Sync, InjectedError::InputOutput);
+    }
+
     /// What was asked of the disk since the start or the last `reset_counts`.
     pub fn counts(&self) -> OperationCounts {
         self.shared.state.lock().faults.counts.clone()
@@ -231,5 +237,10 @@ impl Disk for SimulatedDisk {
 
     fn total_bytes(&self) -> io::Result<u64> {
         Ok(self.shared.state.lock().capacity_bytes.unwrap_or(u64::MAX))
+    }
+
+    fn check_presence(&self) -> io::Result<()> {
+        let is_taken_away = self.shared.state.lock().is_taken_away;
+        if is_taken_away { Err(io::Error::other("the directory is not there any more")) } else { Ok(()) }
     }
 }

@@ -61,6 +61,11 @@ impl Store {
             })?,
             self.spawn("checkpointer", |store| {
                 store.watch_space();
+                if !store.watch_writes() {
+                    // They hear why.
+                    store.answer_checkpoint_requests();
+                    return Ok(POLL);
+                }
                 if store.has_frozen_writes() {
                     return Ok(POLL);
                 }
@@ -99,10 +104,16 @@ impl Store {
         let store = self.clone();
         let body = move || {
             storage_engine::mark_background_thread();
+            // What fails again and again in the same way is told once.
+            let mut told = String::new();
             while !store.is_stopping() {
                 platform::give_way_beside_long_work();
                 let pause = step(&store).unwrap_or_else(|error| {
-                    tracing::error!(%error, thread = name, "background work failed");
+                    let message = error.to_string();
+                    if message != told {
+                        tracing::error!(%error, thread = name, "background work failed");
+                        told = message;
+                    }
                     ERROR_PAUSE
                 });
                 store.pause(pause);

@@ -279,7 +279,8 @@ impl Store {
     }
 
     fn begin_checkpoint(&self, now: Duration) -> Result<Beginning> {
-        self.commits.check_running()?;
+        // Nor when the oplog is closed: its end might be durable, and the directory away.
+        self.check_writable()?;
         let number = self.checkpoints.begun.fetch_add(1, Ordering::AcqRel) + 1;
         // Most sessions now, so that there are few to store while definitions are locked.
         if let Some(tree) = self.catalog.session_tree() {

@@ -53,6 +53,7 @@ mod waiting;
 mod write_context;
 mod write_freeze;
 mod write_set;
+mod write_stop;
 
 pub use change::{ChangeOutcome, Decision};
 pub use checkpoint::{CheckpointProgress, Urgency};
@@ -74,3 +75,4 @@ pub use sessions::{CheckedOutSession, ExecutedStatement, Session, SessionTable};
 pub use store::{Acknowledgement, Store, StoreOptions};
 pub use waiting::{WaitInterrupt, Waiting};
 pub use write_context::{Statement, WriteContext};
+pub use write_stop::WRITES_STOPPED_ADVICE;

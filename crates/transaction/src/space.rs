@@ -34,6 +34,10 @@ impl SpaceWatch {
     pub(crate) fn new(disk: Arc<dyn Disk>, reserve_bytes: u64) -> SpaceWatch {
         SpaceWatch { disk, reserve_bytes, is_short: AtomicBool::new(false), available_bytes: AtomicU64::new(u64::MAX) }
     }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
 }
 
 impl Store {

@@ -33,6 +33,7 @@ use crate::sessions::{ExecutedStatement, SessionTable};
 use crate::space::SpaceWatch;
 use crate::write_context::Statement;
 use crate::write_freeze::WriteFreeze;
+use crate::write_stop::WriteStop;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -117,6 +118,7 @@ pub struct Store {
     pub(crate) large_commits: LargeCommits,
     pub(crate) retained: RetainedSnapshots,
     pub(crate) space: SpaceWatch,
+    pub(crate) write_stop: WriteStop,
     pub(crate) expiry: ExpiryProgress,
     pub(crate) retention: Retention,
     pub(crate) write_freeze: WriteFreeze,
@@ -207,6 +209,7 @@ impl Store {
             large_commits: LargeCommits::default(),
             retained: RetainedSnapshots::default(),
             space,
+            write_stop: WriteStop::default(),
             expiry: ExpiryProgress::new(options.ttl_interval),
             options,
             recovery,

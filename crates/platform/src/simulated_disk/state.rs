@@ -55,6 +55,8 @@ pub(super) struct State {
     pub(super) power_fails_after: Option<u64>,
     /// The power failed at an operation, and the disk waits for it to be switched on.
     pub(super) is_down: bool,
+    /// The names of the files that are open lead nowhere.
+    pub(super) is_taken_away: bool,
     entries: BTreeMap<PathBuf, Node>,
     durable_entries: BTreeMap<PathBuf, Node>,
     unsynced_names: Vec<NameChange>,

@@ -13,7 +13,7 @@ use storage_engine::EngineOptions;
 use crate::*;
 
 pub(crate) struct Fixture {
-    pub(super) disk: Arc<SimulatedDisk>,
+    pub(crate) disk: Arc<SimulatedDisk>,
     pub(crate) clock: Arc<SimulatedClock>,
     pub(crate) store: Arc<Store>,
     pub(super) context: WriteContext,
