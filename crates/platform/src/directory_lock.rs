@@ -1,13 +1,14 @@
 //! The lock on a data directory: two servers on one directory would destroy it.
 //!
-//! Taken by the server before it opens anything. An advisory `flock` on a file in the directory: the kernel drops it
-//! when the process ends however it ends, so a stale lock cannot stay behind.
+//! Taken by the server before it opens anything. An advisory `flock` on a file in the directory, and on the directory itself, which somebody who removes
+//! the file does not get rid of: the kernel drops both when the process ends however it ends, so a stale lock cannot stay behind.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 /// Name of the lock file inside the data directory.
 const LOCK_FILE_NAME: &str = "plimsoll.lock";
@@ -36,8 +37,9 @@ pub enum DirectoryLockError {
 /// Exclusive possession of a data directory; given up when dropped.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    // Held for the lock on its descriptor.
+    // Held for the locks on their descriptors.
     _file: File,
+    _directory: Option<File>,
 }
 
 impl DirectoryLock {
@@ -48,16 +50,24 @@ impl DirectoryLock {
     pub fn acquire(directory: &Path) -> Result<DirectoryLock, DirectoryLockError> {
         let failed = |cause| DirectoryLockError::Failed { directory: directory.to_owned(), cause };
         let mut file = open_lock_file(directory).map_err(failed)?;
+        let in_use = |file: &mut File| DirectoryLockError::InUse {
+            directory: directory.to_owned(),
+            process: read_process(file),
+        };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let process = read_process(&mut file);
-                return Err(DirectoryLockError::InUse { directory: directory.to_owned(), process });
-            }
+            Err(Errno::WOULDBLOCK) => return Err(in_use(&mut file)),
             Err(error) => return Err(failed(error.into())),
         }
+        let opened = open_directory(directory).map_err(failed)?;
+        let locked = match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Some(opened),
+            Err(Errno::WOULDBLOCK) => return Err(in_use(&mut file)),
+            // Some file systems lock no directories. The file is locked.
+            Err(_) => None,
+        };
         write_process(&mut file).map_err(failed)?;
-        Ok(DirectoryLock { _file: file })
+        Ok(DirectoryLock { _file: file, _directory: locked })
     }
 }
 
@@ -66,7 +76,7 @@ impl DirectoryLock {
     pub fn holder(directory: &Path) -> Option<i32> {
         let mut file = open_existing(directory).ok()?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => read_process(&mut file).parse().ok(),
+            Err(Errno::WOULDBLOCK) => read_process(&mut file).parse().ok(),
             _ => None,
         }
     }
@@ -81,6 +91,11 @@ fn open_existing(directory: &Path) -> io::Result<File> {
 fn open_lock_file(directory: &Path) -> io::Result<File> {
     std::fs::create_dir_all(directory)?;
     File::options().read(true).write(true).create(true).truncate(false).open(directory.join(LOCK_FILE_NAME))
+}
+
+#[allow(clippy::disallowed_methods, reason = "the lock is on a real directory, beneath the Disk trait")]
+fn open_directory(directory: &Path) -> io::Result<File> {
+    File::open(directory)
 }
 
 fn read_process(file: &mut File) -> String {
@@ -110,6 +125,20 @@ mod tests {
         assert_eq!(DirectoryLock::holder(directory.path()), i32::try_from(std::process::id()).ok());
         drop(first);
         assert_eq!(DirectoryLock::holder(directory.path()), None);
+        DirectoryLock::acquire(directory.path()).unwrap();
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "the hand of an operator")]
+    fn removing_the_lock_file_lets_nobody_in() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = DirectoryLock::acquire(directory.path()).unwrap();
+        std::fs::remove_file(directory.path().join(LOCK_FILE_NAME)).unwrap();
+        for _ in 0..2 {
+            let refused = DirectoryLock::acquire(directory.path()).unwrap_err();
+            assert!(refused.to_string().contains("in use by another server (process unknown)"), "{refused}");
+        }
+        drop(first);
         DirectoryLock::acquire(directory.path()).unwrap();
     }
 
