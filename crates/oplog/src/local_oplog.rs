@@ -25,6 +25,7 @@ mod salvage;
 mod scan;
 mod segment;
 mod segment_store;
+mod set_aside;
 mod signal;
 mod stored_retention;
 mod tail;
@@ -53,6 +54,7 @@ use self::recovery::recover;
 use self::removed_segments::RemovedSegments;
 pub use self::salvage::{SalvagedOplog, salvage_entries, salvage_entry};
 use self::segment_store::SegmentStore;
+pub use self::set_aside::{Checkpointed, SetAside};
 use self::signal::FlushSignal;
 use self::tail::{Attempt, Standing, Tail};
 use crate::{Appended, Flushed, Oplog, OplogError, OplogPosition, OplogReader, OplogStatistics, Result, SpaceReturn};
@@ -111,6 +113,7 @@ struct Shared {
     truncation: Mutex<()>,
     flush_counts: Mutex<FlushCounts>,
     removed: RemovedSegments,
+    set_aside: Option<SetAside>,
 }
 
 /// What those who wait for durability look at.
@@ -138,8 +141,21 @@ impl LocalOplog {
     /// # Errors
     /// `Corrupt`, `UnsupportedVersion`, `DiskFull` (no room for the first segment), `Io`.
     pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: OplogOptions) -> Result<LocalOplog> {
+        LocalOplog::open_behind(disk, clock, options, None)
+    }
+
+    /// As `open`, with what a checkpoint says of the log: what it has to have, and what nobody needs should it be damaged (`set_aside`).
+    ///
+    /// # Errors
+    /// As `open`; `Corrupt` leaves everything as it was.
+    pub fn open_behind(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        options: OplogOptions,
+        checkpointed: Option<Checkpointed>,
+    ) -> Result<LocalOplog> {
         let store = SegmentStore::new(disk, Arc::clone(&clock), options.directory);
-        let recovered = recover(&store, options.segment_bytes)?;
+        let recovered = recover(&store, options.segment_bytes, checkpointed)?;
         let end = recovered.end;
         let tail = Tail::new(
             end,
@@ -166,9 +182,15 @@ impl LocalOplog {
             truncation: Mutex::new(()),
             flush_counts: Mutex::new(FlushCounts::default()),
             removed: RemovedSegments::default(),
+            set_aside: recovered.set_aside,
         };
         shared.prepare_spare(&mut shared.flushing.lock());
         Ok(LocalOplog { shared: Arc::new(shared) })
+    }
+
+    /// What was damaged and put aside when the log was opened.
+    pub fn set_aside(&self) -> Option<&SetAside> {
+        self.shared.set_aside.as_ref()
     }
 
     /// Closes the log for writing, as a failed write does: whoever keeps it has learnt that what is written would be lost.

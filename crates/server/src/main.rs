@@ -20,7 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
 use server::{CommandService, DiagnosticLog, Listeners, LogDestination, STARTUP_WARNINGS, ServeOptions, ServerHandle};
 use storage_engine::EngineOptions;
-use transaction::{Store, StoreOptions};
+use transaction::{Store, StoreOptions, TransactionError};
 
 use crate::database_service::{DatabaseService, Hooks, RecentLines};
 use crate::inspect_command::InspectArguments;
@@ -249,7 +249,7 @@ fn open_service(
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
         .map_err(|error| cannot("cannot use the temporary files of", &error))?;
     let store = Store::open(disk, clock.clone(), random.clone(), options)
-        .map_err(|error| cannot("cannot open the database in", &error))?;
+        .map_err(|error| cannot("cannot open the database in", &error) + &way_out(&error, data))?;
     let recovery = store.recovery();
     tracing::info!(target: "storage", ?recovery, "the database is open");
     store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
@@ -265,6 +265,18 @@ fn open_service(
         tracing::warn!(target: STARTUP_WARNINGS, %error, "the document of the feature compatibility version could not be stored");
     }
     Ok(DatabaseService::new(context, lock, plan.reserved))
+}
+
+/// What to do about a database that does not open.
+fn way_out(error: &TransactionError, data: &Path) -> String {
+    let data = data.display();
+    if error.is_damage() {
+        return format!(
+            ". Opening it would lose something, so nothing was changed. `plimsoll repair --data {data} --into NEWDIR` saves everything that can be read \
+             into a new directory, and says what cannot"
+        );
+    }
+    String::new()
 }
 
 fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerFacts {

@@ -75,6 +75,15 @@ impl EngineError {
         }
     }
 
+    /// Whether what is stored is not what was written.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_damage(),
+            Self::Corrupt { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether the disk was full: nothing is lost, and the call succeeds once there is space again.
     pub fn is_disk_full(&self) -> bool {
         match self {

@@ -109,6 +109,18 @@ impl TransactionError {
         matches!(self, TransactionError::Collection(CollectionError::CollectionDropped { .. }))
     }
 
+    /// Whether what is stored is not what was written, so that opening it again fails again.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            TransactionError::OplogMissing(_) | TransactionError::Oplog(OplogError::Corrupt { .. }) => true,
+            TransactionError::Engine(error) => error.is_damage(),
+            TransactionError::Collection(error) => {
+                matches!(error, CollectionError::Damaged(_) | CollectionError::DamagedData { .. })
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the collection to be created is there already.
     pub fn is_namespace_exists(&self) -> bool {
         matches!(self, TransactionError::Collection(CollectionError::NamespaceExists(_)))

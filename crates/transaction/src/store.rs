@@ -11,7 +11,7 @@ use collection::{
     Catalog, ChangeContext, Collection, DocumentChange, LoggedEntry, RingChange, StatementDetails, TransactionCommit,
     TransactionEncoder, UpdateStyle, Validation, WriteAccess,
 };
-use oplog::{Appended, LocalOplog, Oplog, OplogError, OplogOptions, OplogPosition};
+use oplog::{Appended, Checkpointed, LocalOplog, Oplog, OplogError, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, OthersWait, Random, WorkingMemory};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
@@ -161,7 +161,13 @@ impl Store {
         let space = SpaceWatch::new(disk.clone(), options.space_reserve_bytes);
         let engine = Engine::open(disk.clone(), clock.clone(), engine_options)?;
         engine.begin_recovery();
-        let oplog = LocalOplog::open(disk, clock.clone(), options.oplog.clone())?;
+        let checkpointed = engine.recovered().map(|mark| Checkpointed {
+            position: OplogPosition(mark.oplog_position),
+            oplog_end: OplogPosition(mark.oplog_end),
+            timestamp: mark.timestamp,
+        });
+        let oplog = LocalOplog::open_behind(disk, clock.clone(), options.oplog.clone(), checkpointed)?;
+        tell_set_aside(&oplog, &options);
         if options.engine_threads {
             engine.start_background()?;
         }
@@ -458,6 +464,20 @@ fn log_decided(
         durable => durable?,
     }
     Ok(())
+}
+
+/// Says what a damaged oplog costs that nobody's data needed.
+fn tell_set_aside(oplog: &LocalOplog, options: &StoreOptions) {
+    let Some(aside) = oplog.set_aside() else { return };
+    tracing::warn!(
+        damage = %aside.damage,
+        files = aside.files.join(", "),
+        directory = %options.oplog.directory.display(),
+        begins_after = %aside.begins_after,
+        "the oplog was damaged and has been put aside; no document is lost, as the last checkpoint has all of them. The oplog begins anew: change streams \
+         that are resumed at or before this time get ChangeStreamHistoryLost (286), local.oplog.rs and pre-images begin behind it, and a retry of an upsert or a \
+         findAndModify from before gets IncompleteTransactionHistory (217). The files may be removed"
+    );
 }
 
 /// From where the oplog is replayed.

@@ -4,6 +4,7 @@ mod collection_use;
 mod concurrency;
 mod crashes;
 mod creation;
+mod damaged_oplog;
 mod definitions;
 mod expiry;
 pub(crate) mod fixture;

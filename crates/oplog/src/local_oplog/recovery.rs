@@ -2,7 +2,7 @@
 //!
 //! Called by `LocalOplog::open`. Checks every segment's header and that they follow each other without a gap, scans the
 //! last one, cuts off what a torn write left, and makes durable what is valid. Entries of earlier segments are checked
-//! when they are read.
+//! when they are read. A damaged log that a checkpoint has all of is put aside (`set_aside`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use platform::{File, OpenMode, Timestamp};
 use super::scan::{Scanned, scan};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentHeader, corrupt, file_offset};
 use super::segment_store::SegmentStore;
+use super::set_aside::{Checkpointed, SetAside, set_aside};
 use crate::{OplogError, Result};
 
 /// Bytes copied or zeroed at a time.
@@ -26,6 +27,8 @@ pub(super) struct Recovered {
     pub(super) segment_end: u64,
     pub(super) end: u64,
     pub(super) last_timestamp: Timestamp,
+    /// What the log was before, if it was damaged and is not needed.
+    pub(super) set_aside: Option<SetAside>,
 }
 
 /// A segment as found on disk.
@@ -36,10 +39,21 @@ struct Opened {
     limit: u64,
 }
 
-/// Opens the log, or creates it with a first segment of `entry_bytes`.
-pub(super) fn recover(store: &SegmentStore, entry_bytes: u64) -> Result<Recovered> {
+/// Opens the log, or creates it with a first segment of `entry_bytes`. `checkpointed`: what is known to have been in it.
+pub(super) fn recover(store: &SegmentStore, entry_bytes: u64, checkpointed: Option<Checkpointed>) -> Result<Recovered> {
     store.create_directory().map_err(OplogError::io("create its directory"))?;
     store.remove_spare().map_err(OplogError::io("remove an unused segment"))?;
+    match (recover_whole(store, entry_bytes, checkpointed), checkpointed) {
+        (Err(damage @ OplogError::Corrupt { .. }), Some(checkpointed)) => {
+            let set_aside = set_aside(store, checkpointed, damage, entry_bytes)?;
+            let recovered = recover_whole(store, entry_bytes, Some(checkpointed))?;
+            Ok(Recovered { set_aside: Some(set_aside), ..recovered })
+        }
+        (recovered, _) => recovered,
+    }
+}
+
+fn recover_whole(store: &SegmentStore, entry_bytes: u64, checkpointed: Option<Checkpointed>) -> Result<Recovered> {
     let mut starts = store.list().map_err(OplogError::io("list its directory"))?;
     let incomplete = remove_incomplete(store, &mut starts)?;
     let Some(last) = open_all(store, &starts)? else {
@@ -49,6 +63,10 @@ pub(super) fn recover(store: &SegmentStore, entry_bytes: u64) -> Result<Recovere
     if let Some(start) = incomplete.filter(|start| *start != scanned.end) {
         return Err(corrupt(last.header.start, scanned.end.min(start), "entries are missing before the next segment"));
     }
+    // Before anything is cleared: what is behind the end is no torn write.
+    if checkpointed.is_some_and(|checkpointed| scanned.end < checkpointed.oplog_end.0) {
+        return Err(corrupt(last.header.start, scanned.end, "the log ends before what a checkpoint has of it"));
+    }
     make_durable(store, &last, &scanned).map_err(OplogError::io("repair the last segment"))?;
     Ok(Recovered {
         starts: starts.into_iter().collect(),
@@ -56,6 +74,7 @@ pub(super) fn recover(store: &SegmentStore, entry_bytes: u64) -> Result<Recovere
         segment_end: last.limit,
         end: scanned.end,
         last_timestamp: scanned.last_timestamp,
+        set_aside: None,
     })
 }
 
@@ -74,7 +93,8 @@ fn create_first(store: &SegmentStore, entry_bytes: u64) -> Result<Recovered> {
         false => OplogError::io("create its first segment")(error),
     })?;
     let starts = BTreeSet::from([0]);
-    Ok(Recovered { starts, current, segment_end: entry_bytes, end: 0, last_timestamp: Timestamp::MIN })
+    let last_timestamp = Timestamp::MIN;
+    Ok(Recovered { starts, current, segment_end: entry_bytes, end: 0, last_timestamp, set_aside: None })
 }
 
 /// Removes a last segment whose header never became durable. As entries are written only after that, it has none.
@@ -161,8 +181,8 @@ fn rewrite(file: &dyn File, from: u64, to: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-fn clear(file: &dyn File, from: u64, to: u64) -> std::io::Result<()> {
-    let zeros = vec![0; COPIED_BYTES.min(to - from) as usize];
+pub(super) fn clear(file: &dyn File, from: u64, to: u64) -> std::io::Result<()> {
+    let zeros = vec![0; COPIED_BYTES.min(to.saturating_sub(from)) as usize];
     let mut offset = from;
     while offset < to {
         let count = (to - offset).min(COPIED_BYTES) as usize;

@@ -160,7 +160,7 @@ fn has_bytes(window: &mut Window, mut position: u64, limit: u64) -> bool {
 }
 
 /// The next place at or after `position` with a whole entry.
-fn next_header(window: &mut Window, mut position: u64, limit: u64) -> Option<u64> {
+pub(super) fn next_header(window: &mut Window, mut position: u64, limit: u64) -> Option<u64> {
     while position + ENTRY_HEADER_BYTES as u64 <= limit {
         let bytes = window.view(position, limit, EXAMINED_BYTES).ok()?.to_vec();
         if bytes.len() < ENTRY_HEADER_BYTES {

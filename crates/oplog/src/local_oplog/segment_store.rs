@@ -11,6 +11,7 @@ use std::sync::Arc;
 use platform::{Clock, Disk, File, OpenMode, Timestamp};
 
 use super::segment::{SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentFile, SegmentHeader, parse_segment_name, segment_name};
+use super::set_aside::aside_name;
 
 /// Files of one log.
 pub(super) struct SegmentStore {
@@ -60,6 +61,13 @@ impl SegmentStore {
 
     pub(super) fn remove(&self, start: u64) -> io::Result<()> {
         self.disk.remove(&self.directory.join(segment_name(start)))
+    }
+
+    /// Gives a segment a name under which it is none; returns that.
+    pub(super) fn set_aside(&self, start: u64) -> io::Result<String> {
+        let name = aside_name(start);
+        self.disk.rename(&self.directory.join(segment_name(start)), &self.directory.join(&name))?;
+        Ok(name)
     }
 
     pub(super) fn sync_directory(&self) -> io::Result<()> {

@@ -88,3 +88,10 @@ pub enum PageStoreError {
         reason: String,
     },
 }
+
+impl PageStoreError {
+    /// Whether what is stored is not what was written.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::CorruptFile { .. })
+    }
+}

@@ -5,6 +5,7 @@ use platform::{OpenMode, Random, SeededRandom};
 use super::*;
 use crate::OplogError;
 use crate::entry::ENTRY_HEADER_BYTES;
+use crate::local_oplog::Checkpointed;
 use crate::local_oplog::segment::SEGMENT_HEADER_BYTES;
 
 const ENTRY_BYTES: u64 = 100 + ENTRY_HEADER_BYTES as u64;
@@ -149,4 +150,116 @@ fn read_errors_are_reported_and_nothing_is_cut_off() {
         machine.disk.clear_faults();
         assert_eq!(open_and_read(&machine).unwrap(), written);
     }
+}
+
+/// The log is damaged after a checkpoint that has everything up to its end.
+fn open_behind(machine: &Machine, written: &[Written], behind_entries: usize) -> Result<LocalOplog> {
+    let position = written.get(behind_entries).map_or(ENTRY_BYTES * written.len() as u64, |entry| entry.position.0);
+    let position = OplogPosition(position);
+    let timestamp = written[behind_entries - 1].timestamp;
+    let checkpointed = Checkpointed { position, oplog_end: position, timestamp };
+    let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
+    LocalOplog::open_behind(
+        disk,
+        Arc::clone(&machine.clock) as Arc<dyn Clock>,
+        machine.options.clone(),
+        Some(checkpointed),
+    )
+}
+
+#[test]
+fn damage_that_a_checkpoint_has_all_of_is_put_aside_and_the_log_goes_on() {
+    // In one segment and in several, in any byte, the last entry and headers of segments included.
+    for (segment_bytes, segments) in [(1 << 16, 1), (10 * ENTRY_BYTES, 2)] {
+        for seed in 0..60 {
+            let machine = Machine::new(seed, segment_bytes);
+            let written = written_log(&machine, 20);
+            let random = SeededRandom::new(seed);
+            let segment = random.below(segments);
+            let entries = if segments == 1 { 20 } else { 10 };
+            let at = if seed % 5 == 0 {
+                random.below(40)
+            } else {
+                SEGMENT_HEADER_BYTES + random.below(entries * ENTRY_BYTES)
+            };
+            let path = machine.segment_path(segment * 10 * ENTRY_BYTES);
+            machine.disk.flip_bit(&path, at, random.below(8) as u8).unwrap();
+            // An earlier segment's entries are looked at only when they are read; a version is no damage.
+            let oplog = match open_behind(&machine, &written, 20) {
+                Err(OplogError::UnsupportedVersion { .. }) => continue,
+                oplog => oplog.unwrap(),
+            };
+            let Some(aside) = oplog.set_aside().cloned() else {
+                assert!(segment + 1 < segments || (8..16).contains(&at), "seed {seed}");
+                continue;
+            };
+            assert!(matches!(aside.damage, OplogError::Corrupt { .. }));
+            assert_eq!((aside.begins_at.0, aside.files.len() as u64), (20 * ENTRY_BYTES, segments), "seed {seed}");
+            assert_eq!((oplog.first_position().0, oplog.end_position().0), (20 * ENTRY_BYTES, 20 * ENTRY_BYTES));
+            let more = append_durable(&oplog, b"more").unwrap();
+            assert!(more.timestamp > written[19].timestamp);
+            drop(oplog);
+            machine.disk.power_loss();
+            assert_eq!(read_all(&machine.open()).unwrap().len(), 1);
+            for name in aside.files {
+                assert!(machine.segment_names().contains(&name), "it is kept as {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_with_something_behind_the_checkpoint_is_refused_and_nothing_is_changed() {
+    let machine = Machine::new(1, 1 << 16);
+    let written = written_log(&machine, 20);
+    machine.disk.flip_bit(&machine.segment_path(0), SEGMENT_HEADER_BYTES + 3 * ENTRY_BYTES + 40, 2).unwrap();
+    for entries in [5, 19] {
+        assert!(matches!(open_behind(&machine, &written, entries), Err(OplogError::Corrupt { .. })));
+    }
+    assert!(open_behind(&machine, &written, 20).unwrap().set_aside().is_some());
+    // The last entries are not those of a torn write when a checkpoint has them.
+    let machine = Machine::new(1, 1 << 16);
+    let written = written_log(&machine, 20);
+    machine.disk.flip_bit(&machine.segment_path(0), SEGMENT_HEADER_BYTES + 19 * ENTRY_BYTES + 40, 2).unwrap();
+    let (position, oplog_end) = (written[10].position, OplogPosition(20 * ENTRY_BYTES));
+    let checkpointed = Checkpointed { position, oplog_end, timestamp: written[9].timestamp };
+    let open = || {
+        let disk: Arc<dyn Disk> = Arc::new(machine.disk.clone());
+        LocalOplog::open_behind(
+            disk,
+            Arc::clone(&machine.clock) as Arc<dyn Clock>,
+            machine.options.clone(),
+            Some(checkpointed),
+        )
+    };
+    assert!(matches!(open(), Err(OplogError::Corrupt { .. })));
+    machine.disk.flip_bit(&machine.segment_path(0), SEGMENT_HEADER_BYTES + 19 * ENTRY_BYTES + 40, 2).unwrap();
+    assert_eq!(read_all(&open().unwrap()).unwrap(), written, "nothing was cleared");
+}
+
+#[test]
+fn a_segment_that_was_removed_is_not_taken_for_damage() {
+    let machine = Machine::new(1, 10 * ENTRY_BYTES);
+    let written = written_log(&machine, 15);
+    machine.disk.remove(&machine.segment_path(10 * ENTRY_BYTES)).unwrap();
+    assert!(matches!(open_behind(&machine, &written, 15), Err(OplogError::Corrupt { .. })));
+}
+
+#[test]
+fn the_power_may_fail_at_any_moment_of_putting_aside() {
+    let mut interrupted = 0;
+    for operations in 0..60 {
+        let machine = Machine::new(operations, 10 * ENTRY_BYTES);
+        let written = written_log(&machine, 25);
+        machine.disk.flip_bit(&machine.segment_path(20 * ENTRY_BYTES), SEGMENT_HEADER_BYTES + 30, 1).unwrap();
+        machine.disk.power_loss_after(operations);
+        let first = open_behind(&machine, &written, 25).is_err();
+        machine.disk.power_on();
+        machine.disk.power_loss();
+        interrupted += u64::from(first);
+        let oplog = open_behind(&machine, &written, 25).unwrap();
+        assert_eq!(oplog.end_position().0, 25 * ENTRY_BYTES, "after {operations} operations");
+        append_durable(&oplog, b"more").unwrap();
+    }
+    assert!(interrupted > 10, "{interrupted}");
 }
