@@ -32,6 +32,7 @@ const HISTORY_BYTES_MIN: u64 = 16 << 20;
 const OPLOG_BYTES: u64 = 1 << 30;
 const CONNECTIONS_MAX: usize = 65_536;
 const STOP_GRACE: Duration = Duration::from_secs(10);
+const CLOCK_DRIFT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +96,8 @@ pub struct Configuration {
     pub compressors: Vec<Compressor>,
     /// How long running commands may take to end when the server stops.
     pub stop_grace: Duration,
+    /// How far the machine's clock may be ahead of the newest write at the start, and jump ahead later.
+    pub clock_drift_max: Duration,
     /// Whether clients may make commands fail on purpose.
     pub has_test_commands: bool,
     /// The replica set that the server is a member of.
@@ -139,6 +142,7 @@ impl Configuration {
             connections_max,
             compressors: compressors(settings.compressors)?,
             stop_grace: grace,
+            clock_drift_max: settings.max_clock_drift_seconds.map_or(CLOCK_DRIFT_MAX, Duration::from_secs),
             has_test_commands: settings.enable_test_commands.unwrap_or(false),
             replica_set,
         })

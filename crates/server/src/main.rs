@@ -36,6 +36,8 @@ mod repair_command;
 
 /// Where sorts and groups put what exceeds their memory, inside the data directory.
 const TEMPORARY_DIRECTORY: &str = "temporary";
+/// Seconds until the operator has started the server again.
+const ENOUGH_FOR_A_START: i64 = 3600;
 /// Descriptors kept for the data and the reactor, beside those of connections.
 const DESCRIPTORS_RESERVED: u64 = 256;
 
@@ -242,13 +244,14 @@ fn open_service(
         ..EngineOptions::default()
     };
     let mut options = StoreOptions { engine, ..StoreOptions::default() };
+    options.clock_drift_max = configuration.clock_drift_max;
     options.oplog_retention_bytes = configuration.oplog_bytes;
     options.oplog_retention_time = configuration.oplog_time;
     options.oplog.buffer_bytes_max = plan.log_bytes;
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
         .map_err(|error| cannot("cannot use the temporary files of", &error))?;
-    let store = Store::open(disk, clock.clone(), random.clone(), options)
+    let store = Store::open(disk, clock, random.clone(), options)
         .map_err(|error| cannot("cannot open the database in", &error) + &way_out(&error, data))?;
     let recovery = store.recovery();
     tracing::info!(target: "storage", ?recovery, "the database is open");
@@ -257,6 +260,7 @@ fn open_service(
     let hooks = Arc::new(Hooks(handle.clone()));
     let lines = Arc::new(RecentLines(handle.log().clone()));
     let memory = WorkingMemory::new(plan.budget, temporary);
+    let clock = store.clock().clone();
     let context = ServerContext::new(store, clock, &*random, facts, hooks, lines, memory);
     context.begin().map_err(|error| cannot("cannot take up the replica set in", &error))?;
     context.note_start();
@@ -274,6 +278,13 @@ fn way_out(error: &TransactionError, data: &Path) -> String {
         return format!(
             ". Opening it would lose something, so nothing was changed. `plimsoll repair --data {data} --into NEWDIR` saves everything that can be read \
              into a new directory, and says what cannot"
+        );
+    }
+    if let TransactionError::ClockAhead { ahead_seconds, .. } = error {
+        let enough = ahead_seconds + ENOUGH_FOR_A_START;
+        return format!(
+            ". Nothing was changed. Set the clock right; if it is right, because nobody has written for so long, start once with \
+             --max-clock-drift-seconds {enough} (mongod: --setParameter maxAcceptableLogicalClockDriftSecs={enough})"
         );
     }
     String::new()

@@ -114,6 +114,7 @@ fn settings(options: &Options, data: PathBuf) -> Result<Settings, String> {
         replica_set: options.repl_set.clone(),
         replica_set_initiation: options.repl_set.is_some().then_some(ReplicaSetInitiation::OnCommand),
         enable_test_commands: enables_test_commands(options)?,
+        max_clock_drift_seconds: clock_drift(options)?,
         ..Settings::default()
     };
     Ok(given.or(environment))
@@ -135,8 +136,9 @@ fn log_destination(options: &Options) -> Result<LogDestination, String> {
     }
 }
 
-/// The only parameter that is settled before the server is there.
+/// The parameters that are settled before the server is there.
 const TEST_COMMANDS: &str = "enableTestCommands";
+const CLOCK_DRIFT: &str = "maxAcceptableLogicalClockDriftSecs";
 /// A switch of what this server has none of: it is off.
 const DIAGNOSTIC_DATA: &str = "diagnosticDataCollectionEnabled";
 
@@ -145,6 +147,14 @@ fn enables_test_commands(options: &Options) -> Result<Option<bool>, String> {
         return Ok(None);
     };
     boolean(&value).map(Some).ok_or_else(|| format!("--setParameter {name}: '{value}' is neither true nor false"))
+}
+
+fn clock_drift(options: &Options) -> Result<Option<u64>, String> {
+    let Some((name, value)) = options.parameters()?.into_iter().find(|(name, _)| name == CLOCK_DRIFT) else {
+        return Ok(None);
+    };
+    let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
+    seconds.map(Some).ok_or_else(|| format!("--setParameter {name}: '{value}' is not a number of seconds"))
 }
 
 fn boolean(value: &str) -> Option<bool> {
@@ -158,7 +168,8 @@ fn boolean(value: &str) -> Option<bool> {
 /// The parameters that are set, as `setParameter` does, once the server is there.
 fn parameters(options: &Options) -> Result<Vec<(String, String)>, String> {
     let mut given = options.parameters()?;
-    given.retain(|(name, value)| name != TEST_COMMANDS && (name != DIAGNOSTIC_DATA || boolean(value) != Some(false)));
+    let is_settled = |name: &str| [TEST_COMMANDS, CLOCK_DRIFT].contains(&name);
+    given.retain(|(name, value)| !is_settled(name) && (name != DIAGNOSTIC_DATA || boolean(value) != Some(false)));
     Ok(given)
 }
 

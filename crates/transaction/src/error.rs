@@ -32,6 +32,19 @@ pub enum TransactionError {
     /// The data directory does not hold together: the checkpoint needs a part of the oplog that is not there.
     #[error("the oplog and the checkpoint do not fit together: {0}; a part of the oplog is missing or damaged")]
     OplogMissing(String),
+    /// The machine's clock is so far ahead of what is stored that it cannot be right, or nobody has written for very long.
+    #[error(
+        "the machine's clock is {ahead_seconds} seconds ahead of the newest write (timestamp {newest}), and {accepted_seconds} are accepted: timestamps would \
+         go ahead for good, and what expires would be deleted"
+    )]
+    ClockAhead {
+        /// How far.
+        ahead_seconds: i64,
+        /// How far it may be.
+        accepted_seconds: i64,
+        /// The newest write.
+        newest: platform::Timestamp,
+    },
     /// TransactionTooOld (225): the session has gone on to a newer retryable write or transaction.
     #[error("{0}")]
     TransactionTooOld(String),

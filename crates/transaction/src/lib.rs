@@ -17,6 +17,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod background;
+mod bounded_clock;
 mod capped;
 mod change;
 mod change_order;

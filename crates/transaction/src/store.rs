@@ -17,6 +17,7 @@ use platform::{Clock, Disk, OthersWait, Random, WorkingMemory};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
+use crate::bounded_clock::BoundedClock;
 use crate::checkpoint::CheckpointState;
 use crate::commit_order::{CommitInfo, CommitOrder, Effect, tell_why_stopped};
 use crate::error::{Result, TransactionError};
@@ -62,6 +63,8 @@ pub struct StoreOptions {
     pub large_transaction_bytes: usize,
     /// Bytes of index entries that a build sorts at a time.
     pub index_piece_bytes: usize,
+    /// How far the wall clock may be ahead of the newest commit at the start, and jump ahead later.
+    pub clock_drift_max: Duration,
     /// Whether the engine's own threads are started when the store is opened. Not by the simulator.
     pub engine_threads: bool,
     /// What the simulator runs in the midst of operations.
@@ -83,6 +86,7 @@ impl Default for StoreOptions {
             replay_threads: 2,
             large_transaction_bytes: 1 << 20,
             index_piece_bytes: 32 << 20,
+            clock_drift_max: Duration::from_secs(365 * 24 * 3600),
             engine_threads: true,
             interleaving: Interleaving::default(),
         }
@@ -158,6 +162,8 @@ impl Store {
     ) -> Result<Arc<Store>> {
         let mut engine_options = options.engine.clone();
         random.fill(&mut engine_options.database_uuid);
+        let bounded = Arc::new(BoundedClock::new(clock, options.clock_drift_max));
+        let clock: Arc<dyn Clock> = bounded.clone();
         let space = SpaceWatch::new(disk.clone(), options.space_reserve_bytes);
         let engine = Engine::open(disk.clone(), clock.clone(), engine_options)?;
         engine.begin_recovery();
@@ -168,6 +174,7 @@ impl Store {
         });
         let oplog = LocalOplog::open_behind(disk, clock.clone(), options.oplog.clone(), checkpointed)?;
         tell_set_aside(&oplog, &options);
+        bounded.check_start(oplog.last_timestamp())?;
         if options.engine_threads {
             engine.start_background()?;
         }
@@ -240,9 +247,14 @@ impl Store {
         &self.oplog
     }
 
-    /// The clock that the store was opened with.
+    /// The clock that the store was opened with, as far as it is believed.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
+    }
+
+    /// How far the wall clock may be ahead of the newest commit at the start, and jump ahead later.
+    pub fn clock_drift_max(&self) -> Duration {
+        self.options.clock_drift_max
     }
 
     /// The logical sessions of clients.

@@ -117,6 +117,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
             change_verbosity(server, |verbosity| verbosity.level = level.max(0))
         },
     ),
+    Parameter {
+        is_of_startup: true,
+        ..fixed("maxAcceptableLogicalClockDriftSecs", |server, name, out| {
+            out.size(name, server.store.clock_drift_max().as_secs());
+        })
+    },
     changeable(
         "notablescan",
         |server, name, out| out.boolean(name, server.parameters.forbids_collection_scans()),

@@ -74,6 +74,11 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_ADVERTISE", value_name = "HOST:PORT")]
     pub advertise: Option<String>,
 
+    /// How many seconds the machine's clock may be ahead of the newest write at the start, and jump ahead later, before it is taken to be
+    /// wrong [default: 31536000, a year]
+    #[arg(long, env = "PLIMSOLL_MAX_CLOCK_DRIFT_SECONDS", value_name = "SECONDS")]
+    pub max_clock_drift_seconds: Option<u64>,
+
     /// Let clients make commands fail on purpose (configureFailPoint), as tests of drivers want it
     #[arg(long, env = "PLIMSOLL_ENABLE_TEST_COMMANDS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub enable_test_commands: Option<bool>,
@@ -103,6 +108,7 @@ impl Settings {
             replica_set: self.replica_set.or(other.replica_set),
             replica_set_initiation: self.replica_set_initiation.or(other.replica_set_initiation),
             advertise: self.advertise.or(other.advertise),
+            max_clock_drift_seconds: self.max_clock_drift_seconds.or(other.max_clock_drift_seconds),
             enable_test_commands: self.enable_test_commands.or(other.enable_test_commands),
             config: self.config.or(other.config),
         }

@@ -1,0 +1,198 @@
+//! The wall clock as far as it is believed.
+//!
+//! A machine whose clock is wrong for a moment would do damage for good: timestamps of commits never go back, and what expires is deleted. So wall time is
+//! bounded twice by `StoreOptions::clock_drift_max` (MongoDB's `maxAcceptableLogicalClockDriftSecs`, a year):
+//!
+//! - at the start it may be so far ahead of the newest commit that is stored (`check_start`); otherwise the start is refused;
+//! - while the server runs it may be so far ahead of the time that has passed since then by the monotonic clock; what is beyond is not followed.
+//!
+//! Every jump is told in the log. Going back is harmless: timestamps wait for the clock, and what expires waits, too.
+//!
+//! Made by `Store::open`, which hands it to everything below and above.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use platform::{Clock, Timestamp};
+
+use crate::error::{Result, TransactionError};
+
+/// Jumps of the wall clock, either way, that are told in the log.
+const TOLD_MILLIS: i64 = 60_000;
+
+/// See the module's head.
+pub(crate) struct BoundedClock {
+    machine: Arc<dyn Clock>,
+    drift_max_millis: i64,
+    /// Wall time minus monotonic time when the store was opened.
+    offset_millis: i64,
+    /// How far ahead of that the wall clock was when somebody was told last.
+    told_millis: AtomicI64,
+}
+
+impl BoundedClock {
+    /// The machine's clock, which is believed now.
+    pub(crate) fn new(machine: Arc<dyn Clock>, drift_max: Duration) -> BoundedClock {
+        let offset_millis = machine.wall_millis() - monotonic_millis(&*machine);
+        let drift_max_millis = i64::try_from(drift_max.as_millis()).unwrap_or(i64::MAX);
+        BoundedClock { machine, drift_max_millis, offset_millis, told_millis: AtomicI64::new(0) }
+    }
+
+    /// Whether the clock may go on from the newest commit that is stored.
+    ///
+    /// # Errors
+    /// `ClockAhead`.
+    pub(crate) fn check_start(&self, last: Timestamp) -> Result<()> {
+        if last == Timestamp::MIN {
+            return Ok(());
+        }
+        let ahead_millis = self.machine.wall_millis() - last.seconds_millis();
+        if ahead_millis > self.drift_max_millis {
+            return Err(TransactionError::ClockAhead {
+                ahead_seconds: ahead_millis / 1000,
+                accepted_seconds: self.drift_max_millis / 1000,
+                newest: last,
+            });
+        }
+        if ahead_millis < -TOLD_MILLIS {
+            tracing::warn!(
+                newest = %last,
+                ahead_seconds = -ahead_millis / 1000,
+                "the newest write is from after what the machine's clock says: timestamps count on from there until the clock has come so far. Where the clock \
+                 was wrong then, `plimsoll repair` into a new directory begins them anew"
+            );
+        }
+        Ok(())
+    }
+
+    /// Says that the clock has jumped, once.
+    fn tell(&self, ahead_millis: i64) {
+        let told = self.told_millis.load(Ordering::Relaxed);
+        if (ahead_millis - told).abs() <= TOLD_MILLIS {
+            return;
+        }
+        let mine = self.told_millis.compare_exchange(told, ahead_millis, Ordering::Relaxed, Ordering::Relaxed);
+        if mine.is_err() {
+            return;
+        }
+        let jumped_seconds = (ahead_millis - told) / 1000;
+        if ahead_millis > self.drift_max_millis {
+            let accepted_seconds = self.drift_max_millis / 1000;
+            tracing::error!(
+                jumped_seconds,
+                accepted_seconds,
+                "the machine's clock has jumped further ahead than is accepted (--max-clock-drift-seconds): it is not followed, and time goes on from where it \
+                 was. Set the clock right; if it is right, start the server again"
+            );
+        } else {
+            tracing::warn!(
+                jumped_seconds,
+                "the machine's clock has jumped; it is followed, though timestamps never go back"
+            );
+        }
+    }
+}
+
+fn monotonic_millis(clock: &dyn Clock) -> i64 {
+    i64::try_from(clock.monotonic().as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Clock for BoundedClock {
+    fn monotonic(&self) -> Duration {
+        self.machine.monotonic()
+    }
+
+    fn wall_millis(&self) -> i64 {
+        let wall = self.machine.wall_millis();
+        let expected = self.offset_millis + monotonic_millis(&*self.machine);
+        let ahead = wall.saturating_sub(expected);
+        self.tell(ahead);
+        if ahead > self.drift_max_millis { expected } else { wall }
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.machine.sleep(duration);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bson::rawdoc;
+    use platform::SeededRandom;
+
+    use super::*;
+    use crate::tests::fixture::{Fixture, options};
+    use crate::{Store, StoreOptions};
+
+    const YEAR_MILLIS: i64 = 365 * 24 * 3600 * 1000;
+
+    fn open(fixture: &Fixture, options: &StoreOptions) -> Result<Arc<Store>> {
+        Store::open(fixture.disk.clone(), fixture.clock.clone(), Arc::new(SeededRandom::new(5)), options.clone())
+    }
+
+    #[test]
+    fn a_start_a_century_ahead_is_refused_and_changes_nothing() {
+        let mut fixture = Fixture::new();
+        let collection = fixture.collection("db.c");
+        let commit = fixture.insert(&collection, rawdoc! { "_id": 1 }).unwrap();
+        fixture.store.shutdown().unwrap();
+        fixture.disk.process_crash();
+        let now = fixture.clock.wall_millis();
+        fixture.clock.set_wall_millis(now + 100 * YEAR_MILLIS);
+        let refused = open(&fixture, &options()).err().unwrap();
+        assert!(matches!(refused, TransactionError::ClockAhead { accepted_seconds: 31_536_000, .. }), "{refused}");
+        // Who says so may.
+        let accepting = StoreOptions { clock_drift_max: Duration::from_secs(101 * 366 * 24 * 3600), ..options() };
+        drop(open(&fixture, &accepting).unwrap());
+        fixture.clock.set_wall_millis(now + YEAR_MILLIS / 2);
+        drop(open(&fixture, &options()).unwrap());
+        fixture.clock.set_wall_millis(now);
+        fixture.store = open(&fixture, &options()).unwrap();
+        let collection = fixture.collection("db.c");
+        let next = fixture.insert(&collection, rawdoc! { "_id": 2 }).unwrap();
+        assert!(next.timestamp > commit.timestamp && next.timestamp.seconds() - commit.timestamp.seconds() < 60);
+    }
+
+    #[test]
+    fn a_jump_of_a_century_is_not_followed() {
+        let mut fixture = Fixture::new();
+        let collection = fixture.collection("db.c");
+        fixture
+            .store
+            .create_indexes(
+                &collection,
+                vec![
+                    collection::IndexSpecification::parse(
+                        &rawdoc! { "key": { "at": 1 }, "name": "at", "expireAfterSeconds": 10 },
+                    )
+                    .unwrap(),
+                ],
+            )
+            .unwrap();
+        let now = fixture.clock.wall_millis();
+        let in_ten_years = bson::DateTime::from_millis(now + 10 * YEAR_MILLIS);
+        let before = fixture.insert(&collection, rawdoc! { "_id": 1, "at": in_ten_years }).unwrap();
+        fixture.clock.set_wall_millis(now + 100 * YEAR_MILLIS);
+        fixture.clock.advance(Duration::from_secs(5));
+        let after = fixture.insert(&collection, rawdoc! { "_id": 2 }).unwrap();
+        assert!(
+            after.timestamp.seconds() - before.timestamp.seconds() <= 6,
+            "{} {}",
+            before.timestamp,
+            after.timestamp
+        );
+        assert_eq!(fixture.store.ttl_pass(&mut crate::WriteContext::new()).unwrap().deleted, 0);
+        // Half a year is.
+        fixture.clock.set_wall_millis(now + YEAR_MILLIS / 2);
+        let later = fixture.insert(&collection, rawdoc! { "_id": 3 }).unwrap();
+        assert!(i64::from(later.timestamp.seconds() - before.timestamp.seconds()) >= YEAR_MILLIS / 2000 - 1);
+        // And back: timestamps wait.
+        fixture.clock.set_wall_millis(now);
+        let last = fixture.insert(&collection, rawdoc! { "_id": 4 }).unwrap();
+        assert!(last.timestamp > later.timestamp);
+        fixture.store.shutdown().unwrap();
+    }
+}
