@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::real_disk::access;
+
 /// Name of the lock file inside the data directory.
 const LOCK_FILE_NAME: &str = "plimsoll.lock";
 
@@ -89,8 +91,10 @@ fn open_existing(directory: &Path) -> io::Result<File> {
 
 #[allow(clippy::disallowed_methods, reason = "the lock is on a real directory, beneath the Disk trait")]
 fn open_lock_file(directory: &Path) -> io::Result<File> {
-    std::fs::create_dir_all(directory)?;
-    File::options().read(true).write(true).create(true).truncate(false).open(directory.join(LOCK_FILE_NAME))
+    access::create_directory(directory)?;
+    let mut options = File::options();
+    access::restrict_new(options.read(true).write(true).create(true).truncate(false));
+    options.open(directory.join(LOCK_FILE_NAME))
 }
 
 #[allow(clippy::disallowed_methods, reason = "the lock is on a real directory, beneath the Disk trait")]

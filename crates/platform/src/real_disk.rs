@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is the replacement that the ban names")]
 
+pub(crate) mod access;
 mod presence;
 
 use std::io;
@@ -41,8 +42,13 @@ impl RealDisk {
     /// The disk rooted at `root`, which is created if missing. Take a `DirectoryLock` on it first.
     pub fn new(root: impl Into<PathBuf>) -> io::Result<RealDisk> {
         let root = root.into();
-        std::fs::create_dir_all(&root)?;
+        access::create_directory(&root)?;
         Ok(RealDisk { root: Arc::new(Root::new(root)?) })
+    }
+
+    /// Takes from everybody but the owner what they may do with what is there already. Gives what could not be changed, with the reason.
+    pub fn restrict_access(&self) -> Vec<String> {
+        access::restrict(self.root.path())
     }
 
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
@@ -55,6 +61,7 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let mut options = std::fs::OpenOptions::new();
         options.read(true);
+        access::restrict_new(&mut options);
         match mode {
             OpenMode::Read => &mut options,
             OpenMode::ReadWrite => options.write(true),
@@ -71,7 +78,7 @@ impl Disk for RealDisk {
     }
 
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(self.resolve(path)?)
+        access::create_directory(&self.resolve(path)?)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -317,6 +324,29 @@ mod tests {
         file.read_exact_at(&mut read, 1000).unwrap();
         assert_eq!(read, expected[1000..]);
         assert_eq!(file.length().unwrap(), expected.len() as u64);
+    }
+
+    #[test]
+    fn nobody_else_may_read_what_is_made_or_was_there() {
+        use std::os::unix::fs::PermissionsExt;
+        let (directory, disk) = disk();
+        let mode = |name: &str| directory.path().join(name).metadata().unwrap().permissions().mode() & 0o7777;
+        let give = |name: &str, mode| {
+            std::fs::set_permissions(directory.path().join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        disk.create_directory(Path::new("inner")).unwrap();
+        disk.open(Path::new("inner/file"), OpenMode::Create).unwrap();
+        assert_eq!((mode("inner"), mode("inner/file")), (0o700, 0o600));
+        give("inner", 0o755);
+        give("inner/file", 0o644);
+        give("", 0o770);
+        assert_eq!(disk.restrict_access(), [""; 0]);
+        assert_eq!((mode(""), mode("inner"), mode("inner/file")), (0o700, 0o700, 0o600));
+        // A directory that others use stays as it is.
+        give("", 0o1777);
+        assert!(disk.restrict_access()[0].contains("others use"));
+        assert_eq!(mode(""), 0o1777);
+        give("", 0o700);
     }
 
     #[test]

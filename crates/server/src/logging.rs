@@ -9,11 +9,12 @@ mod line;
 mod recent;
 mod writer;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use platform::{Clock, SystemClock};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -24,7 +25,7 @@ use recent::RecentLines;
 use writer::LineWriter;
 pub use writer::LogDestination;
 
-/// Component of events that are also kept as start-up warnings: `tracing::warn!(target: STARTUP_WARNINGS, ...)`.
+/// Component of warnings of the start that no other component gives: `tracing::warn!(target: STARTUP_WARNINGS, ...)`.
 pub const STARTUP_WARNINGS: &str = "startup_warnings";
 
 /// What a line looks like.
@@ -60,6 +61,8 @@ struct Inner {
     writer: LineWriter,
     global: Mutex<RecentLines>,
     startup_warnings: Mutex<RecentLines>,
+    /// Every warning until then, of whatever component, is one of the start.
+    is_started: AtomicBool,
 }
 
 /// Which events are taken.
@@ -124,6 +127,7 @@ impl DiagnosticLog {
             writer: LineWriter::start(destination)?,
             global: Mutex::default(),
             startup_warnings: Mutex::default(),
+            is_started: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -135,6 +139,11 @@ impl DiagnosticLog {
             RecentLog::StartupWarnings => &self.inner.startup_warnings,
         };
         lines.lock().snapshot()
+    }
+
+    /// Warnings from now on are not of the start.
+    pub fn start_is_over(&self) {
+        self.inner.is_started.store(true, Ordering::Release);
     }
 
     /// Renames the log's file and begins a new one.
@@ -159,7 +168,8 @@ impl<S: Subscriber> Layer<S> for DiagnosticLog {
             LogFormat::Text => self.inner.writer.write(line.to_text()),
             LogFormat::Json => self.inner.writer.write(json.clone()),
         }
-        if line.component() == STARTUP_WARNINGS {
+        let is_of_start = *event.metadata().level() <= Level::WARN && !self.inner.is_started.load(Ordering::Acquire);
+        if is_of_start || line.component() == STARTUP_WARNINGS {
             self.inner.startup_warnings.lock().push(json.clone());
         }
         self.inner.global.lock().push(json);
@@ -182,4 +192,28 @@ fn panic_message<'a>(panic: &'a std::panic::PanicHookInfo<'_>) -> &'a str {
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_warning_of_the_start_is_kept_as_one() {
+        let log = DiagnosticLog::new(LogFormat::Json).unwrap();
+        tracing::subscriber::with_default(Registry::default().with(log.clone()), || {
+            tracing::warn!(target: "storage", "of the start");
+            tracing::info!(target: "storage", "no warning");
+            tracing::error!("an error");
+            log.start_is_over();
+            tracing::warn!(target: "storage", "of later");
+            tracing::warn!(target: STARTUP_WARNINGS, "named so");
+        });
+        let (count, lines) = log.recent(RecentLog::StartupWarnings);
+        assert_eq!(count, 3, "{lines:?}");
+        for (line, text) in lines.iter().zip(["of the start", "an error", "named so"]) {
+            assert!(line.contains(text), "{line}");
+        }
+        assert_eq!(log.recent(RecentLog::Global).0, 5);
+    }
 }

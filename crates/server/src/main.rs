@@ -16,7 +16,6 @@ use lab::{
 use platform::{
     Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
 use server::{CommandService, DiagnosticLog, Listeners, LogDestination, STARTUP_WARNINGS, ServeOptions, ServerHandle};
 use storage_engine::EngineOptions;
@@ -28,6 +27,7 @@ use crate::memory_plan::MemoryPlan;
 
 mod allocator;
 mod database_service;
+mod descriptor_limit;
 mod inspect_command;
 mod memory_plan;
 mod mongod_command;
@@ -36,10 +36,10 @@ mod repair_command;
 
 /// Where sorts and groups put what exceeds their memory, inside the data directory.
 const TEMPORARY_DIRECTORY: &str = "temporary";
+/// Files that others may read, told one by one.
+const ACCESS_PROBLEMS_TOLD: usize = 10;
 /// Seconds until the operator has started the server again.
 const ENOUGH_FOR_A_START: i64 = 3600;
-/// Descriptors kept for the data and the reactor, beside those of connections.
-const DESCRIPTORS_RESERVED: u64 = 256;
 
 /// A document database that speaks the MongoDB wire protocol.
 #[derive(Parser)]
@@ -170,7 +170,7 @@ fn serve_logged(
     log: &DiagnosticLog,
     running: &Running,
 ) -> Result<(), String> {
-    configuration.connections_max = connections_possible(configuration.connections_max);
+    configuration.connections_max = descriptor_limit::connections_possible(configuration.connections_max)?;
     tracing::info!(
         target: "control",
         version = env!("CARGO_PKG_VERSION"),
@@ -198,25 +198,10 @@ fn serve_logged(
         service.stopped();
         return Err(refused);
     }
+    log.start_is_over();
     server::serve(listeners, service, &handle, &options).map_err(|error| error.to_string())?;
     tracing::info!(target: "control", "stopped");
     Ok(())
-}
-
-/// Raises the limit on open files as far as it goes, and gives the connections that it then allows.
-fn connections_possible(wanted: usize) -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let current = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => raised.current,
-        Err(_) => limit.current,
-    };
-    let Some(descriptors) = current else { return wanted };
-    let possible = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).unwrap_or(usize::MAX).max(1);
-    if possible < wanted {
-        tracing::warn!(target: STARTUP_WARNINGS, descriptors, connections_max = possible, "the limit on open files allows fewer connections than configured");
-    }
-    wanted.min(possible)
 }
 
 /// Opens the data directory, which recovers what the last run left, and puts the commands on top of it.
@@ -230,6 +215,9 @@ fn open_service(
     let cannot = |what: &str, cause: &dyn std::fmt::Display| format!("{what} {}: {cause}", data.display());
     let disk = RealDisk::new(data).map_err(|error| cannot("cannot use the data directory", &error))?;
     let lock = DirectoryLock::acquire(data).map_err(|error| error.to_string())?;
+    for problem in disk.restrict_access().iter().take(ACCESS_PROBLEMS_TOLD) {
+        tracing::warn!(target: STARTUP_WARNINGS, problem, "others than the server's user may read the data, and that could not be changed");
+    }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let random = Arc::new(SystemRandom);
     let mut database_uuid = [0; 16];
