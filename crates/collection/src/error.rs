@@ -172,6 +172,15 @@ impl CollectionError {
         }
     }
 
+    /// Whether what is stored is not what was written, so that trying again does not help.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } => true,
+            CollectionError::Engine(error) => error.is_damage(),
+            _ => false,
+        }
+    }
+
     /// For stored BSON that cannot be read.
     pub(crate) fn damaged(what: &str) -> impl FnOnce(bson::error::Error) -> CollectionError + '_ {
         move |error| CollectionError::Damaged(format!("{what}: {error}"))

@@ -23,9 +23,11 @@ use platform::Timestamp;
 use storage_engine::Engine;
 
 use crate::catalog::{Catalog, CatalogChange};
+use crate::collection::Collection;
 use crate::error::{CollectionError, Result};
 use crate::index::IndexState;
 use crate::index_fill::build_alone;
+use crate::index_specification::IndexSpecification;
 use crate::oplog_entry::{
     DocumentEntry, DocumentOperation, Entry, TransactionCommit, TransactionEntry, TransactionStep,
 };
@@ -44,6 +46,19 @@ pub struct ReplaySummary {
     pub last_timestamp: Timestamp,
     /// Transactions that were decided and are applied now, and whose commits are still to be logged.
     pub decided: Vec<TransactionCommit>,
+    /// Indexes that could not be built again and are gone.
+    pub lost_indexes: Vec<LostIndex>,
+}
+
+/// An index that could not be built again because the collection is damaged. It can be made from what can be read; the documents are untouched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostIndex {
+    /// `database.collection`.
+    pub namespace: String,
+    /// Its name.
+    pub index: String,
+    /// What is damaged.
+    pub reason: String,
 }
 
 /// A statement that can be retried, as its entry tells of it.
@@ -120,7 +135,8 @@ pub fn replay(
             },
             Entry::Command { database, uuid, command, second } => {
                 workers.finish_dispatched()?;
-                apply_change(catalog, engine, CatalogChange::decode(database, uuid, command, second)?)?;
+                let change = CatalogChange::decode(database, uuid, command, second)?;
+                summary.lost_indexes.extend(apply_change(catalog, engine, change)?);
             }
             Entry::Nothing => {}
         }
@@ -193,14 +209,15 @@ fn damaged_start(error: OplogError, from: OplogPosition) -> CollectionError {
     }
 }
 
-fn apply_change(catalog: &Catalog, engine: &Arc<Engine>, change: CatalogChange) -> Result<()> {
+/// Gives the index that is lost with it, if one is.
+fn apply_change(catalog: &Catalog, engine: &Arc<Engine>, change: CatalogChange) -> Result<Option<LostIndex>> {
     let (CatalogChange::StartIndexBuild(build)
     | CatalogChange::CommitIndexBuild(build)
     | CatalogChange::AbortIndexBuild(build)) = &change
     else {
-        return catalog.apply(&change);
+        return catalog.apply(&change).map(|()| None);
     };
-    let Some(collection) = catalog.lookup_uuid(build.uuid) else { return Ok(()) };
+    let Some(collection) = catalog.lookup_uuid(build.uuid) else { return Ok(None) };
     let found = collection.indexes().find(&build.specification.name).cloned();
     let specification = build.specification.clone();
     match (change, found) {
@@ -215,10 +232,30 @@ fn apply_change(catalog: &Catalog, engine: &Arc<Engine>, change: CatalogChange) 
             if let Some(index) = found {
                 catalog.remove_index(&collection, &index)?;
             }
-            build_alone(catalog, engine, &collection, specification)?;
+            return build_or_lose(catalog, engine, &collection, specification);
         }
         // The checkpoint has it.
         _ => {}
     }
-    Ok(())
+    Ok(None)
+}
+
+/// Builds an index again. Where the collection is damaged, the index goes, and the rest of the database is served.
+fn build_or_lose(
+    catalog: &Catalog,
+    engine: &Arc<Engine>,
+    collection: &Arc<Collection>,
+    specification: IndexSpecification,
+) -> Result<Option<LostIndex>> {
+    let name = specification.name.clone();
+    match build_alone(catalog, engine, collection, specification) {
+        Err(error) if error.is_damage() => {
+            if let Some(index) = collection.indexes().find(&name).cloned() {
+                catalog.remove_index(collection, &index)?;
+            }
+            let namespace = collection.namespace().as_str().to_owned();
+            Ok(Some(LostIndex { namespace, index: name, reason: error.to_string() }))
+        }
+        built => built.map(|()| None),
+    }
 }

@@ -127,9 +127,7 @@ impl TransactionError {
         match self {
             TransactionError::OplogMissing(_) | TransactionError::Oplog(OplogError::Corrupt { .. }) => true,
             TransactionError::Engine(error) => error.is_damage(),
-            TransactionError::Collection(error) => {
-                matches!(error, CollectionError::Damaged(_) | CollectionError::DamagedData { .. })
-            }
+            TransactionError::Collection(error) => error.is_damage(),
             _ => false,
         }
     }

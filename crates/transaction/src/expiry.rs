@@ -2,7 +2,7 @@
 //!
 //! Called once a minute by the background thread, and by the simulator. It reads TTL indexes for records whose date has passed and deletes each like
 //! any other writer: paced, under the record's lock, after looking again. Clients' operations go first (`foreground`), so that a day on which everything expires at
-//! once is one on which the others have a processor too.
+//! once is one on which the others have a processor too. An index whose collection is damaged is set aside (`set_aside_work`): the others' documents expire all the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -14,12 +14,16 @@ use collection::{Collection, ExpiredRange, Index, RecordId, Validation};
 use crate::change::{ChangeOutcome, Decision};
 use crate::error::{Result, TransactionError};
 use crate::foreground::Slice;
+use crate::set_aside_work::SetAsideWork;
 use crate::store::Store;
 use crate::waiting::Waiting;
 use crate::write_context::WriteContext;
 
 /// Records found before they are deleted: how long a snapshot is held.
 const BATCH_RECORDS: usize = 1_000;
+
+/// What is set aside when it fails.
+const EXPIRY: &str = "deleting expired documents";
 
 /// What all passes since the start did.
 #[derive(Debug, Default)]
@@ -92,8 +96,15 @@ impl Store {
             let indexes: Vec<Arc<Index>> = collection.indexes().ready().cloned().collect();
             for index in indexes {
                 let Some(mut range) = ExpiredRange::of(&index, now_millis) else { continue };
+                if self.is_set_aside(EXPIRY, index.tree()) {
+                    continue;
+                }
                 pass.indexes += 1;
                 match self.delete_expired(context, &collection, &index, &mut range, &mut pass) {
+                    // Unless it was in the midst of a commit: then nothing can be written any more.
+                    Err(error) if error.is_damage() && self.check_writable().is_ok() => {
+                        self.set_expiry_aside(&collection, &index, &error);
+                    }
                     Err(TransactionError::Collection(error)) => {
                         tracing::debug!(%error, index = index.name(), "a TTL pass ended early");
                     }
@@ -118,6 +129,18 @@ impl Store {
             deleted: self.expiry.deleted.load(Ordering::Relaxed),
             lag: (done_until != 0).then(|| Duration::from_millis(behind)),
         }
+    }
+
+    fn set_expiry_aside(&self, collection: &Collection, index: &Index, error: &TransactionError) {
+        let work = SetAsideWork {
+            what: EXPIRY,
+            namespace: collection.namespace().as_str().to_owned(),
+            index: index.name().to_owned(),
+            reason: error.to_string(),
+            advice: "documents of this collection do not expire until the server is started again or the index is made anew. `validate` says what is damaged, \
+                     `plimsoll repair` saves what can be read",
+        };
+        self.set_aside(Some(index.tree()), work);
     }
 
     fn delete_expired(

@@ -31,6 +31,7 @@ use crate::read_view::ReadView;
 use crate::retained_snapshots::RetainedSnapshots;
 use crate::retention::Retention;
 use crate::sessions::{ExecutedStatement, SessionTable};
+use crate::set_aside_work::{SetAsideList, SetAsideWork};
 use crate::space::SpaceWatch;
 use crate::write_context::Statement;
 use crate::write_freeze::WriteFreeze;
@@ -123,6 +124,7 @@ pub struct Store {
     pub(crate) retained: RetainedSnapshots,
     pub(crate) space: SpaceWatch,
     pub(crate) write_stop: WriteStop,
+    pub(crate) set_aside: SetAsideList,
     pub(crate) expiry: ExpiryProgress,
     pub(crate) retention: Retention,
     pub(crate) write_freeze: WriteFreeze,
@@ -223,13 +225,27 @@ impl Store {
             retained: RetainedSnapshots::default(),
             space,
             write_stop: WriteStop::default(),
+            set_aside: SetAsideList::default(),
             expiry: ExpiryProgress::new(options.ttl_interval),
             options,
             recovery,
         });
         store.watch_space();
         store.note_interrupted_builds();
+        store.note_lost_indexes();
         Ok(store)
+    }
+
+    /// Tells of the indexes that replay could not build again.
+    fn note_lost_indexes(&self) {
+        for lost in self.recovery.lost_indexes.clone() {
+            let (what, advice) = (
+                "building an index again from the oplog",
+                "the index is gone, and the collection is served as far as it can be read. `plimsoll repair` saves what can be read; then create the index again",
+            );
+            let work = SetAsideWork { what, namespace: lost.namespace, index: lost.index, reason: lost.reason, advice };
+            self.set_aside(None, work);
+        }
     }
 
     /// The collections.

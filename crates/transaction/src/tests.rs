@@ -14,5 +14,6 @@ mod rebuilt_indexes;
 mod resumed_builds;
 mod retention;
 mod rings;
+mod set_aside;
 mod single_document;
 mod transactions;

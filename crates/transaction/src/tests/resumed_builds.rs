@@ -205,3 +205,57 @@ fn inserts_that_go_on_and_on_do_not_keep_a_build_from_its_end() {
         assert_sound(&fixture.store);
     }
 }
+
+#[test]
+fn a_build_that_ends_every_life_is_set_aside_and_the_rest_is_served() {
+    let (mut fixture, at_record) = fixture(2_000);
+    let index = rawdoc! { "key": { "a": 1 }, "name": "built", "unique": true };
+    let collection = fixture.collection("db.d");
+    for id in 0..50 {
+        fixture.insert(&collection, rawdoc! { "_id": id, "a": id }).unwrap();
+    }
+    let (dies, died) = (Arc::new(std::sync::atomic::AtomicBool::new(true)), Arc::new(Mutex::new(0)));
+    let (still, times) = (dies.clone(), died.clone());
+    *at_record.lock() = Box::new(move |_| {
+        if still.load(std::sync::atomic::Ordering::Relaxed) {
+            *times.lock() += 1;
+            std::panic::panic_any("the process dies");
+        }
+    });
+    assert!(catch_unwind(AssertUnwindSafe(|| fixture.create_index(&collection, index.clone()))).is_err());
+    for _ in 0..6 {
+        fixture.flush_oplog();
+        fixture.crash();
+        let _ = catch_unwind(AssertUnwindSafe(|| fixture.store.resume_all_builds()));
+    }
+    assert_eq!(*died.lock(), 1 + 4, "it is not tried in a circle");
+    let aside = fixture.store.set_aside_work();
+    assert_eq!((aside.len(), aside[0].namespace.as_str(), aside[0].index.as_str()), (1, "db.d", "built"));
+    assert!(fixture.store.interrupted_builds().is_empty());
+    let collection = fixture.collection("db.d");
+    fixture.insert(&collection, rawdoc! { "_id": 100, "a": 100 }).unwrap();
+    // Another try is another index.
+    dies.store(false, std::sync::atomic::Ordering::Relaxed);
+    fixture.store.drop_indexes(&collection, WhichIndexes::Names(vec!["built".to_owned()])).unwrap();
+    fixture.create_index(&collection, index).unwrap();
+    assert!(collection.indexes().find("built").unwrap().is_ready());
+}
+
+#[test]
+fn a_resumed_build_that_fails_is_told() {
+    let (mut fixture, at_record) = fixture(2_000);
+    let index = rawdoc! { "key": { "a": 1 }, "name": "built", "unique": true };
+    let collection = fixture.collection("db.c");
+    *at_record.lock() = Box::new(|_| std::panic::panic_any("the process dies"));
+    assert!(catch_unwind(AssertUnwindSafe(|| fixture.create_index(&collection, index))).is_err());
+    *at_record.lock() = Box::new(|_| {});
+    fixture.flush_oplog();
+    fixture.crash();
+    fixture.store.resume_all_builds();
+    let aside = fixture.store.set_aside_work();
+    assert_eq!((aside.len(), aside[0].index.as_str()), (1, "built"));
+    assert!(aside[0].reason.contains("E11000"), "{}", aside[0].reason);
+    assert!(fixture.store.catalog().lookup("db.c").unwrap().indexes().find("built").is_none());
+    fixture.store.resume_all_builds();
+    assert_eq!(fixture.store.set_aside_work().len(), 1);
+}
