@@ -76,6 +76,8 @@ pub struct Configuration {
     pub data: PathBuf,
     /// Addresses to listen on, each `HOST:PORT`.
     pub listen: Vec<String>,
+    /// Whether those may be beyond this machine, though nobody has to say who they are.
+    pub allows_remote_without_login: bool,
     /// The budget for all memory, in bytes.
     pub memory_bytes: u64,
     /// The part of the budget that caches pages, in bytes.
@@ -130,6 +132,7 @@ impl Configuration {
         Ok(Self {
             data: settings.data.unwrap_or_else(|| PathBuf::from("data")),
             listen: listen.iter().map(|address| listen_address(address)).collect::<Result<_, _>>()?,
+            allows_remote_without_login: settings.allow_remote_without_login.unwrap_or(false),
             memory_bytes,
             cache_bytes,
             history_bytes: history_bytes(settings.history)?,

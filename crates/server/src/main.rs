@@ -11,7 +11,8 @@ use bson::rawdoc;
 use clap::{Parser, Subcommand};
 use commands::{BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
 use lab::{
-    BenchArguments, CertifyArguments, CompareArguments, HistoryArguments, LabError, LayoutArguments, ProfileArguments,
+    BenchArguments, CertifyArguments, CompareArguments, HistoryArguments, LabError, LayoutArguments,
+    ProfileArguments,
 };
 use platform::{
     Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory,
@@ -32,6 +33,7 @@ mod inspect_command;
 mod memory_plan;
 mod mongod_command;
 mod profile_sampler;
+mod remote_access;
 mod repair_command;
 
 /// Where sorts and groups put what exceeds their memory, inside the data directory.
@@ -180,9 +182,7 @@ fn serve_logged(
         connections_max = configuration.connections_max,
         "starting"
     );
-    for address in listeners.addresses().iter().filter(|address| !address.ip().is_loopback()) {
-        tracing::warn!(target: STARTUP_WARNINGS, %address, "access control is not enabled: whoever reaches this address can read and change all data");
-    }
+    remote_access::check(&listeners.addresses(), configuration.allows_remote_without_login)?;
     let handle = ServerHandle::new(configuration.connections_max, log.clone());
     let plan = MemoryPlan::new(configuration);
     allocator::keep_within(configuration.memory_bytes);

@@ -101,6 +101,7 @@ fn settings(options: &Options, data: PathBuf) -> Result<Settings, String> {
     let given = Settings {
         data: Some(data),
         listen: Some(options.addresses(PORT)),
+        allow_remote_without_login: options.noauth.then_some(true),
         cache: options
             .wired_tiger_cache_size_gb
             .map(|gigabytes| bytes("wiredTigerCacheSizeGB", gigabytes, 1 << 30))

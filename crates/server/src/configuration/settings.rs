@@ -17,6 +17,11 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_LISTEN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub listen: Option<Vec<String>>,
 
+    /// Listen beyond this machine although there are no logins yet: whoever reaches the address can read and change all data, so something
+    /// else must keep others away
+    #[arg(long, env = "PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub allow_remote_without_login: Option<bool>,
+
     /// The budget for all memory, as 512MiB, 4GiB or a share of what the machine or container has [default: 50%]
     #[arg(long, env = "PLIMSOLL_MEMORY", value_name = "SIZE")]
     pub memory: Option<Size>,
@@ -95,6 +100,7 @@ impl Settings {
         Settings {
             data: self.data.or(other.data),
             listen: self.listen.or(other.listen),
+            allow_remote_without_login: self.allow_remote_without_login.or(other.allow_remote_without_login),
             memory: self.memory.or(other.memory),
             cache: self.cache.or(other.cache),
             history: self.history.or(other.history),

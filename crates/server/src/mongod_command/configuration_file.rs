@@ -16,6 +16,8 @@ enum Kind {
     Switch,
     /// Nothing when it is this; otherwise it is refused.
     Only(&'static str),
+    /// `--option` when it is this; otherwise it is refused.
+    OnlyAs(&'static str),
     /// Each entry is a server parameter.
     Parameters,
     /// So many `-v`.
@@ -39,7 +41,7 @@ const KEYS: &[(&str, &str, Kind)] = &[
     ("replication.enableMajorityReadConcern", "enableMajorityReadConcern", Kind::Value),
     ("replication.oplogSizeMB", "oplogSize", Kind::Value),
     ("replication.replSetName", "replSet", Kind::Value),
-    ("security.authorization", "auth", Kind::Only("disabled")),
+    ("security.authorization", "noauth", Kind::OnlyAs("disabled")),
     ("security.javascriptEnabled", "javascriptEnabled", Kind::Only("false")),
     ("security.keyFile", "keyFile", Kind::Value),
     ("setParameter", "setParameter", Kind::Parameters),
@@ -111,7 +113,8 @@ fn add_option(
         (Kind::Switch, "true") => format!("--{option}"),
         (Kind::Switch, "false") => return Ok(()),
         (Kind::Only(wanted), text) if text == wanted => return Ok(()),
-        (Kind::Only(wanted), text) => {
+        (Kind::OnlyAs(wanted), text) if text == wanted => format!("--{option}"),
+        (Kind::Only(wanted) | Kind::OnlyAs(wanted), text) => {
             return Err(format!("the key {path} is '{text}': Plimsoll does nothing else than '{wanted}'"));
         }
         (Kind::Verbosity, text) => match text.parse::<usize>() {

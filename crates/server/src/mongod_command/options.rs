@@ -41,9 +41,9 @@ pub(crate) struct Options {
     /// For how many hours the oplog is kept at least
     #[arg(long = "oplogMinRetentionHours", value_name = "HOURS")]
     pub(crate) oplog_min_retention_hours: Option<f64>,
-    /// Nobody has to say who they are; so it is here
+    /// Nobody has to say who they are; so it is here, and it has to be said where other machines reach the server
     #[arg(long)]
-    noauth: bool,
+    pub(crate) noauth: bool,
     /// Accepted is wiredTiger, which stands for the one engine there is
     #[arg(long = "storageEngine", value_name = "NAME", value_parser = ["wiredTiger"])]
     storage_engine: Option<String>,

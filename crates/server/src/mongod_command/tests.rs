@@ -29,12 +29,14 @@ fn refusal(text: &str) -> String {
 fn options_become_settings() {
     let given = "--dbpath /d --port 5 --bind_ip localhost,::1,h --replSet rs0 --oplogSize 10 --wiredTigerCacheSizeGB 0.25 \
                  --storageEngine wiredTiger --noauth --nojournal --maxConns 9 --quiet --setParameter enableTestCommands=1 \
+                 --setParameter maxAcceptableLogicalClockDriftSecs=77 \
                  --setParameter transactionLifetimeLimitSeconds=30 --setParameter diagnosticDataCollectionEnabled=false";
     let given = options(given);
     let settings = settings(&given, PathBuf::from("/d")).unwrap();
     assert_eq!(settings.listen.unwrap(), ["127.0.0.1:5", "[::1]:5", "h:5"]);
     assert_eq!((settings.cache, settings.oplog_size), (Some(Size::Bytes(1 << 28)), Some(Size::Bytes(10 << 20))));
     assert_eq!((settings.max_connections, settings.enable_test_commands), (Some(9), Some(true)));
+    assert_eq!((settings.max_clock_drift_seconds, settings.allow_remote_without_login), (Some(77), Some(true)));
     assert_eq!(settings.replica_set.as_deref(), Some("rs0"));
     assert_eq!(settings.replica_set_initiation, Some(ReplicaSetInitiation::OnCommand));
     assert_eq!(settings.log_level.as_deref(), Some("info,network=warn"));
@@ -61,6 +63,8 @@ fn what_cannot_be_done_is_refused_by_name() {
     assert!(log_destination(&options("--logappend")).is_err());
     assert!(parameters(&options("--setParameter x")).is_err());
     assert!(settings(&options("--wiredTigerCacheSizeGB 0"), PathBuf::new()).is_err());
+    assert!(settings(&options("--setParameter maxAcceptableLogicalClockDriftSecs=0"), PathBuf::new()).is_err());
+    assert_eq!(settings(&options("--bind_ip_all"), PathBuf::new()).unwrap().allow_remote_without_login, None);
 }
 
 #[test]
@@ -84,6 +88,7 @@ fn a_configuration_file_is_read_as_options() {
     ];
     assert_eq!(arguments, expected);
     assert!(configuration_file::arguments("# nothing\n").unwrap().is_empty());
+    assert_eq!(configuration_file::arguments("security:\n  authorization: disabled\n").unwrap(), ["--noauth"]);
     for (text, key) in [
         ("security:\n  authorization: enabled\n", "security.authorization"),
         ("security:\n  keyFile: /k\n", "security.keyFile"),

@@ -1,0 +1,47 @@
+//! Whether the server may listen where other machines reach it.
+//!
+//! Called by `main` before anything is opened. There are no logins yet: whoever reaches the address can read, change and drop everything. So an address
+//! beyond loopback is refused unless the operator says that something else (a firewall, a private network, a container's) keeps others away.
+
+use std::net::SocketAddr;
+
+use server::STARTUP_WARNINGS;
+
+/// Looks at the addresses that are listened on.
+///
+/// # Errors
+/// One is beyond loopback, and nobody has said that it may be.
+pub(crate) fn check(addresses: &[SocketAddr], is_allowed: bool) -> Result<(), String> {
+    for address in addresses.iter().filter(|address| !address.ip().to_canonical().is_loopback()) {
+        if !is_allowed {
+            return Err(format!(
+                "{address} can be reached from other machines, and there are no logins yet: whoever reaches it could read and change all data. Listen on \
+                 127.0.0.1, or, where something else keeps others away, say --allow-remote-without-login (mongod: --noauth; in the environment \
+                 PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN=true)"
+            ));
+        }
+        tracing::warn!(target: STARTUP_WARNINGS, %address, "access control is not enabled: whoever reaches this address can read and change all data");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_one(address: &str, is_allowed: bool) -> Result<(), String> {
+        check(&["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()], is_allowed)
+    }
+
+    #[test]
+    fn only_loopback_needs_no_word() {
+        for local in ["127.0.0.1:27017", "127.8.9.10:1", "[::1]:27017", "[::ffff:127.0.0.1]:5"] {
+            check_one(local, false).unwrap();
+        }
+        for remote in ["0.0.0.0:27017", "[::]:27017", "192.168.1.5:27017", "[fe80::1]:1"] {
+            let refused = check_one(remote, false).unwrap_err();
+            assert!(refused.contains(remote) && refused.contains("--allow-remote-without-login"), "{refused}");
+            check_one(remote, true).unwrap();
+        }
+    }
+}
