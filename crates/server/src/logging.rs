@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use platform::{Clock, SystemClock};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -162,14 +162,16 @@ impl DiagnosticLog {
 
 impl<S: Subscriber> Layer<S> for DiagnosticLog {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let line = Line::of_event(event, self.inner.clock.wall_millis());
+        let mut line = Line::of_event(event, self.inner.clock.wall_millis());
+        if !self.inner.is_started.load(Ordering::Acquire) {
+            line.comes_at_start();
+        }
         let json = line.to_json();
         match self.inner.format {
             LogFormat::Text => self.inner.writer.write(line.to_text()),
             LogFormat::Json => self.inner.writer.write(json.clone()),
         }
-        let is_of_start = *event.metadata().level() <= Level::WARN && !self.inner.is_started.load(Ordering::Acquire);
-        if is_of_start || line.component() == STARTUP_WARNINGS {
+        if line.is_of_start() {
             self.inner.startup_warnings.lock().push(json.clone());
         }
         self.inner.global.lock().push(json);

@@ -20,6 +20,8 @@ pub(crate) struct Line {
     /// In the order of the event.
     fields: Vec<(&'static str, Value)>,
     thread: String,
+    /// Whether it is a warning of the start.
+    is_of_start: bool,
 }
 
 impl Line {
@@ -33,13 +35,20 @@ impl Line {
             message: String::new(),
             fields: Vec::new(),
             thread: std::thread::current().name().unwrap_or("unnamed").to_owned(),
+            is_of_start: target == STARTUP_WARNINGS,
         };
         event.record(&mut line);
         line
     }
 
-    pub(crate) fn component(&self) -> &str {
-        &self.component
+    /// Whether it is a warning of the start.
+    pub(crate) fn is_of_start(&self) -> bool {
+        self.is_of_start
+    }
+
+    /// While the server starts: a warning is one of the start, whoever gives it.
+    pub(crate) fn comes_at_start(&mut self) {
+        self.is_of_start |= self.level <= Level::WARN;
     }
 
     /// As in `2026-11-21T00:45:37.123Z INFO  network: connection accepted remote=127.0.0.1:50312 connection_id=4`.
@@ -69,9 +78,9 @@ impl Line {
             Level::DEBUG => "D1",
             Level::TRACE => "D2",
         };
-        let is_warning = self.component == STARTUP_WARNINGS;
         let id = self.fields.iter().find(|(name, _)| *name == LOG_ID).map_or(Value::from(0), |(_, id)| id.clone());
-        let component = if is_warning { "CONTROL".to_owned() } else { self.component.to_uppercase() };
+        let component =
+            if self.component == STARTUP_WARNINGS { "CONTROL".to_owned() } else { self.component.to_uppercase() };
         let fields = self.attributes().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let attributes = fields.collect::<Map<_, _>>();
         // In the order in which MongoDB has them, for those who read lines by eye or by pattern.
@@ -83,7 +92,7 @@ impl Line {
             Some(("ctx", self.thread.as_str().into())),
             Some(("msg", self.message.as_str().into())),
             (!attributes.is_empty()).then_some(("attr", Value::Object(attributes))),
-            is_warning.then(|| ("tags", json!(["startupWarnings"]))),
+            self.is_of_start.then(|| ("tags", json!(["startupWarnings"]))),
         ];
         let members = members.into_iter().flatten().map(|(name, value)| format!("\"{name}\":{value}"));
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
@@ -162,6 +171,7 @@ mod tests {
             message: "closed\nby us".into(),
             fields,
             thread: "t".into(),
+            is_of_start: false,
         }
     }
 
@@ -192,6 +202,7 @@ mod tests {
         let mut numbered = line();
         numbered.fields = vec![(LOG_ID, 23016.into())];
         numbered.component = STARTUP_WARNINGS.to_owned();
+        numbered.comes_at_start();
         let value: Value = serde_json::from_str(&numbered.to_json()).unwrap();
         assert_eq!((&value["id"], value.get("attr")), (&json!(23016), None));
         assert_eq!((&value["c"], &value["tags"]), (&json!("CONTROL"), &json!(["startupWarnings"])));
