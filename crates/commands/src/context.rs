@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
@@ -164,6 +164,8 @@ pub struct ServerContext {
     pub(crate) object_ids: ObjectIdGenerator,
     pub(crate) timestamps: Arc<IssuedTimestamps>,
     pub(crate) topology: Topology,
+    /// Whether clients have been told that writes have stopped.
+    tells_of_stop: AtomicBool,
     pub(crate) figures: crate::diagnostics::CommandFigures,
     pub(crate) profiler: crate::diagnostics::Profiler,
     pub(crate) fsync_lock: crate::fsync_lock::FsyncLock,
@@ -228,6 +230,7 @@ impl ServerContext {
             started: clock.monotonic(),
             write_contexts: Mutex::default(),
             topology: Topology::new(process_id),
+            tells_of_stop: AtomicBool::new(false),
             object_ids,
             store,
             clock,
@@ -296,6 +299,13 @@ impl ServerContext {
         for (session, txn_number) in self.store.expire_transactions(limit) {
             tracing::info!(%session, txn_number, "a transaction was open for too long and is aborted");
             self.cursors.close_of_transaction(session, txn_number);
+        }
+    }
+
+    /// Tells clients that wait for news once writes have stopped for good. Called every second by the server.
+    pub fn look_at_writes(&self) {
+        if self.store.writes_stopped().is_some() && !self.tells_of_stop.swap(true, Ordering::AcqRel) {
+            self.topology_changed();
         }
     }
 

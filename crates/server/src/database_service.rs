@@ -93,6 +93,7 @@ fn close_idle_now_and_then(server: &Arc<ServerContext>) {
         let mut round: u64 = 0;
         while let Some(server) = server.upgrade() {
             server.expire_transactions();
+            server.look_at_writes();
             if round.is_multiple_of(IDLE_CHECK_ROUNDS) {
                 server.close_idle();
             }

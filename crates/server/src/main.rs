@@ -11,7 +11,7 @@ use bson::rawdoc;
 use clap::{Parser, Subcommand};
 use commands::{BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
 use lab::{
-    BenchArguments, CertifyArguments, CompareArguments, HistoryArguments, LabError, LayoutArguments,
+    BenchArguments, CertifyArguments, CompareArguments, HealthArguments, HistoryArguments, LabError, LayoutArguments,
     ProfileArguments,
 };
 use platform::{
@@ -73,6 +73,8 @@ enum Command {
     Inspect(InspectArguments),
     /// Save what can be read of a damaged data directory into a new one. Ends with 2 when something was lost
     Repair(repair_command::RepairArguments),
+    /// Ask a server whether it serves: ends with 0, with 1 and the reason when nothing is written, with 2 when nobody answers
+    Health(HealthArguments),
     /// Run a workload against any MongoDB-compatible server and measure it
     Bench {
         /// Which workload
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Serve(settings) => serve(*settings, &Running::default()).map(|()| ExitCode::SUCCESS),
         Command::Mongod { arguments } => mongod_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Inspect(arguments) => inspect_command::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Health(arguments) => in_lab(lab::health(arguments)),
         Command::Bench { scenario } => in_lab(lab::run(scenario)),
         Command::Profile(arguments) => in_lab(lab::profile(arguments)),
         Command::Compare(arguments) => in_lab(lab::compare(arguments)),

@@ -3,7 +3,7 @@
 //! With a topology version and a time limit the client wants to be answered when the topology is another (when a replica set is
 //! initiated, or has another configuration), or the time is over. A client
 //! that takes several replies to one request then gets the next one in the same way, until it closes the connection: so it learns of a
-//! change at once. When the server stops, that is an error.
+//! change at once. When the server stops, that is an error. When writes have stopped for good, the server is not writable, and `info` says why and what to do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use bson::oid::ObjectId;
 use bson::{DateTime, RawBsonRef, RawDocument};
 use document::{array_elements, elements, get_field};
+use transaction::WRITES_STOPPED_ADVICE;
 
 use super::versions::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 use crate::DocumentWriter;
@@ -213,7 +214,7 @@ fn write_reply(context: &Context<'_>, request: &Request<'_>, reply: &mut Documen
     reply.int32("connectionId", context.connection as i32);
     reply.int32("minWireVersion", WIRE_VERSION_MIN);
     reply.int32("maxWireVersion", WIRE_VERSION_MAX);
-    reply.boolean("readOnly", false);
+    reply.boolean("readOnly", server.store.writes_stopped().is_some());
     if !request.compressors.is_empty() {
         reply.array("compression", |list| request.compressors.iter().for_each(|name| list.push_string(name)));
     }
@@ -225,9 +226,14 @@ pub(crate) fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<
         reply.boolean("ismaster", is_writable);
         reply.boolean("isWritablePrimary", is_writable);
     };
+    let writes_stopped = server.store.writes_stopped();
+    let accepts_writes = writes_stopped.is_none();
+    if let Some(reason) = writes_stopped {
+        reply.string("info", &format!("writes have stopped: {reason}; {WRITES_STOPPED_ADVICE}"));
+    }
     match server.replica_set.identity() {
         Identity::Alone => {
-            is_writable(reply, true);
+            is_writable(reply, accepts_writes);
             // Drivers take sessions, retryable writes and transactions from members of replica sets and from routers. A router is what has no
             // names of hosts to discover: whatever address the client used stays good.
             reply.string("msg", "isdbgrid");
@@ -235,29 +241,40 @@ pub(crate) fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<
         Identity::NotInitiated => {
             is_writable(reply, false);
             reply.boolean("secondary", false);
-            reply.string("info", "Does not have a valid replica set config");
+            if accepts_writes {
+                reply.string("info", "Does not have a valid replica set config");
+            }
             reply.boolean("isreplicaset", true);
         }
         Identity::Primary(membership) => {
-            is_writable(reply, true);
-            write_membership(server, &membership, reply);
+            is_writable(reply, accepts_writes);
+            write_membership(server, &membership, accepts_writes, reply);
         }
     }
 }
 
-/// What a primary says of its set.
-fn write_membership(server: &ServerContext, membership: &Membership, reply: &mut DocumentWriter<'_>) {
+/// What a primary says of its set. One that cannot write is as good as a secondary: there is no primary.
+fn write_membership(
+    server: &ServerContext,
+    membership: &Membership,
+    accepts_writes: bool,
+    reply: &mut DocumentWriter<'_>,
+) {
     let (configuration, member) = (&membership.configuration, &membership.configuration.member);
     reply.string("setName", &configuration.name);
     reply.int32("setVersion", configuration.version);
-    reply.boolean("secondary", false);
+    reply.boolean("secondary", !accepts_writes);
     reply.array("hosts", |hosts| hosts.push_string(&member.host));
-    reply.string("primary", &member.host);
+    if accepts_writes {
+        reply.string("primary", &member.host);
+    }
     reply.string("me", &member.host);
     if !member.tags.is_empty() {
         reply.document("tags", |tags| member.tags.iter().for_each(|(name, value)| tags.string(name, value)));
     }
-    reply.object_id("electionId", membership.election_id());
+    if accepts_writes {
+        reply.object_id("electionId", membership.election_id());
+    }
     let visible = server.store.visible_timestamp();
     reply.document("lastWrite", |last| {
         for (time, date) in [("opTime", "lastWriteDate"), ("majorityOpTime", "majorityWriteDate")] {

@@ -4,6 +4,7 @@
 
 use bson::{DateTime, RawBsonRef};
 use platform::MemoryUse;
+use transaction::WRITES_STOPPED_ADVICE;
 
 use super::hello::write_identity;
 use super::versions::VERSION;
@@ -151,8 +152,31 @@ fn write_replication(server: &ServerContext, section: &mut DocumentWriter<'_>) -
 }
 
 fn write_plimsoll(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    section.document("writes", |writes| write_writes(server, writes));
+    section.array("setAside", |list| {
+        for work in server.store.set_aside_work() {
+            list.push_document(|report| {
+                report.string("what", work.what);
+                report.string("ns", &work.namespace);
+                report.string("index", &work.index);
+                report.string("reason", &work.reason);
+                report.string("advice", work.advice);
+            });
+        }
+    });
     section.document("memory", |memory| write_budget(server, memory));
     engine_figures::write(server, section)
+}
+
+/// Whether anything can be written, and if not, why and what to do.
+fn write_writes(server: &ServerContext, section: &mut DocumentWriter<'_>) {
+    let stopped = server.store.writes_stopped();
+    section.boolean("areAccepted", stopped.is_none());
+    if let Some(reason) = stopped {
+        section.string("stoppedBecause", &reason);
+        section.string("advice", WRITES_STOPPED_ADVICE);
+    }
+    section.boolean("needSpace", server.store.is_short_of_space());
 }
 
 /// The memory budget, and what it is used for.
@@ -172,11 +196,11 @@ fn write_budget(server: &ServerContext, section: &mut DocumentWriter<'_>) {
     });
 }
 
-fn write_storage_engine(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+fn write_storage_engine(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
     section.string("name", "plimsoll");
     section.boolean("supportsCommittedReads", true);
     section.boolean("supportsSnapshotReadConcern", true);
-    section.boolean("readOnly", false);
+    section.boolean("readOnly", server.store.writes_stopped().is_some());
     section.boolean("persistent", true);
     Ok(())
 }

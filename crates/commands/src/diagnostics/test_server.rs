@@ -112,6 +112,15 @@ impl TestServer {
         Self::on(disk, facts).unwrap()
     }
 
+    /// Somebody takes the data directory away, and the background notices.
+    pub(crate) fn take_directory_away(&self) {
+        self.disk.take_directory_away();
+        self.clock.advance(std::time::Duration::from_secs(1));
+        let server = self.dispatcher.server();
+        assert!(!server.store().watch_writes());
+        server.look_at_writes();
+    }
+
     /// As `restarted`, as a member of another replica set; how that fails.
     pub(crate) fn try_restarted(self, facts: Option<ReplicaSetFacts>) -> crate::Result<Self> {
         self.dispatcher.server().store().shutdown().unwrap();

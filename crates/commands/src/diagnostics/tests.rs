@@ -252,3 +252,43 @@ fn sessions_begin_and_end() {
     assert_eq!(server.fail("admin", doc! {"endSessions": [{"id": 1}]}).0, 14);
     assert_eq!(server.fail("admin", doc! {"endSessions": 1}).0, 14);
 }
+
+#[test]
+fn when_writes_have_stopped_hello_and_server_status_say_why_and_what_to_do() {
+    let facts = crate::replica_set::ReplicaSetFacts {
+        name: "rs".to_owned(),
+        advertised: None,
+        address: "127.0.0.1:27017".to_owned(),
+        initiation: crate::Initiation::Automatic,
+    };
+    for mut server in [TestServer::new(), TestServer::of_replica_set(facts)] {
+        server.run("db", doc! {"insert": "c", "documents": [{"_id": 1}]});
+        let before = server.run("admin", doc! {"hello": 1});
+        assert!(before.get_bool("isWritablePrimary").unwrap() && before.get("info").is_none());
+        let status = server.run("admin", doc! {"serverStatus": 1});
+        let writes =
+            |status: &Document| status.get_document("plimsoll").unwrap().get_document("writes").unwrap().clone();
+        assert!(writes(&status).get_bool("areAccepted").unwrap());
+        server.take_directory_away();
+        let hello = server.run("admin", doc! {"hello": 1});
+        assert!(!hello.get_bool("isWritablePrimary").unwrap() && !hello.get_bool("ismaster").unwrap());
+        assert!(hello.get_bool("readOnly").unwrap());
+        let info = hello.get_str("info").unwrap();
+        assert!(info.contains("not there any more") && info.contains("started again"), "{info}");
+        let counter = |hello: &Document| hello.get_document("topologyVersion").unwrap().get_i64("counter").unwrap();
+        assert!(counter(&hello) > counter(&before), "clients that wait are told");
+        if hello.get("setName").is_some() {
+            assert!(hello.get_bool("secondary").unwrap() && hello.get("primary").is_none());
+        }
+        let status = server.run("admin", doc! {"serverStatus": 1});
+        assert!(!writes(&status).get_bool("areAccepted").unwrap());
+        assert!(writes(&status).get_str("stoppedBecause").unwrap().contains("not there any more"));
+        assert!(writes(&status).get_str("advice").unwrap().contains("started again"));
+        let refused = server.run("db", doc! {"insert": "c", "documents": [{"_id": 2}]});
+        assert!(refused.to_string().contains("not there any more"), "{refused}");
+        assert_eq!(refused.get_i32("n").unwrap(), 0);
+        server.fail("admin", doc! {"fsync": 1});
+        let found = server.run("db", doc! {"find": "c"});
+        assert_eq!(found.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len(), 1);
+    }
+}
