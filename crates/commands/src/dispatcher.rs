@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bson::RawDocument;
 use document::{Limits, validate_document};
+use platform::command_memory::Patience;
 
 use crate::DocumentWriter;
 use crate::admission::{Class, Granted, Need, Permission, Turn};
@@ -259,8 +260,10 @@ impl Dispatcher {
         permission: Option<Permission>,
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
-        let _memory = self.server.memory.begin_command(client.slot.clone());
         let command = self.checked(request)?;
+        // What only reads locks nothing while it waits.
+        let patience = if command.class == Class::Read { Patience::Waits } else { Patience::FailsAtOnce };
+        let _memory = self.server.memory.begin_command(patience, client.slot.clone());
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
         fields.api.check(command.name, request.body)?;

@@ -88,7 +88,7 @@ impl Watch for OperationSlot {
 impl MemoryLimit for OperationSlot {
     fn before_allocating(&self, bytes: usize) -> std::result::Result<(), QueryError> {
         // A record may be locked.
-        command_memory::before_allocating(bytes, Patience::FailsAtOnce)
+        command_memory::before_allocating(bytes, Patience::AsTheCommand)
             .map_err(|error| QueryError::new(ErrorKind::ExceededMemoryLimit, no_memory(error)))
     }
 }

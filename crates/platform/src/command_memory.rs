@@ -54,6 +54,8 @@ pub enum Patience {
     Waits,
     /// It may not.
     FailsAtOnce,
+    /// It may if the command never locks anything.
+    AsTheCommand,
 }
 
 /// One thread's; kept for the next command, so that beginning one touches nothing shared.
@@ -61,6 +63,8 @@ struct Account {
     reservation: MemoryReservation,
     limit: u64,
     baseline: i64,
+    /// What `AsTheCommand` means.
+    patience: Patience,
     wait: Option<Arc<dyn MemoryWait>>,
 }
 
@@ -104,8 +108,13 @@ fn uncounted() -> i64 {
     ALLOCATED.get().wrapping_sub(RESERVED.get())
 }
 
-/// A command begins on this thread; it may hold `limit` bytes of the budget. One that runs inside of another is a part of that one.
-pub fn begin_command(budget: &Arc<MemoryBudget>, limit: u64, wait: Arc<dyn MemoryWait>) -> CommandMemory {
+/// A command begins on this thread; it may hold `limit` bytes of the budget. One that never locks anything `Waits` everywhere. One that runs inside of another is a part of that one.
+pub fn begin_command(
+    budget: &Arc<MemoryBudget>,
+    limit: u64,
+    patience: Patience,
+    wait: Arc<dyn MemoryWait>,
+) -> CommandMemory {
     ACCOUNT.with_borrow_mut(|account| {
         if account.as_ref().is_some_and(|account| account.wait.is_some()) {
             return CommandMemory { is_outermost: false };
@@ -116,10 +125,11 @@ pub fn begin_command(budget: &Arc<MemoryBudget>, limit: u64, wait: Arc<dyn Memor
                 reservation: budget.reservation(MemoryUse::Operations),
                 limit,
                 baseline: 0,
+                patience,
                 wait: None,
             }),
         };
-        (account.limit, account.baseline, account.wait) = (limit, uncounted(), Some(wait));
+        (account.limit, account.baseline, account.patience, account.wait) = (limit, uncounted(), patience, Some(wait));
         CommandMemory { is_outermost: true }
     })
 }
@@ -193,10 +203,9 @@ impl Account {
             return Err(OverBudget { wanted: held, free: self.limit });
         }
         let wanted = held.div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES);
-        self.try_resize(wanted).or_else(|refused| match patience {
-            Patience::FailsAtOnce => Err(refused),
-            Patience::Waits => self.wait_for(wanted),
-        })
+        let patience = if patience == Patience::AsTheCommand { self.patience } else { patience };
+        let waits = patience == Patience::Waits;
+        self.try_resize(wanted).or_else(|refused| if waits { self.wait_for(wanted) } else { Err(refused) })
     }
 
     /// Waits until others have given back what is needed.
@@ -248,7 +257,7 @@ mod tests {
     }
 
     fn begin(budget: &Arc<MemoryBudget>) -> CommandMemory {
-        begin_command(budget, 8 << 20, Arc::new(Waits(false)))
+        begin_command(budget, 8 << 20, Patience::FailsAtOnce, Arc::new(Waits(false)))
     }
 
     #[test]
@@ -308,8 +317,9 @@ mod tests {
                 SystemClock::new().sleep(Duration::from_millis(30));
                 drop(other);
             });
-            let _command = begin_command(&budget, 8 << 20, Arc::new(Waits(true)));
-            before_allocating(2 << 20, Patience::Waits).unwrap();
+            let _command = begin_command(&budget, 8 << 20, Patience::Waits, Arc::new(Waits(true)));
+            assert!(before_allocating(2 << 20, Patience::FailsAtOnce).is_err());
+            before_allocating(2 << 20, Patience::AsTheCommand).unwrap();
         });
     }
 }

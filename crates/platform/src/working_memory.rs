@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::command_memory::{CommandMemory, MemoryWait, begin_command, command_memory_limit};
+use crate::command_memory::{CommandMemory, MemoryWait, Patience, begin_command, command_memory_limit};
 use crate::{MemoryBudget, MemoryReservation, MemoryUse, SimulatedDisk, TemporaryStore};
 
 /// Bytes that one operation may hold when the budget is large: MongoDB's limit.
@@ -64,8 +64,8 @@ impl WorkingMemory {
     }
 
     /// Counts what the calling thread holds for a command, until this is dropped.
-    pub fn begin_command(&self, wait: Arc<dyn MemoryWait>) -> CommandMemory {
-        begin_command(&self.budget, self.command_limit, wait)
+    pub fn begin_command(&self, patience: Patience, wait: Arc<dyn MemoryWait>) -> CommandMemory {
+        begin_command(&self.budget, self.command_limit, patience, wait)
     }
 
     /// Memory for a stage, empty at first.
