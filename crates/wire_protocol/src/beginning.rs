@@ -33,25 +33,53 @@ fn compressed_flags(content: &[u8]) -> Option<[u8; FLAGS_SIZE_BYTES]> {
     let mut flags = [0; FLAGS_SIZE_BYTES];
     match compressor {
         Compressor::Noop => flags = *compressed.first_chunk()?,
-        Compressor::Snappy => flags = snappy_literal(compressed)?,
+        Compressor::Snappy => flags = snappy_beginning(compressed)?,
         Compressor::Zlib => flate2::read::ZlibDecoder::new(compressed).read_exact(&mut flags).ok()?,
         Compressor::Zstd => zstd::stream::read::Decoder::new(compressed).ok()?.read_exact(&mut flags).ok()?,
     }
     Some(flags)
 }
 
-/// The first bytes of what snappy compressed: it begins with its length, then, as there is nothing to copy from yet, bytes as they are.
-fn snappy_literal(compressed: &[u8]) -> Option<[u8; FLAGS_SIZE_BYTES]> {
+/// The first bytes of what snappy compressed: its length, then pieces, each of bytes as they are or of a copy of what came before.
+fn snappy_beginning(compressed: &[u8]) -> Option<[u8; FLAGS_SIZE_BYTES]> {
     const CONTINUES: u8 = 0x80;
-    const KIND: u8 = 3;
-    const LONG_FROM: u8 = 60;
     let length_bytes = compressed.iter().position(|byte| byte & CONTINUES == 0)? + 1;
-    let rest = compressed.get(length_bytes..)?;
-    let (tag, rest) = rest.split_first()?;
-    let length = tag >> 2;
-    let more = usize::from((length + 1).saturating_sub(LONG_FROM));
-    let is_enough = length >= LONG_FROM || usize::from(length) + 1 >= FLAGS_SIZE_BYTES;
-    (tag & KIND == 0 && is_enough).then(|| rest.get(more..)?.first_chunk().copied())?
+    let mut rest = compressed.get(length_bytes..)?;
+    let mut out: Vec<u8> = Vec::with_capacity(FLAGS_SIZE_BYTES);
+    while out.len() < FLAGS_SIZE_BYTES {
+        let (tag, behind) = rest.split_first()?;
+        let (length, offset_bytes) = match tag & 3 {
+            0 => {
+                rest = take_literal(*tag, behind, &mut out)?;
+                continue;
+            }
+            1 => (4 + usize::from(tag >> 2 & 7), 1),
+            2 => (1 + usize::from(tag >> 2), 2),
+            _ => (1 + usize::from(tag >> 2), 4),
+        };
+        let (offset, behind) = behind.split_at_checked(offset_bytes)?;
+        let high = if offset_bytes == 1 { usize::from(tag >> 5) << 8 } else { 0 };
+        let offset = high + offset.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        for _ in 0..length.min(FLAGS_SIZE_BYTES - out.len()) {
+            out.push(*out.get(out.len().checked_sub(offset)?)?);
+        }
+        rest = behind;
+    }
+    out.first_chunk().copied()
+}
+
+/// Takes as many bytes of a literal as are still wanted; what is behind it.
+fn take_literal<'a>(tag: u8, behind: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
+    const LONG_FROM: usize = 60;
+    let short = usize::from(tag >> 2);
+    let (length, text) = match (short + 1).checked_sub(LONG_FROM).filter(|more| *more > 0) {
+        None => (short + 1, behind),
+        // So many bytes say how long it is, which is more than is wanted.
+        Some(more) => (usize::MAX, behind.get(more..)?),
+    };
+    let taken = text.get(..length.min(FLAGS_SIZE_BYTES - out.len()))?;
+    out.extend_from_slice(taken);
+    text.get(length.min(text.len())..)
 }
 
 #[cfg(test)]
