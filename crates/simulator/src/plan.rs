@@ -125,6 +125,7 @@ fn draw_options(random: &SeededRandom) -> StoreOptions {
         ttl_interval: Duration::from_secs(60),
         replay_threads: 0,
         index_piece_bytes: one_of(&[500, 20 << 10, 8 << 20]) as usize,
+        clock_drift_max: Duration::from_secs(365 * 24 * 3600),
         large_transaction_bytes: one_of(&[0, 4 << 10, 1 << 20]) as usize,
         engine_threads: false,
         interleaving: Interleaving::default(),

@@ -162,24 +162,8 @@ impl Store {
         options: StoreOptions,
         fill: impl FnOnce(&Arc<Catalog>, &Arc<Engine>) -> Result<()>,
     ) -> Result<Arc<Store>> {
-        let mut engine_options = options.engine.clone();
-        random.fill(&mut engine_options.database_uuid);
-        let bounded = Arc::new(BoundedClock::new(clock, options.clock_drift_max));
-        let clock: Arc<dyn Clock> = bounded.clone();
         let space = SpaceWatch::new(disk.clone(), options.space_reserve_bytes);
-        let engine = Engine::open(disk.clone(), clock.clone(), engine_options)?;
-        engine.begin_recovery();
-        let checkpointed = engine.recovered().map(|mark| Checkpointed {
-            position: OplogPosition(mark.oplog_position),
-            oplog_end: OplogPosition(mark.oplog_end),
-            timestamp: mark.timestamp,
-        });
-        let oplog = LocalOplog::open_behind(disk, clock.clone(), options.oplog.clone(), checkpointed)?;
-        tell_set_aside(&oplog, &options);
-        bounded.check_start(oplog.last_timestamp())?;
-        if options.engine_threads {
-            engine.start_background()?;
-        }
+        let Opened { engine, oplog, clock } = Opened::open(disk, clock, &*random, &options)?;
         let from = replay_start(&engine, &oplog)?;
         // The checkpoint may have commits from after its mark. From here on every snapshot sees all there is: there are
         // no older versions in this life.
@@ -492,6 +476,37 @@ fn log_decided(
         durable => durable?,
     }
     Ok(())
+}
+
+/// The engine at its last checkpoint and the oplog behind it, nothing replayed yet.
+struct Opened {
+    engine: Arc<Engine>,
+    oplog: LocalOplog,
+    /// As far as it is believed.
+    clock: Arc<dyn Clock>,
+}
+
+impl Opened {
+    fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, random: &dyn Random, options: &StoreOptions) -> Result<Opened> {
+        let mut engine_options = options.engine.clone();
+        random.fill(&mut engine_options.database_uuid);
+        let bounded = Arc::new(BoundedClock::new(clock, options.clock_drift_max));
+        let clock: Arc<dyn Clock> = bounded.clone();
+        let engine = Engine::open(disk.clone(), clock.clone(), engine_options)?;
+        engine.begin_recovery();
+        let checkpointed = engine.recovered().map(|mark| Checkpointed {
+            position: OplogPosition(mark.oplog_position),
+            oplog_end: OplogPosition(mark.oplog_end),
+            timestamp: mark.timestamp,
+        });
+        let oplog = LocalOplog::open_behind(disk, clock.clone(), options.oplog.clone(), checkpointed)?;
+        tell_set_aside(&oplog, options);
+        bounded.check_start(oplog.last_timestamp())?;
+        if options.engine_threads {
+            engine.start_background()?;
+        }
+        Ok(Opened { engine, oplog, clock })
+    }
 }
 
 /// Says what a damaged oplog costs that nobody's data needed.
