@@ -12,7 +12,6 @@ use bson::{RawArray, RawBsonRef, RawDocument};
 
 use crate::borrow_bson;
 use crate::value_view::ValueView;
-use crate::work;
 
 /// One element of a document or array: type, field name and the bytes of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,14 +92,6 @@ impl<'a> Elements<'a> {
     /// The next element named `name`; elements before it are passed over.
     #[inline]
     pub fn find_named(&mut self, name: &[u8]) -> Option<Element<'a>> {
-        let before = self.rest.len();
-        let found = self.search(name);
-        work::count(work::of_elements(before - self.rest.len()));
-        found
-    }
-
-    #[inline]
-    fn search(&mut self, name: &[u8]) -> Option<Element<'a>> {
         while let Some((&tag, after_tag)) = self.rest.split_first() {
             match split_tagged(tag, after_tag) {
                 Some((element, rest)) => {

@@ -44,6 +44,10 @@ const BYTES_PER_UNIT: usize = 128;
 /// Bytes of a small element: what one of a long array takes.
 const BYTES_PER_ELEMENT: usize = 16;
 
+/// Bytes of a document in which a search for a field counts, and those of one unit of it.
+const LONG_SEARCH_BYTES: usize = 4096;
+const BYTES_PER_SEARCHED: usize = 64;
+
 thread_local! {
     static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
     /// Units until the next question; below zero when it is due.
@@ -109,6 +113,15 @@ pub fn of_bytes(bytes: usize) -> usize {
 #[inline]
 pub fn of_elements(bytes: usize) -> usize {
     1 + bytes / BYTES_PER_ELEMENT
+}
+
+/// Counts the search for a field in a document of so many bytes. One that is not large is less than what asks for it, which counts itself; one that
+/// is large may be found early, so it counts for less than passing over all of it.
+#[inline]
+pub fn note_search(document: &[u8]) {
+    if document.len() >= LONG_SEARCH_BYTES {
+        count(document.len() / BYTES_PER_SEARCHED);
+    }
 }
 
 /// Asks.
@@ -288,7 +301,7 @@ mod tests {
         #[test]
         fn sorts_stably(mut items in proptest::collection::vec((0u8..50, any::<u16>()), 0..3000)) {
             let mut expected = items.clone();
-            expected.sort_by(|left, right| left.0.cmp(&right.0));
+            expected.sort_by_key(|item| item.0);
             let mut tried = items.clone();
             sort_by(&mut items, |left, right| left.0.cmp(&right.0)).unwrap();
             prop_assert_eq!(&items, &expected);
@@ -299,7 +312,7 @@ mod tests {
         #[test]
         fn sorts_dear_items(mut items in proptest::collection::vec((0u8..50, any::<u16>()), 0..300)) {
             let mut expected = items.clone();
-            expected.sort_by(|left, right| left.0.cmp(&right.0));
+            expected.sort_by_key(|item| item.0);
             let dear = |left: &(u8, u16), right: &(u8, u16)| {
                 count(1 << 17);
                 left.0.cmp(&right.0)

@@ -113,6 +113,7 @@ fn follow<'d>(mut place: Place<'d>, path: &FieldPath) -> Result<Place<'d>, KeyEr
         place = match place {
             Place::Ended(_) => return Ok(place),
             Place::Document { stored, next } => {
+                work::note_search(stored);
                 match elements_of_bytes(stored).find_named(path.name(next).as_bytes()) {
                     Some(element) => arrive(element, next + 1, path),
                     None => Place::Ended(None),

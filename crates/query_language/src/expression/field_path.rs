@@ -4,7 +4,7 @@
 //! the values of the documents in it, one level deep.
 
 use bson::raw::{RawArray, RawArrayBuf, RawBsonRef, RawDocument};
-use document::{array_elements, get_field};
+use document::{array_elements, get_field, work};
 
 use super::value::Value;
 use crate::error::{ErrorKind, QueryError, Result};
@@ -61,6 +61,7 @@ impl FieldPath {
 
     fn evaluate_from<'a>(&self, mut document: &'a RawDocument, first: usize) -> Value<'a> {
         for position in first..self.0.len() {
+            work::note_search(document.as_bytes());
             let Some(value) = get_field(document, self.0.name(position)) else { return Value::Missing };
             if position + 1 == self.0.len() {
                 return Value::Borrowed(value);
@@ -76,6 +77,7 @@ impl FieldPath {
 
     fn collect_from(&self, array: &RawArray, position: usize) -> RawArrayBuf {
         let mut collected = RawArrayBuf::new();
+        work::count(work::of_elements(array.as_bytes().len()));
         for element in array_elements(array) {
             if let RawBsonRef::Document(document) = element.value()
                 && let Some(value) = self.evaluate_from(document, position).get()

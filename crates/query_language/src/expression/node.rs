@@ -16,7 +16,6 @@ use super::operator::{Form, Operator};
 use super::value::Value;
 use super::variables::EvaluationContext;
 use crate::error::{ErrorKind, QueryError, Result};
-use crate::watch;
 
 /// One node of the tree.
 #[derive(Debug)]
@@ -68,7 +67,6 @@ pub(crate) trait SpecialNode: fmt::Debug + Send + Sync {
 impl Node {
     /// The value for a document.
     pub(crate) fn evaluate<'a>(&'a self, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
-        watch::step()?;
         match self {
             Node::Constant(value) => Ok(value.get().into()),
             Node::Path { base, path } => evaluate_path(base, path.as_ref(), context),
@@ -92,14 +90,21 @@ impl Node {
                 }
                 Ok(array.into())
             }
-            Node::Positional { operator, arguments } => evaluate_positional(operator, arguments, context),
+            Node::Positional { operator, arguments } => {
+                // Arguments that are constants or paths count nothing themselves.
+                work::done(arguments.len())?;
+                evaluate_positional(operator, arguments, context)
+            }
             Node::Named { operator, arguments } => match operator.form {
                 Form::Named { evaluate, .. } => {
                     checked(evaluate(&NamedArguments { operator, nodes: arguments }, context)?)
                 }
                 _ => Err(operator.misplaced()),
             },
-            Node::Special(node) => checked(node.evaluate(context)?),
+            Node::Special(node) => {
+                work::step()?;
+                checked(node.evaluate(context)?)
+            }
         }
     }
 
@@ -187,7 +192,9 @@ impl<'a> NamedArguments<'a> {
         match self.nodes.get(position) {
             Some(Some(node)) => {
                 let value = node.evaluate(context)?;
-                work::done(value.walked_units())?;
+                if let Some(units) = value.units_if_large() {
+                    work::done(units)?;
+                }
                 Ok(Some(value))
             }
             _ => Ok(None),
@@ -237,7 +244,9 @@ fn evaluate_positional<'a>(
             for argument in arguments {
                 let value = argument.evaluate(context)?;
                 // Most operators pass over their arguments once, whatever they are.
-                work::done(value.walked_units())?;
+                if let Some(units) = value.units_if_large() {
+                    work::done(units)?;
+                }
                 values.push(value);
             }
             checked(apply(operator, &mut values)?)

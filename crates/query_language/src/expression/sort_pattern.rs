@@ -159,6 +159,7 @@ impl<'a> Best<'a> {
 /// Offers every value at the path from a component on; a document without it offers null.
 fn collect<'a>(document: &'a RawDocument, path: &document::FieldPath, position: usize, best: &mut Best<'a>) {
     let last = position + 1 == path.len();
+    work::note_search(document.as_bytes());
     match get_field(document, path.name(position)) {
         None => best.offer(RawBsonRef::Null),
         Some(value) if last => offer_leaf(value, best),

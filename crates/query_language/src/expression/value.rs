@@ -7,6 +7,9 @@ use bson::raw::{CStr, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, R
 use bson::spec::ElementType;
 use document::{Number, work};
 
+/// Passing over less is no more than what an operator does in any case.
+const LARGE_BYTES: usize = 512;
+
 /// The result of evaluating an expression.
 ///
 /// `Missing` (no such field, or `$$REMOVE`) is distinct from null: it vanishes from documents and becomes null in
@@ -119,14 +122,16 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The units of work that passing over the value takes, element by element.
-    pub(crate) fn walked_units(&self) -> usize {
-        match self.get() {
-            Some(RawBsonRef::Document(document)) => work::of_elements(document.as_bytes().len()),
-            Some(RawBsonRef::Array(array)) => work::of_elements(array.as_bytes().len()),
-            Some(RawBsonRef::String(text)) => work::of_bytes(text.len()),
-            _ => 1,
-        }
+    /// The units of work that passing over the value takes, element by element, if it is large.
+    #[inline]
+    pub(crate) fn units_if_large(&self) -> Option<usize> {
+        let (bytes, units): (usize, fn(usize) -> usize) = match self.get()? {
+            RawBsonRef::Document(document) => (document.as_bytes().len(), work::of_elements),
+            RawBsonRef::Array(array) => (array.as_bytes().len(), work::of_elements),
+            RawBsonRef::String(text) => (text.len(), work::of_bytes),
+            _ => return None,
+        };
+        (bytes >= LARGE_BYTES).then(|| units(bytes))
     }
 
     /// Pushes the value, null when missing.

@@ -4,12 +4,11 @@
 //! fits in two registers.
 
 use bson::spec::ElementType;
-use document::{FieldPath, LeafArrays, ValueView, elements_of_bytes};
+use document::{FieldPath, LeafArrays, ValueView, elements_of_bytes, work};
 
 use super::search::Search;
 use super::{FilterNode, expr};
 use crate::error::QueryError;
-use crate::watch;
 
 /// Whether something matched.
 pub(crate) type Outcome = std::result::Result<bool, Box<QueryError>>;
@@ -67,7 +66,8 @@ impl Subject<'_> {
             Subject::Element(value) => accepts(Some(value), details),
             Subject::Document(document) if path.len() == 1 => {
                 let name = path.first().as_bytes();
-                match elements_of_bytes(document).find_named(name) {
+                work::note_search(document);
+                match elements_of_bytes(document).find(|element| element.name_bytes() == name) {
                     None => accepts(None, details),
                     Some(element) if element.element_type != ElementType::Array => {
                         accepts(Some(element.view()), details)
@@ -89,7 +89,6 @@ impl Subject<'_> {
 /// Whether the subject satisfies the node.
 pub(crate) fn evaluate(node: &FilterNode, subject: Subject<'_>, details: &mut MatchDetails) -> Outcome {
     use LeafArrays::{Expand, Whole};
-    watch::step()?;
     match node {
         FilterNode::AlwaysFalse => Ok(false),
         FilterNode::And(children) => all(children, subject, details),
@@ -119,6 +118,7 @@ pub(crate) fn evaluate(node: &FilterNode, subject: Subject<'_>, details: &mut Ma
 }
 
 fn all(children: &[FilterNode], subject: Subject<'_>, details: &mut MatchDetails) -> Outcome {
+    work::done(children.len())?;
     for child in children {
         if !evaluate(child, subject, details)? {
             details.reset();
@@ -130,6 +130,7 @@ fn all(children: &[FilterNode], subject: Subject<'_>, details: &mut MatchDetails
 
 /// Which branch matched decides nothing about positions, so branches report none.
 fn any(children: &[FilterNode], subject: Subject<'_>) -> Outcome {
+    work::done(children.len())?;
     for child in children {
         if evaluate(child, subject, &mut MatchDetails::default())? {
             return Ok(true);

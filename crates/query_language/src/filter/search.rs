@@ -14,7 +14,7 @@
 //! with the last rule's exception. Like it, it allocates nothing.
 
 use bson::spec::ElementType;
-use document::{Element, FieldPath, LeafArrays, ValueView, elements_of_bytes};
+use document::{Element, FieldPath, LeafArrays, ValueView, elements_of_bytes, work};
 
 use super::evaluate::{MatchDetails, Outcome};
 use crate::watch;
@@ -39,7 +39,8 @@ where
     #[inline]
     pub(crate) fn in_document(&mut self, document: &[u8], ordinal: usize, details: &mut MatchDetails) -> Outcome {
         let name = self.path.name(ordinal).as_bytes();
-        match elements_of_bytes(document).find_named(name) {
+        work::note_search(document);
+        match elements_of_bytes(document).find(|element| element.name_bytes() == name) {
             None => (self.accepts)(None, details),
             Some(element) => self.at_element(&element, ordinal, details),
         }

@@ -55,6 +55,7 @@ pub(super) struct Application<'a> {
 impl Application<'_> {
     /// Writes the projection of a stored document.
     pub(super) fn document(&self, fields: &Fields, document: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        work::done(work::of_elements(document.len()))?;
         let start = write::begin(out);
         // Which computed fields already stand in the place of the document's own.
         let mut written: SmallVec<[bool; 32]> = smallvec![false; if fields.has_computed { fields.len() } else { 0 }];
@@ -64,7 +65,6 @@ impl Application<'_> {
         loop {
             let before = elements.remaining();
             let Some(element) = elements.next() else { break };
-            work::step()?;
             let Some((ordinal, field)) = fields.find(element.name_bytes()) else {
                 if self.mode != Mode::Inclusion {
                     kept.extend(before, elements.remaining(), out);
@@ -146,8 +146,8 @@ impl Application<'_> {
         write::header(out, ElementType::Array, name);
         let start = write::begin(out);
         let mut position = 0;
+        work::done(work::of_elements(array.len()))?;
         for element in elements_of_bytes(array) {
-            work::step()?;
             let before = out.len();
             self.nested(fields, &element, write::Position::new(position).as_bytes(), out)?;
             // Scalars leave nothing in an inclusion, and the elements after them move up.
@@ -169,8 +169,8 @@ impl Application<'_> {
         if !fields.has_appended(self.mode) {
             return Ok(());
         }
+        work::done(fields.len())?;
         for (ordinal, (name, field)) in fields.iter().enumerate() {
-            work::step()?;
             match field {
                 _ if written.get(ordinal).is_some_and(|written| *written) => {}
                 Field::Computed(expression) => {

@@ -134,8 +134,8 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
         if let Some(bytes) = before {
             changed = self.existing_fields(level, bytes, parent, &mut seen)?;
         }
+        work::done(level.len())?;
         for (index, _) in seen.iter().enumerate().filter(|(_, seen)| !**seen) {
-            work::step()?;
             let trail = Trail { parent, name: level.name(index) };
             let place = Place { trail, in_array: false, pending: &[] };
             let visit = self.visit(&level.nodes(index), None, &place)?;
@@ -156,11 +156,11 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
     ) -> Result<bool> {
         let mut walk = elements_of_bytes(bytes);
         let (mut copied, mut start) = (4, 4);
+        work::done(work::of_elements(bytes.len()))?;
         let mut unseen = seen.len();
         let mut changed = false;
         while unseen > 0 {
             let Some(element) = walk.next() else { break };
-            work::step()?;
             let end = bytes.len() - walk.remaining();
             if let Some(index) = level.find(element.name_bytes())
                 && let Some(seen) = seen.get_mut(index).filter(|seen| !**seen)
@@ -358,8 +358,8 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
         let mut walk = elements_of_bytes(bytes);
         let (mut copied, mut start, mut position) = (4, 4, 0);
         let mut changed = false;
+        work::done(work::of_elements(bytes.len()))?;
         while let Some(item) = walk.next() {
-            work::step()?;
             let end = bytes.len() - walk.remaining();
             let name = PositionName::new(position);
             let trail = Trail { parent: Some(parent), name: name.as_str() };

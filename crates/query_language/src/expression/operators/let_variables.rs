@@ -55,6 +55,7 @@ fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseC
 
 impl SpecialNode for Let {
     fn evaluate<'a>(&'a self, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
+        work::done(self.bindings.len())?;
         let mut values: SmallVec<[Value<'a>; 2]> = SmallVec::new();
         for binding in &self.bindings {
             let value = binding.value.evaluate(context)?;

@@ -102,6 +102,7 @@ fn follow<'a>(item: &Element<'a>, path: &[String]) -> ValueView<'a> {
     for name in path {
         let member = match found.element_type {
             ElementType::EmbeddedDocument | ElementType::Array => {
+                work::note_search(found.value_bytes());
                 elements_of_bytes(found.value_bytes()).find_named(name.as_bytes())
             }
             _ => None,

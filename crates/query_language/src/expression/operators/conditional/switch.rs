@@ -69,6 +69,7 @@ fn parse_branch(value: RawBsonRef<'_>, context: &ParseContext) -> Result<Branch>
 
 impl SpecialNode for Switch {
     fn evaluate<'a>(&'a self, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
+        work::done(self.branches.len())?;
         for branch in &self.branches {
             if branch.case.evaluate(context)?.is_truthy() {
                 return branch.then.evaluate(context);
