@@ -33,7 +33,7 @@ impl Simulation {
         let flips = if self.chance(0.8) { 1 } else { 1 + self.random.below(20) };
         let flipped: Vec<PathBuf> = (0..flips).filter_map(|_| self.flip_one()).collect();
         self.check_repair(&expected);
-        self.check_damaged(&expected, &flipped);
+        self.check_damaged(&expected, &flipped, is_clean);
     }
 
     fn flip_one(&self) -> Option<PathBuf> {
@@ -119,11 +119,19 @@ impl Simulation {
     }
 
     /// Opens the damaged directory itself: nothing wrong is ever given out.
-    fn check_damaged(&self, expected: &State, flipped: &[PathBuf]) {
+    fn check_damaged(&self, expected: &State, flipped: &[PathBuf], is_clean: bool) {
         // Opening may complete a transaction, which ends the model's history there.
         let last_logged = self.model.lock().last_logged();
         let store = match self.try_open() {
             Ok(store) => store,
+            // After an orderly stop nobody needs the oplog: it is put aside.
+            Err(error)
+                if is_clean && flipped.iter().all(|path| path.extension().is_some_and(|end| end == "segment")) =>
+            {
+                self.fail(format_args!(
+                    "only the oplog is damaged, after an orderly stop, and the start is refused: {error}"
+                ));
+            }
             Err(error) if kind(&error) == Kind::Corrupt => {
                 return self.say(format_args!("opening failed: {error}"));
             }

@@ -166,7 +166,7 @@ impl Store {
             let _ = worker.join();
         }
         self.checkpoints.set_answered(false);
-        let finished = self.checkpoint_step(Urgency::Now).map(|_| ());
+        let finished = self.last_checkpoint();
         if let Some((flusher, stop)) = flusher {
             stop.store(true, Ordering::Release);
             let _ = flusher.join();

@@ -193,6 +193,12 @@ impl Store {
         }
     }
 
+    /// The checkpoint of an orderly end: it has everything. One that was under way has not, and is finished first.
+    pub(crate) fn last_checkpoint(&self) -> Result<()> {
+        let _hurry = self.checkpoints.hurry();
+        self.checkpoint_after(self.checkpoints.begun.load(Ordering::Acquire), Pace::AtOnce)
+    }
+
     /// A checkpoint because somebody asks for one: what is done now is in it. Those who wait at the same time share it. The background thread makes it
     /// where there is one, and takes some time for it while others write.
     ///
