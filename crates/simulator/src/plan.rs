@@ -119,7 +119,6 @@ fn draw_options(random: &SeededRandom) -> StoreOptions {
         oplog_retention_time: Some(Duration::ZERO),
         checkpoint_log_bytes: one_of(&[8 << 10, 128 << 10]),
         checkpoint_interval: Duration::from_secs(60),
-        clock_drift_max: StoreOptions::default().clock_drift_max,
         checkpoint_spread: Duration::ZERO,
         space_reserve_bytes: one_of(&[0, 64 << 10, 1 << 20]),
         ttl_interval: Duration::from_secs(60),

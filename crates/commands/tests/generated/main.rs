@@ -3,6 +3,8 @@
 //! GENERATED_CASES says how many servers are tried (default 30), GENERATED_SEED from which seed on. The same commands are tried for as long as one likes, guided by
 //! what code they reach, with `cargo fuzz run commands` in `fuzz/`.
 
+#![allow(clippy::unwrap_used)]
+
 mod generator;
 mod small_server;
 
