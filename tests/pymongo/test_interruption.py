@@ -134,13 +134,13 @@ MAY_BE_DONE = {"createIndexes", "validate", "dbHash", "dataSize", "cloneCollecti
 SHORT_COMMANDS = set(
     """abortTransaction appendOplogNote buildInfo collMod collStats commitTransaction compact configureFailPoint connPoolStats connectionStatus create
     currentOp dbStats drop dropDatabase dropIndexes endSessions features filemd5 fsync fsyncUnlock getCmdLineOpts getDefaultRWConcern getLog
-    getParameter hello hostInfo isMaster killAllSessions killAllSessionsByPattern killCursors killOp killSessions listCollections listCommands listDatabases
-    listIndexes lockInfo logRotate ping planCacheClear plimsollPositions plimsollProfile profile refreshSessions renameCollection replSetFreeze
+    getParameter hello hostInfo isMaster isdbgrid killAllSessions killAllSessionsByPattern killCursors killOp killSessions listCollections listCommands listDatabases
+    listIndexes lockInfo logRotate ping planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter plimsollPositions plimsollProfile profile refreshSessions renameCollection replSetFreeze
     replSetGetConfig replSetGetStatus replSetInitiate replSetReconfig replSetResizeOplog replSetStepDown replSetSyncFrom serverStatus setDefaultRWConcern
     setFeatureCompatibilityVersion setParameter shutdown startSession top validateDBMetadata waitForFailPoint whatsmyuri""".split()
 )
-# It has a test of its own.
-TESTED_APART = {"getMore"}
+# These have tests of their own (`test_reindex.py` for reIndex).
+TESTED_APART = {"getMore", "reIndex"}
 
 
 def test_everything_in_the_registries_has_an_entry():
