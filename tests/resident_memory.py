@@ -1,8 +1,22 @@
-"""The largest resident memory of a server's process. Used by the suites that hold it to its budget."""
+"""A server with a small memory budget, and the largest resident memory of its process. Used by the suites that hold it to that."""
 
 import pathlib
 
+import pytest
+
+from server_process import ServerProcess
+
 MEBIBYTE = 1 << 20
+BUDGET = 256 * MEBIBYTE
+
+
+@pytest.fixture(scope="module", name="server")
+def small_server(tmp_path_factory):
+    """A server with a small budget."""
+    process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), ["--memory", f"{BUDGET // MEBIBYTE}MiB"])
+    process.start()
+    yield process
+    process.stop()
 
 
 class Peak:

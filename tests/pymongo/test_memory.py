@@ -6,23 +6,12 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from resident_memory import MEBIBYTE, Peak, assert_within
-from server_process import ServerProcess
+from resident_memory import BUDGET, Peak, assert_within, small_server  # noqa: F401
 
-BUDGET = 256 * MEBIBYTE
 DOCUMENTS = 300_000
 PAD = 1_000
 EXCEEDED_MEMORY_LIMIT = 146
 QUERY_EXCEEDED_MEMORY_LIMIT = 292
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A server with a small budget."""
-    process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), ["--memory", "256MiB"])
-    process.start()
-    yield process
-    process.stop()
 
 
 @pytest.fixture(scope="module")

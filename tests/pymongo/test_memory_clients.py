@@ -12,21 +12,10 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
-from resident_memory import MEBIBYTE, Peak, assert_within
-from server_process import ServerProcess
+from resident_memory import BUDGET, MEBIBYTE, Peak, assert_within, small_server  # noqa: F401
 
-BUDGET = 256 * MEBIBYTE
 EXCEEDED_MEMORY_LIMIT = 146
 OP_MSG, OP_COMPRESSED, ZLIB = 2013, 2012, 2
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A server with a small budget."""
-    process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), ["--memory", "256MiB"])
-    process.start()
-    yield process
-    process.stop()
 
 
 @pytest.fixture

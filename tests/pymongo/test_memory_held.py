@@ -9,23 +9,12 @@ import pytest
 from pymongo import ASCENDING, MongoClient
 from pymongo.errors import BulkWriteError, OperationFailure, WriteError
 
-from resident_memory import MEBIBYTE, Peak, assert_within
-from server_process import ServerProcess
+from resident_memory import BUDGET, Peak, assert_within, small_server  # noqa: F401
 from wire import Wire
 
-BUDGET = 256 * MEBIBYTE
 CURSOR_NOT_FOUND = 43
 EXCEEDED_MEMORY_LIMIT = 146
 TRANSACTION_TOO_LARGE = 319
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A server with a small budget."""
-    process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), ["--memory", "256MiB"])
-    process.start()
-    yield process
-    process.stop()
 
 
 @pytest.fixture

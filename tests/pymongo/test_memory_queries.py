@@ -7,25 +7,14 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from resident_memory import MEBIBYTE, Peak, assert_within
-from server_process import ServerProcess
+from resident_memory import BUDGET, Peak, assert_within, small_server  # noqa: F401
 
-BUDGET = 256 * MEBIBYTE
 EXCEEDED_MEMORY_LIMIT = 146
 TOO_BUSY = 462
 DISTINCT_TOO_BIG = 17217
 DOCUMENT_TOO_LARGE = 10334
 BUFFER_TOO_LARGE = 13548
 LOOKUP_TOO_LARGE = 4568
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """A server with a small budget."""
-    process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), ["--memory", "256MiB"])
-    process.start()
-    yield process
-    process.stop()
 
 
 @pytest.fixture(scope="module")

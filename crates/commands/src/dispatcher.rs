@@ -22,7 +22,7 @@ use crate::error::{CommandError, Result};
 use crate::execution_notes::ExecutionNotes;
 use crate::fail_points::{Fault, Struck, error_of};
 use crate::operation_session::SessionFields;
-use crate::operations::{Operation, Registered};
+use crate::operations::{Operation, Registered, limit_of_queries};
 use crate::registry::{self, Command, Handler};
 use crate::replica_set::role;
 use crate::write_concern;
@@ -98,6 +98,7 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// A dispatcher over a server's state.
     pub fn new(server: Arc<ServerContext>) -> Self {
+        query_language::limit_memory(limit_of_queries);
         Self { server }
     }
 
@@ -294,7 +295,6 @@ impl Dispatcher {
             notes: ExecutionNotes::default(),
         };
         let _watching = document::work::watch(client.slot.clone());
-        let _limited = query_language::limit_memory(client.slot.clone());
         let result = self.handle(command, &mut context, reply).and_then(|outcome| {
             fields.read_concern.confirm(&self.server.store)?;
             if fields.is_in_transaction() && self.server.replica_set.is_alone() {

@@ -13,7 +13,7 @@ use document::{Element, Interruption, elements_of_bytes};
 use parking_lot::Mutex;
 use platform::command_memory::{self, MemoryWait, Patience};
 use platform::{Clock, OverBudget};
-use query_language::{ErrorKind, MemoryLimit, QueryError};
+use query_language::{ErrorKind, QueryError};
 use transaction::WaitInterrupt;
 
 use crate::DocumentWriter;
@@ -77,31 +77,22 @@ pub(crate) struct OperationSlot {
 /// For what takes long inside of a document, or between documents where nothing else asks.
 impl Watch for OperationSlot {
     fn interruption(&self) -> Option<Interruption> {
-        let deadline = match self.deadline_nanos.load(Ordering::Relaxed) {
-            0 => None,
-            nanos => Some(Duration::from_nanos(nanos)),
-        };
-        self.why_to_stop(deadline).map(|(name, message)| Interruption { name, message })
-    }
-}
-
-impl MemoryLimit for OperationSlot {
-    fn before_allocating(&self, bytes: usize) -> std::result::Result<(), QueryError> {
-        // A record may be locked.
-        command_memory::before_allocating(bytes, Patience::AsTheCommand)
-            .map_err(|error| QueryError::new(ErrorKind::ExceededMemoryLimit, no_memory(error)))
+        self.why_to_stop(self.deadline()).map(|(name, message)| Interruption { name, message })
     }
 }
 
 /// While it waits for memory.
 impl MemoryWait for OperationSlot {
     fn gives_up(&self) -> bool {
-        let deadline = match self.deadline_nanos.load(Ordering::Relaxed) {
-            0 => None,
-            nanos => Some(Duration::from_nanos(nanos)),
-        };
-        self.why_to_stop(deadline).is_some()
+        self.why_to_stop(self.deadline()).is_some()
     }
+}
+
+/// What pure functions ask before they make something large, of the command of their thread.
+pub(crate) fn limit_of_queries(bytes: usize) -> std::result::Result<(), QueryError> {
+    // A record may be locked.
+    command_memory::before_allocating(bytes, Patience::AsTheCommand)
+        .map_err(|error| QueryError::new(ErrorKind::ExceededMemoryLimit, no_memory(error)))
 }
 
 /// Fails when what the command of this thread holds does not fit into the memory budget.
@@ -442,6 +433,14 @@ impl<'a> Operation<'a> {
 }
 
 impl OperationSlot {
+    /// When the running command's time is over.
+    fn deadline(&self) -> Option<Duration> {
+        match self.deadline_nanos.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+
     /// Why its command is to stop, by name and text.
     fn why_to_stop(&self, deadline: Option<Duration>) -> Option<(&'static str, &'static str)> {
         match self.end.load(Ordering::Relaxed) {

@@ -17,4 +17,4 @@ pub mod update;
 mod watch;
 
 pub use error::{ErrorKind, QueryError, Result};
-pub use memory_limit::{LimitedMemory, MemoryLimit, before_allocating, before_allocating_if_large, limit_memory};
+pub use memory_limit::{MemoryLimit, before_allocating, before_allocating_if_large, limit_memory};

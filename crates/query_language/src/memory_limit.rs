@@ -1,41 +1,19 @@
 //! Whether the command that this thread works for may hold more memory.
 //!
-//! Told by `commands` at the begin of a command, asked before something large is made of what is in documents: these are pure functions, which know of no
-//! memory budget.
+//! Asked before something large is made of what is in documents, by pure functions, which know of no memory budget; `commands` says once whom to ask.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
 use crate::error::QueryError;
 
-/// What a command's thread can be asked.
-pub trait MemoryLimit {
-    /// Fails when the command may not hold so many bytes beside what it holds already.
-    ///
-    /// # Errors
-    /// They do not fit.
-    fn before_allocating(&self, bytes: usize) -> Result<(), QueryError>;
-}
+/// Fails when the command of this thread may not hold so many bytes beside what it holds already, with `ExceededMemoryLimit`.
+pub type MemoryLimit = fn(usize) -> Result<(), QueryError>;
 
-thread_local! {
-    static LIMIT: RefCell<Option<Arc<dyn MemoryLimit>>> = const { RefCell::new(None) };
-}
+static LIMIT: OnceLock<MemoryLimit> = OnceLock::new();
 
-/// The time during which a limit is asked; what was asked before is asked again afterwards.
-#[must_use]
-pub struct LimitedMemory {
-    before: Option<Arc<dyn MemoryLimit>>,
-}
-
-/// Has this thread ask `limit`.
-pub fn limit_memory(limit: Arc<dyn MemoryLimit>) -> LimitedMemory {
-    LimitedMemory { before: LIMIT.replace(Some(limit)) }
-}
-
-impl Drop for LimitedMemory {
-    fn drop(&mut self) {
-        LIMIT.set(self.before.take());
-    }
+/// Has every thread of the process ask `limit`. The first one that is given stays.
+pub fn limit_memory(limit: MemoryLimit) {
+    LIMIT.get_or_init(|| limit);
 }
 
 /// Asks before something large is allocated, so many bytes of it; or, with 0, whether what is there already may be. Without a limit everything may.
@@ -43,7 +21,7 @@ impl Drop for LimitedMemory {
 /// # Errors
 /// `ExceededMemoryLimit`.
 pub fn before_allocating(bytes: usize) -> Result<(), QueryError> {
-    LIMIT.with_borrow(|limit| limit.as_ref().map_or(Ok(()), |limit| limit.before_allocating(bytes)))
+    LIMIT.get().map_or(Ok(()), |limit| limit(bytes))
 }
 
 /// What is smaller is not asked for: every command may hold some of it.

@@ -1,6 +1,6 @@
 //! `planCacheClear`: forgets which plans were chosen for the queries of a collection, or for one shape of query.
 
-use super::shape_arguments::ShapeArguments;
+use super::shape_arguments::named_shape;
 use crate::DocumentWriter;
 use crate::arguments::Arguments;
 use crate::context::Context;
@@ -12,15 +12,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = collection::Namespace::new(context.request.database, arguments.collection_name()?)?;
-    let mut example = ShapeArguments::default();
-    for field in arguments.fields() {
-        if !example.take(field)? {
-            arguments.generic(field)?;
-        }
-    }
-    let shape = example.shape(context)?;
-    let Some(collection) = context.collection(&namespace)? else { return Ok(()) };
+    let Some((collection, shape)) = named_shape(context, &mut arguments)? else { return Ok(()) };
     let cache = &context.server.plan_cache;
     match shape {
         Some(shape) => cache.forget_shape(&collection, &shape),

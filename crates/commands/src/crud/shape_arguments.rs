@@ -2,12 +2,15 @@
 //!
 //! Used by `planCacheClear` and the commands of index filters.
 
+use std::sync::Arc;
+
 use bson::{RawDocument, RawDocumentBuf};
+use collection::{Collection, Namespace};
 use planner::query_shape;
 
 use super::find::{FindArguments, canonical_query};
 use super::query_arguments::check_collation;
-use crate::arguments::Field;
+use crate::arguments::{Arguments, Field};
 use crate::context::Context;
 use crate::error::{CommandError, Result};
 
@@ -52,6 +55,25 @@ impl<'a> ShapeArguments<'a> {
         };
         Ok(Some(query_shape(&canonical_query(context, &example)?)))
     }
+}
+
+/// What a command names that has no other fields: a collection, and the shape, `None` for all of it. `None` alone when there is no such collection.
+///
+/// # Errors
+/// The fields are not right, whether or not the collection is there.
+pub(crate) fn named_shape(
+    context: &Context<'_>,
+    arguments: &mut Arguments<'_>,
+) -> Result<Option<(Arc<Collection>, Option<String>)>> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let mut example = ShapeArguments::default();
+    for field in arguments.fields() {
+        if !example.take(field)? {
+            arguments.generic(field)?;
+        }
+    }
+    let shape = example.shape(context)?;
+    Ok(context.collection(&namespace)?.map(|collection| (collection, shape)))
 }
 
 /// A part of an example as it was given; empty when it was not.
