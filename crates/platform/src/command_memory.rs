@@ -211,18 +211,24 @@ impl Account {
     /// Waits until others have given back what is needed.
     fn wait_for(&mut self, wanted: u64) -> Result<(), OverBudget> {
         let budget = self.reservation.budget().clone();
-        let _waiting = budget.begin_waiting(wanted - self.reservation.bytes())?;
+        let mut waiting = budget.begin_waiting(wanted - self.reservation.bytes())?;
         let clock = SystemClock::new();
-        let begun = clock.monotonic();
+        let mut begun = clock.monotonic();
         loop {
             clock.sleep(ASKED_AGAIN);
             let refused = match self.try_resize(wanted) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
-            let is_over = clock.monotonic().saturating_sub(begun) >= PATIENCE;
-            if is_over || self.wait.as_ref().is_none_or(|wait| wait.gives_up()) {
+            if self.wait.as_ref().is_none_or(|wait| wait.gives_up()) {
                 return Err(refused);
+            }
+            let now = clock.monotonic();
+            if now.saturating_sub(begun) >= PATIENCE {
+                if waiting.gives_up() {
+                    return Err(refused);
+                }
+                begun = now;
             }
         }
     }

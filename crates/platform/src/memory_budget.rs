@@ -77,6 +77,8 @@ pub struct MemoryBudget {
     used: AtomicU64,
     refused: AtomicU64,
     waiting: AtomicU32,
+    /// Who have waited and given up, since the start.
+    given_up: AtomicU64,
     by_use: [AtomicU64; MemoryUse::ALL.len()],
 }
 
@@ -91,11 +93,34 @@ const LITTLE_SHARE: u64 = 32;
 const LASTING_SHARE: u64 = 8;
 
 /// Somebody who waits for memory.
-pub struct WaitingForMemory<'b>(&'b MemoryBudget);
+pub struct WaitingForMemory<'b> {
+    budget: &'b MemoryBudget,
+    is_counted: bool,
+    given_up_before: u64,
+}
+
+impl WaitingForMemory<'_> {
+    /// Ends the waiting unless the others have all given up meanwhile: then what they held is about to be free, and this one is to wait for it. All who wait hold
+    /// something that the others want, and if they gave up together, nobody would have got anywhere.
+    pub fn gives_up(&mut self) -> bool {
+        let waiting = &self.budget.waiting;
+        let leaves_others =
+            waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count > 1).then(|| count - 1)).is_ok();
+        if leaves_others {
+            self.is_counted = false;
+            self.budget.given_up.fetch_add(1, Ordering::Relaxed);
+            return true;
+        }
+        let given_up = self.budget.given_up.load(Ordering::Relaxed);
+        std::mem::replace(&mut self.given_up_before, given_up) == given_up
+    }
+}
 
 impl Drop for WaitingForMemory<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.is_counted {
+            self.budget.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -124,6 +149,7 @@ impl MemoryBudget {
             used: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
+            given_up: AtomicU64::new(0),
             by_use: Default::default(),
         })
     }
@@ -163,7 +189,8 @@ impl MemoryBudget {
     /// # Errors
     /// There are enough of them.
     pub fn begin_waiting(&self, wanted: u64) -> Result<WaitingForMemory<'_>, OverBudget> {
-        let waiting = WaitingForMemory(self);
+        let given_up_before = self.given_up.load(Ordering::Relaxed);
+        let waiting = WaitingForMemory { budget: self, is_counted: true, given_up_before };
         let most = if wanted <= LITTLE_BYTES { 2 * WAITING_MAX } else { WAITING_MAX };
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= most {
             return Err(OverBudget { wanted, free: self.free() });
@@ -319,6 +346,19 @@ impl Drop for MemoryReservation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_who_waits_waits_on_for_what_the_others_held() {
+        let budget = MemoryBudget::new(1 << 20);
+        let begin = || budget.begin_waiting(1).unwrap();
+        let (mut first, mut second, mut third) = (begin(), begin(), begin());
+        assert!(first.gives_up() && second.gives_up());
+        assert!(!third.gives_up(), "what they held is about to be free");
+        assert!(third.gives_up(), "nobody else has given up since then");
+        drop((first, second, third));
+        assert!(!budget.is_waited_for());
+        assert!(begin().gives_up(), "one that waits alone has nothing more to wait for");
+    }
 
     #[test]
     fn what_does_not_fit_is_refused_and_what_is_dropped_returns() {
