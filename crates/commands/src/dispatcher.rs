@@ -12,20 +12,20 @@ use document::{Limits, validate_document};
 use platform::command_memory::Patience;
 
 use crate::DocumentWriter;
-use crate::admission::{Class, Granted, Need, Permission, Turn};
-use crate::arguments::Arguments;
-use crate::cluster_time;
-use crate::context::{ClientContext, Context, ServerContext, count};
-use crate::crud::write_errors::write_concern_error;
-use crate::diagnostics;
-use crate::error::{CommandError, Result};
-use crate::execution_notes::ExecutionNotes;
-use crate::fail_points::{Fault, Struck, error_of};
-use crate::operation_session::SessionFields;
-use crate::operations::{Operation, Registered, limit_of_queries};
+use crate::handlers::crud::write_errors::write_concern_error;
+use crate::handlers::diagnostics;
 use crate::registry::{self, Command, Handler};
-use crate::replica_set::role;
-use crate::write_concern;
+use crate::request::arguments::Arguments;
+use crate::request::cluster_time;
+use crate::request::error::{CommandError, Result};
+use crate::request::write_concern;
+use crate::state::admission::{Class, Granted, Need, Permission, Turn};
+use crate::state::context::{ClientContext, Context, ServerContext, count};
+use crate::state::execution_notes::ExecutionNotes;
+use crate::state::fail_points::{Fault, Struck, error_of};
+use crate::state::operation_session::SessionFields;
+use crate::state::operations::{Operation, Registered, limit_of_queries};
+use crate::state::replica_set::role;
 
 /// Command bodies may be larger than documents: they carry them.
 const BODY_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
@@ -448,7 +448,7 @@ pub(crate) fn run_inside(context: &Context<'_>, database: &str, command: &RawDoc
         }
     }
     let first = document::elements(command).next().ok_or_else(|| CommandError::failed_to_parse("an empty command"))?;
-    let body = crate::schema::document_of(|body| {
+    let body = crate::handlers::schema::document_of(|body| {
         document::elements(command).for_each(|element| body.element(element));
         body.document("writeConcern", |concern| concern.int32("w", 1));
     })?;

@@ -9,52 +9,26 @@
 //!        └── CommandError → {ok: 0, errmsg, code, codeName}
 //! ```
 //!
-//! Read `dispatcher`, `registry`, `arguments`, then `crud/insert` and `crud/find`.
+//! In layers, from the top: `dispatcher`, `registry`, `handlers` (one command a file), `state` (what commands work with), `request` (what a
+//! command says). Read `dispatcher`, `registry`, `request/arguments`, then `handlers/crud/insert` and `handlers/crud/find`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod admission;
-mod apply_ops;
-mod arguments;
-mod change_stream;
-mod client_cursors;
-mod cluster_time;
-mod context;
-mod crud;
-mod default_concerns;
-mod diagnostics;
 mod dispatcher;
-mod document_writer;
-mod error;
-mod error_codes;
-mod execution_notes;
-mod fail_points;
-mod fsync_lock;
+mod handlers;
 pub mod inspect;
-mod issued_timestamps;
-mod operation_session;
-mod operations;
-mod oplog_view;
-mod read_concern;
-mod read_preference;
 mod registry;
-mod replica_set;
-mod replication;
-mod schema;
-mod sessions;
-mod stable_api;
-mod startup_log;
-mod tail;
-mod topology;
-mod transactions;
-mod write_concern;
+mod request;
+mod state;
+#[cfg(test)]
+mod test_server;
 
-pub use admission::{Need, Permission};
-pub use context::{
+pub use dispatcher::{Attempt, CommandRequest, Dispatcher, Next, Outcome, SequenceSource};
+pub use registry::{CommandDescription, command_descriptions};
+pub use request::document_writer::DocumentWriter;
+pub use request::error::{CommandError, Result};
+pub use state::admission::{Need, Permission};
+pub use state::context::{
     BuildFacts, ClientContext, DiagnosticLog, LogVerbosity, NetworkFigures, ServerContext, ServerFacts, ServerHooks,
 };
-pub use diagnostics::versions::VERSION as ANNOUNCED_VERSION;
-pub use dispatcher::{Attempt, CommandRequest, Dispatcher, Next, Outcome, SequenceSource};
-pub use document_writer::DocumentWriter;
-pub use error::{CommandError, Result};
-pub use registry::{CommandDescription, command_descriptions};
-pub use replica_set::{Initiation, ReplicaSetFacts};
+pub use state::replica_set::{Initiation, ReplicaSetFacts};
+pub use state::versions::VERSION as ANNOUNCED_VERSION;

@@ -8,12 +8,12 @@ pub(crate) use refused::refusal;
 
 use self::refused::{KNOWN_ELSEWHERE, OF_SHARDED_CLUSTERS};
 use crate::DocumentWriter;
-use crate::admission::Class;
-use crate::arguments::Arguments;
-use crate::context::Context;
 use crate::dispatcher::Outcome;
-use crate::error::Result;
-use crate::{apply_ops, crud, diagnostics, fail_points, replication, schema, sessions, transactions};
+use crate::handlers::{apply_ops, crud, diagnostics, fail_points, replication, schema, sessions, transactions};
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::admission::Class;
+use crate::state::context::Context;
 
 /// How a command is run.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 //!
 //! Used by `registry` and, through it, by `dispatcher` and the compatibility page.
 
-use crate::error::CommandError;
+use crate::request::error::CommandError;
 
 /// Commands of MongoDB that we do not have yet: refused by name, so that nobody takes them for a misspelling.
 pub(super) static KNOWN_ELSEWHERE: &[&str] = &[

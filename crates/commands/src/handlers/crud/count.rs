@@ -1,0 +1,79 @@
+//! `count`: how many documents match.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::Namespace;
+use document::Number;
+use executor::QueryExecutor;
+use planner::{CanonicalQuery, Hint};
+
+use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
+use crate::DocumentWriter;
+use crate::handlers::oplog_view;
+use crate::request::arguments::{Arguments, Field};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let query = parse(context, &mut arguments)?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let server = context.server;
+    if oplog_view::is_oplog(&namespace) {
+        reply.count("n", oplog_view::count_entries(context, &query, filter_of(&arguments)?)?);
+        return Ok(());
+    }
+    let (target, _) = target_of(context, namespace)?;
+    let view = server.store.read_view();
+    let inspect = |executor: &QueryExecutor| context.note_executor(executor);
+    reply.count("n", executor::count(&services(server), view, target, Arc::new(query), &context.operation, inspect)?);
+    Ok(())
+}
+
+/// The filter as it was sent.
+pub(super) fn filter_of<'a>(arguments: &Arguments<'a>) -> Result<Option<&'a RawDocument>> {
+    match arguments.fields().find(|field| field.name() == "query") {
+        Some(field) => field.document(),
+        None => Ok(None),
+    }
+}
+
+/// Reads `limit`: a negative one means the same as a positive one.
+fn parse_limit(field: Field<'_>) -> Result<u64> {
+    match Number::from_bson(field.value()) {
+        Some(number) if number.to_f64().fract() != 0.0 => {
+            Err(CommandError::failed_to_parse("Expected an integer: limit"))
+        }
+        Some(number) => Ok(number.to_i64_saturating().unsigned_abs()),
+        None if field.is_null() => Ok(0),
+        None => Err(CommandError::bad_value("limit value is not a valid number")),
+    }
+}
+
+/// Reads the fields.
+pub(crate) fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<CanonicalQuery> {
+    let (mut filter, mut skip, mut limit, mut hinted): (Option<&RawDocument>, _, _, _) = (None, 0, 0, Hint::None);
+    for field in arguments.fields() {
+        match field.name() {
+            "query" => filter = field.document()?,
+            "skip" => skip = field.unsigned()?.unwrap_or_default(),
+            "limit" => limit = parse_limit(field)?,
+            "hint" => hinted = hint(field)?,
+            "collation" => check_collation(field)?,
+            // What old shells send; it never had an effect on the count.
+            "fields" => {}
+            _ => arguments.generic(field)?,
+        }
+    }
+    let mut query = query(filter, &variables(context, None)?)?;
+    query.skip = skip;
+    query.limit = Some(limit).filter(|limit| *limit > 0);
+    query.hint = hinted;
+    Ok(query)
+}

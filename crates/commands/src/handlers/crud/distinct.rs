@@ -1,0 +1,62 @@
+//! `distinct`: the different values of a field.
+
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::Namespace;
+use executor::QueryExecutor;
+use planner::{CanonicalQuery, Hint};
+
+use super::count::filter_of;
+use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
+use crate::DocumentWriter;
+use crate::handlers::oplog_view;
+use crate::request::arguments::{Arguments, required};
+use crate::request::cluster_time::bson_timestamp;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let (query, key) = parse(context, &mut arguments)?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let server = context.server;
+    let values = if oplog_view::is_oplog(&namespace) {
+        oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?
+    } else {
+        let (target, _) = target_of(context, namespace)?;
+        let view = context.read_view();
+        let inspect = |executor: &QueryExecutor| context.note_executor(executor);
+        executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation, inspect)?
+    };
+    reply.array("values", |list| values.iter().for_each(|(kind, value)| list.push_bytes(kind, value)));
+    if let Some(time) = context.snapshot_time() {
+        reply.timestamp("atClusterTime", bson_timestamp(time));
+    }
+    Ok(())
+}
+
+/// Reads the fields; gives the query and the path.
+pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) -> Result<(CanonicalQuery, &'a str)> {
+    let (mut filter, mut key, mut hinted): (Option<&RawDocument>, _, _) = (None, None, Hint::None);
+    for field in arguments.fields() {
+        match field.name() {
+            "query" => filter = field.document()?,
+            "key" => key = field.string()?,
+            "hint" => hinted = hint(field)?,
+            "collation" => check_collation(field)?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let mut query = query(filter, &variables(context, None)?)?;
+    query.hint = hinted;
+    match required(key, "distinct.key")? {
+        "" => Err(CommandError::numbered(40352, "FieldPath cannot be constructed with empty string")),
+        key => Ok((query, key)),
+    }
+}

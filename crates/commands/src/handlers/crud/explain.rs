@@ -1,0 +1,197 @@
+//! `explain`: how a command would be run, and what it would touch.
+
+use std::sync::Arc;
+
+use bson::{Bson, RawDocument};
+use collection::Namespace;
+use document::elements;
+use executor::{QueryExecutor, Verbosity};
+use planner::CanonicalQuery;
+
+use super::query_arguments::{services, target_of};
+use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
+use crate::DocumentWriter;
+use crate::registry;
+use crate::request::arguments::{Arguments, Field, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let inner = match arguments.target() {
+        Some(field) => required(field.document()?, "explain.explain")?,
+        None => return Err(CommandError::bad_value("explain needs a command")),
+    };
+    let mut verbosity = Verbosity::AllPlansExecution;
+    for field in arguments.fields() {
+        match field.name() {
+            "verbosity" => {
+                let Some(name) = field.string()? else { continue };
+                verbosity = Verbosity::parse(name).ok_or_else(|| {
+                    CommandError::bad_value(format!(
+                        "Enumeration value '{name}' for field 'explain.verbosity' is not a valid value."
+                    ))
+                })?;
+            }
+            _ => arguments.generic(field)?,
+        }
+    }
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let explained = explain(context, inner, verbosity)?;
+    write_document(reply, &explained)?;
+    write_environment(context, inner, reply);
+    Ok(())
+}
+
+fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity) -> Result<bson::Document> {
+    let Some(first) = elements(inner).next() else {
+        return Err(CommandError::named("CommandNotFound", "Explain failed due to unknown command: "));
+    };
+    check_database(context, inner)?;
+    if context.request.database == "local" && first.value().as_str() == Some("oplog.rs") {
+        return Err(CommandError::not_implemented("explain of commands on local.oplog.rs"));
+    }
+    let server = context.server;
+    match first.name() {
+        "find" => {
+            let mut arguments = Arguments::new("find", inner);
+            let parsed = find::parse(&mut arguments)?;
+            let query = find::canonical_query(context, &parsed)?;
+            explain_query(context, arguments.collection_name()?, query, verbosity)
+        }
+        "aggregate" => {
+            let mut arguments = Arguments::new("aggregate", inner);
+            let parsed = aggregate::parse(context, &mut arguments)?;
+            aggregate::explain(context, parsed, verbosity)
+        }
+        "count" => {
+            let mut arguments = Arguments::new("count", inner);
+            let query = Arc::new(count::parse(context, &mut arguments)?);
+            let (target, _) =
+                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?)?;
+            let view = server.store.read_view();
+            Ok(executor::explain_count(&services(server), view, target, query, verbosity, &context.operation)?)
+        }
+        "distinct" => {
+            let mut arguments = Arguments::new("distinct", inner);
+            let (query, key) = distinct::parse(context, &mut arguments)?;
+            let (target, _) =
+                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?)?;
+            let view = server.store.read_view();
+            let query = Arc::new(query);
+            Ok(executor::explain_distinct(&services(server), view, target, query, key, verbosity, &context.operation)?)
+        }
+        "update" => explain_write(context, inner, "updates", verbosity),
+        "delete" => explain_write(context, inner, "deletes", verbosity),
+        "findAndModify" | "findandmodify" => {
+            let mut arguments = Arguments::new("findAndModify", inner);
+            let (query, stage) = find_and_modify::explained(context, &mut arguments)?;
+            explain_change(context, arguments.collection_name()?, query, stage, verbosity)
+        }
+        "mapReduce" => Err(CommandError::not_implemented(format!("explain of {}", first.name()))),
+        name if registry::find(name).is_some() => {
+            Err(CommandError::named("IllegalOperation", format!("Cannot explain cmd: {name}")))
+        }
+        name => Err(CommandError::named("CommandNotFound", format!("Explain failed due to unknown command: {name}"))),
+    }
+}
+
+/// The command that is explained is one of the same database.
+fn check_database(context: &Context<'_>, inner: &RawDocument) -> Result<()> {
+    let Some(database) = elements(inner).find(|element| element.name() == "$db") else { return Ok(()) };
+    let Some(named) = Field::of("explain.explain", database).string()? else { return Ok(()) };
+    let ours = context.request.database;
+    if named == ours {
+        return Ok(());
+    }
+    let message = format!("Mismatched $db in explain command. Expected {ours} but got {named}");
+    Err(CommandError::named("InvalidNamespace", message))
+}
+
+fn explain_query(
+    context: &Context<'_>,
+    collection: &str,
+    query: CanonicalQuery,
+    verbosity: Verbosity,
+) -> Result<bson::Document> {
+    let server = context.server;
+    let (target, _) = target_of(context, Namespace::new(context.request.database, collection)?)?;
+    let view = server.store.read_view();
+    let mut executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
+    Ok(executor.explain(verbosity, &context.operation)?)
+}
+
+/// An update or delete is explained as the query that finds its documents, under a stage of its own; nothing is changed.
+fn explain_write(
+    context: &Context<'_>,
+    inner: &RawDocument,
+    statements: &'static str,
+    verbosity: Verbosity,
+) -> Result<bson::Document> {
+    let arguments = Arguments::new(if statements == "updates" { "update" } else { "delete" }, inner);
+    let field = arguments.fields().find(|field| field.name() == statements);
+    let list = field.map(|field| field.documents()).transpose()?.flatten().unwrap_or_default();
+    let [statement] = list.as_slice() else {
+        return Err(CommandError::named("InvalidLength", "explained write batches must be of size 1"));
+    };
+    let (query, stage) = if statements == "updates" {
+        let parsed =
+            update::Statement::parse(context, &update::StatementFields::read(statement)?, &Default::default())?;
+        (parsed.query, "UPDATE")
+    } else {
+        (delete::StatementFields::read(statement)?.query(context, None)?, "DELETE")
+    };
+    explain_change(context, arguments.collection_name()?, query, stage, verbosity)
+}
+
+/// The plan of a query under the stage that changes what it finds.
+fn explain_change(
+    context: &Context<'_>,
+    collection: &str,
+    query: Arc<CanonicalQuery>,
+    stage: &str,
+    verbosity: Verbosity,
+) -> Result<bson::Document> {
+    let query = Arc::try_unwrap(query).map_err(|_| CommandError::bad_value("the statement is in use"))?;
+    let mut explained = explain_query(context, collection, query, verbosity)?;
+    wrap_winning_plan(&mut explained, stage);
+    Ok(explained)
+}
+
+fn wrap_winning_plan(explained: &mut bson::Document, stage: &str) {
+    if let Ok(planner) = explained.get_document_mut("queryPlanner")
+        && let Some(winning) = planner.remove("winningPlan")
+    {
+        planner.insert("winningPlan", bson::doc! { "stage": stage, "inputStage": winning });
+    }
+    if let Ok(execution) = explained.get_document_mut("executionStats")
+        && let Some(stages) = execution.remove("executionStages")
+    {
+        let returned = execution.get("nReturned").cloned().unwrap_or(Bson::Int32(0));
+        let counter = if stage == "UPDATE" { "nWouldModify" } else { "nWouldDelete" };
+        execution.insert("nReturned", 0);
+        execution.insert("executionStages", bson::doc! { "stage": stage, counter: returned, "inputStage": stages });
+    }
+}
+
+/// Writes the fields of a document into the reply.
+pub(crate) fn write_document(reply: &mut DocumentWriter<'_>, document: &bson::Document) -> Result<()> {
+    let raw = bson::RawDocumentBuf::try_from(document)?;
+    elements(&raw).for_each(|element| reply.element(element));
+    Ok(())
+}
+
+fn write_environment(context: &Context<'_>, inner: &RawDocument, reply: &mut DocumentWriter<'_>) {
+    reply.embed("command", inner);
+    let facts = &context.server.facts;
+    reply.document("serverInfo", |info| {
+        info.string("host", &facts.host_name);
+        info.int32("port", i32::from(facts.port));
+        info.string("version", crate::state::versions::VERSION);
+        info.string("gitVersion", facts.build.git_version);
+    });
+}

@@ -1,0 +1,162 @@
+//! `getMore`: the next batch of a cursor; to a client that takes several replies to one request, all that follow.
+
+use std::time::Duration;
+
+use bson::RawBsonRef;
+use executor::ExecutionTotals;
+
+use crate::DocumentWriter;
+use crate::dispatcher::{Next, Outcome};
+use crate::request::arguments::{Arguments, max_time, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::client_cursors::{BatchLimit, ClientCursor, Remaining};
+use crate::state::context::{Context, count};
+use crate::state::execution_notes::Detail;
+use crate::state::fail_points::{CursorFault, error_of};
+
+/// How long a getMore of an awaiting cursor waits when the client does not say.
+const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
+
+/// The fields.
+struct Wanted<'a> {
+    id: i64,
+    collection: &'a str,
+    /// How long the client waits for something to come.
+    longest: Option<Duration>,
+    limit: BatchLimit,
+}
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<Outcome> {
+    let Wanted { id, collection, longest, limit } = parse(&mut arguments)?;
+    count(&context.server.counts.get_more, 1);
+    let namespace = format!("{}.{collection}", context.request.database);
+    let cursors = &context.server.cursors;
+    let mut cursor = cursors.take(id, &namespace, arguments.generic.session, context.session.txn_number())?;
+    if let Err(mismatch) = cursor.check_api(context.operation.api()) {
+        cursors.give_back(id, cursor)?;
+        return Err(mismatch);
+    }
+    if let Some(fault) = context.server.fail_points.strike_get_more() {
+        cursors.close(id);
+        return fail(fault, &cursor);
+    }
+    if longest.is_some() && !cursor.awaits() {
+        cursors.give_back(id, cursor)?;
+        let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+        return Err(CommandError::bad_value(message));
+    }
+    // The time of an awaiting cursor is for waiting, not for working.
+    if let Err(is_over) = context.operation.set_time_limit(cursor.max_time.filter(|_| !cursor.awaits())) {
+        cursors.close(id);
+        return Err(is_over);
+    }
+    let longest = longest.unwrap_or(AWAIT_DEFAULT);
+    if cursor.awaits() {
+        context.release_ticket();
+    }
+    let cursors = &context.server.cursors;
+    context.slot.set_originating(cursor.command.clone());
+    let remaining = write_batch(context, id, &mut cursor, limit, longest, reply);
+    match remaining {
+        Ok(Remaining::Maybe) => cursors.give_back(id, cursor).map(|()| Outcome::ReplyAndMore(Next::AtOnce)),
+        Ok(Remaining::Nothing) => {
+            context.notes.is_exhausted.set(true);
+            cursors.close(id);
+            Ok(Outcome::Reply)
+        }
+        Err(error) => {
+            cursors.close(id);
+            Err(labelled(error, &cursor))
+        }
+    }
+}
+
+fn parse<'a>(arguments: &mut Arguments<'a>) -> Result<Wanted<'a>> {
+    let id = cursor_id(arguments)?;
+    let mut longest = None;
+    let (mut collection, mut limit) = (None, BatchLimit { documents: None });
+    for field in arguments.fields() {
+        match field.name() {
+            "collection" => collection = field.string()?,
+            "batchSize" => limit.documents = field.unsigned()?.filter(|size| *size > 0),
+            "maxTimeMS" => longest = Some(max_time(field)?.unwrap_or_default()),
+            "term" | "lastKnownCommittedOpTime" => field.refuse_unless_null()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let collection = required(collection, "getMore.collection")?;
+    Ok(Wanted { id, collection, longest, limit })
+}
+
+/// Does what a fail point says.
+fn fail(fault: CursorFault, cursor: &ClientCursor) -> Result<Outcome> {
+    if fault.closes_connection {
+        return Ok(Outcome::CloseConnection);
+    }
+    Err(labelled(error_of(fault.error_code, "failGetMoreAfterCursorCheckout"), cursor))
+}
+
+/// Fills a batch, waiting for it if the cursor does, writes it and notes what it has taken.
+fn write_batch(
+    context: &Context<'_>,
+    id: i64,
+    cursor: &mut ClientCursor,
+    limit: BatchLimit,
+    longest: Duration,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<Remaining> {
+    let (cursors, operation) = (&context.server.cursors, &context.operation);
+    let before = cursor.execution(Detail::Counts).unwrap_or_default().totals;
+    let began = operation.elapsed();
+    let mut remaining = Ok(Remaining::Nothing);
+    reply.document("cursor", |body| {
+        body.array("nextBatch", |batch| {
+            remaining = match cursor.awaits() {
+                true => cursor.fill_or_wait(batch, limit, operation, longest, &|| cursors.is_killed(id)),
+                false => cursor.fill(batch, limit, operation),
+            };
+            context.notes.returned.add(batch.count().into());
+        });
+        body.int64("id", if matches!(remaining, Ok(Remaining::Maybe)) { id } else { 0 });
+        body.string("ns", &cursor.namespace);
+        if let Some(token) = cursor.resume_token() {
+            body.embed("postBatchResumeToken", &token);
+        }
+    });
+    note(context, id, cursor, &before, began);
+    remaining
+}
+
+/// Adds the label by which drivers know that a change stream can be resumed.
+fn labelled(mut error: CommandError, cursor: &ClientCursor) -> CommandError {
+    if cursor.is_change_stream() && error.is_resumable_in_change_stream() {
+        error.add_label("ResumableChangeStreamError");
+    }
+    error
+}
+
+/// Notes what a batch has taken since the cursor was taken up.
+fn note(context: &Context<'_>, id: i64, cursor: &mut ClientCursor, before: &ExecutionTotals, began: Duration) {
+    let notes = &context.notes;
+    if let Some(execution) = cursor.execution(context.detail()) {
+        notes.add_execution(execution, before);
+    }
+    if cursor.awaits() {
+        notes.waited.set(context.operation.elapsed().saturating_sub(began));
+    }
+    notes.cursor.set(id);
+    cursor.note_batch(notes.returned.get(), context.server.clock.wall_millis());
+}
+
+fn cursor_id(arguments: &Arguments<'_>) -> Result<i64> {
+    let field = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    match field.value() {
+        RawBsonRef::Int64(id) => Ok(id),
+        _ => Err(field.wrong_type("type 'long'")),
+    }
+}

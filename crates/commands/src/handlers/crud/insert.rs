@@ -1,0 +1,206 @@
+//! `insert`: stores documents.
+//!
+//! Documents come in the body or as a document sequence. Each is checked on its own; a bad one is a write error at its
+//! position and the others are stored (all before it when `ordered`, which is the default).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::{Collection, Namespace, StatementDetails, Validation};
+use document::{EmptyTimestamps, Limits, prepare_for_storage, validate_document};
+use transaction::{InsertOrder, InsertOutcome};
+
+use super::query_arguments::empty_timestamps;
+use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
+use crate::DocumentWriter;
+use crate::handlers::schema::check_may_write;
+use crate::request::arguments::{Arguments, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::{Context, count};
+use crate::state::operations::before_allocating;
+
+/// Most operations in one write command.
+pub(crate) const OPERATIONS_MAX: usize = 100_000;
+
+/// Documents inserted before a command that inserts many looks whether it should give way.
+const DOCUMENTS_PER_PART: usize = 128;
+
+/// A document of this size is copied only if there is memory for it.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let (mut order, mut validation) = (InsertOrder::Ordered, Validation::Enforce);
+    let mut timestamps = EmptyTimestamps::Replace;
+    let mut documents: Option<Vec<&RawDocument>> =
+        context.request.sequences.documents("documents").map(Iterator::collect);
+    for field in arguments.fields() {
+        match field.name() {
+            "documents" => documents = field.documents()?,
+            "ordered" => order = if field.boolean_or(true)? { InsertOrder::Ordered } else { InsertOrder::Unordered },
+            "bypassDocumentValidation" => {
+                validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
+            }
+            "bypassEmptyTsReplacement" => timestamps = empty_timestamps(field)?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let documents = required(documents, "insert.documents")?;
+    check_count(documents.len())?;
+    check_may_write(context, &namespace)?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
+    statement_ids.check_count(documents.len())?;
+    let mut retried = RetriedStatements::default();
+    let is_executed = |position| context.session.executed(statement_ids.of(position)).is_some();
+    let is_retryable = context.session.is_retryable_write();
+    if is_retryable {
+        (0..documents.len())
+            .filter(|position| is_executed(*position))
+            .for_each(|done| retried.push(statement_ids.of(done)));
+    }
+    let (prepared, positions, mut errors) =
+        prepare(context, &documents, order, timestamps, |position| is_retryable && is_executed(position));
+    let server = context.server;
+    let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
+    let ids: Option<Vec<i32>> =
+        is_retryable.then(|| positions.iter().map(|position| statement_ids.of(*position)).collect());
+    // Each document is a statement.
+    stored.iter().try_for_each(|_| context.before_write())?;
+    let outcome = insert_somewhere(context, &namespace, &stored, ids.as_deref(), order, validation)?;
+    for (position, error) in outcome.errors {
+        let error = context.name_interruption(error.into());
+        errors.push((positions.get(position).copied().unwrap_or(position), error));
+    }
+    for (_, error) in &errors {
+        context.session.check_failure(error)?;
+    }
+    errors.sort_by_key(|(position, _)| *position);
+    if order == InsertOrder::Ordered {
+        errors.truncate(1);
+    }
+    let inserted = outcome.inserted as u64;
+    // As MongoDB counts: those that were tried.
+    count(&server.counts.insert, inserted + errors.len() as u64);
+    context.notes.inserted.add(inserted);
+    context.notes.write_errors.add(errors.len() as u64);
+    reply.count("n", inserted + retried.count());
+    let mut write_errors = WriteErrors::default();
+    errors.into_iter().for_each(|(position, error)| write_errors.push(position, error));
+    write_errors.write(reply);
+    retried.write(reply);
+    write_concern_error(retried.wait(&arguments.generic.write_concern, context, outcome.commit.as_ref()), reply);
+    Ok(())
+}
+
+/// Inserts into the collection of a name, which is created if there is none and there is something to insert; again, when it is dropped meanwhile.
+fn insert_somewhere(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    documents: &[&RawDocument],
+    statement_ids: Option<&[i32]>,
+    order: InsertOrder,
+    validation: Validation,
+) -> Result<InsertOutcome> {
+    let mut outcome = InsertOutcome::default();
+    let mut first = 0;
+    while let Some(left @ [_, ..]) = documents.get(first..) {
+        let collection = context.collection_or_create(namespace)?;
+        let ids = statement_ids.and_then(|ids| ids.get(first..));
+        let mut done = insert_in_parts(context, &collection, left, ids, order, validation);
+        let dropped = done.errors.pop_if(|(_, error)| error.is_dropped() && context.session.transaction().is_none());
+        outcome.add(done, first, order);
+        match dropped {
+            Some((position, _)) => first += position,
+            None => break,
+        }
+    }
+    Ok(outcome)
+}
+
+/// Inserts part by part, so that a command that inserts many can give way between them.
+fn insert_in_parts(
+    context: &Context<'_>,
+    collection: &Arc<Collection>,
+    documents: &[&RawDocument],
+    statement_ids: Option<&[i32]>,
+    order: InsertOrder,
+    validation: Validation,
+) -> InsertOutcome {
+    let store = &context.server.store;
+    context.write(0, StatementDetails::None, |write| {
+        let mut outcome = InsertOutcome::default();
+        for (part, documents) in documents.chunks(DOCUMENTS_PER_PART).enumerate() {
+            let first = part * DOCUMENTS_PER_PART;
+            if let Some(ids) = statement_ids {
+                write.set_statement_ids(ids.iter().skip(first).copied());
+            }
+            let done = store.insert_documents(write, collection, documents, order, validation);
+            let ends_all = outcome.add(done, first, order);
+            if ends_all {
+                break;
+            }
+            context.operation.turn().look_around();
+        }
+        outcome
+    })
+}
+
+/// Refuses empty commands and ones with too many operations.
+pub(crate) fn check_count(count: usize) -> Result<()> {
+    if (1..=OPERATIONS_MAX).contains(&count) {
+        return Ok(());
+    }
+    Err(CommandError::named(
+        "InvalidLength",
+        format!("Write batch sizes must be between 1 and {OPERATIONS_MAX}. Got {count} operations."),
+    ))
+}
+
+type Prepared<'a> = (Vec<Cow<'a, [u8]>>, Vec<usize>, Vec<(usize, CommandError)>);
+
+/// Checks the documents, but for those inserted before, and gives each an `_id`; an ordered insert ends at the first bad one.
+fn prepare<'a>(
+    context: &Context<'_>,
+    documents: &[&'a RawDocument],
+    order: InsertOrder,
+    timestamps: EmptyTimestamps,
+    is_executed: impl Fn(usize) -> bool,
+) -> Prepared<'a> {
+    let mut prepared = Vec::with_capacity(documents.len());
+    let mut positions = Vec::with_capacity(documents.len());
+    let mut errors = Vec::new();
+    let server = context.server;
+    let millis = server.clock.wall_millis();
+    for (position, document) in documents.iter().enumerate().filter(|(position, _)| !is_executed(*position)) {
+        if document.as_bytes().len() > LARGE_BYTES
+            && let Err(error) = before_allocating(document.as_bytes().len())
+        {
+            errors.push((position, error));
+            break;
+        }
+        let mut bytes = Vec::new();
+        let now = || server.timestamps.next(millis);
+        let checked = validate_document(document.as_bytes(), &Limits::USER)
+            .and_then(|()| prepare_for_storage(document, timestamps, || server.new_object_id(), now, &mut bytes));
+        match checked {
+            Ok(is_changed) => {
+                prepared.push(if is_changed { Cow::Owned(bytes) } else { Cow::Borrowed(document.as_bytes()) });
+                positions.push(position);
+            }
+            Err(error) => {
+                errors.push((position, error.into()));
+                if order == InsertOrder::Ordered {
+                    break;
+                }
+            }
+        }
+    }
+    (prepared, positions, errors)
+}

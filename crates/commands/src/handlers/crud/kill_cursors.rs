@@ -1,0 +1,46 @@
+//! `killCursors`: closes cursors.
+
+use bson::RawBsonRef;
+use document::{Element, array_elements};
+
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    arguments.collection_name()?;
+    let mut ids = None;
+    for field in arguments.fields() {
+        match field.name() {
+            "cursors" => {
+                let Some(items) = field.array()? else { continue };
+                ids = Some(array_elements(items).map(cursor_id).collect::<Result<Vec<i64>>>()?);
+            }
+            _ => arguments.generic(field)?,
+        }
+    }
+    let ids = required(ids, "killCursors.cursors")?;
+    if ids.is_empty() {
+        return Err(CommandError::bad_value("Must specify at least one cursor id in: { cursors: [] }"));
+    }
+    let (killed, missing): (Vec<i64>, Vec<i64>) = ids.into_iter().partition(|id| context.server.cursors.kill(*id));
+    reply.array("cursorsKilled", |list| killed.iter().for_each(|id| list.push_int64(*id)));
+    reply.array("cursorsNotFound", |list| missing.iter().for_each(|id| list.push_int64(*id)));
+    reply.array("cursorsAlive", |_| {});
+    reply.array("cursorsUnknown", |_| {});
+    Ok(())
+}
+
+fn cursor_id(element: Element<'_>) -> Result<i64> {
+    let field = Field::of("killCursors.cursors", element);
+    match field.value() {
+        RawBsonRef::Int64(id) => Ok(id),
+        _ => Err(field.wrong_type("type 'long'")),
+    }
+}

@@ -1,0 +1,22 @@
+//! `planCacheClear`: forgets which plans were chosen for the queries of a collection, or for one shape of query.
+
+use super::shape_arguments::named_shape;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let Some((collection, shape)) = named_shape(context, &mut arguments)? else { return Ok(()) };
+    let cache = &context.server.plan_cache;
+    match shape {
+        Some(shape) => cache.forget_shape(&collection, &shape),
+        None => cache.forget(collection.uuid()),
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! `planCacheClearFilters`: removes the index filter of a shape of query, or all of a collection.
+
+use super::shape_arguments::named_shape;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let Some((collection, shape)) = named_shape(context, &mut arguments)? else { return Ok(()) };
+    let (filters, cache) = (&context.server.index_filters, &context.server.plan_cache);
+    match shape {
+        Some(shape) => {
+            filters.clear_shape(&collection, &shape);
+            cache.forget_shape(&collection, &shape);
+        }
+        None => {
+            filters.clear(&collection);
+            cache.forget(collection.uuid());
+        }
+    }
+    Ok(())
+}

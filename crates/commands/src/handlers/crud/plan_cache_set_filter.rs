@@ -1,0 +1,66 @@
+//! `planCacheSetFilter`: says which indexes the planner may consider for a shape of query.
+//!
+//! What the filter does is in `planner::IndexFilters`.
+
+use bson::RawBsonRef;
+use planner::{AllowedIndex, IndexFilter};
+
+use super::shape_arguments::{ShapeArguments, given};
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = collection::Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let mut example = ShapeArguments::default();
+    let mut indexes = None;
+    for field in arguments.fields() {
+        match field.name() {
+            "indexes" => indexes = allowed_indexes(field)?,
+            _ if example.take(field)? => {}
+            _ => arguments.generic(field)?,
+        }
+    }
+    if example.query.is_none() {
+        return Err(CommandError::bad_value("required field query missing"));
+    }
+    let indexes = indexes.ok_or_else(|| CommandError::bad_value("required field indexes missing"))?;
+    let Some(shape) = example.shape(context)? else { return Ok(()) };
+    let Some(collection) = context.collection(&namespace)? else {
+        return Err(CommandError::bad_value("no such collection"));
+    };
+    let filter = IndexFilter {
+        query: given(example.query),
+        sort: given(example.sort),
+        projection: given(example.projection),
+        collation: given(example.collation),
+        indexes,
+    };
+    context.server.index_filters.set(&collection, shape.clone(), filter);
+    context.server.plan_cache.forget_shape(&collection, &shape);
+    Ok(())
+}
+
+/// Reads `indexes`: names and key patterns.
+fn allowed_indexes(field: Field<'_>) -> Result<Option<Vec<AllowedIndex>>> {
+    let Some(array) = field.array()? else { return Ok(None) };
+    let allowed = document::array_elements(array).map(|element| match element.value() {
+        RawBsonRef::String(name) => Ok(AllowedIndex::Name(name.to_owned())),
+        RawBsonRef::Document(pattern) if pattern.is_empty() => {
+            Err(CommandError::bad_value("index specification cannot be empty"))
+        }
+        RawBsonRef::Document(pattern) => Ok(AllowedIndex::KeyPattern(pattern.to_owned())),
+        _ => Err(CommandError::bad_value("each item in indexes must be either an object or a string")),
+    });
+    let allowed = allowed.collect::<Result<Vec<_>>>()?;
+    if allowed.is_empty() {
+        return Err(CommandError::bad_value("required field indexes must contain at least one index"));
+    }
+    Ok(Some(allowed))
+}

@@ -1,0 +1,29 @@
+//! `connPoolStats`: connections of this server to others. It has none, so there are no pools.
+
+use super::only_generic;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    _context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    only_generic(&mut arguments)?;
+    let totals = [
+        "numClientConnections",
+        "numAScopedConnections",
+        "totalInUse",
+        "totalAvailable",
+        "totalLeased",
+        "totalCreated",
+        "totalRefreshing",
+    ];
+    totals.iter().for_each(|name| reply.int32(name, 0));
+    reply.document("pools", |_| {});
+    reply.document("hosts", |_| {});
+    Ok(())
+}

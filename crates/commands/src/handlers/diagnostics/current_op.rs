@@ -1,0 +1,294 @@
+//! `currentOp`: the commands that are running and those that wait for a ticket or a lock, open transactions between their commands, and, if wanted,
+//! connections and cursors that nobody uses.
+//!
+//! Fields that no command has are a filter on the entries, as in MongoDB.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aggregation::IdleOperations;
+use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
+use collection::{Collection, Index, IndexState};
+use document::get_field;
+use query_language::filter::{Filter, FilterOptions};
+use transaction::OpenTransaction;
+
+use super::{application_name, document_of_fields, first_string, host_and_port};
+use crate::DocumentWriter;
+use crate::handlers::schema::{document_of, take_generic};
+use crate::request::arguments::Arguments;
+use crate::request::cluster_time::bson_timestamp;
+use crate::request::error::Result;
+use crate::state::client_cursors::{CursorFigures, IdleCursor};
+use crate::state::context::{Context, ServerContext};
+use crate::state::operations::{OperationSlot, RunningOperation};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let (mut filter, mut wanted) = (Vec::new(), IdleOperations { sessions: true, ..IdleOperations::default() });
+    for field in arguments.fields() {
+        match field.name() {
+            // Without access control everything is everybody's own, and nothing is left out of a command.
+            "$ownOps" | "$truncateOps" => drop(field.boolean()?),
+            "$all" => wanted.connections = field.boolean()?,
+            _ if take_generic(&mut arguments, field)? => {}
+            _ => filter.push(field),
+        }
+    }
+    let filter = Filter::parse(&document_of_fields(&filter)?, &FilterOptions::default())?;
+    let mut entries = Vec::new();
+    for entry in current_operations(context.server, wanted)? {
+        if filter.matches(&entry)? {
+            entries.push(entry);
+        }
+    }
+    reply.array("inprog", |list| entries.iter().for_each(|entry| list.push(entry)));
+    if context.server.fsync_lock.is_locked() {
+        reply.boolean("fsyncLock", true);
+        reply.string("info", "use db.fsyncUnlock() to let others write again");
+    }
+    Ok(())
+}
+
+/// What is running, and of what is not, what is wanted. Also for the stage `$currentOp`.
+pub(crate) fn current_operations(server: &ServerContext, wanted: IdleOperations) -> Result<Vec<RawDocumentBuf>> {
+    let (mut entries, mut busy_sessions) = (Vec::new(), Vec::new());
+    let open = server.store.listed_transactions();
+    for (operation, slot, elapsed) in server.operations.running() {
+        let is_its_own = |(session, open): &&(bson::Uuid, OpenTransaction)| {
+            (Some(*session), Some(open.txn_number)) == (operation.session, operation.transaction)
+        };
+        let transaction = open.iter().find(is_its_own).map(|(_, open)| open);
+        entries.push(describe(server, &operation, &slot, elapsed, transaction)?);
+        busy_sessions.extend(operation.session);
+    }
+    for collection in server.store.interrupted_builds() {
+        for index in collection.indexes().all().iter().filter(|index| index.state() == IndexState::Building) {
+            entries.push(describe_build(server, &collection, index)?);
+        }
+    }
+    if wanted.connections {
+        for slot in server.operations.idle() {
+            entries.push(document_of(|entry| {
+                write_connection(server, &slot, entry);
+                entry.boolean("active", false);
+                write_time(server, entry);
+                write_locks(0, false, entry);
+            })?);
+        }
+    }
+    if wanted.sessions {
+        for (session, transaction) in open.iter().filter(|(session, _)| !busy_sessions.contains(session)) {
+            entries.push(describe_transaction(server, *session, transaction)?);
+        }
+    }
+    if wanted.cursors {
+        for cursor in server.cursors.idle() {
+            entries.push(describe_cursor(server, &cursor)?);
+        }
+    }
+    Ok(entries)
+}
+
+fn write_connection(server: &ServerContext, slot: &OperationSlot, entry: &mut DocumentWriter<'_>) {
+    entry.string("type", "op");
+    entry.string("host", &host_and_port(&server.facts));
+    entry.string("desc", &format!("conn{}", slot.connection));
+    entry.int32("connectionId", slot.connection as i32);
+    entry.string("client", &slot.client);
+    if let Some(metadata) = slot.metadata() {
+        if let Some(name) = application_name(&metadata) {
+            entry.string("appName", name);
+        }
+        entry.embed("clientMetadata", &metadata);
+    }
+}
+
+fn write_time(server: &ServerContext, entry: &mut DocumentWriter<'_>) {
+    let now = DateTime::from_millis(server.clock.wall_millis());
+    entry.string("currentOpTime", &now.try_to_rfc3339_string().unwrap_or_default());
+}
+
+fn describe(
+    server: &ServerContext,
+    operation: &RunningOperation,
+    slot: &Arc<OperationSlot>,
+    elapsed: Duration,
+    open: Option<&OpenTransaction>,
+) -> Result<RawDocumentBuf> {
+    let command = RawDocument::from_bytes(&operation.command).ok();
+    document_of(|entry| {
+        write_connection(server, slot, entry);
+        entry.boolean("active", true);
+        write_time(server, entry);
+        entry.int32("opid", operation.id as i32);
+        if let Some(session) = operation.session {
+            entry.document("lsid", |lsid| lsid.uuid("id", session));
+        }
+        if let Some(txn_number) = operation.transaction {
+            entry.document("transaction", |transaction| match open {
+                Some(open) => write_transaction(server, open, elapsed, transaction),
+                None => write_parameters(txn_number, transaction),
+            });
+        }
+        entry.size("secs_running", elapsed.as_secs());
+        entry.size("microsecs_running", elapsed.as_micros() as u64);
+        if operation.is_queued {
+            entry.document("currentQueue", |queue| {
+                queue.string("name", "execution");
+                queue.size("timeQueuedMicros", elapsed.as_micros() as u64);
+            });
+        }
+        entry.string("op", kind(operation.name));
+        entry.string("ns", &namespace(operation.name, &operation.database, command));
+        match command {
+            Some(command) => entry.embed("command", command),
+            // It is too large to be kept.
+            None => entry.document("command", |command| command.string("$truncated", operation.name)),
+        }
+        write_cursor_in_use(operation, command, entry);
+        write_locks(slot.yields(), operation.waits_for_lock, entry);
+        if slot.is_to_end() {
+            entry.boolean("killPending", true);
+        }
+    })
+}
+
+/// How often it gave way to others; MongoDB's hierarchy of locks, of which nothing holds any here, and its flow control, for which nobody waits.
+fn write_locks(yields: u32, waits_for_lock: bool, entry: &mut DocumentWriter<'_>) {
+    entry.int32("numYields", i32::try_from(yields).unwrap_or(i32::MAX));
+    entry.document("locks", |_| {});
+    entry.boolean("waitingForLock", waits_for_lock);
+    entry.document("lockStats", |_| {});
+    entry.boolean("waitingForFlowControl", false);
+    entry.document("flowControlStats", |_| {});
+}
+
+/// The cursor that a getMore goes on with, and the command that has opened it.
+fn write_cursor_in_use(operation: &RunningOperation, command: Option<&RawDocument>, entry: &mut DocumentWriter<'_>) {
+    let Some(originating) = &operation.originating else { return };
+    entry.document("cursor", |cursor| {
+        let id = command.and_then(|command| get_field(command, operation.name)).and_then(|id| id.as_i64());
+        id.into_iter().for_each(|id| cursor.int64("cursorId", id));
+        cursor.embed("originatingCommand", originating);
+        cursor.int32("operationUsingCursorId", operation.id as i32);
+    });
+}
+
+fn write_parameters(txn_number: i64, transaction: &mut DocumentWriter<'_>) {
+    transaction.document("parameters", |parameters| {
+        parameters.int64("txnNumber", txn_number);
+        parameters.boolean("autocommit", false);
+    });
+}
+
+/// A transaction, in which a command has been running for so long.
+fn write_transaction(
+    server: &ServerContext,
+    open: &OpenTransaction,
+    running: Duration,
+    transaction: &mut DocumentWriter<'_>,
+) {
+    let age = server.clock.monotonic().saturating_sub(open.began);
+    // Its first command came before it began.
+    let active = (open.active + running).min(age);
+    let began = server.clock.wall_millis().saturating_sub(age.as_millis() as i64);
+    let lifetime = server.parameters.transaction_lifetime_seconds() as i64 * 1000;
+    let text = |millis| DateTime::from_millis(millis).try_to_rfc3339_string().unwrap_or_default();
+    write_parameters(open.txn_number, transaction);
+    transaction.timestamp("readTimestamp", bson_timestamp(open.transaction.read_view().timestamp()));
+    transaction.string("startWallClockTime", &text(began));
+    transaction.size("timeOpenMicros", age.as_micros() as u64);
+    transaction.size("timeActiveMicros", active.as_micros() as u64);
+    transaction.size("timeInactiveMicros", age.as_micros().saturating_sub(active.as_micros()) as u64);
+    transaction.string("expiryTime", &text(began.saturating_add(lifetime)));
+}
+
+/// An open transaction with no command running in it.
+fn describe_transaction(server: &ServerContext, session: bson::Uuid, open: &OpenTransaction) -> Result<RawDocumentBuf> {
+    document_of(|entry| {
+        entry.string("type", "idleSession");
+        entry.string("host", &host_and_port(&server.facts));
+        entry.string("desc", "inactive transaction");
+        entry.document("lsid", |lsid| lsid.uuid("id", session));
+        entry.document("transaction", |transaction| write_transaction(server, open, Duration::ZERO, transaction));
+        entry.boolean("active", false);
+        write_locks(0, false, entry);
+    })
+}
+
+fn describe_cursor(server: &ServerContext, idle: &IdleCursor) -> Result<RawDocumentBuf> {
+    let CursorFigures { created, last_used, documents, batches, has_no_timeout, is_tailable, awaits } = idle.figures;
+    document_of(|entry| {
+        entry.string("type", "idleCursor");
+        entry.string("host", &host_and_port(&server.facts));
+        entry.string("ns", &idle.namespace);
+        if let Some(session) = idle.session {
+            entry.document("lsid", |lsid| lsid.uuid("id", session));
+        }
+        entry.document("cursor", |cursor| {
+            cursor.int64("cursorId", idle.id);
+            cursor.date("createdDate", DateTime::from_millis(created));
+            cursor.date("lastAccessDate", DateTime::from_millis(last_used));
+            cursor.size("nDocsReturned", documents);
+            cursor.size("nBatchesReturned", batches);
+            cursor.boolean("noCursorTimeout", has_no_timeout);
+            cursor.boolean("tailable", is_tailable);
+            cursor.boolean("awaitData", awaits);
+            if let Some(command) = &idle.command {
+                cursor.embed("originatingCommand", command);
+            }
+        });
+    })
+}
+
+/// An index build that a restart has interrupted and that goes on.
+fn describe_build(server: &ServerContext, collection: &Collection, index: &Index) -> Result<RawDocumentBuf> {
+    let namespace = collection.namespace();
+    document_of(|entry| {
+        entry.string("type", "op");
+        entry.string("host", &host_and_port(&server.facts));
+        entry.string("desc", "index-builds");
+        entry.boolean("active", true);
+        entry.string("op", "command");
+        entry.string("ns", namespace.as_str());
+        entry.document("command", |command| {
+            command.string("createIndexes", namespace.collection());
+            command.array("indexes", |list| list.push(&index.specification().to_document()));
+        });
+        let filled = index.filled().0;
+        entry.string("msg", &format!("Index Build: goes on after a restart; records up to number {filled} are done"));
+        write_locks(0, false, entry);
+    })
+}
+
+/// MongoDB's kinds of operations.
+pub(super) fn kind(command: &str) -> &str {
+    match command {
+        "insert" | "update" => command,
+        "delete" => "remove",
+        "find" => "query",
+        "getMore" => "getmore",
+        _ => "command",
+    }
+}
+
+/// The collection that a command is about, or, in MongoDB's way, that it is about none.
+pub(super) fn namespace(name: &str, database: &str, command: Option<&RawDocument>) -> String {
+    let collection = match (name, command) {
+        ("getMore", Some(command)) => match get_field(command, "collection") {
+            Some(RawBsonRef::String(name)) => Some(name),
+            _ => None,
+        },
+        (
+            "renameCollection" | "getLog" | "logRotate" | "explain" | "dataSize" | "setFeatureCompatibilityVersion",
+            _,
+        ) => None,
+        (_, command) => command.and_then(first_string),
+    };
+    format!("{database}.{}", collection.unwrap_or("$cmd"))
+}

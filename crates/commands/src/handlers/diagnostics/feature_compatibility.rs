@@ -1,0 +1,77 @@
+//! `setFeatureCompatibilityVersion`, and the document of that version in `admin.system.version`, which tools read.
+//!
+//! The version is that of the server ([`crate::state::versions`]) and cannot be another.
+
+use bson::{RawBsonRef, doc};
+use collection::{Namespace, Validation};
+use transaction::InsertOrder;
+
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::{Context, ServerContext};
+use crate::state::versions::FEATURE_COMPATIBILITY_VERSION;
+
+const DATABASE: &str = "admin";
+const COLLECTION: &str = "system.version";
+
+/// Runs the command.
+pub(crate) fn run(
+    _context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let mut is_confirmed = false;
+    for field in arguments.fields() {
+        match field.name() {
+            "confirm" => is_confirmed = field.boolean()?,
+            "downgradeOnDiskChanges" | "fromConfigServer" | "phase" | "changeTimestamp" => {
+                field.refuse_unless_null()?
+            }
+            _ => arguments.generic(field)?,
+        }
+    }
+    match arguments.target().map(|field| field.value()) {
+        Some(RawBsonRef::String(FEATURE_COMPATIBILITY_VERSION)) => {}
+        Some(RawBsonRef::String(other)) => {
+            return Err(CommandError::numbered(
+                4_926_900,
+                format!(
+                    "Invalid feature compatibility version '{other}': this server's is {FEATURE_COMPATIBILITY_VERSION}"
+                ),
+            ));
+        }
+        _ => return Err(CommandError::type_mismatch("the feature compatibility version must be a string")),
+    }
+    if is_confirmed {
+        return Ok(());
+    }
+    Err(CommandError::numbered(
+        7_369_100,
+        "setFeatureCompatibilityVersion must be run with 'confirm: true', which says that a way back to an older version is not needed",
+    ))
+}
+
+/// Whether this is the collection of the document.
+pub(crate) fn is_version_collection(namespace: &Namespace) -> bool {
+    namespace.database() == DATABASE && namespace.collection() == COLLECTION
+}
+
+/// Stores the document, unless it is there.
+///
+/// # Errors
+/// Those of an insert.
+pub(crate) fn store_document(server: &ServerContext) -> Result<()> {
+    let store = &server.store;
+    let namespace = Namespace::new(DATABASE, COLLECTION)?;
+    if store.catalog().lookup(namespace.as_str()).is_some() {
+        return Ok(());
+    }
+    let collection = store.collection_or_create(&namespace)?;
+    let document = doc! { "_id": "featureCompatibilityVersion", "version": FEATURE_COMPATIBILITY_VERSION };
+    let document = bson::RawDocumentBuf::try_from(&document)?;
+    let outcome = server.with_write_context(|write| {
+        store.insert_documents(write, &collection, &[&document], InsertOrder::Ordered, Validation::Bypass)
+    });
+    outcome.errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))
+}

@@ -1,0 +1,23 @@
+//! `features`: what the build can do beside MongoDB's commands. There is no JavaScript, so all that is told is by which number ObjectIds are of this process.
+
+use super::only_generic;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    if let Some(field) = arguments.fields().find(|field| field.name() == "oidReset") {
+        return Err(field.not_implemented());
+    }
+    only_generic(&mut arguments)?;
+    let bytes = context.server.topology.process_id().bytes();
+    let machine = bytes.iter().skip(4).take(3).fold(0, |number, byte| number << 8 | i32::from(*byte));
+    reply.int32("oidMachine", machine);
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! What becomes of a command that has ended: it is counted, and if it was slow or is profiled, a record of it is written.
+//!
+//! Called by `dispatcher` with what the command has noted ([`crate::state::execution_notes`]).
+
+use std::time::Duration;
+
+use bson::{DateTime, RawDocument, RawDocumentBuf};
+
+use super::current_op::{kind, namespace};
+use super::profile::store_record;
+use crate::DocumentWriter;
+use crate::handlers::schema::document_of;
+use crate::registry::Command;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::{Context, ServerContext, count};
+use crate::state::execution_notes::{ExecutionNotes, Noted};
+use crate::state::namespace_usage::UsageKind;
+
+/// Bytes of a command in a record; a larger one is left out.
+const COMMAND_BYTES_MAX: usize = 50 << 10;
+
+/// See the module's head.
+pub(crate) fn finished(context: &Context<'_>, command: &Command, reply_bytes: usize, error: Option<&CommandError>) {
+    let (server, notes) = (context.server, &context.notes);
+    let elapsed = context.operation.elapsed().saturating_sub(notes.waited.get());
+    server.figures.record(command, elapsed);
+    server.figures.count_write_errors(notes.write_errors.get());
+    add_to_counts(server, notes);
+    let full_name = namespace(command.name, context.request.database, Some(context.request.body));
+    record_usage(server, command, &full_name, notes, elapsed);
+    if server.profiler.may_record(elapsed) {
+        let ended = Ended { context, command, namespace: &full_name, elapsed, reply_bytes, error };
+        if let Err(error) = ended.record() {
+            tracing::warn!(target: "command", %error, "a record of an operation could not be written");
+        }
+    }
+}
+
+fn add_to_counts(server: &ServerContext, notes: &ExecutionNotes) {
+    let counts = &server.counts;
+    let add = |counter, noted: &Noted| {
+        if noted.get() > 0 {
+            count(counter, noted.get());
+        }
+    };
+    add(&counts.documents_inserted, &notes.inserted);
+    add(&counts.documents_updated, &notes.matched);
+    add(&counts.documents_deleted, &notes.deleted);
+    add(&counts.documents_returned, &notes.returned);
+    add(&counts.keys_examined, &notes.keys_examined);
+    add(&counts.docs_examined, &notes.docs_examined);
+    if notes.sorts.get() {
+        count(&counts.sorts, 1);
+    }
+    if notes.scans_collection.get() {
+        count(&counts.collection_scans, 1);
+    }
+}
+
+fn record_usage(server: &ServerContext, command: &Command, namespace: &str, notes: &ExecutionNotes, elapsed: Duration) {
+    let kind = UsageKind::of(command);
+    let is_of_collection = match kind {
+        UsageKind::OtherCommand => server.store.catalog().lookup(namespace).is_some(),
+        _ => !namespace.ends_with(".$cmd"),
+    };
+    if is_of_collection {
+        server.usage.record(namespace, kind, notes.statements.get().max(1), elapsed);
+    }
+}
+
+/// A command that has ended.
+struct Ended<'a, 'c> {
+    context: &'a Context<'c>,
+    command: &'a Command,
+    namespace: &'a str,
+    elapsed: Duration,
+    reply_bytes: usize,
+    error: Option<&'a CommandError>,
+}
+
+impl Ended<'_, '_> {
+    /// Writes what the settings ask for.
+    fn record(&self) -> Result<()> {
+        let (server, database) = (self.context.server, self.context.request.database);
+        let record = self.describe()?;
+        let verdict = server.profiler.judge(database, self.elapsed, &record);
+        if verdict.logs {
+            self.log();
+        }
+        // With writes locked out there is no place for it; who only reads must not wait for that.
+        if verdict.profiles && !server.fsync_lock.is_locked() {
+            store_record(server, database, &record)?;
+        }
+        Ok(())
+    }
+
+    fn log(&self) {
+        let notes = &self.context.notes;
+        tracing::info!(
+            target: "command",
+            ns = self.namespace,
+            command = self.command.name,
+            connection_id = self.context.connection,
+            plan_summary = %notes.plan.borrow(),
+            keys_examined = notes.keys_examined.get(),
+            docs_examined = notes.docs_examined.get(),
+            nreturned = notes.returned.get(),
+            reply_bytes = self.reply_bytes,
+            error = self.error.map_or(0, |error| error.code),
+            duration_millis = self.elapsed.as_millis() as u64,
+            "slow operation"
+        );
+    }
+
+    fn describe(&self) -> Result<RawDocumentBuf> {
+        let (server, request) = (self.context.server, self.context.request);
+        document_of(|record| {
+            record.object_id("_id", server.new_object_id());
+            record.string("op", kind(self.command.name));
+            record.string("ns", self.namespace);
+            write_command(self.command.name, request.body, record);
+            if let Some(originating) = self.context.slot.originating() {
+                record.embed("originatingCommand", &originating);
+            }
+            self.write_notes(record);
+            if let Some(error) = self.error {
+                record.string("errMsg", &error.message);
+                record.string("errName", &error.code_name);
+                record.int32("errCode", error.code);
+            }
+            // As `currentOp` has them.
+            record.int32("numYield", i32::try_from(self.context.slot.yields()).unwrap_or(i32::MAX));
+            record.document("locks", |_| {});
+            record.document("flowControl", |_| {});
+            record.count("responseLength", self.reply_bytes as u64);
+            record.string("protocol", if request.is_legacy { "op_query" } else { "op_msg" });
+            record.count("millis", self.elapsed.as_millis() as u64);
+            let plan = self.context.notes.plan.borrow();
+            if !plan.is_empty() {
+                record.string("planSummary", &plan);
+            }
+            record.date("ts", DateTime::from_millis(server.clock.wall_millis()));
+            record.string("client", &self.context.slot.client);
+            if let Some(name) = self.context.metadata.as_ref().and_then(|metadata| super::application_name(metadata)) {
+                record.string("appName", name);
+            }
+            // There is no access control, so there are no users.
+            record.array("allUsers", |_| {});
+            record.string("user", "");
+        })
+    }
+
+    fn write_notes(&self, record: &mut DocumentWriter<'_>) {
+        let notes = &self.context.notes;
+        if notes.cursor.get() != 0 {
+            record.int64("cursorid", notes.cursor.get());
+        }
+        let is_query = matches!(kind(self.command.name), "query" | "getmore" | "update" | "remove")
+            || !notes.plan.borrow().is_empty();
+        if is_query {
+            record.count("keysExamined", notes.keys_examined.get());
+            record.count("docsExamined", notes.docs_examined.get());
+        }
+        if notes.sorts.get() {
+            record.boolean("hasSortStage", true);
+        }
+        if notes.is_exhausted.get() {
+            record.boolean("cursorExhausted", true);
+        }
+        let changes = [
+            ("nMatched", &notes.matched),
+            ("nModified", &notes.modified),
+            ("nUpserted", &notes.upserted),
+            ("ninserted", &notes.inserted),
+            ("ndeleted", &notes.deleted),
+        ];
+        let shown: &[&str] = match kind(self.command.name) {
+            "update" => &["nMatched", "nModified", "nUpserted"],
+            "insert" => &["ninserted"],
+            "remove" => &["ndeleted"],
+            _ => &[],
+        };
+        for (name, noted) in changes {
+            if shown.contains(&name) || noted.get() > 0 {
+                record.count(name, noted.get());
+            }
+        }
+        if matches!(kind(self.command.name), "query" | "getmore") || notes.returned.get() > 0 {
+            record.count("nreturned", notes.returned.get());
+        }
+    }
+}
+
+fn write_command(name: &str, body: &RawDocument, record: &mut DocumentWriter<'_>) {
+    if body.as_bytes().len() <= COMMAND_BYTES_MAX {
+        record.embed("command", body);
+    } else {
+        record.document("command", |command| command.string("$truncated", name));
+    }
+}

@@ -1,0 +1,82 @@
+//! `fsync` and `fsyncUnlock`: make everything durable with a checkpoint, and, with `lock`, keep others from writing, so that the files can be copied.
+//!
+//! Acknowledged writes do not need it.
+
+use std::time::Duration;
+
+use oplog::Oplog;
+
+use super::only_generic;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::{Context, ServerContext};
+
+/// How long those who are writing may take to get through, unless told otherwise.
+const LOCK_TIMEOUT_MILLIS: u64 = 90_000;
+
+/// Runs `fsync`.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let (mut locks, mut timeout_millis) = (false, LOCK_TIMEOUT_MILLIS);
+    for field in arguments.fields() {
+        match field.name() {
+            "lock" => locks = field.boolean()?,
+            "fsyncLockAcquisitionTimeoutMillis" => timeout_millis = field.unsigned()?.unwrap_or(LOCK_TIMEOUT_MILLIS),
+            // Data files are synced in one way only.
+            "async" if !field.boolean()? => {}
+            "async" => return Err(field.not_implemented()),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let server = context.server;
+    if locks {
+        let taken = server.fsync_lock.lock(|| stop_writes(server, Duration::from_millis(timeout_millis)))?;
+        reply.string("info", "now locked against writes, use db.fsyncUnlock() to unlock");
+        reply.size("lockCount", taken);
+        return Ok(());
+    }
+    // Under the lock nothing is written, so there is nothing to be made durable.
+    if !server.fsync_lock.is_locked() {
+        // The oplog is durable up to the checkpoint's end, and the checkpoint holds everything before its mark.
+        server.store.requested_checkpoint()?;
+    }
+    reply.int32("numFiles", 1);
+    Ok(())
+}
+
+/// Runs `fsyncUnlock`.
+pub(crate) fn run_unlock(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    only_generic(&mut arguments)?;
+    let server = context.server;
+    let Some(left) = server.fsync_lock.unlock(|| server.store.thaw_writes()) else {
+        return Err(CommandError::named("IllegalOperation", "fsyncUnlock called when not locked"));
+    };
+    reply.string("info", "fsyncUnlock completed");
+    reply.size("lockCount", left);
+    Ok(())
+}
+
+fn stop_writes(server: &ServerContext, longest: Duration) -> Result<()> {
+    let store = &server.store;
+    store.requested_checkpoint()?;
+    if !store.freeze_writes(longest) {
+        return Err(CommandError::named(
+            "LockTimeout",
+            format!("writes that are being made did not end within {} ms", longest.as_millis()),
+        ));
+    }
+    // What was written between the checkpoint and the stop.
+    if let Err(error) = store.oplog().wait_durable(store.oplog().end_position()) {
+        store.thaw_writes();
+        return Err(error.into());
+    }
+    Ok(())
+}

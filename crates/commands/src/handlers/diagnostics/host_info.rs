@@ -1,0 +1,51 @@
+//! `hostInfo`: the machine the server runs on.
+
+use bson::DateTime;
+use rustix::system::{sysinfo, uname};
+
+use super::only_generic;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    only_generic(&mut arguments)?;
+    let server = context.server;
+    let memory = sysinfo();
+    let memory_bytes = memory.totalram as u64 * u64::from(memory.mem_unit);
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as i32);
+    let machine = uname();
+    let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
+    reply.document("system", |system| {
+        system.date("currentTime", DateTime::from_millis(server.clock.wall_millis()));
+        system.string("hostname", &server.facts.host_name);
+        system.int32("cpuAddrSize", usize::BITS as i32);
+        system.size("memSizeMB", memory_bytes >> 20);
+        system.size("memLimitMB", server.facts.memory_bytes >> 20);
+        system.int32("numCores", cores);
+        system.int32("numCoresAvailableToProcess", cores);
+        system.string("cpuArch", &text(machine.machine()));
+    });
+    reply.document("os", |os| {
+        os.string("type", &text(machine.sysname()));
+        os.string("name", &text(machine.sysname()));
+        os.string("version", &text(machine.release()));
+    });
+    reply.document("extra", |extra| {
+        extra.string("versionString", &text(machine.version()));
+        extra.string("kernelVersion", &text(machine.release()));
+        let page_bytes = rustix::param::page_size() as u64;
+        extra.size("pageSize", page_bytes);
+        extra.size("numPages", memory_bytes / page_bytes.max(1));
+        if let Some(files) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+            extra.size("maxOpenFiles", files);
+        }
+    });
+    Ok(())
+}

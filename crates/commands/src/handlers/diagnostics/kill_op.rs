@@ -1,0 +1,30 @@
+//! `killOp`: asks a running command to end. It ends at the next step at which it looks.
+
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let mut id = None;
+    for field in arguments.fields() {
+        match field.name() {
+            "op" => id = field.integer()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let id = id.ok_or_else(|| CommandError::named("NoSuchKey", "Missing expected field \"op\""))?;
+    // Numbers above 2^31 come back from clients as negative ones.
+    let unsigned = if id >= 0 { u32::try_from(id).ok() } else { i32::try_from(id).ok().map(|id| id as u32) };
+    let Some(id) = unsigned else {
+        return Err(CommandError::bad_value(format!("invalid op : {id}. Op ID cannot be represented with 32 bits")));
+    };
+    context.server.operations.kill(id);
+    reply.string("info", "attempting to kill op");
+    Ok(())
+}

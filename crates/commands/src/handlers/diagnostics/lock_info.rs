@@ -1,0 +1,47 @@
+//! `lockInfo`: who holds the locks that MongoDB has, too, and who waits for them.
+//!
+//! There is one of them here, that of `fsync` with `lock`: commands take no locks on the server, a database or a collection as a whole.
+
+use super::only_generic;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    only_generic(&mut arguments)?;
+    let server = context.server;
+    let is_locked = server.fsync_lock.is_locked();
+    let waiting = server.operations.running().into_iter().filter(|(operation, _, _)| operation.waits_for_lock);
+    reply.array("lockInfo", |locks| {
+        if !is_locked {
+            return;
+        }
+        locks.push_document(|lock| {
+            lock.string("resourceId", "{1: Global, 1}");
+            lock.array("granted", |granted| {
+                granted.push_document(|holder| {
+                    holder.string("mode", "S");
+                    holder.string("desc", "fsyncLock");
+                });
+            });
+            lock.array("pending", |pending| {
+                for (operation, slot, _) in waiting {
+                    pending.push_document(|waiter| {
+                        waiter.string("mode", "IX");
+                        waiter.string("desc", &format!("conn{}", slot.connection));
+                        waiter.string("client", &slot.client);
+                        waiter.int32("connectionId", slot.connection as i32);
+                        waiter.int32("opid", operation.id as i32);
+                    });
+                }
+            });
+        });
+    });
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! `replSetResizeOplog`: for how many bytes and hours the oplog is kept. Stored, so that it holds after a restart, too; `--oplog-min-retention-hours` goes before stored hours.
+
+use std::time::Duration;
+
+use document::Number;
+
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Least size, in megabytes.
+const SIZE_MIN: f64 = 990.0;
+/// Largest size: 1 PB.
+const SIZE_MAX: f64 = (1_u64 << 30) as f64;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let (mut bytes, mut time) = (None, None);
+    for field in arguments.fields() {
+        match field.name() {
+            _ if field.is_null() && ["size", "minRetentionHours"].contains(&field.name()) => {}
+            "size" => bytes = Some(size(field)?),
+            "minRetentionHours" => time = Some(hours(field)?),
+            _ => arguments.generic(field)?,
+        }
+    }
+    if bytes.is_none() && time.is_none() {
+        let message = "Either the 'size' or the 'minRetentionHours' option must be given";
+        return Err(CommandError::named("InvalidOptions", message));
+    }
+    Ok(context.server.store.set_oplog_retention(bytes, time)?)
+}
+
+fn number(field: Field<'_>) -> Result<f64> {
+    let number = Number::from_bson(field.value());
+    number.map(Number::to_f64).ok_or_else(|| {
+        CommandError::type_mismatch(format!("BSON field 'replSetResizeOplog.{}' must be a number", field.name()))
+    })
+}
+
+fn size(field: Field<'_>) -> Result<u64> {
+    let megabytes = number(field)?;
+    if !(SIZE_MIN..=SIZE_MAX).contains(&megabytes) {
+        let message = format!("BSON field 'size' value must be >= 990 and <= 1 PB, actual value '{megabytes}'");
+        return Err(CommandError::bad_value(message));
+    }
+    Ok((megabytes * f64::from(1 << 20)) as u64)
+}
+
+fn hours(field: Field<'_>) -> Result<Duration> {
+    let hours = number(field)?;
+    if !(0.0..=1e6).contains(&hours) {
+        return Err(CommandError::bad_value(format!(
+            "BSON field 'minRetentionHours' value must be >= 0, actual value '{hours}'"
+        )));
+    }
+    Ok(Duration::from_secs_f64(hours * 3600.0))
+}

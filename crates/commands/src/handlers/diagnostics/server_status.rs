@@ -1,0 +1,206 @@
+//! `serverStatus`: figures of the server, in MongoDB's sections as far as they mean something here, and `plimsoll`.
+//!
+//! A figure that is not counted is left out: zeros would be read as facts.
+
+use bson::{DateTime, RawBsonRef};
+use platform::MemoryUse;
+use transaction::WRITES_STOPPED_ADVICE;
+
+use super::hello::write_identity;
+use super::{engine_figures, server_status_sections as sections, short_host};
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field};
+use crate::request::error::Result;
+use crate::state::context::{Context, ServerContext};
+use crate::state::versions::VERSION;
+
+type WriteSection = fn(&ServerContext, &mut DocumentWriter<'_>) -> Result<()>;
+
+/// Our sections.
+const SECTIONS: &[(&str, WriteSection)] = &[
+    ("asserts", sections::write_errors),
+    ("catalogStats", sections::write_catalog),
+    ("connections", sections::write_connections),
+    ("extra_info", sections::write_process),
+    ("globalLock", sections::write_queues),
+    ("logicalSessionRecordCache", sections::write_sessions),
+    ("mem", sections::write_memory),
+    ("metrics", sections::write_metrics),
+    ("network", sections::write_network),
+    ("opLatencies", sections::write_latencies),
+    ("opcounters", sections::write_operation_counts),
+    ("opcountersRepl", sections::write_replicated_counts),
+    ("plimsoll", write_plimsoll),
+    ("repl", write_replication),
+    ("storageEngine", write_storage_engine),
+    ("transactions", sections::write_transactions),
+    ("wiredTiger", sections::write_engine),
+];
+
+/// Sections of MongoDB that we do not have, as servers of MongoDB built in another way have not either: asking for one shows nothing.
+const UNKNOWN_SECTIONS: &[&str] = &[
+    "batchedDeletes",
+    "changeStreamPreImages",
+    "defaultRWConcern",
+    "electionMetrics",
+    "encryptionAtRest",
+    "featureCompatibilityVersion",
+    "flowControl",
+    "freeMonitoring",
+    "hedgingMetrics",
+    "indexBuilds",
+    "indexBulkBuilder",
+    "indexStats",
+    "latchAnalysis",
+    "locks",
+    "mirroredReads",
+    "opReadConcernCounters",
+    "opWriteConcernCounters",
+    "oplog",
+    "oplogTruncation",
+    "operationTime",
+    "planCache",
+    "queryAnalyzers",
+    "queryStats",
+    "querySettings",
+    "readConcernCounters",
+    "readPreferenceCounters",
+    "recordStats",
+    "security",
+    "sharding",
+    "shardingStatistics",
+    "shardedIndexConsistency",
+    "tcmalloc",
+    "tenantMigrations",
+    "trafficRecording",
+    "transportSecurity",
+    "twoPhaseCommitCoordinator",
+    "watchdog",
+    "writeBacksQueued",
+];
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let (mut excluded, mut shows_by_default) = (Vec::new(), true);
+    let (mut included, mut with_histograms) = (Vec::new(), false);
+    for field in arguments.fields() {
+        let is_ours = SECTIONS.iter().any(|(name, _)| *name == field.name());
+        match field.name() {
+            _ if is_ours && field.is_null() => {}
+            "none" => shows_by_default = !field.boolean()?,
+            "all" => shows_by_default |= field.boolean()?,
+            // `{histograms: true}` is what this section can be asked for in more detail.
+            "opLatencies" if matches!(field.value(), RawBsonRef::Document(_)) => with_histograms = histograms(field)?,
+            name if is_ours && field.boolean()? => included.push(name),
+            name if is_ours => excluded.push(name),
+            name if UNKNOWN_SECTIONS.contains(&name) => drop(field.boolean()?),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let server = context.server;
+    write_basics(server, reply);
+    for (name, write) in SECTIONS {
+        // As a router, which a server of its own plays, has none.
+        let is_there = *name != "repl" || !server.replica_set.is_alone();
+        let is_shown = is_there && (included.contains(name) || (shows_by_default && !excluded.contains(name)));
+        if is_shown {
+            let mut written = Ok(());
+            reply.document(name, |section| {
+                written = match (*name, with_histograms) {
+                    ("opLatencies", true) => sections::write_latency_histograms(server, section),
+                    _ => write(server, section),
+                };
+            });
+            written?;
+        }
+    }
+    Ok(())
+}
+
+fn write_basics(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
+    let uptime = server.clock.monotonic().saturating_sub(server.started);
+    reply.string("host", &short_host(&server.facts));
+    reply.string("version", VERSION);
+    reply.string("process", "plimsoll");
+    reply.int64("pid", i64::from(std::process::id()));
+    reply.double("uptime", uptime.as_secs() as f64);
+    reply.size("uptimeMillis", uptime.as_millis() as u64);
+    reply.size("uptimeEstimate", uptime.as_secs());
+    reply.date("localTime", DateTime::from_millis(server.clock.wall_millis()));
+}
+
+fn histograms(field: Field<'_>) -> Result<bool> {
+    let mut wanted = false;
+    for element in document::elements(field.required(Field::document)?) {
+        let option = Field::of("serverStatus.opLatencies", element);
+        match option.name() {
+            "histograms" => wanted = option.boolean()?,
+            _ => return Err(option.unknown()),
+        }
+    }
+    Ok(wanted)
+}
+
+fn write_replication(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    server.topology.write_version(section);
+    write_identity(server, section);
+    Ok(())
+}
+
+fn write_plimsoll(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    section.document("writes", |writes| write_writes(server, writes));
+    section.array("setAside", |list| {
+        for work in server.store.set_aside_work() {
+            list.push_document(|report| {
+                report.string("what", work.what);
+                report.string("ns", &work.namespace);
+                report.string("index", &work.index);
+                report.string("reason", &work.reason);
+                report.string("advice", work.advice);
+            });
+        }
+    });
+    section.document("memory", |memory| write_budget(server, memory));
+    engine_figures::write(server, section)
+}
+
+/// Whether anything can be written, and if not, why and what to do.
+fn write_writes(server: &ServerContext, section: &mut DocumentWriter<'_>) {
+    let stopped = server.store.writes_stopped();
+    section.boolean("areAccepted", stopped.is_none());
+    if let Some(reason) = stopped {
+        section.string("stoppedBecause", &reason);
+        section.string("advice", WRITES_STOPPED_ADVICE);
+    }
+    section.boolean("needSpace", server.store.is_short_of_space());
+}
+
+/// The memory budget, and what it is used for.
+fn write_budget(server: &ServerContext, section: &mut DocumentWriter<'_>) {
+    let budget = server.memory.budget();
+    section.size("limitBytes", budget.limit());
+    section.size("reservedBytes", budget.used());
+    section.document("uses", |uses| {
+        MemoryUse::ALL.iter().for_each(|purpose| uses.size(purpose.name(), budget.used_for(*purpose)));
+    });
+    section.size("operationBytesMax", server.memory.share());
+    section.size("refused", budget.refused());
+    let (runs, bytes) = server.memory.temporary().totals();
+    section.document("temporaryFiles", |files| {
+        files.size("runs", runs);
+        files.size("bytesWritten", bytes);
+    });
+}
+
+fn write_storage_engine(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    section.string("name", "plimsoll");
+    section.boolean("supportsCommittedReads", true);
+    section.boolean("supportsSnapshotReadConcern", true);
+    section.boolean("readOnly", server.store.writes_stopped().is_some());
+    section.boolean("persistent", true);
+    Ok(())
+}

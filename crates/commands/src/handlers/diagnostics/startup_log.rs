@@ -1,0 +1,74 @@
+//! `local.startup_log`: one document for each start of the server, with how it was started and what it is.
+//!
+//! Written by the program once, before clients are served. It is for people and tools who look back; a start that cannot be noted is a start all the same.
+
+use bson::{DateTime, RawDocumentBuf};
+use collection::{CappedOptions, CollectionOptions, Namespace, Validation};
+
+use crate::handlers::diagnostics::build_info;
+use crate::handlers::schema::document_of;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::ServerContext;
+
+const NAMESPACE: &str = "local.startup_log";
+/// Bytes that are kept: some hundreds of starts.
+const BYTES: i64 = 1 << 20;
+
+impl ServerContext {
+    /// Notes that the server starts.
+    pub fn note_start(&self) {
+        if let Err(error) = self.try_to_note_start() {
+            tracing::warn!(%error, "the start is not noted in local.startup_log");
+        }
+    }
+
+    fn try_to_note_start(&self) -> Result<()> {
+        let namespace = Namespace::parse(NAMESPACE)?;
+        if self.store.catalog().lookup(NAMESPACE).is_none() {
+            let options =
+                CollectionOptions { capped: Some(CappedOptions::new(BYTES, None)?), ..CollectionOptions::default() };
+            self.store.create_collection(&namespace, options)?;
+        }
+        let collection = self.store.collection_or_create(&namespace)?;
+        let document = self.start()?;
+        self.with_write_context(|write| {
+            self.store.insert_document(write, &collection, &document, Validation::Bypass).map_err(CommandError::from)
+        })?;
+        Ok(())
+    }
+
+    fn start(&self) -> Result<RawDocumentBuf> {
+        let facts = &self.facts;
+        let millis = self.clock.wall_millis();
+        document_of(|document| {
+            document.string("_id", &format!("{}-{millis}", facts.host_name));
+            document.string("hostname", &facts.host_name);
+            document.date("startTime", DateTime::from_millis(millis));
+            document.embed("cmdLine", &facts.configuration);
+            document.int64("pid", i64::from(std::process::id()));
+            document.document("buildinfo", |build| build_info::write(&facts.build, build));
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use crate::test_server::TestServer;
+
+    #[test]
+    fn each_start_is_noted_and_is_no_business_of_others() {
+        let mut server = TestServer::new();
+        server.dispatcher.server().note_start();
+        server.clock.advance(std::time::Duration::from_secs(5));
+        server.dispatcher.server().note_start();
+        let found = server.run("local", doc! {"find": "startup_log"});
+        let found = found.get_document("cursor").unwrap().get_array("firstBatch").unwrap().clone();
+        assert_eq!(found.len(), 2);
+        let first = found[0].as_document().unwrap();
+        assert_eq!(first.get_str("hostname").unwrap(), "machine");
+        assert!(first.get_document("buildinfo").unwrap().contains_key("version"));
+        assert_eq!(server.run("local", doc! {"count": "oplog.rs"}).get_i32("n").unwrap(), 0);
+    }
+}

@@ -1,0 +1,48 @@
+//! `top`: what each collection was used for since the start, how often and for how long.
+
+use super::only_generic;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+use crate::state::namespace_usage::{OTHERS, UsageFigures, UsageKind};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    only_generic(&mut arguments)?;
+    let figures = context.server.usage.figures();
+    reply.document("totals", |totals| {
+        totals.string("note", "all times in microseconds");
+        for namespace in &figures {
+            let (reads, writes) = (namespace.reads(), namespace.writes());
+            let others = namespace.of(OTHERS);
+            let total = UsageFigures {
+                operations: reads.operations + writes.operations + others.operations,
+                microseconds: reads.microseconds + writes.microseconds + others.microseconds,
+            };
+            totals.document(&namespace.namespace, |entry| {
+                write_usage("total", total, entry);
+                write_usage("readLock", reads, entry);
+                write_usage("writeLock", writes, entry);
+                write_usage("queries", namespace.of(&[UsageKind::Query]), entry);
+                write_usage("getmore", namespace.of(&[UsageKind::GetMore]), entry);
+                write_usage("insert", namespace.of(&[UsageKind::Insert]), entry);
+                write_usage("update", namespace.of(&[UsageKind::Update]), entry);
+                write_usage("remove", namespace.of(&[UsageKind::Remove]), entry);
+                write_usage("commands", namespace.commands(), entry);
+            });
+        }
+    });
+    Ok(())
+}
+
+fn write_usage(name: &str, figures: UsageFigures, entry: &mut DocumentWriter<'_>) {
+    entry.document(name, |usage| {
+        usage.size("time", figures.microseconds);
+        usage.size("count", figures.operations);
+    });
+}

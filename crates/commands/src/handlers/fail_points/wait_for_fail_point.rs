@@ -1,0 +1,39 @@
+//! `waitForFailPoint`: waits until a fail point has struck so often. Only with `--enable-test-commands`.
+
+use std::time::Duration;
+
+use super::configure_fail_point::{check_switch, unknown};
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+use crate::state::fail_points::FailPoint;
+
+/// Longest wait between two looks whether the command was killed.
+const WAIT_SLICE: Duration = Duration::from_millis(50);
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    check_switch(context, "waitForFailPoint")?;
+    let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    let name = required(name.string()?, "waitForFailPoint.waitForFailPoint")?;
+    let point = FailPoint::named(name).ok_or_else(|| unknown(name))?;
+    let mut times = None;
+    for field in arguments.fields() {
+        match field.name() {
+            "timesEntered" => times = field.unsigned()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let times = required(times, "waitForFailPoint.timesEntered")?;
+    let limit = required(arguments.generic.max_time, "waitForFailPoint.maxTimeMS")?;
+    context.operation.set_time_limit(Some(limit))?;
+    while !context.server.fail_points.wait_until_struck(point, times, WAIT_SLICE) {
+        context.operation.check_interrupt()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! `getDefaultRWConcern`: the read and write concerns of commands that name none.
+
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let mut is_in_memory = false;
+    for field in arguments.fields() {
+        match field.name() {
+            // What is stored and what is in memory are the same.
+            "inMemory" => is_in_memory = field.boolean()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    context.server.default_concerns.write(context.server, reply);
+    if is_in_memory {
+        reply.boolean("inMemory", true);
+    }
+    Ok(())
+}

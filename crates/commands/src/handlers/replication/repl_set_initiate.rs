@@ -1,0 +1,44 @@
+//! `replSetInitiate`: gives the set its first configuration, whose only member is this server, and makes it the primary.
+//!
+//! Whatever host the configuration names for it is believed: behind a port mapping the server does not know its address from outside, and there is no other member
+//! that it could be mistaken for.
+
+use bson::RawBsonRef;
+
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+use crate::state::replica_set::configuration::Configuration;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    for field in arguments.fields() {
+        arguments.generic(field)?;
+    }
+    let server = context.server;
+    let facts = server.replica_set.facts()?;
+    match target.value() {
+        RawBsonRef::Document(given) if !given.is_empty() => {
+            server.replica_set.initiate(server, Configuration::parse(given)?)
+        }
+        // What shells send that were given nothing.
+        RawBsonRef::Document(_)
+        | RawBsonRef::Null
+        | RawBsonRef::Undefined
+        | RawBsonRef::Boolean(true)
+        | RawBsonRef::Int32(1)
+        | RawBsonRef::Double(1.0) => {
+            server.replica_set.initiate(server, Configuration::of_one(&facts.name, facts.host()))?;
+            reply.string("info2", "no configuration specified. Using a default configuration for the set");
+            reply.string("me", facts.host());
+            Ok(())
+        }
+        _ => Err(target.wrong_type("type 'object'")),
+    }
+}

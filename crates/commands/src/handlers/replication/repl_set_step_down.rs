@@ -1,0 +1,46 @@
+//! `replSetStepDown`: refused, with the reason. Nobody could take the place of the only member.
+
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// How long a primary waits for others to catch up, if nothing else is said.
+const CATCH_UP_SECONDS: i64 = 10;
+/// The same when it is forced.
+const CATCH_UP_SECONDS_FORCED: i64 = 0;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    context.server.replica_set.initiated()?;
+    let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    let (mut is_forced, mut catch_up) = (false, None);
+    for field in arguments.fields() {
+        match field.name() {
+            "force" => is_forced = field.boolean()?,
+            "secondaryCatchUpPeriodSecs" => catch_up = field.integer()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let seconds = target.required(Field::integer)?;
+    let catch_up = catch_up.unwrap_or(if is_forced { CATCH_UP_SECONDS_FORCED } else { CATCH_UP_SECONDS });
+    if seconds < 0 {
+        return Err(CommandError::bad_value("stepdown period must be a positive integer"));
+    }
+    if catch_up < 0 {
+        return Err(CommandError::bad_value("secondaryCatchUpPeriodSecs period must be a positive or absent"));
+    }
+    if seconds < catch_up {
+        return Err(CommandError::bad_value("stepdown period must be longer than secondaryCatchUpPeriodSecs"));
+    }
+    if is_forced {
+        let message = "stepping down by force: this is the only member of its replica set, and nobody could write until it is the primary again, which";
+        return Err(CommandError::not_implemented(message));
+    }
+    let message = "No electable secondaries caught up: this is the only member of its replica set, and nobody could take its place";
+    Err(CommandError::named("ExceededTimeLimit", message))
+}

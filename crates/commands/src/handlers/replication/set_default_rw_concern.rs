@@ -1,0 +1,88 @@
+//! `setDefaultRWConcern`: sets the read and write concerns of commands that name none. Durable before it is answered.
+
+use bson::{RawDocument, RawDocumentBuf};
+use document::get_field;
+
+use crate::DocumentWriter;
+use crate::handlers::schema::document_of;
+use crate::request::arguments::{Arguments, Field};
+use crate::request::error::{CommandError, Result};
+use crate::request::write_concern::WriteConcern;
+use crate::state::context::{Context, ServerContext};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let (mut read, mut write) = (None, None);
+    for field in arguments.fields() {
+        match field.name() {
+            "defaultReadConcern" => read = field.document()?,
+            "defaultWriteConcern" => write = field.document()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    if read.is_none() && write.is_none() {
+        let message = "At least one of the 'defaultReadConcern' or 'defaultWriteConcern' fields must be present";
+        return Err(CommandError::bad_value(message));
+    }
+    let server = context.server;
+    let mut concerns = (*server.default_concerns.set()).clone();
+    if let Some(read) = read {
+        concerns.read_level = read_level(read)?;
+    }
+    match write {
+        Some(empty) if empty.is_empty() && concerns.write.is_some() => {
+            let message = "The global default write concern cannot be unset once it is set.";
+            return Err(CommandError::named("IllegalOperation", message));
+        }
+        Some(given) if !given.is_empty() => concerns.write = Some(write_concern(server, given)?),
+        _ => {}
+    }
+    server.default_concerns.change(server, concerns)?;
+    server.default_concerns.write(server, reply);
+    Ok(())
+}
+
+/// The level; none for an empty concern, which takes the default back.
+fn read_level(concern: &RawDocument) -> Result<Option<String>> {
+    let mut level = None;
+    for element in document::elements(concern) {
+        let field = Field::of("defaultReadConcern", element);
+        match (field.name(), field.value()) {
+            ("level", _) if ["local", "available", "majority"].contains(&field.required(Field::string)?) => {
+                level = Some(field.required(Field::string)?.to_owned());
+            }
+            ("level", _) => {
+                let message =
+                    format!("The default read concern cannot be of level '{}'", field.required(Field::string)?);
+                return Err(CommandError::bad_value(message));
+            }
+            ("provenance", _) => {}
+            _ => return Err(CommandError::bad_value(format!("'{}' cannot be a default", field.name()))),
+        }
+    }
+    Ok(level)
+}
+
+fn write_concern(server: &ServerContext, given: &RawDocument) -> Result<(RawDocumentBuf, WriteConcern)> {
+    let parsed = WriteConcern::parse(given)?;
+    let w = get_field(given, "w").ok_or_else(|| CommandError::bad_value("The default write concern needs 'w'"))?;
+    if parsed.is_unacknowledged() {
+        return Err(CommandError::bad_value("The default write concern cannot be {w: 0}"));
+    }
+    parsed.check_satisfiable(server)?;
+    let stored = document_of(|document| {
+        document.value("w", w);
+        if let Some(journal) = get_field(given, "j") {
+            document.value("j", journal);
+        }
+        match get_field(given, "wtimeout") {
+            Some(timeout) => document.value("wtimeout", timeout),
+            None => document.int32("wtimeout", 0),
+        }
+    })?;
+    Ok((stored, parsed))
+}

@@ -1,0 +1,199 @@
+//! Commands about databases, collections and indexes as such: creating, dropping, changing, listing, measuring, checking.
+//!
+//! The work is done by `transaction::Store`; here are the commands' fields, replies and MongoDB's special cases.
+
+use std::sync::Arc;
+
+use bson::{RawDocument, RawDocumentBuf};
+use collection::{Collection, CollectionError, Namespace};
+use query_language::filter::{Filter, FilterOptions};
+use transaction::{CommitInfo, TransactionError};
+
+use crate::DocumentWriter;
+use crate::handlers::crud::write_errors::write_concern_error;
+use crate::request::arguments::{Arguments, Field};
+use crate::request::error::{CommandError, Result};
+use crate::request::write_concern::WriteConcern;
+use crate::state::client_cursors::{BatchLimit, ClientCursor, ListedDocuments, write_first_batch};
+use crate::state::context::{Context, ServerContext};
+use crate::state::operations::Operation;
+
+pub(crate) mod capped;
+pub(crate) mod coll_mod;
+pub(crate) mod coll_stats;
+pub(crate) mod compact;
+pub(crate) mod create;
+pub(crate) mod create_indexes;
+pub(crate) mod data_size;
+pub(crate) mod db_hash;
+pub(crate) mod db_stats;
+pub(crate) mod disk_sizes;
+pub(crate) mod drop;
+pub(crate) mod drop_database;
+pub(crate) mod drop_indexes;
+pub(crate) mod index_stats;
+pub(crate) mod list_collections;
+pub(crate) mod list_databases;
+pub(crate) mod list_indexes;
+pub(crate) mod re_index;
+pub(crate) mod rename_collection;
+pub(crate) mod ring_positions;
+#[cfg(test)]
+mod tests;
+pub(crate) mod validate;
+pub(crate) mod validate_db_metadata;
+
+/// The namespace that a command of the form `{<command>: <collection>}` is about.
+fn target_namespace(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Namespace> {
+    Ok(Namespace::new(context.request.database, arguments.collection_name()?)?)
+}
+
+/// The collection of a name, or NamespaceNotFound with the message that the command gives.
+fn existing_collection(
+    server: &ServerContext,
+    namespace: &str,
+    message: impl FnOnce() -> String,
+) -> Result<Arc<Collection>> {
+    server.store.catalog().lookup(namespace).ok_or_else(|| CommandError::named("NamespaceNotFound", message()))
+}
+
+/// Refuses to make a collection of a name that only the server itself may use. Of MongoDB's exceptions only `system.js` means
+/// nothing special here.
+///
+/// # Errors
+/// InvalidNamespace (73).
+pub(crate) fn check_may_create(namespace: &Namespace) -> Result<()> {
+    let name = namespace.collection();
+    if (name.starts_with("system.") && name != "system.js") || crate::handlers::oplog_view::is_oplog(namespace) {
+        return Err(CommandError::named("InvalidNamespace", format!("Invalid system namespace: {namespace}")));
+    }
+    Ok(())
+}
+
+/// Refuses to write into a collection of the server's own, and into any `system` collection in a transaction.
+///
+/// # Errors
+/// InvalidNamespace (73); Location50791.
+pub(crate) fn check_may_write(context: &Context<'_>, namespace: &Namespace) -> Result<()> {
+    check_may_create(namespace)?;
+    if context.session.transaction().is_some() && namespace.collection().starts_with("system.") {
+        let message = format!("Cannot write to system collection {namespace} within a transaction.");
+        return Err(CommandError::numbered(50791, message));
+    }
+    Ok(())
+}
+
+/// Refuses validators where the server keeps its own.
+///
+/// # Errors
+/// InvalidOptions (72).
+fn check_may_validate(namespace: &Namespace) -> Result<()> {
+    let refuse = |message: String| Err(CommandError::named("InvalidOptions", message));
+    if namespace.collection().starts_with("system.") {
+        return refuse(format!("Document validators not allowed on system collection {namespace}"));
+    }
+    if ["admin", "config", "local"].contains(&namespace.database()) {
+        return refuse(format!(
+            "Document validators are not allowed on collection {namespace} in the {} internal database",
+            namespace.database()
+        ));
+    }
+    Ok(())
+}
+
+/// Why work was stopped, when it was stopped because the command asked for it.
+fn reason_to_stop(error: TransactionError, operation: &Operation<'_>) -> CommandError {
+    match (&error, operation.check_interrupt()) {
+        (TransactionError::Collection(CollectionError::Stopped), Err(reason)) => reason,
+        _ => error.into(),
+    }
+}
+
+/// Takes a field that any command may have; `false` when it is not one of them.
+pub(crate) fn take_generic<'a>(arguments: &mut Arguments<'a>, field: Field<'a>) -> Result<bool> {
+    const UNKNOWN_FIELD: i32 = 40415;
+    match arguments.generic(field) {
+        Ok(()) => Ok(true),
+        // A generic field with an unknown field inside has a document as its value; the field itself is known then.
+        Err(error) if error.code == UNKNOWN_FIELD && error.message == field.unknown().message => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until a change of definitions is as safe as the client asked for. Every later command sees it, and a later
+/// write that is durable makes it durable, too, as the oplog has one order.
+fn acknowledge(
+    context: &mut Context<'_>,
+    concern: WriteConcern,
+    commit: Option<&CommitInfo>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    if context.session.transaction().is_none() {
+        write_concern_error(concern.wait(context, commit), reply);
+    }
+    Ok(())
+}
+
+/// A document written by a closure.
+pub(crate) fn document_of(write: impl FnOnce(&mut DocumentWriter<'_>)) -> Result<RawDocumentBuf> {
+    let mut bytes = Vec::new();
+    let mut writer = DocumentWriter::begin(&mut bytes);
+    write(&mut writer);
+    writer.finish();
+    Ok(RawDocumentBuf::from_bytes(bytes)?)
+}
+
+/// The filter of a list command, which works on the documents of the list.
+fn list_filter(field: Field<'_>) -> Result<Option<Filter>> {
+    match field.document()? {
+        Some(filter) => Ok(Some(Filter::parse(filter, &FilterOptions::default())?)),
+        None => Ok(None),
+    }
+}
+
+/// Reads `cursor: {batchSize}`.
+fn batch_size(cursor: Field<'_>) -> Result<Option<u64>> {
+    let mut size = None;
+    for field in cursor.fields_of("cursor")? {
+        match field.name() {
+            "batchSize" => size = field.unsigned()?,
+            _ => return Err(field.unknown()),
+        }
+    }
+    Ok(size)
+}
+
+/// Replies with a cursor over a list.
+fn write_list(
+    context: &Context<'_>,
+    arguments: &Arguments<'_>,
+    namespace: String,
+    batch_size: Option<u64>,
+    documents: Vec<RawDocumentBuf>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    // A list that fits leaves no cursor behind.
+    let limit = BatchLimit { documents: batch_size.filter(|size| *size < documents.len() as u64) };
+    let source = Box::new(ListedDocuments::new(documents));
+    let cursor = ClientCursor::new(namespace, source).with_session(arguments.generic.session);
+    write_first_batch(context, cursor, limit, false, reply)
+}
+
+/// Whether a document is wanted by an optional filter.
+fn is_wanted(filter: Option<&Filter>, document: &RawDocument) -> Result<bool> {
+    match filter {
+        Some(filter) => Ok(filter.matches(document)?),
+        None => Ok(true),
+    }
+}
+
+/// Reads `scale`: what sizes are divided by.
+fn scale(field: Field<'_>) -> Result<u64> {
+    let value = field.integer()?.unwrap_or(1);
+    match u64::try_from(value) {
+        Ok(scale) if scale >= 1 => Ok(scale),
+        _ => {
+            Err(CommandError::numbered(51024, format!("BSON field 'scale' value must be >= 1, actual value '{value}'")))
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `convertToCapped` and `cloneCollectionAsCapped`: capped collections out of ordinary ones.
+//!
+//! The newest documents that fit are copied, in natural order; indexes other than that of `_id` are not.
+
+use collection::{CappedOptions, Namespace};
+use transaction::{CommitInfo, DefinitionScope};
+
+use super::{acknowledge, check_may_create, reason_to_stop, target_namespace};
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs `convertToCapped`.
+pub(crate) fn convert(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = target_namespace(context, &arguments)?;
+    let mut size = None;
+    for field in arguments.fields() {
+        match field.name() {
+            "size" => size = field.integer()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let capped = bounds("convertToCapped", size)?;
+    check_may_create(&namespace)?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
+    let operation = &context.operation;
+    let is_stopped = || operation.check_interrupt().is_err();
+    let converted = context.server.store.convert_to_capped(&namespace, capped, &is_stopped);
+    let commit: CommitInfo = converted.map_err(|error| reason_to_stop(error, operation))?;
+    context.server.usage.forget(namespace.as_str());
+    drop(excluded);
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+}
+
+/// Runs `cloneCollectionAsCapped`.
+pub(crate) fn clone_collection(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let from = target_namespace(context, &arguments)?;
+    let (mut to, mut size) = (None, None);
+    for field in arguments.fields() {
+        match field.name() {
+            "toCollection" => to = field.string()?,
+            "size" => size = field.integer()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    let to = Namespace::new(context.request.database, required(to, "cloneCollectionAsCapped.toCollection")?)?;
+    let capped = bounds("cloneCollectionAsCapped", size)?;
+    check_may_create(&to)?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let operation = &context.operation;
+    let is_stopped = || operation.check_interrupt().is_err();
+    let cloned = context.server.store.clone_as_capped(&from, &to, capped, &is_stopped);
+    let commit = cloned.map_err(|error| reason_to_stop(error, operation))?;
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+}
+
+fn bounds(command: &str, size: Option<i64>) -> Result<CappedOptions> {
+    let size = required(size, &format!("{command}.size"))?;
+    if size <= 0 {
+        return Err(CommandError::named(
+            "InvalidOptions",
+            format!("Capped collection size must be greater than zero, not {size}"),
+        ));
+    }
+    Ok(CappedOptions::new(size, None)?)
+}

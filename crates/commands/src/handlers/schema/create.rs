@@ -1,0 +1,89 @@
+//! `create`: creates a collection.
+//!
+//! Creating a collection that exists with the same options changes nothing and succeeds, but for in a transaction. Views, time series and clustered
+//! collections are refused by name (`collection::CollectionOptions`).
+
+use bson::{RawBsonRef, RawDocumentBuf};
+use collection::{CollectionError, CollectionOptions, ID_INDEX_NAME, IndexSpecification, Namespace};
+use query_language::expression::show_value;
+use transaction::{CommitInfo, TransactionError};
+
+use super::{acknowledge, check_may_create, check_may_validate, document_of, take_generic, target_namespace};
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = target_namespace(context, &arguments)?;
+    // It is made with another size this way.
+    if namespace.collection() != crate::handlers::diagnostics::profile::COLLECTION {
+        check_may_create(&namespace)?;
+    }
+    let options = parse_options(&mut arguments)?;
+    if options.validator.is_some() {
+        check_may_validate(&namespace)?;
+    }
+    let commit = create(context, &namespace, options)?;
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
+}
+
+fn parse_options(arguments: &mut Arguments<'_>) -> Result<CollectionOptions> {
+    let mut given: Vec<Field<'_>> = Vec::new();
+    for field in arguments.fields() {
+        match field.name() {
+            "idIndex" => check_id_index(field)?,
+            _ if take_generic(arguments, field)? => {}
+            _ => given.push(field),
+        }
+    }
+    let options: RawDocumentBuf =
+        document_of(|document| given.iter().for_each(|field| document.element(field.element)))?;
+    Ok(CollectionOptions::parse(&options)?)
+}
+
+/// The `_id` index is what it is; saying so is fine.
+fn check_id_index(field: Field<'_>) -> Result<()> {
+    let Some(given) = field.document()? else { return Ok(()) };
+    let specification = IndexSpecification::parse(given)?;
+    if let Some(name) = document::get_field(given, "name").and_then(bson::RawBsonRef::as_str)
+        && name != ID_INDEX_NAME
+        && specification.is_id_index()
+    {
+        let message = format!("The field 'name' for an _id index must be '{ID_INDEX_NAME}', but got '{name}'");
+        return Err(CommandError::bad_value(message));
+    }
+    if specification.is_id_index() {
+        return Ok(());
+    }
+    Err(CommandError::bad_value(format!(
+        "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
+        show_value(RawBsonRef::Document(&specification.key))
+    )))
+}
+
+fn create(context: &Context<'_>, namespace: &Namespace, options: CollectionOptions) -> Result<Option<CommitInfo>> {
+    let store = &context.server.store;
+    let created = match context.session.transaction() {
+        Some(transaction) => store.create_in_transaction(transaction, namespace, options.clone()).map(|_| None),
+        None => store.create_collection(namespace, options.clone()).map(|(_, commit)| Some(commit)),
+    };
+    match created {
+        Ok(commit) => Ok(commit),
+        Err(TransactionError::Collection(CollectionError::NamespaceExists(message))) => {
+            // In a transaction it is no use of what is there, as in MongoDB.
+            let existing = match context.session.transaction() {
+                Some(_) => None,
+                None => context.collection(namespace)?,
+            };
+            let is_same = existing.is_some_and(|existing| existing.definition().options.same_as(&options));
+            if is_same { Ok(None) } else { Err(CommandError::named("NamespaceExists", message)) }
+        }
+        Err(error) => Err(error.into()),
+    }
+}

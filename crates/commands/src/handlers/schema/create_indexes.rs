@@ -1,0 +1,104 @@
+//! `createIndexes`: builds indexes, and the collection if there is none. Other operations go on meanwhile.
+
+use std::sync::Arc;
+
+use bson::{RawBsonRef, RawDocument};
+use collection::{Collection, CollectionError, IndexSpecification, Namespace};
+use transaction::{IndexesCreated, check_indexes_of_new};
+
+use super::{acknowledge, check_may_create, target_namespace};
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field, required};
+use crate::request::error::{CommandError, Result};
+use crate::request::write_concern::WriteConcern;
+use crate::state::context::{Context, ServerContext};
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = target_namespace(context, &arguments)?;
+    check_may_create(&namespace)?;
+    let (mut listed, mut parse): (_, Parse) = (None, IndexSpecification::parse);
+    for field in arguments.fields() {
+        match field.name() {
+            "indexes" => listed = field.documents()?,
+            "commitQuorum" if field.is_null() => {}
+            "commitQuorum" => check_quorum(field, context.server)?,
+            "ignoreUnknownIndexOptions" if field.boolean()? => parse = IndexSpecification::parse_known,
+            "ignoreUnknownIndexOptions" => {}
+            _ => arguments.generic(field)?,
+        }
+    }
+    let listed = required(listed, "createIndexes.indexes")?;
+    let specifications: Vec<_> = listed.into_iter().map(parse).collect::<std::result::Result<_, _>>()?;
+    if specifications.is_empty() {
+        return Err(CommandError::bad_value("Must specify at least one index to create"));
+    }
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let Built { collection, created, is_new } = build(context, &namespace, &specifications)?;
+    reply.count("numIndexesBefore", created.before as u64);
+    reply.count("numIndexesAfter", created.after as u64);
+    if is_new {
+        reply.boolean("createdCollectionAutomatically", true);
+    }
+    if created.before == created.after {
+        reply.string("note", "all indexes already exist");
+    }
+    let asked = arguments.generic.write_concern;
+    // What was sorted and written for an index of many documents is not work to do twice after a crash.
+    let concern = if collection.counts().documents() > 0 { asked.and_durable() } else { asked };
+    acknowledge(context, concern, created.commit.as_ref(), reply)
+}
+
+/// Refuses what one member is not enough for: it votes, and is the majority.
+///
+/// # Errors
+/// `UnsatisfiableCommitQuorum`, and those of a write concern.
+fn check_quorum(field: Field<'_>, server: &ServerContext) -> Result<()> {
+    if matches!(field.value(), RawBsonRef::String("votingMembers")) {
+        return Ok(());
+    }
+    let unsatisfiable = |error: CommandError| match &*error.code_name {
+        "UnsatisfiableWriteConcern" => CommandError::named("UnsatisfiableCommitQuorum", error.message),
+        _ => error,
+    };
+    WriteConcern::of_members(field)?.check_satisfiable(server).map_err(unsatisfiable)
+}
+
+/// What was built, and of which collection.
+struct Built {
+    collection: Arc<Collection>,
+    created: IndexesCreated,
+    /// Whether the collection was created for it.
+    is_new: bool,
+}
+
+/// Builds the indexes; once more, when the collection is dropped just before.
+fn build(context: &Context<'_>, namespace: &Namespace, specifications: &[IndexSpecification]) -> Result<Built> {
+    let (store, operation) = (&context.server.store, &context.operation);
+    loop {
+        let is_new = context.collection(namespace)?.is_none();
+        if is_new {
+            check_indexes_of_new(namespace, specifications)?;
+        }
+        let collection = context.collection_or_create(namespace)?;
+        let created = match context.session.transaction() {
+            Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, specifications),
+            None => store
+                .create_indexes_unless(&collection, specifications.to_vec(), &|| operation.check_interrupt().is_err()),
+        };
+        match created {
+            Ok(created) => return Ok(Built { collection, created, is_new }),
+            Err(error) if error.is_dropped() && context.session.transaction().is_none() => {
+                operation.check_interrupt()?
+            }
+            Err(error) => return Err(super::reason_to_stop(error, operation)),
+        }
+    }
+}
+
+/// How a specification is read.
+type Parse = fn(&RawDocument) -> std::result::Result<IndexSpecification, CollectionError>;

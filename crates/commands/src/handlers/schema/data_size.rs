@@ -1,0 +1,107 @@
+//! `dataSize`: how many documents there are in a collection, or in a range of an index of it, and how many bytes they take.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use bson::RawDocument;
+use collection::{Collection, Namespace};
+use document::{compare_documents, elements};
+use executor::{QueryExecutor, Target};
+use planner::Hint;
+
+use crate::DocumentWriter;
+use crate::handlers::crud::query_arguments::{query, services, variables};
+use crate::request::arguments::{Arguments, Field, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// What is asked for.
+#[derive(Default)]
+struct Request<'a> {
+    key_pattern: Option<&'a RawDocument>,
+    min: Option<&'a RawDocument>,
+    max: Option<&'a RawDocument>,
+    is_estimate: bool,
+}
+
+/// Documents and their bytes.
+#[derive(Default)]
+struct Sum {
+    documents: u64,
+    bytes: u64,
+}
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let target = required(arguments.target(), "dataSize.dataSize")?;
+    let namespace = full_name(target)?;
+    let mut request = Request::default();
+    for field in arguments.fields() {
+        match field.name() {
+            "keyPattern" => request.key_pattern = field.document()?.filter(|pattern| !pattern.is_empty()),
+            "min" => request.min = field.document()?.filter(|bound| !bound.is_empty()),
+            "max" => request.max = field.document()?.filter(|bound| !bound.is_empty()),
+            "estimate" => request.is_estimate = field.boolean()?,
+            _ => arguments.generic(field)?,
+        }
+    }
+    if request.min.is_some() != request.max.is_some() {
+        return Err(CommandError::bad_value("min and max must be given together"));
+    }
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let sum = match context.collection(&namespace)? {
+        Some(collection) => measure(context, &collection, &request)?,
+        None => Sum::default(),
+    };
+    reply.boolean("estimate", request.is_estimate);
+    reply.size("size", sum.bytes);
+    reply.size("numObjects", sum.documents);
+    reply.size("millis", context.operation.elapsed().as_millis() as u64);
+    Ok(())
+}
+
+/// `database.collection`, which is how this command names what it is about.
+fn full_name(target: Field<'_>) -> Result<Namespace> {
+    let name = target.required(Field::string)?;
+    match name.split_once('.') {
+        Some((database, collection)) if !database.is_empty() => Ok(Namespace::new(database, collection)?),
+        _ => Err(CommandError::named("InvalidNamespace", format!("Invalid namespace specified '{name}'"))),
+    }
+}
+
+fn measure(context: &Context<'_>, collection: &Arc<Collection>, request: &Request<'_>) -> Result<Sum> {
+    let counts = collection.counts();
+    let whole = Sum { documents: counts.documents(), bytes: counts.bytes() };
+    let (Some(min), Some(max)) = (request.min, request.max) else { return Ok(whole) };
+    let pattern =
+        request.key_pattern.map_or_else(|| Ok(pattern_of(min)), |pattern| Ok::<_, CommandError>(pattern.to_owned()))?;
+    let is_it = |key: &RawDocument| compare_documents(key, &pattern) == Ordering::Equal;
+    if !collection.indexes().ready().any(|index| is_it(&index.specification().key)) {
+        return Err(CommandError::named("OperationFailed", "couldn't find valid index containing key pattern"));
+    }
+    let mut ranged = query(None, &variables(context, None)?)?;
+    ranged.hint = Hint::parse(bson::RawBsonRef::Document(&pattern))?;
+    (ranged.min, ranged.max) = (Some(min.to_owned()), Some(max.to_owned()));
+    let (view, target) = (context.read_view(), Target::of(collection));
+    let mut found = QueryExecutor::new(&services(context.server), view, target, Arc::new(ranged), &context.operation)?;
+    let mut sum = Sum::default();
+    while let Some(row) = found.next(&context.operation)? {
+        sum.documents += 1;
+        sum.bytes += row.document.as_bytes().len() as u64;
+    }
+    if request.is_estimate && whole.documents > 0 {
+        sum.bytes = sum.documents * (whole.bytes / whole.documents);
+    }
+    Ok(sum)
+}
+
+/// The ascending pattern over the fields of a bound.
+fn pattern_of(bound: &RawDocument) -> bson::RawDocumentBuf {
+    let mut pattern = bson::Document::new();
+    elements(bound).for_each(|element| drop(pattern.insert(element.name(), 1)));
+    bson::RawDocumentBuf::try_from(&pattern).unwrap_or_default()
+}

@@ -1,0 +1,96 @@
+//! `dbHash`: a hash of each collection of a database, over its documents in the order of `_id`, so that copies can be compared.
+
+use std::sync::Arc;
+
+use bson::{RawDocument, rawdoc};
+use collection::{Collection, check_database_name};
+use executor::{QueryExecutor, Target};
+use md5::{Digest, Md5};
+use planner::{Hint, ScanDirection};
+use query_language::expression::sort_pattern::SortPattern;
+
+use crate::DocumentWriter;
+use crate::handlers::crud::query_arguments::{query, services, variables};
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let database = context.request.database;
+    check_database_name(database)?;
+    let mut wanted = Vec::new();
+    for field in arguments.fields() {
+        match field.name() {
+            "collections" => wanted = names(field)?,
+            "$_internalReadAtClusterTime" | "skipTempCollections" => return Err(field.not_implemented()),
+            _ => arguments.generic(field)?,
+        }
+    }
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let mut collections = context.server.store.catalog().collections_of(database);
+    collections.retain(|collection| {
+        let namespace = collection.namespace();
+        let name = namespace.collection();
+        // Records of the profiler are each server's own.
+        name != crate::handlers::diagnostics::profile::COLLECTION
+            && (wanted.is_empty() || wanted.contains(&name.to_owned()))
+    });
+    let view = context.read_view();
+    let (mut hashes, mut all) = (Vec::new(), Md5::new());
+    for collection in &collections {
+        let hash = hash(context, view.clone(), collection)?;
+        all.update(&hash);
+        hashes.push(hash);
+    }
+    let name = |collection: &Arc<Collection>| collection.namespace().collection().to_owned();
+    reply.string("host", &crate::handlers::diagnostics::host_and_port(&context.server.facts));
+    reply.document("collections", |list| {
+        collections.iter().zip(&hashes).for_each(|(collection, hash)| list.string(&name(collection), hash));
+    });
+    reply.array("capped", |list| {
+        let capped = collections.iter().filter(|collection| collection.ring().is_some());
+        capped.for_each(|collection| list.push_string(&name(collection)));
+    });
+    reply.document("uuids", |list| {
+        collections.iter().for_each(|collection| list.uuid(&name(collection), collection.uuid()));
+    });
+    reply.string("md5", &hex(&all.finalize()));
+    reply.count("timeMillis", context.operation.elapsed().as_millis() as u64);
+    Ok(())
+}
+
+fn names(field: crate::request::arguments::Field<'_>) -> Result<Vec<String>> {
+    let name = |element: document::Element<'_>| match element.value() {
+        bson::RawBsonRef::String(name) => Ok(name.to_owned()),
+        _ => Err(CommandError::bad_value("collections entries have to be strings")),
+    };
+    field.array()?.into_iter().flat_map(document::array_elements).map(name).collect()
+}
+
+fn hash(context: &Context<'_>, view: transaction::ReadView, collection: &Arc<Collection>) -> Result<String> {
+    let mut ordered = query(None, &variables(context, None)?)?;
+    if collection.ring().is_some() {
+        ordered.hint = Hint::Natural(ScanDirection::Forward);
+    } else {
+        let order: &RawDocument = &rawdoc! { "_id": 1 };
+        ordered.sort = Some(SortPattern::parse(order)?);
+        ordered.hint = Hint::parse(bson::RawBsonRef::Document(order))?;
+    }
+    let services = services(context.server);
+    let mut found = QueryExecutor::new(&services, view, Target::of(collection), Arc::new(ordered), &context.operation)?;
+    let mut hash = Md5::new();
+    while let Some(row) = found.next(&context.operation)? {
+        hash.update(row.document.as_bytes());
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+/// Bytes as MongoDB writes hashes.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

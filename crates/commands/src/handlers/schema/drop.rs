@@ -1,0 +1,47 @@
+//! `drop`: drops a collection with its indexes. Dropping what does not exist succeeds, as in MongoDB since 7.0.
+
+use collection::Namespace;
+use transaction::DefinitionScope;
+
+use super::{acknowledge, target_namespace};
+use crate::DocumentWriter;
+use crate::handlers::diagnostics::{feature_compatibility, profile};
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = target_namespace(context, &arguments)?;
+    for field in arguments.fields() {
+        arguments.generic(field)?;
+    }
+    check_may_drop(context, &namespace)?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
+    let dropped = context.server.store.drop_collection(&namespace)?;
+    if let Some((indexes, _)) = &dropped {
+        context.server.usage.forget(namespace.as_str());
+        reply.count("nIndexesWas", *indexes as u64);
+        reply.string("ns", namespace.as_str());
+    }
+    drop(excluded);
+    let commit = dropped.map(|(_, commit)| commit);
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
+}
+
+/// What the server itself needs stays.
+fn check_may_drop(context: &Context<'_>, namespace: &Namespace) -> Result<()> {
+    if namespace.collection() == profile::COLLECTION && context.server.profiler.is_on(namespace.database()) {
+        let message = "turn off profiling before dropping system.profile collection";
+        return Err(CommandError::named("IllegalOperation", message));
+    }
+    if feature_compatibility::is_version_collection(namespace) {
+        return Err(CommandError::named("IllegalOperation", format!("cannot drop {namespace}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! `dropDatabase`: drops all collections of a database. `dropped` is in the reply only when there was something to drop.
+
+use collection::check_database_name;
+use transaction::DefinitionScope;
+
+use super::acknowledge;
+use super::list_databases::OWN_DATABASES;
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+use crate::state::profiler::DatabaseProfile;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let database = context.request.database;
+    check_database_name(database)?;
+    check_target(&arguments)?;
+    for field in arguments.fields() {
+        arguments.generic(field)?;
+    }
+    if OWN_DATABASES.contains(&database) {
+        let message = format!("Dropping the '{database}' database is prohibited.");
+        return Err(CommandError::named("IllegalOperation", message));
+    }
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Database(database.to_owned()))?;
+    let commit = context.server.store.drop_database(database)?;
+    if commit.is_some() {
+        context.server.usage.forget_database(database);
+        context.server.profiler.set_database(database, DatabaseProfile::default());
+        reply.string("dropped", database);
+    }
+    drop(excluded);
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
+}
+
+fn check_target(arguments: &Arguments<'_>) -> Result<()> {
+    match arguments.target().map(|field| field.integer()) {
+        Some(Ok(Some(1))) => Ok(()),
+        _ => Err(CommandError::numbered(5255100, "Have to pass 1 as 'dropDatabase' parameter")),
+    }
+}

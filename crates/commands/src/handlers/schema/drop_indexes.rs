@@ -1,0 +1,64 @@
+//! `dropIndexes`: drops indexes by name, by key pattern, or all but the one on `_id` (`"*"`).
+
+use std::cmp::Ordering;
+
+use bson::{RawBsonRef, RawDocument};
+use collection::Collection;
+use document::{array_elements, compare_documents};
+use transaction::{DefinitionScope, WhichIndexes};
+
+use super::{acknowledge, existing_collection, target_namespace};
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = target_namespace(context, &arguments)?;
+    let mut index = None;
+    for field in arguments.fields() {
+        match field.name() {
+            "index" => index = Some(field),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let index = required(index, "dropIndexes.index")?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let store = &context.server.store;
+    let collection = existing_collection(context.server, namespace.as_str(), || format!("ns not found {namespace}"))?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
+    let which = parse_which(index, &collection)?;
+    let (indexes, commit) = store.drop_indexes(&collection, which)?;
+    reply.count("nIndexesWas", indexes as u64);
+    drop(excluded);
+    acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
+}
+
+fn parse_which(index: Field<'_>, collection: &Collection) -> Result<WhichIndexes> {
+    match index.value() {
+        RawBsonRef::String("*") => Ok(WhichIndexes::All),
+        RawBsonRef::String(name) => Ok(WhichIndexes::Names(vec![name.to_owned()])),
+        RawBsonRef::Array(names) => {
+            let name = |value| match value {
+                RawBsonRef::String(name) => Ok(name.to_owned()),
+                _ => Err(CommandError::type_mismatch("dropIndexes with an array of non-strings is not supported")),
+            };
+            array_elements(names).map(|element| name(element.value())).collect::<Result<_>>().map(WhichIndexes::Names)
+        }
+        RawBsonRef::Document(pattern) => Ok(by_pattern(pattern, collection)),
+        _ => Err(index.wrong_type("types '[string, object, array]'")),
+    }
+}
+
+/// Finds the index by its pattern as values, so that `{a: 1.0}` names the index on `{a: 1}`.
+fn by_pattern(pattern: &RawDocument, collection: &Collection) -> WhichIndexes {
+    let indexes = collection.indexes();
+    let is_same = |key: &RawDocument| compare_documents(key, pattern) == Ordering::Equal;
+    let found = indexes.all().iter().map(|index| index.specification()).find(|found| is_same(&found.key));
+    WhichIndexes::KeyPattern(found.map_or_else(|| pattern.to_owned(), |found| found.key.clone()))
+}

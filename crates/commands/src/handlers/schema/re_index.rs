@@ -1,0 +1,41 @@
+//! `reIndex`: builds all indexes of a collection anew, that on `_id` among them. Other operations go on meanwhile.
+//!
+//! As in MongoDB only a server that is no member of a replica set does it: members of a set build their indexes by what the oplog says, which has
+//! nothing of this.
+
+use super::{acknowledge, existing_collection, reason_to_stop, target_namespace};
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let namespace = target_namespace(context, &arguments)?;
+    for field in arguments.fields() {
+        arguments.generic(field)?;
+    }
+    if !context.server.replica_set.is_alone() {
+        let message = format!(
+            "reIndex is only allowed on a standalone server: the indexes of '{namespace}' cannot be rebuilt on a member of a replica set"
+        );
+        return Err(CommandError::named("IllegalOperation", message));
+    }
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let missing = || format!("collection does not exist: {namespace}");
+    let collection = existing_collection(context.server, namespace.as_str(), missing)?;
+    let operation = &context.operation;
+    let before = collection.indexes().listed().count();
+    let rebuilt = context.server.store.rebuild_indexes(&collection, &|| operation.check_interrupt().is_err());
+    let rebuilt = rebuilt.map_err(|error| reason_to_stop(error, operation))?;
+    reply.count("nIndexesWas", before as u64);
+    reply.count("nIndexes", rebuilt.indexes.len() as u64);
+    reply.array("indexes", |written| {
+        rebuilt.indexes.iter().for_each(|specification| written.push(&specification.to_document()));
+    });
+    acknowledge(context, arguments.generic.write_concern, Some(&rebuilt.commit), reply)
+}

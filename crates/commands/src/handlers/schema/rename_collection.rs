@@ -1,0 +1,52 @@
+//! `renameCollection`: gives a collection another name, also in another database.
+
+use bson::RawBsonRef;
+use collection::Namespace;
+use transaction::{DefinitionScope, RenameTarget};
+
+use super::{acknowledge, check_may_create, check_may_validate};
+use crate::DocumentWriter;
+use crate::request::arguments::{Arguments, Field, required};
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+    let from = Namespace::parse(required(target.string()?, "renameCollection.renameCollection")?)?;
+    let (mut to, mut replaced) = (None, RenameTarget::MustNotExist);
+    for field in arguments.fields() {
+        match field.name() {
+            "to" => to = field.string()?,
+            "dropTarget" => replaced = parse_drop_target(field)?,
+            "stayTemp" if !field.boolean()? => {}
+            "stayTemp" => return Err(field.not_implemented()),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let to = Namespace::parse(required(to, "renameCollection.to")?)?;
+    check_may_create(&from)?;
+    check_may_create(&to)?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![from.clone(), to.clone()]))?;
+    let source = context.server.store.catalog().lookup(from.as_str());
+    if source.is_some_and(|source| source.definition().options.validator.is_some()) {
+        check_may_validate(&to)?;
+    }
+    let commit = context.server.store.rename_collection(&from, &to, replaced)?;
+    context.server.usage.forget(from.as_str());
+    drop(excluded);
+    acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+}
+
+fn parse_drop_target(field: Field<'_>) -> Result<RenameTarget> {
+    match field.value() {
+        RawBsonRef::Binary(_) => Err(field.not_implemented()),
+        _ if field.given("types '[bool, binData]'")?.boolean()? => Ok(RenameTarget::Drop),
+        _ => Ok(RenameTarget::MustNotExist),
+    }
+}

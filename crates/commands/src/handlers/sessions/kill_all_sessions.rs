@@ -1,0 +1,26 @@
+//! `killAllSessions`: ends the sessions of the users that it names, or all. There are no users yet, so naming one ends nothing.
+
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let names_users = match arguments.target() {
+        Some(users) => !users.documents()?.unwrap_or_default().is_empty(),
+        None => false,
+    };
+    for field in arguments.fields() {
+        arguments.generic(field)?;
+    }
+    if !names_users {
+        let sessions = context.server.store.sessions().all();
+        sessions.iter().for_each(|session| super::kill(context, session.id()));
+    }
+    Ok(())
+}

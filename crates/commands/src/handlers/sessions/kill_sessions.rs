@@ -1,0 +1,20 @@
+//! `killSessions`: ends sessions with what runs in them. Without any it ends those of the user, which are all as long as there are no users.
+
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let mut killed = super::session_list(&mut arguments)?;
+    if killed.is_empty() {
+        killed = context.server.store.sessions().all().iter().map(|session| session.id()).collect();
+    }
+    killed.into_iter().for_each(|session| super::kill(context, session));
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! `refreshSessions`: counts as a use of the sessions that it names.
+
+use crate::DocumentWriter;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    _reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    for session in super::session_list(&mut arguments)? {
+        context.server.store.sessions().refresh(session)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! `commitTransaction`: makes what a transaction has changed visible, at once. It may be asked for again: then it says what the first time would have.
+
+use crate::DocumentWriter;
+use crate::handlers::crud::write_errors::write_concern_error;
+use crate::request::arguments::Arguments;
+use crate::request::error::Result;
+use crate::state::context::Context;
+
+/// Runs the command.
+pub(crate) fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    for field in arguments.fields() {
+        match field.name() {
+            "recoveryToken" => drop(field.document()?),
+            _ => arguments.generic(field)?,
+        }
+    }
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let (session, txn_number) = context.session.ending()?;
+    let store = &context.server.store;
+    let committed = store.commit_transaction(session, txn_number);
+    super::close_cursors(context, session.id(), txn_number);
+    let concern = &arguments.generic.write_concern;
+    let waited = match committed? {
+        Some(commit) => concern.wait(context, Some(&commit)),
+        // Whatever it was, it is before the end of the oplog.
+        None => concern.wait_for_all(context.server),
+    };
+    write_concern_error(waited, reply);
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! What a command says, before anything is done about it: its fields, and those that any command may have.
+//!
+//! The lowest layer of this crate: it imports nothing from `state`, `handlers`, `registry` and `dispatcher`.
+
+pub(crate) mod arguments;
+pub(crate) mod cluster_time;
+pub(crate) mod document_writer;
+pub(crate) mod error;
+pub(crate) mod error_codes;
+pub(crate) mod read_concern;
+pub(crate) mod read_preference;
+pub(crate) mod stable_api;
+pub(crate) mod write_concern;

@@ -1,0 +1,539 @@
+//! What commands work with: the server's state, the client's, and the hooks into what is above.
+//!
+//! Built by `server` once ([`ServerContext`]) and for each connection ([`ClientContext`]).
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::RawDocumentBuf;
+use bson::oid::ObjectId;
+use collection::{Collection, CollectionOptions, Namespace, StatementDetails};
+use document::ObjectIdGenerator;
+use executor::{ExecutionTotals, QueryExecutor};
+use parking_lot::Mutex;
+use platform::command_memory::measure;
+use platform::{Clock, Random, WorkingMemory};
+use transaction::{DefinitionScope, ReadView, Store, Waiting, WriteContext};
+
+use crate::request::error::CommandError;
+use crate::state::admission::{Admission, Class, Counted, Need, Permission};
+use crate::state::client_cursors::ClientCursors;
+use crate::state::default_concerns::DefaultConcerns;
+use crate::state::execution_notes::{Detail, Execution, ExecutionNotes};
+use crate::state::fail_points::{FailPoints, error_of};
+use crate::state::issued_timestamps::IssuedTimestamps;
+use crate::state::operations::{Operation, OperationSlot, Operations};
+use crate::state::replica_set::{ReplicaSet, ReplicaSetFacts};
+use crate::state::topology::Topology;
+
+/// What the build knows of itself.
+#[derive(Debug, Clone)]
+pub struct BuildFacts {
+    /// Version of Plimsoll.
+    pub version: &'static str,
+    /// Revision it was built from; empty when unknown.
+    pub git_version: &'static str,
+}
+
+/// What does not change while the server runs.
+#[derive(Debug, Clone)]
+pub struct ServerFacts {
+    /// The build.
+    pub build: BuildFacts,
+    /// The command line, program first.
+    pub arguments: Vec<String>,
+    /// The configuration in force, for `getCmdLineOpts`.
+    pub configuration: RawDocumentBuf,
+    /// Name of the machine.
+    pub host_name: String,
+    /// Port of the first listener.
+    pub port: u16,
+    /// Bytes of memory that the server may use.
+    pub memory_bytes: u64,
+    /// Bytes of the engine's page frames.
+    pub cache_bytes: u64,
+    /// Compressors that `hello` may agree to, by their names on the wire.
+    pub compressors: Vec<&'static str>,
+    /// Connections accepted at once.
+    pub connections_max: u64,
+    /// Whether failures can be made on purpose (`configureFailPoint`).
+    pub has_test_commands: bool,
+    /// The replica set that the server is a member of.
+    pub replica_set: Option<ReplicaSetFacts>,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogVerbosity {
+    /// 0 as configured, up to 5.
+    pub level: i32,
+    /// Parts of the program with levels of their own.
+    pub parts: Vec<(&'static str, i32)>,
+    /// Whether connections that come and go are not told of.
+    pub is_quiet: bool,
+}
+
+/// What commands ask of the program around them.
+pub trait ServerHooks: Send + Sync {
+    /// Begins an orderly shutdown; the caller's reply is still sent.
+    fn shut_down(&self);
+    /// Connections now, and all since the start.
+    fn connections(&self) -> (u64, u64);
+    /// Traffic, and what connections do.
+    fn network(&self) -> NetworkFigures;
+    /// Logs so much from now on; an error text when that cannot be.
+    fn set_log_verbosity(&self, verbosity: &LogVerbosity) -> Result<(), String>;
+    /// Starts a new diagnostics log file; an error text when there is none to rotate.
+    fn rotate_log(&self) -> Result<(), String>;
+    /// What `hello` says has changed: runs the requests again that wait for that.
+    fn topology_changed(&self);
+    /// The calling thread's command is about to wait, for the disk or for data, and uses nothing meanwhile.
+    fn command_waits(&self) {}
+    /// Samples where the program computes, for so long and so often a second; folded stacks, or why it cannot be done.
+    fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String>;
+}
+
+/// The recent lines of the diagnostics log, for `getLog`.
+pub trait DiagnosticLog: Send + Sync {
+    /// The lines kept, oldest first, and how many there were in all.
+    fn recent(&self) -> (Vec<String>, u64);
+    /// The warnings of the start, and how many there were.
+    fn startup_warnings(&self) -> (Vec<String>, u64);
+}
+
+/// Counts of operations by kind, for `serverStatus`.
+#[derive(Debug, Default)]
+pub(crate) struct OperationCounts {
+    pub(crate) insert: AtomicU64,
+    pub(crate) query: AtomicU64,
+    pub(crate) update: AtomicU64,
+    pub(crate) delete: AtomicU64,
+    pub(crate) get_more: AtomicU64,
+    pub(crate) command: AtomicU64,
+    pub(crate) documents_inserted: AtomicU64,
+    pub(crate) documents_updated: AtomicU64,
+    pub(crate) documents_deleted: AtomicU64,
+    pub(crate) documents_returned: AtomicU64,
+    pub(crate) keys_examined: AtomicU64,
+    pub(crate) docs_examined: AtomicU64,
+    /// Operations that sorted what no index gives in order, and that read a collection as a whole.
+    pub(crate) sorts: AtomicU64,
+    pub(crate) collection_scans: AtomicU64,
+    /// Commands and statements that failed because of another's writes.
+    pub(crate) write_conflicts: AtomicU64,
+}
+
+/// Traffic since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NetworkFigures {
+    /// Bytes of messages that came, decompressed.
+    pub bytes_in: u64,
+    /// Bytes of messages that were sent, before compression.
+    pub bytes_out: u64,
+    /// Bytes that came.
+    pub physical_bytes_in: u64,
+    /// Bytes that were sent.
+    pub physical_bytes_out: u64,
+    /// Requests that came.
+    pub requests: u64,
+    /// Connections that were closed at once because there were too many.
+    pub connections_refused: u64,
+    /// Connections with a command that runs now.
+    pub connections_active: u64,
+}
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// The server's state, shared by all connections.
+pub struct ServerContext {
+    pub(crate) store: Arc<Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) facts: ServerFacts,
+    pub(crate) hooks: Arc<dyn ServerHooks>,
+    pub(crate) log: Arc<dyn DiagnosticLog>,
+    pub(crate) plan_cache: Arc<planner::PlanCache>,
+    pub(crate) index_filters: Arc<planner::IndexFilters>,
+    pub(crate) cursors: ClientCursors,
+    pub(crate) operations: Operations,
+    pub(crate) counts: OperationCounts,
+    pub(crate) object_ids: ObjectIdGenerator,
+    pub(crate) timestamps: Arc<IssuedTimestamps>,
+    pub(crate) topology: Topology,
+    /// Whether clients have been told that writes have stopped.
+    tells_of_stop: AtomicBool,
+    pub(crate) figures: crate::state::command_figures::CommandFigures,
+    pub(crate) profiler: crate::state::profiler::Profiler,
+    pub(crate) fsync_lock: crate::state::fsync_lock::FsyncLock,
+    pub(crate) started: Duration,
+    /// How long a session lives without being used.
+    pub(crate) session_timeout: Duration,
+    pub(crate) parameters: crate::state::parameters::Parameters,
+    pub(crate) usage: crate::state::namespace_usage::NamespaceUsage,
+    pub(crate) memory: WorkingMemory,
+    pub(crate) admission: Admission,
+    pub(crate) fail_points: Arc<FailPoints>,
+    pub(crate) replica_set: ReplicaSet,
+    pub(crate) default_concerns: DefaultConcerns,
+    write_contexts: Mutex<Vec<PooledBuffers>>,
+}
+
+/// Reusable buffers of writes that are kept.
+const WRITE_CONTEXTS_MAX: usize = 64;
+/// What those of one may have grown to: one large document does not stay.
+const WRITE_CONTEXT_BYTES_MAX: i64 = 256 << 10;
+
+/// Buffers of a write, with by how much they have grown at most.
+#[derive(Default)]
+struct PooledBuffers {
+    context: WriteContext,
+    grown: i64,
+}
+
+impl ServerContext {
+    /// The state of a server over an open store.
+    pub fn new(
+        store: Arc<Store>,
+        clock: Arc<dyn Clock>,
+        random: &dyn Random,
+        facts: ServerFacts,
+        hooks: Arc<dyn ServerHooks>,
+        log: Arc<dyn DiagnosticLog>,
+        memory: WorkingMemory,
+    ) -> Arc<Self> {
+        let mut process = [0; 5];
+        random.fill(&mut process);
+        let object_ids = ObjectIdGenerator::new(process, random.next_u64() as u32);
+        let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
+        let fail_points = Arc::<FailPoints>::default();
+        let context = Arc::new(Self {
+            plan_cache: Arc::new(planner::PlanCache::new()),
+            index_filters: Arc::new(planner::IndexFilters::new()),
+            cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
+            operations: Operations::new(clock.clone(), fail_points.clone()),
+            admission: Admission::new(clock.clone()),
+            fail_points,
+            replica_set: ReplicaSet::new(facts.replica_set.clone()),
+            default_concerns: DefaultConcerns::default(),
+            counts: OperationCounts::default(),
+            session_timeout: crate::handlers::sessions::TIMEOUT,
+            parameters: crate::state::parameters::Parameters::default(),
+            usage: crate::state::namespace_usage::NamespaceUsage::default(),
+            timestamps: Arc::default(),
+            figures: crate::state::command_figures::CommandFigures::default(),
+            profiler: crate::state::profiler::Profiler::default(),
+            fsync_lock: crate::state::fsync_lock::FsyncLock::default(),
+            started: clock.monotonic(),
+            write_contexts: Mutex::default(),
+            topology: Topology::new(process_id),
+            tells_of_stop: AtomicBool::new(false),
+            object_ids,
+            store,
+            clock,
+            facts,
+            hooks,
+            log,
+            memory,
+        });
+        context.store.set_working_memory(context.memory.clone());
+        let itself = Arc::downgrade(&context);
+        context
+            .store
+            .set_foreground(Box::new(move || itself.upgrade().map_or(0, |context| context.admission.finished())));
+        context
+    }
+
+    /// Takes up the server's role in its replica set. Called once, before clients are served.
+    ///
+    /// # Errors
+    /// InvalidReplicaSetConfig when what is stored is of another set; those of the store.
+    pub fn begin(&self) -> Result<(), CommandError> {
+        self.replica_set.begin(self)?;
+        self.default_concerns.load(self)
+    }
+
+    /// The store underneath.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Stores what every server has: the document of the feature compatibility version. Called once by the server, when it is open.
+    ///
+    /// # Errors
+    /// Those of an insert.
+    pub fn store_own_documents(&self) -> Result<(), CommandError> {
+        crate::handlers::diagnostics::feature_compatibility::store_document(self)
+    }
+
+    /// Ends running commands, because the server stops.
+    pub fn stop(&self) {
+        self.store.keep_index_builds();
+        self.operations.stop();
+        self.topology_changed();
+    }
+
+    /// The connections whose commands have been running for this long and end when their client goes away.
+    pub fn connections_that_wait(&self, longer_than: Duration) -> Vec<u64> {
+        self.operations.connections_that_wait(longer_than)
+    }
+
+    /// The client of a connection has closed it while a command runs: the command ends, unless it changes something.
+    pub fn client_gone(&self, connection: u64) {
+        self.operations.client_gone(connection);
+    }
+
+    /// Ends what has been idle for too long: cursors and sessions. Called every few seconds by the server.
+    pub fn close_idle(&self) {
+        self.cursors.close_idle(self.parameters.cursor_timeout());
+        crate::handlers::sessions::end_expired(self);
+    }
+
+    /// Aborts transactions that have been open for too long. Called every second by the server.
+    pub fn expire_transactions(&self) {
+        let limit = Duration::from_secs(self.parameters.transaction_lifetime_seconds());
+        self.store.release_snapshots(crate::request::read_concern::SNAPSHOT_WINDOW);
+        for (session, txn_number) in self.store.expire_transactions(limit) {
+            tracing::info!(%session, txn_number, "a transaction was open for too long and is aborted");
+            self.cursors.close_of_transaction(session, txn_number);
+        }
+    }
+
+    /// Tells clients that wait for news once writes have stopped for good. Called every second by the server.
+    pub fn look_at_writes(&self) {
+        if self.store.writes_stopped().is_some() && !self.tells_of_stop.swap(true, Ordering::AcqRel) {
+            self.topology_changed();
+        }
+    }
+
+    /// Adapts how many commands run at once. Called a few times a second by the server.
+    pub fn adapt_admission(&self) {
+        self.admission.adapt();
+    }
+
+    /// `told` is called once: when a place is taken for a request that needs it, or when it has waited for too long; perhaps at once.
+    pub fn call_back(self: &Arc<Self>, need: Need, told: impl FnOnce(Permission) + Send + 'static) {
+        let (server, came) = (Arc::clone(self), self.clock.monotonic());
+        self.admission.call_back(need.class, move |outcome| {
+            server.admission.count_wait(need.class, came);
+            told(Permission::new(server, need, outcome));
+        });
+    }
+
+    /// Calls back those who have waited for too long. While anybody waits, called every few milliseconds by the server.
+    pub fn refuse_overdue(&self) {
+        self.admission.refuse_overdue();
+    }
+
+    /// Whether connections such as this one, by what it asked for last, are too many to have a thread each.
+    pub fn is_crowded(&self, client: &ClientContext) -> bool {
+        self.admission.is_crowded(client.class)
+    }
+
+    /// Whether there is any such crowd.
+    pub fn has_crowd(&self) -> bool {
+        self.admission.is_crowded(Class::Read) || self.admission.is_crowded(Class::Write)
+    }
+
+    /// State for a new connection.
+    pub fn connect(&self, connection: u64, client: String) -> ClientContext {
+        let slot = self.operations.connect(connection, client);
+        ClientContext {
+            connection,
+            slot,
+            metadata: None,
+            class: Class::Exempt,
+            counted: Counted::default(),
+            permission: None,
+        }
+    }
+
+    /// Lends the reusable buffers of a write.
+    pub(crate) fn with_write_context<T>(&self, write: impl FnOnce(&mut WriteContext) -> T) -> T {
+        let pooled = self.write_contexts.lock().pop();
+        let PooledBuffers { mut context, grown } = pooled.unwrap_or_default();
+        let (result, more) = measure(|| write(&mut context));
+        let grown = grown + more.max(0);
+        context.set_statement(None);
+        context.set_transaction(None);
+        context.set_waiting(Waiting::Always);
+        let mut pool = self.write_contexts.lock();
+        if pool.len() < WRITE_CONTEXTS_MAX && grown <= WRITE_CONTEXT_BYTES_MAX {
+            pool.push(PooledBuffers { context, grown });
+        }
+        result
+    }
+
+    /// A new ObjectId.
+    pub(crate) fn new_object_id(&self) -> ObjectId {
+        self.object_ids.next((self.clock.wall_millis() / 1000) as u32)
+    }
+}
+
+/// The state of one connection.
+pub struct ClientContext {
+    pub(crate) connection: u64,
+    pub(crate) slot: Arc<OperationSlot>,
+    /// What the client said of itself in its first `hello`.
+    pub(crate) metadata: Option<Arc<RawDocumentBuf>>,
+    /// Of its last command that read or wrote documents.
+    pub(crate) class: Class,
+    pub(crate) counted: Counted,
+    /// For its next command, when that has waited already.
+    pub(crate) permission: Option<Permission>,
+}
+
+impl ClientContext {
+    /// The connection's next command need not wait: this is what came of its waiting.
+    pub fn permit(&mut self, permission: Permission) {
+        self.permission = Some(permission);
+    }
+}
+
+/// What a handler is given.
+pub(crate) struct Context<'a> {
+    pub(crate) server: &'a Arc<ServerContext>,
+    pub(crate) connection: u64,
+    pub(crate) metadata: &'a mut Option<Arc<RawDocumentBuf>>,
+    pub(crate) slot: &'a Arc<OperationSlot>,
+    pub(crate) operation: Operation<'a>,
+    pub(crate) session: crate::state::operation_session::OperationSession,
+    pub(crate) read_concern: crate::request::read_concern::ReadConcern,
+    /// What a read with the concern `snapshot` reads from.
+    pub(crate) snapshot: Option<ReadView>,
+    pub(crate) request: &'a crate::CommandRequest<'a>,
+    /// Whether a fail point wants the connection closed in place of a reply.
+    pub(crate) closes_connection: Cell<bool>,
+    pub(crate) notes: ExecutionNotes,
+}
+
+impl<'a> Context<'a> {
+    /// Keeps transactions out of collections whose definitions are to change, once none that is open uses them.
+    pub(crate) fn exclude_transactions(
+        &self,
+        scope: &DefinitionScope,
+    ) -> Result<transaction::Exclusion<'a>, CommandError> {
+        let operation = &self.operation;
+        let server: &'a Arc<ServerContext> = self.server;
+        let excluded = server.store.exclude_transactions(scope, &|| operation.check_interrupt().is_err());
+        excluded.map_err(|error| self.name_interruption(error.into()))
+    }
+}
+
+impl Context<'_> {
+    /// How much is to be noted of what the command does.
+    pub(crate) fn detail(&self) -> Detail {
+        let is_wanted = self.server.profiler.may_record(self.operation.elapsed());
+        if is_wanted { Detail::WithPlan } else { Detail::Counts }
+    }
+
+    /// Notes all that an executor has done.
+    pub(crate) fn note_executor(&self, executor: &QueryExecutor) {
+        self.notes.add_execution(Execution::of(executor, self.detail()), &ExecutionTotals::default());
+    }
+
+    /// Lets another command run in this one's place: before it waits for the disk, or for data that may come.
+    pub(crate) fn release_ticket(&mut self) {
+        self.operation.turn().end_early();
+        self.server.hooks.command_waits();
+    }
+
+    /// What the command reads from: what is visible now, or what its transaction sees.
+    pub(crate) fn read_view(&self) -> ReadView {
+        self.fixed_view().unwrap_or_else(|| self.server.store.read_view())
+    }
+
+    /// What the command reads from if it is one point in time for all it reads: that of its transaction, or of a snapshot.
+    pub(crate) fn fixed_view(&self) -> Option<ReadView> {
+        match self.session.transaction() {
+            Some(transaction) => Some(transaction.read_view()),
+            None => self.snapshot.clone(),
+        }
+    }
+
+    /// The collection of a name, as the command's transaction or snapshot sees it.
+    pub(crate) fn collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>, CommandError> {
+        let store = &self.server.store;
+        match &self.snapshot {
+            Some(view) => Ok(store.collection_at(namespace, view.timestamp())?),
+            None => Ok(store.collection_seen_by(self.session.transaction(), namespace)?),
+        }
+    }
+
+    /// The collection of a name, created without options if there is none: what a write into nothing does.
+    pub(crate) fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>, CommandError> {
+        let store = &self.server.store;
+        match (self.collection(namespace)?, self.session.transaction()) {
+            (Some(collection), _) => Ok(collection),
+            (None, None) => Ok(store.collection_or_create(namespace)?),
+            (None, Some(transaction)) => {
+                let created = store.create_in_transaction(transaction, namespace, CollectionOptions::default());
+                created.or_else(|error| match self.collection(namespace)? {
+                    // Somebody else just has created it.
+                    Some(collection) if error.is_namespace_exists() => Ok(collection),
+                    _ => Err(error.into()),
+                })
+            }
+        }
+    }
+
+    /// `atClusterTime` of the reply: when a snapshot is that it has read from.
+    pub(crate) fn snapshot_time(&self) -> Option<platform::Timestamp> {
+        self.snapshot.as_ref().map(ReadView::timestamp)
+    }
+
+    /// Lends the reusable buffers of a write: for a statement, if the command is a retryable write, or as a part of its transaction.
+    pub(crate) fn write<T>(
+        &self,
+        statement: i32,
+        details: StatementDetails,
+        write: impl FnOnce(&mut WriteContext) -> T,
+    ) -> T {
+        let written = self.server.with_write_context(|context| {
+            context.set_statement(self.session.statement(statement, details));
+            context.set_transaction(self.session.transaction().cloned());
+            context.set_waiting(Waiting::Until { interrupt: self.slot.clone(), deadline: self.operation.deadline() });
+            write(context)
+        });
+        self.after_write(statement);
+        written
+    }
+
+    /// Before a statement of a write: a fail point may have it fail.
+    pub(crate) fn before_write(&self) -> Result<(), CommandError> {
+        if !self.session.is_retryable_write() {
+            return Ok(());
+        }
+        let Some(fault) = self.server.fail_points.strike_write(false) else { return Ok(()) };
+        self.closes_connection.set(fault.closes_connection);
+        match fault.error_code {
+            Some(code) => Err(error_of(code, "onPrimaryTransactionalWrite")),
+            None => Ok(()),
+        }
+    }
+
+    /// After a statement of a write that has changed something: a fail point may have the connection closed.
+    fn after_write(&self, statement: i32) {
+        let is_done = || self.session.is_retryable_write() && self.session.executed(statement).is_some();
+        if self.server.fail_points.is_active()
+            && is_done()
+            && let Some(fault) = self.server.fail_points.strike_write(true)
+        {
+            self.closes_connection.set(fault.closes_connection);
+        }
+    }
+
+    /// An interruption that only says that there was one, as what it was.
+    pub(crate) fn name_interruption(&self, error: CommandError) -> CommandError {
+        if error.code != INTERRUPTED {
+            return error;
+        }
+        self.operation.check_interrupt().err().unwrap_or(error)
+    }
+}
+
+/// The code of an interrupted command.
+const INTERRUPTED: i32 = 11601;

@@ -1,0 +1,315 @@
+//! The server as a member of a replica set: its role, its configuration, its term.
+//!
+//! A set has one member yet, so its member is the primary as soon as there is a configuration. Nothing is claimed that is not kept: the configuration and the term are
+//! durable before anybody is told of them, and each start as the primary begins a term of its own, so that clients can tell an earlier life of the server.
+//!
+//! ```text
+//! NotInitiated ── replSetInitiate, or by itself at the first start ──▶ Primary (term 1) ── restart ──▶ Primary (term + 1)
+//! ```
+//!
+//! Held by `ServerContext`. `dispatcher` asks whether a command may run (`role`), `hello` what to say, `write_concern` what can be satisfied, `oplog_view` which term an entry is of.
+
+pub(crate) mod configuration;
+pub(crate) mod role;
+pub(crate) mod stored;
+pub(crate) mod terms;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::oid::ObjectId;
+use bson::{RawDocument, RawDocumentBuf, rawdoc};
+use oplog::Oplog;
+use parking_lot::{Mutex, RwLock};
+use platform::Timestamp;
+
+use self::configuration::Configuration;
+use self::terms::Terms;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::ServerContext;
+
+/// How long who asks for the times waits for the disk.
+const DURABLE_WAIT: Duration = Duration::from_millis(200);
+
+/// When a server that was told the name of its set becomes its primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Initiation {
+    /// By itself, at its first start.
+    Automatic,
+    /// When a client sends `replSetInitiate`.
+    OnCommand,
+}
+
+/// What a server is told of its replica set when it starts.
+#[derive(Debug, Clone)]
+pub struct ReplicaSetFacts {
+    /// The set's name.
+    pub name: String,
+    /// The address that clients are told, `HOST:PORT`, if it was given: it goes before what is stored.
+    pub advertised: Option<String>,
+    /// The address that they are told otherwise.
+    pub address: String,
+    /// When the set begins.
+    pub initiation: Initiation,
+}
+
+/// What a primary knows of its set.
+#[derive(Debug, Clone)]
+pub(crate) struct Membership {
+    pub(crate) configuration: Configuration,
+    pub(crate) term: i64,
+    /// When its term began.
+    pub(crate) elected: Timestamp,
+    pub(crate) elected_millis: i64,
+}
+
+/// What the server is.
+pub(crate) enum Identity {
+    /// No member of any set.
+    Alone,
+    /// A member of a set that has no configuration yet.
+    NotInitiated,
+    /// The primary.
+    Primary(Arc<Membership>),
+}
+
+/// See the module's head.
+pub(crate) struct ReplicaSet {
+    facts: Option<ReplicaSetFacts>,
+    membership: RwLock<Option<Arc<Membership>>>,
+    terms: RwLock<Arc<Terms>>,
+    /// The timestamp of a commit up to which all is known to be durable.
+    durable: AtomicU64,
+    /// Held while the configuration changes.
+    changing: Mutex<()>,
+}
+
+impl Membership {
+    /// By which drivers know the newer of two primaries.
+    pub(crate) fn election_id(&self) -> ObjectId {
+        let mut bytes = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
+        bytes[4..].copy_from_slice(&self.term.to_be_bytes());
+        ObjectId::from_bytes(bytes)
+    }
+}
+
+impl ReplicaSet {
+    pub(crate) fn new(facts: Option<ReplicaSetFacts>) -> Self {
+        Self {
+            facts,
+            membership: RwLock::default(),
+            terms: RwLock::default(),
+            durable: AtomicU64::new(0),
+            changing: Mutex::default(),
+        }
+    }
+
+    /// What the server is now.
+    pub(crate) fn identity(&self) -> Identity {
+        if self.facts.is_none() {
+            return Identity::Alone;
+        }
+        match &*self.membership.read() {
+            Some(membership) => Identity::Primary(membership.clone()),
+            None => Identity::NotInitiated,
+        }
+    }
+
+    /// Whether it belongs to no set.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.facts.is_none()
+    }
+
+    /// Whether it is to be a member of a set that has no configuration yet.
+    pub(crate) fn is_uninitiated(&self) -> bool {
+        self.facts.is_some() && self.membership.read().is_none()
+    }
+
+    /// What it knows of its set as the primary.
+    pub(crate) fn membership(&self) -> Option<Arc<Membership>> {
+        self.membership.read().clone()
+    }
+
+    /// Which entries of the oplog are of which term.
+    pub(crate) fn terms(&self) -> Arc<Terms> {
+        self.terms.read().clone()
+    }
+
+    /// The newest commit that is visible, and one that is durable with all before it: the same, unless the disk stands still.
+    pub(crate) fn times(&self, server: &ServerContext) -> (Timestamp, Timestamp) {
+        let (visible, end) = server.store.visible_end();
+        if server.store.oplog().wait_durable_within(end, DURABLE_WAIT).unwrap_or(false) {
+            self.durable.fetch_max(visible.0, Ordering::AcqRel);
+        }
+        (visible, Timestamp(self.durable.load(Ordering::Acquire)))
+    }
+
+    /// What the server was told of its set.
+    ///
+    /// # Errors
+    /// NoReplicationEnabled.
+    pub(crate) fn facts(&self) -> Result<&ReplicaSetFacts> {
+        self.facts.as_ref().ok_or_else(|| {
+            CommandError::named("NoReplicationEnabled", "This server was not started as a member of a replica set.")
+        })
+    }
+
+    /// What it knows of its set, which has to be initiated.
+    ///
+    /// # Errors
+    /// NoReplicationEnabled, NotYetInitialized.
+    pub(crate) fn initiated(&self) -> Result<Arc<Membership>> {
+        self.facts()?;
+        self.membership().ok_or_else(|| CommandError::named("NotYetInitialized", "no replset config has been received"))
+    }
+
+    /// A member as it is after a start: the primary, if the set has a configuration or need not be told to begin.
+    pub(crate) fn begin(&self, server: &ServerContext) -> Result<()> {
+        let _changing = self.changing.lock();
+        let stored = stored::read(server, stored::CONFIGURATION)?;
+        let Some(facts) = &self.facts else {
+            if stored.is_some() {
+                tracing::warn!("the data is that of a member of a replica set, and the server is started without one");
+            }
+            return Ok(());
+        };
+        *self.terms.write() = Arc::new(Terms::of_member(&stored::read_all(server, stored::TERMS)?));
+        match (stored, facts.initiation) {
+            (Some(stored), _) => self.go_on(server, facts, Configuration::parse(&stored)?),
+            (None, Initiation::Automatic) => self.take_office(server, Configuration::of_one(&facts.name, facts.host())),
+            (None, Initiation::OnCommand) => {
+                tracing::info!(set = facts.name, "the replica set waits for replSetInitiate");
+                Ok(())
+            }
+        }
+    }
+
+    /// Becomes the primary of the set that is stored.
+    fn go_on(&self, server: &ServerContext, facts: &ReplicaSetFacts, mut configuration: Configuration) -> Result<()> {
+        if configuration.name != facts.name {
+            return Err(configuration::invalid(format!(
+                "the data is that of a member of the replica set '{}', and the server is started as one of '{}'",
+                configuration.name, facts.name
+            )));
+        }
+        if let Some(advertised) = facts.advertised.as_ref().filter(|host| **host != configuration.member.host) {
+            tracing::info!(before = configuration.member.host, now = advertised, "the member has another address");
+            configuration.member.host.clone_from(advertised);
+            configuration.version = configuration.version.saturating_add(1);
+        }
+        self.take_office(server, configuration)
+    }
+
+    /// Initiates the set with a configuration.
+    ///
+    /// # Errors
+    /// NoReplicationEnabled, AlreadyInitialized, InvalidReplicaSetConfig; those of the store.
+    pub(crate) fn initiate(&self, server: &ServerContext, configuration: Configuration) -> Result<()> {
+        let _changing = self.changing.lock();
+        self.check_name(&configuration)?;
+        if self.membership.read().is_some() {
+            return Err(CommandError::named("AlreadyInitialized", "already initialized"));
+        }
+        if configuration.version != 1 {
+            let found = configuration.version;
+            let message = format!("new replica set configuration versions must be 1 at initiation, not {found}");
+            return Err(configuration::invalid(message));
+        }
+        if configuration.id().is_some() {
+            return Err(configuration::invalid("replica set ID must not be specified when the set is initiated"));
+        }
+        self.take_office(server, configuration)
+    }
+
+    /// Replaces the configuration, in the same term.
+    ///
+    /// # Errors
+    /// NewReplicaSetConfigurationIncompatible, InvalidReplicaSetConfig; those of the store.
+    pub(crate) fn reconfigure(
+        &self,
+        server: &ServerContext,
+        change: impl FnOnce(&Configuration) -> Result<Configuration>,
+    ) -> Result<()> {
+        let _changing = self.changing.lock();
+        let before = self.initiated()?;
+        let mut configuration = change(&before.configuration)?;
+        self.check_name(&configuration)?;
+        configuration.term = before.term;
+        stored::put(server, stored::CONFIGURATION, &configuration.to_document()?)?;
+        server.store.log_note(&note("Reconfig set"))?;
+        self.install(server, Membership { configuration, ..(*before).clone() });
+        Ok(())
+    }
+
+    fn check_name(&self, configuration: &Configuration) -> Result<()> {
+        let facts = self.facts()?;
+        if configuration.name == facts.name {
+            return Ok(());
+        }
+        Err(configuration::invalid(format!(
+            "the configuration is of a replica set named '{}', and the server was started as a member of '{}'",
+            configuration.name, facts.name
+        )))
+    }
+
+    /// Begins a new term as the primary. The term is on disk before anything is done in it.
+    fn take_office(&self, server: &ServerContext, configuration: Configuration) -> Result<()> {
+        let voted = stored::read(server, stored::ELECTION)?;
+        let last = voted.as_ref().and_then(|vote| document::get_field(vote, "term")?.as_i64()).unwrap_or(0);
+        let term = last.max(configuration.term) + 1;
+        let id = voted.and_then(|vote| document::get_field(&vote, "_id")?.as_object_id());
+        let vote =
+            rawdoc! { "_id": id.unwrap_or_else(|| server.new_object_id()), "term": term, "candidateIndex": 0i64 };
+        stored::put(server, stored::ELECTION, &vote)?;
+        if configuration.id().is_none() {
+            server.store.log_note(&note("initiating set"))?;
+        }
+        let mut configuration = configuration.with_id(server.new_object_id());
+        configuration.term = term;
+        stored::put(server, stored::CONFIGURATION, &configuration.to_document()?)?;
+        let elected = server.store.log_note(&note("new primary"))?.timestamp;
+        self.remember_term(server, elected, term)?;
+        let elected_millis = server.clock.wall_millis();
+        tracing::info!(
+            log_id = 21331,
+            set = configuration.name,
+            member = configuration.member.host,
+            term,
+            "Transition to primary complete; database writes are now permitted"
+        );
+        self.install(server, Membership { configuration, term, elected, elected_millis });
+        Ok(())
+    }
+
+    /// Notes when a term began, and forgets those that ended before the oplog begins.
+    fn remember_term(&self, server: &ServerContext, began: Timestamp, term: i64) -> Result<()> {
+        stored::put(server, stored::TERMS, &terms::document(began, term)?)?;
+        let known = self.terms().and(began, term);
+        if let Some(oldest) = server.store.oldest_logged()? {
+            let is_gone =
+                |document: &RawDocument| terms::term_of(document).is_some_and(|term| known.ended_before(term, oldest));
+            stored::retain(server, stored::TERMS, |document| !is_gone(document))?;
+        }
+        *self.terms.write() = Arc::new(known);
+        Ok(())
+    }
+
+    /// Makes it known.
+    fn install(&self, server: &ServerContext, membership: Membership) {
+        *self.membership.write() = Some(Arc::new(membership));
+        server.topology_changed();
+    }
+}
+
+impl ReplicaSetFacts {
+    /// The address that clients are told unless the configuration says another.
+    pub(crate) fn host(&self) -> &str {
+        self.advertised.as_ref().unwrap_or(&self.address)
+    }
+}
+
+/// What a note in the oplog says.
+fn note(message: &str) -> RawDocumentBuf {
+    rawdoc! { "msg": message }
+}

@@ -1,0 +1,102 @@
+//! What a member of a replica set keeps on disk, in the collections of `local` where tools look for it: one document each.
+//!
+//! Used by `replica_set` and by `default_concerns`. What is written is durable before the call returns. These collections are written without asking the
+//! member's role, since they decide it.
+
+use std::sync::Arc;
+
+use bson::{RawDocument, RawDocumentBuf};
+use collection::{Collection, Namespace, Validation};
+use transaction::{Acknowledgement, CommitInfo, Decision};
+
+use crate::request::error::{CommandError, Result};
+use crate::state::context::ServerContext;
+
+/// The configuration.
+pub(crate) const CONFIGURATION: &str = "local.system.replset";
+/// The last vote: as the only member it votes for itself, so its term.
+pub(crate) const ELECTION: &str = "local.replset.election";
+/// When each term began.
+pub(crate) const TERMS: &str = "local.replset.terms";
+
+/// The documents of a collection, in their order; none when it is not there.
+pub(crate) fn read_all(server: &ServerContext, namespace: &str) -> Result<Vec<RawDocumentBuf>> {
+    let Some(collection) = server.store.catalog().lookup(namespace) else { return Ok(Vec::new()) };
+    let mut cursor = server.store.read_view().record_cursor(&collection);
+    cursor.seek_first()?;
+    let mut found = Vec::new();
+    while cursor.next()?.is_some() {
+        found.push(cursor.document()?.to_owned());
+    }
+    Ok(found)
+}
+
+/// The document of a collection that has one.
+pub(crate) fn read(server: &ServerContext, namespace: &str) -> Result<Option<RawDocumentBuf>> {
+    Ok(read_all(server, namespace)?.into_iter().next())
+}
+
+/// Puts a document in the place of the one that has its `_id`, or beside the others.
+pub(crate) fn put(server: &ServerContext, namespace: &str, document: &RawDocument) -> Result<()> {
+    let collection = server.store.collection_or_create(&Namespace::parse(namespace)?)?;
+    let commit = server.with_write_context(|write| {
+        let Some(place) = place_of(server, &collection, document)? else {
+            return Ok::<_, CommandError>(Some(server.store.insert_document(
+                write,
+                &collection,
+                document,
+                Validation::Bypass,
+            )?));
+        };
+        let changed = server.store.change_document(write, &collection, place, Validation::Bypass, |_, new| {
+            new.extend_from_slice(document.as_bytes());
+            Ok::<_, CommandError>(Decision::ReplaceWhole)
+        })?;
+        Ok(changed.commit())
+    })?;
+    make_durable(server, commit)
+}
+
+/// Removes the documents that are not to be kept.
+pub(crate) fn retain(server: &ServerContext, namespace: &str, keep: impl Fn(&RawDocument) -> bool) -> Result<()> {
+    let Some(collection) = server.store.catalog().lookup(namespace) else { return Ok(()) };
+    let mut cursor = server.store.read_view().record_cursor(&collection);
+    cursor.seek_first()?;
+    let mut last = None;
+    while let Some(place) = cursor.next()? {
+        if keep(cursor.document()?) {
+            continue;
+        }
+        let changed = server.with_write_context(|write| {
+            server.store.change_document(write, &collection, place, Validation::Bypass, |_, _| {
+                Ok::<_, CommandError>(Decision::Delete)
+            })
+        })?;
+        last = changed.commit().or(last);
+    }
+    make_durable(server, last)
+}
+
+/// Where the document with the same `_id` is. These collections have a few documents.
+fn place_of(
+    server: &ServerContext,
+    collection: &Arc<Collection>,
+    document: &RawDocument,
+) -> Result<Option<collection::RecordId>> {
+    let id = document::document_id(document);
+    let mut cursor = server.store.read_view().record_cursor(collection);
+    cursor.seek_first()?;
+    while let Some(place) = cursor.next()? {
+        if document::document_id(cursor.document()?) == id {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
+}
+
+fn make_durable(server: &ServerContext, commit: Option<CommitInfo>) -> Result<()> {
+    match commit {
+        Some(commit) => Ok(server.store.acknowledge(&commit, Acknowledgement::Durable)?),
+        None => Ok(()),
+    }
+}

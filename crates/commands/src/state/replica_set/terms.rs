@@ -1,0 +1,94 @@
+//! Which term an entry of the oplog is of.
+//!
+//! Entries do not carry their term: it changes only when the server becomes the primary, so when each term began is enough. Kept in `local.replset.terms`, as
+//! `{_id: term, began: timestamp}`; what ended before the oplog begins is forgotten at the next start.
+
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use platform::Timestamp;
+
+use crate::handlers::schema::document_of;
+use crate::request::cluster_time::bson_timestamp;
+use crate::request::error::Result;
+
+/// The term of what was logged before there was a set.
+pub(crate) const BEFORE_ANY: i64 = -1;
+/// The term of what a server logs that belongs to no set.
+pub(crate) const WITHOUT_SET: i64 = 1;
+
+/// When the terms began, the oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Terms {
+    began: Vec<(Timestamp, i64)>,
+    before: i64,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { began: Vec::new(), before: WITHOUT_SET }
+    }
+}
+
+impl Terms {
+    /// Of a member of a set.
+    pub(crate) fn of_member(stored: &[RawDocumentBuf]) -> Self {
+        let mut began: Vec<(Timestamp, i64)> = stored.iter().filter_map(|document| read(document)).collect();
+        began.sort_unstable();
+        Self { began, before: BEFORE_ANY }
+    }
+
+    /// The term of an entry.
+    pub(crate) fn at(&self, timestamp: Timestamp) -> i64 {
+        let later = self.began.partition_point(|(began, _)| *began <= timestamp);
+        let last = later.checked_sub(1).and_then(|last| self.began.get(last));
+        last.map_or(self.before, |(_, term)| *term)
+    }
+
+    /// With one more term.
+    pub(crate) fn and(&self, began: Timestamp, term: i64) -> Self {
+        let mut more = self.clone();
+        more.began.push((began, term));
+        more
+    }
+
+    /// Whether a term has ended before a point in time.
+    pub(crate) fn ended_before(&self, term: i64, timestamp: Timestamp) -> bool {
+        let next = self.began.iter().find(|(_, other)| *other > term);
+        next.is_some_and(|(began, _)| *began <= timestamp)
+    }
+}
+
+/// A term as it is stored.
+pub(crate) fn document(began: Timestamp, term: i64) -> Result<RawDocumentBuf> {
+    document_of(|document| {
+        document.int64("_id", term);
+        document.timestamp("began", bson_timestamp(began));
+    })
+}
+
+/// The number of a stored term.
+pub(crate) fn term_of(document: &RawDocument) -> Option<i64> {
+    document::get_field(document, "_id")?.as_i64()
+}
+
+fn read(document: &RawDocument) -> Option<(Timestamp, i64)> {
+    let RawBsonRef::Timestamp(began) = document::get_field(document, "began")? else { return None };
+    Some((Timestamp::new(began.time, began.increment), term_of(document)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_of_the_last_term_that_began_before_it() {
+        let at = |seconds| Timestamp::new(seconds, 1);
+        let stored: Vec<RawDocumentBuf> =
+            [(20, 2), (10, 1), (30, 5)].map(|(seconds, term)| document(at(seconds), term).unwrap()).into();
+        let terms = Terms::of_member(&stored);
+        let found: Vec<i64> = [5, 10, 19, 20, 29, 30, 99].map(|seconds| terms.at(at(seconds))).into();
+        assert_eq!(found, [-1, 1, 1, 2, 2, 5, 5]);
+        assert_eq!(terms.and(at(40), 6).at(at(41)), 6);
+        assert!(terms.ended_before(1, at(20)) && !terms.ended_before(1, at(19)) && !terms.ended_before(5, at(99)));
+        assert_eq!(Terms::default().at(at(5)), 1);
+    }
+}

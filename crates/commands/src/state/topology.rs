@@ -1,0 +1,52 @@
+//! The topology as clients see it: `topologyVersion`, and telling those who wait for another one.
+//!
+//! Written by `hello` and with errors that say that the server's state has changed. Whoever changes what `hello` says calls
+//! [`ServerContext::topology_changed`] afterwards: clients that wait are then answered at once.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bson::oid::ObjectId;
+
+use crate::DocumentWriter;
+use crate::state::context::ServerContext;
+
+/// Which version of the topology there is.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    /// Changes with every start.
+    process_id: ObjectId,
+    /// How often the topology has changed since the start.
+    counter: AtomicI64,
+}
+
+impl Topology {
+    pub(crate) fn new(process_id: ObjectId) -> Self {
+        Self { process_id, counter: AtomicI64::new(0) }
+    }
+
+    /// Another one at every start.
+    pub(crate) fn process_id(&self) -> ObjectId {
+        self.process_id
+    }
+
+    /// How often it has changed, if the process is this one.
+    pub(crate) fn counter_of(&self, process_id: ObjectId) -> Option<i64> {
+        (process_id == self.process_id).then(|| self.counter.load(Ordering::Acquire))
+    }
+
+    /// Appends `topologyVersion`.
+    pub(crate) fn write_version(&self, reply: &mut DocumentWriter<'_>) {
+        reply.document("topologyVersion", |version| {
+            version.object_id("processId", self.process_id);
+            version.int64("counter", self.counter.load(Ordering::Acquire));
+        });
+    }
+}
+
+impl ServerContext {
+    /// What `hello` says has changed: counts it, and has all that wait for it answered.
+    pub fn topology_changed(&self) {
+        self.topology.counter.fetch_add(1, Ordering::AcqRel);
+        self.hooks.topology_changed();
+    }
+}
