@@ -50,8 +50,8 @@ const EXIT_BROKEN: u8 = 3;
 /// Options of `plimsoll certify`.
 #[derive(Debug, Clone, Args)]
 pub struct CertifyArguments {
-    /// Connection string of the server to certify; its database `plimsoll_certify` is dropped. Without it, this program's
-    /// own server is started for the purpose
+    /// Connection string of the server to certify; its database `plimsoll_certify` is dropped. Without it, the `plimsoll`
+    /// beside this program is started for the purpose
     #[arg(long, value_name = "URI")]
     target: Option<String>,
     /// Only these guarantees, as G2,G5
@@ -69,7 +69,7 @@ pub struct CertifyArguments {
     /// What the server may use in all, in MiB, where it does not say it itself
     #[arg(long, value_name = "MIB")]
     memory_mib: Option<u64>,
-    /// Program to start in place of this one
+    /// Program to start in place of it
     #[arg(long, value_name = "PROGRAM", conflicts_with = "target")]
     server: Option<PathBuf>,
     /// Further options of the server that is started

@@ -18,6 +18,20 @@ pub(crate) const DEFAULT_COMMAND: &str = "{binary} serve --data {data} --listen 
 const START_PATIENCE: Duration = Duration::from_secs(120);
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
+/// The program of our own server, which lies beside the lab's.
+pub(crate) fn own_server() -> Result<PathBuf, LabError> {
+    let missing = |reason: String| LabError::Program { program: "plimsoll".to_owned(), reason };
+    let own = std::env::current_exe().map_err(|error| missing(format!("cannot be looked for: {error}")))?;
+    let server = own.with_file_name("plimsoll");
+    if server.exists() {
+        return Ok(server);
+    }
+    let folder = own.parent().unwrap_or(&own).display();
+    Err(missing(format!(
+        "is not in {folder}: build it with `cargo build --release -p server`, or name a program or a running server"
+    )))
+}
+
 /// A running server.
 pub(crate) struct LaunchedServer {
     child: Child,

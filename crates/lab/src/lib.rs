@@ -1,7 +1,7 @@
 //! The regression lab: workloads, profiles and verdicts for any server that speaks the MongoDB wire protocol; what
 //! `plimsoll bench`, `profile`, `compare`, `history`, `certify` and `layout` run.
 //!
-//! Called by the `plimsoll` binary, which mounts [`BenchArguments`] under `bench` and awaits [`run`]. It knows servers only
+//! Called by the `plimsoll-lab` binary, which mounts [`BenchArguments`] under `bench` and awaits [`run`]. It knows servers only
 //! by a connection string (and, on the same machine, by `/proc`): it must not know any other crate of this workspace, so
 //! that it measures ours exactly as it measures theirs.
 //!
@@ -25,7 +25,6 @@ mod certify;
 mod chart;
 mod compare;
 mod error;
-mod health;
 mod history;
 mod latency;
 mod launch;
@@ -49,7 +48,6 @@ pub use bench::{BenchArguments, run};
 pub use certify::{CertifyArguments, run as certify};
 pub use compare::{CompareArguments, run as compare};
 pub use error::LabError;
-pub use health::{HealthArguments, run as health};
 pub use history::{HistoryArguments, run as history};
 pub use latency::LatencySummary;
 pub use layout::{LayoutArguments, run as layout};

@@ -10,10 +10,6 @@ use bson::raw::cstr;
 use bson::rawdoc;
 use clap::{Parser, Subcommand};
 use commands::{BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
-use lab::{
-    BenchArguments, CertifyArguments, CompareArguments, HealthArguments, HistoryArguments, LabError, LayoutArguments,
-    ProfileArguments,
-};
 use platform::{
     Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory,
 };
@@ -23,13 +19,17 @@ use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions, TransactionError};
 
 use crate::database_service::{DatabaseService, Hooks, RecentLines};
+use crate::health_command::HealthArguments;
 use crate::inspect_command::InspectArguments;
+use crate::lab_command::{LabArguments, become_lab};
 use crate::memory_plan::MemoryPlan;
 
 mod allocator;
 mod database_service;
 mod descriptor_limit;
+mod health_command;
 mod inspect_command;
+mod lab_command;
 mod memory_plan;
 mod mongod_command;
 mod profile_sampler;
@@ -76,27 +76,17 @@ enum Command {
     /// Ask a server whether it serves: ends with 0, with 1 and the reason when nothing is written, with 2 when nobody answers
     Health(HealthArguments),
     /// Run a workload against any MongoDB-compatible server and measure it
-    Bench {
-        /// Which workload
-        #[command(subcommand)]
-        scenario: BenchArguments,
-    },
+    Bench(LabArguments),
     /// Sample a server process, or read profiles that others made: top functions, flame graphs
-    Profile(ProfileArguments),
+    Profile(LabArguments),
     /// Is B better or worse than A, and why: result directories, servers or server programs
-    #[command(
-        after_help = "Exit code: 0 when nothing is worse, 3 when something is, 1 when the two could not be compared."
-    )]
-    Compare(CompareArguments),
+    Compare(LabArguments),
     /// When did figures change over many results, worst first
-    History(HistoryArguments),
+    History(LabArguments),
     /// How linear does a capped collection lie on disk, as SERVER-17561 measures it
-    Layout(LayoutArguments),
+    Layout(LabArguments),
     /// Are the guarantees kept? Tests each against any server, or against one that is started for it
-    #[command(
-        after_help = "Exit code: 0 when no guarantee that was judged is broken, 3 when one is, 1 when nothing could be tested."
-    )]
-    Certify(CertifyArguments),
+    Certify(LabArguments),
 }
 
 fn main() -> ExitCode {
@@ -104,13 +94,13 @@ fn main() -> ExitCode {
         Command::Serve(settings) => serve(*settings, &Running::default()).map(|()| ExitCode::SUCCESS),
         Command::Mongod { arguments } => mongod_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Inspect(arguments) => inspect_command::run(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Health(arguments) => in_lab(lab::health(arguments)),
-        Command::Bench { scenario } => in_lab(lab::run(scenario)),
-        Command::Profile(arguments) => in_lab(lab::profile(arguments)),
-        Command::Compare(arguments) => in_lab(lab::compare(arguments)),
-        Command::History(arguments) => in_lab(lab::history(arguments)),
-        Command::Layout(arguments) => in_lab(lab::layout(arguments)),
-        Command::Certify(arguments) => in_lab(lab::certify(arguments)),
+        Command::Health(arguments) => health_command::run(&arguments),
+        Command::Bench(arguments) => Err(become_lab("bench", arguments)),
+        Command::Profile(arguments) => Err(become_lab("profile", arguments)),
+        Command::Compare(arguments) => Err(become_lab("compare", arguments)),
+        Command::History(arguments) => Err(become_lab("history", arguments)),
+        Command::Layout(arguments) => Err(become_lab("layout", arguments)),
+        Command::Certify(arguments) => Err(become_lab("certify", arguments)),
         Command::Repair(arguments) => {
             repair_command::run(&arguments).map(|is_whole| ExitCode::from(if is_whole { 0 } else { 2 }))
         }
@@ -121,14 +111,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Runs what the lab does on a runtime of its own.
-fn in_lab(work: impl Future<Output = Result<ExitCode, LabError>>) -> Result<ExitCode, String> {
-    let runtime =
-        tokio::runtime::Runtime::new().map_err(|error| format!("cannot start the load generator: {error}"))?;
-    runtime.block_on(work).map_err(|error| error.to_string())
-}
-
 /// The arguments, with `serve` put in where no command is named, and `mongod` where that is what the program was called.
+/// `help COMMAND` becomes `COMMAND --help`: of some commands another program has the help.
 fn with_default_command() -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().collect();
     let called = arguments.first().map(|program| Path::new(program).file_name() == Some(OsStr::new("mongod")));
@@ -139,6 +123,10 @@ fn with_default_command() -> Vec<OsString> {
     let of_serve = |first: &str| first.starts_with('-') && !["-h", "--help", "-V", "--version"].contains(&first);
     if first.is_none_or(of_serve) {
         arguments.insert(1.min(arguments.len()), "serve".into());
+    }
+    if arguments.len() == 3 && arguments[1] == "help" {
+        arguments[1] = "--help".into();
+        arguments.swap(1, 2);
     }
     arguments
 }

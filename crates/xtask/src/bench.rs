@@ -4,8 +4,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use crate::{Outcome, step};
+use crate::{Outcome, dist, step};
 
 const PAGE: &str = "docs/benchmarks.md";
 
@@ -28,7 +29,7 @@ pub fn list(root: &Path) -> Outcome {
     Ok(())
 }
 
-/// Runs one benchmark in the release profile, with the options of `plimsoll bench`.
+/// Runs one benchmark as it is shipped, with the options of `plimsoll bench`.
 ///
 /// # Errors
 /// There is none of this name, or it fails.
@@ -38,7 +39,7 @@ pub fn run(root: &Path, name: &str, options: &[&str]) -> Outcome {
         let names: Vec<&str> = benchmarks.iter().map(|benchmark| benchmark.name.as_str()).collect();
         return Err(format!("no benchmark {name:?} in {PAGE}; there are: {}", names.join(", ")));
     }
-    let mut command = step::cargo(&["run", "--release", "--package", "server", "--bin", "plimsoll", "--"]);
+    let mut command = Command::new(dist::build(root)?.join("plimsoll"));
     step::run(command.args(["bench", name]).args(options).current_dir(root))
 }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask chaos`: honest clients beside hostile ones, while the server is killed, stopped, and its disk filled.
 //!
-//! The program is `tests/chaos`. It measures how long clients wait, so the server is built as it is shipped.
+//! The program is `tests/chaos`. It measures how long clients wait, so the server is built optimised.
 
 use std::path::Path;
 use std::process::Command;

@@ -11,13 +11,14 @@ use std::process::Command;
 use crate::test_run::{Tally, number_before, run_counted};
 use crate::{Outcome, step};
 
-/// Builds the server and says where it is.
+/// Builds the server, and the lab beside it, and says where it is.
 pub(crate) fn build_server(root: &Path) -> Result<PathBuf, String> {
-    step::run(step::cargo(&["build", "--package", "server", "--bin", "plimsoll"]).current_dir(root))?;
+    let programs = ["--package", "server", "--bin", "plimsoll", "--package", "lab", "--bin", "plimsoll-lab"];
+    step::run(step::cargo(&["build"]).args(programs).current_dir(root))?;
     Ok(target_folder(root).join("debug").join(format!("plimsoll{EXE_SUFFIX}")))
 }
 
-/// Builds the server as it is shipped and says where it is.
+/// Builds the server, optimised, and says where it is.
 pub(crate) fn build_released_server(root: &Path) -> Result<PathBuf, String> {
     step::run(step::cargo(&["build", "--release", "--package", "server", "--bin", "plimsoll"]).current_dir(root))?;
     Ok(target_folder(root).join("release").join(format!("plimsoll{EXE_SUFFIX}")))

@@ -12,6 +12,7 @@
 pub mod bench;
 pub mod chaos;
 pub mod check;
+pub mod dist;
 pub mod documents;
 mod driver_tests;
 pub mod sensitivity;

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, chaos, check, documents, sensitivity, simulation, suites, test_run, tidy, workspace};
+use xtask::{bench, chaos, check, dist, documents, sensitivity, simulation, suites, test_run, tidy, workspace};
 
 const USAGE: &str = "\
 Tasks of this repository:
@@ -15,6 +15,7 @@ Tasks of this repository:
   cargo xtask suites [NAME ...] test suites that others wrote, against the built server: pymongo, pymongo-replica-set; half an hour each
   cargo xtask chaos [...]      honest clients beside hostile ones, kills, silences and a full disk; --minutes N, --seed N
   cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
+  cargo xtask dist             the programs as they are shipped: optimised across crates, debug information beside them; ten minutes
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
   cargo xtask sensitivity      how often `plimsoll compare` is wrong: 40 comparisons by instructions (valgrind), 15 minutes
   cargo xtask tidy             the rules that no compiler checks
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         ["chaos", options @ ..] => chaos::run(&root, options),
         ["suites", names @ ..] => suites::run(&root, names),
         ["simulate", options @ ..] => simulation::run(&root, options),
+        ["dist"] => dist::run(&root),
         ["bench"] => bench::list(&root),
         ["bench", name, options @ ..] => bench::run(&root, name, options),
         ["sensitivity", programs @ ..] => sensitivity::run(&root, programs),

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::driver_tests::target_folder;
 use crate::{Outcome, step};
 
 const PAIRS: u32 = 20;
@@ -16,7 +17,7 @@ const FOUND_MIN: u32 = 19;
 /// The function that the feature slows down, as the sentence of a comparison names it.
 const SLOWED: &str = "::change_leaf` changed most";
 /// The slowdown is refused where nothing is asserted, as in release builds; the sound build is to differ in nothing else.
-const SETTINGS: &str = "profile.release.package.storage_engine.debug-assertions=true";
+const SETTINGS: &str = "profile.dist.package.storage_engine.debug-assertions=true";
 const WORKLOAD: &str = "--scenario server-44991 --set threads=1 --set collections=1 --set documents=1000 --rounds 1";
 
 /// What a comparison said.
@@ -41,8 +42,10 @@ pub fn run(root: &Path, programs: &[&str]) -> Outcome {
         [sound, slowed] => (PathBuf::from(sound), PathBuf::from(slowed)),
         _ => return Err("name two programs, the sound and the slowed one, or none to have them built".to_owned()),
     };
-    let same = compare_often(&folder, "same", &sound, &sound)?;
-    let slower = compare_often(&folder, "slowed", &sound, &slowed)?;
+    step::run(step::cargo(&["build", "--release", "--package", "lab", "--bin", "plimsoll-lab"]).current_dir(root))?;
+    let lab = target_folder(root).join("release/plimsoll-lab");
+    let same = compare_often(&lab, &folder.join("same"), &sound, &sound)?;
+    let slower = compare_often(&lab, &folder.join("slowed"), &sound, &slowed)?;
     let count = |all: &[Said], wanted: Said| all.iter().filter(|said| **said == wanted).count() as u32;
     let wrong = PAIRS - count(&same, Said::Noise);
     let found = count(&slower, Said::Found);
@@ -52,26 +55,26 @@ pub fn run(root: &Path, programs: &[&str]) -> Outcome {
 }
 
 fn build(root: &Path, folder: &Path, name: &str, features: &[&str]) -> Result<PathBuf, String> {
-    let mut command = step::cargo(&["build", "--release", "--package", "server", "--bin", "plimsoll"]);
+    let mut command = step::cargo(&["build", "--profile", "dist", "--package", "server", "--bin", "plimsoll"]);
     command.args(["--config", SETTINGS]).args(features.iter().flat_map(|feature| ["--features", feature]));
     step::run(command.current_dir(root))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target));
-    let (built, kept) = (target.join("release/plimsoll"), folder.join(name));
+    let (built, kept) = (target_folder(root).join("dist/plimsoll"), folder.join(name));
     fs::copy(&built, &kept).map_err(|error| format!("{}: {error}", built.display()))?;
     Ok(kept)
 }
 
-fn compare_often(folder: &Path, name: &str, a: &Path, b: &Path) -> Result<Vec<Said>, String> {
+fn compare_often(lab: &Path, results: &Path, a: &Path, b: &Path) -> Result<Vec<Said>, String> {
     let mut all = Vec::new();
+    let name = results.display();
     for pair in 1..=PAIRS {
-        let output = folder.join(format!("{name}-{pair:02}"));
-        let mut command = Command::new(a);
+        let output = format!("{name}-{pair:02}");
+        let mut command = Command::new(lab);
         command.arg("compare").arg(a).arg(b).args(WORKLOAD.split(' '));
         command.arg("--instructions").arg("--output").arg(&output);
         if pair == 1 {
             step::announce(&command);
         }
-        let done = command.output().map_err(|error| format!("{}: {error}", a.display()))?;
+        let done = command.output().map_err(|error| format!("{}: {error}", lab.display()))?;
         let text = String::from_utf8_lossy(&done.stdout);
         let (Some(said), Some(last)) = (said(&text), sentence(&text)) else {
             return Err(format!("the comparison failed: {}", String::from_utf8_lossy(&done.stderr)));

@@ -322,10 +322,7 @@ async fn start(
 ) -> Result<LaunchedServer, LabError> {
     let program = match &arguments.server {
         Some(program) => program.clone(),
-        None => std::env::current_exe().map_err(|error| LabError::Program {
-            program: "this program".to_owned(),
-            reason: format!("cannot be found again: {error}"),
-        })?,
+        None => crate::launch::own_server()?,
     };
     let command = format!(
         "{} --cache {} --memory {} --history {} {}",

@@ -135,3 +135,35 @@ fn help_names_every_setting() {
     let output = plimsoll().arg("--help").output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().contains("serve"));
 }
+
+#[test]
+fn what_the_lab_does_is_handed_to_the_lab() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("plimsoll");
+    std::fs::copy(env!("CARGO_BIN_EXE_plimsoll"), &program).unwrap();
+    let run = |words: &[&str]| Command::new(&program).args(words).output().unwrap();
+    let missing = run(&["bench", "ycsb-a"]);
+    let said = String::from_utf8(missing.stderr).unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(said.contains("plimsoll-lab, which is not beside this one") && said.contains("build"), "{said}");
+    let lab = folder.path().join("plimsoll-lab");
+    std::fs::write(&lab, "#!/bin/sh\necho \"$@\"\nexit 3\n").unwrap();
+    std::fs::set_permissions(&lab, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for words in [
+        &["bench", "ycsb-a", "--help"][..],
+        &["profile", "--read", "a.svg"],
+        &["compare", "a", "b"],
+        &["history", "-h"],
+        &["layout", "--target", "x"],
+        &["certify"],
+    ] {
+        let done = run(words);
+        assert_eq!(done.status.code(), Some(3), "{words:?}");
+        assert_eq!(String::from_utf8(done.stdout).unwrap().trim_end(), words.join(" "));
+    }
+    assert_eq!(run(&["help", "certify"]).stdout, b"certify --help\n");
+    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    for command in ["bench", "profile", "compare", "history", "layout", "certify"] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{help}");
+    }
+}

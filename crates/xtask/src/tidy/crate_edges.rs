@@ -48,7 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("platform", &[]),
     ("query_language", &["document"]),
     ("script_test", &[]),
-    ("server", &["commands", "lab", "platform", "storage_engine", "transaction", "wire_protocol"]),
+    ("server", &["commands", "platform", "storage_engine", "transaction", "wire_protocol"]),
     ("simulator", &["collection", "index_key", "oplog", "platform", "storage_engine", "transaction"]),
     ("storage_engine", &["platform"]),
     ("transaction", &["collection", "document", "oplog", "platform", "storage_engine"]),

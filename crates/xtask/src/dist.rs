@@ -1,0 +1,60 @@
+//! `cargo xtask dist`: the programs as they are shipped and measured, their debug information beside them.
+//!
+//! Called by people, and by `bench` and `sensitivity`, which measure what it builds. A program keeps its table of functions,
+//! by which `plimsoll profile` names them; files and lines are in `NAME.debug`, where debuggers look for them by a link.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::driver_tests::target_folder;
+use crate::{Outcome, step};
+
+/// The program, and the package that it is in.
+const PROGRAMS: [(&str, &str); 2] = [("plimsoll", "server"), ("plimsoll-lab", "lab")];
+
+/// Builds the programs and prints where they are.
+///
+/// # Errors
+/// One cannot be built, or binutils' `objcopy` is missing.
+pub fn run(root: &Path) -> Outcome {
+    let folder = build(root)?;
+    for (program, _) in PROGRAMS {
+        let (program, debug) = (folder.join(program), folder.join(format!("{program}.debug")));
+        println!(
+            "{}: {} MB, and {} MB in {}",
+            program.display(),
+            megabytes(&program)?,
+            megabytes(&debug)?,
+            debug.display()
+        );
+    }
+    Ok(())
+}
+
+/// Builds the programs, copies each without its debug information, and gives the folder that they are in.
+pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
+    let mut command = step::cargo(&["build", "--profile", "dist"]);
+    command.args(PROGRAMS.iter().flat_map(|(program, package)| ["--package", package, "--bin", program]));
+    step::run(command.current_dir(root))?;
+    let (built, shipped) = (target_folder(root).join("dist"), target_folder(root).join("shipped"));
+    fs::create_dir_all(&shipped).map_err(|error| format!("{}: {error}", shipped.display()))?;
+    for (program, _) in PROGRAMS {
+        separate(&built.join(program), &shipped.join(program))?;
+    }
+    Ok(shipped)
+}
+
+/// Copies a program in two: what runs, and its debug information beside that.
+fn separate(built: &Path, shipped: &Path) -> Outcome {
+    let debug = shipped.with_extension("debug");
+    step::run(Command::new("objcopy").arg("--only-keep-debug").arg(built).arg(&debug))?;
+    let mut link = OsString::from("--add-gnu-debuglink=");
+    link.push(&debug);
+    step::run(Command::new("objcopy").arg("--strip-debug").arg(link).arg(built).arg(shipped))
+}
+
+fn megabytes(path: &Path) -> Result<u64, String> {
+    fs::metadata(path).map(|facts| facts.len() / 1_000_000).map_err(|error| format!("{}: {error}", path.display()))
+}
