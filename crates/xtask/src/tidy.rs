@@ -6,10 +6,13 @@
 mod allowances;
 mod code_text;
 mod crate_edges;
+mod document_names;
+mod file_format;
 mod headers;
 mod lengths;
 mod machine_paths;
 mod names;
+mod prose;
 mod reachability;
 mod unsafe_code;
 
@@ -76,5 +79,8 @@ pub fn complaints(root: &Path) -> Result<Vec<String>, String> {
     found.extend(machine_paths::complaints(&files));
     found.extend(unsafe_code::complaints(&files));
     found.extend(reachability::complaints(&files));
+    found.extend(prose::complaints(&files));
+    found.extend(document_names::complaints(&files));
+    found.extend(file_format::complaints(&files));
     Ok(found.iter().map(Complaint::to_string).collect())
 }
