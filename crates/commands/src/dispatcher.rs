@@ -5,25 +5,31 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bson::RawDocument;
 use document::{Limits, validate_document};
 use platform::command_memory::Patience;
 
 use crate::DocumentWriter;
+use crate::handlers::command::{Command, Handler};
 use crate::handlers::crud::write_errors::write_concern_error;
 use crate::handlers::diagnostics;
-use crate::registry::{self, Command, Handler};
+use crate::registry;
 use crate::request::arguments::Arguments;
 use crate::request::cluster_time;
+use crate::request::command_request::{Attempt, CommandRequest, SequenceSource};
+use crate::request::declaration::{Changes, Class, CursorUse, Declaration, SessionUse, WriteConcernUse};
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
-use crate::request::write_concern;
-use crate::state::admission::{Class, Granted, Need, Permission, Turn};
+use crate::request::outcome::Outcome;
+use crate::request::session_fields::SessionFields;
+use crate::state::acknowledgement;
+use crate::state::admission::{Granted, Need, Permission, Turn};
+use crate::state::command_table::CommandTable;
 use crate::state::context::{ClientContext, Context, ServerContext, count};
 use crate::state::execution_notes::ExecutionNotes;
 use crate::state::fail_points::{Fault, Struck, error_of};
-use crate::state::operation_session::SessionFields;
+use crate::state::operation_session::{Beginning, OperationSession};
 use crate::state::operations::{Operation, Registered, limit_of_queries};
 use crate::state::replica_set::role;
 
@@ -32,63 +38,6 @@ const BODY_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
 
 /// How often a command begins whose collections are dropped again and again.
 const ATTEMPTS_MAX: usize = 100;
-
-/// Where the documents of a message's document sequences come from.
-pub trait SequenceSource {
-    /// The documents of the sequence with this name; `None` when the message has none.
-    fn documents<'a>(&'a self, name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>>;
-    /// The names of all sequences.
-    fn names(&self) -> Vec<&str>;
-}
-
-/// One command as it came in.
-pub struct CommandRequest<'a> {
-    /// The body's first field.
-    pub name: &'a str,
-    /// The database it is for.
-    pub database: &'a str,
-    /// The command document, not yet validated.
-    pub body: &'a RawDocument,
-    /// Documents beside the body.
-    pub sequences: &'a dyn SequenceSource,
-    /// Which time this request is run.
-    pub attempt: Attempt,
-    /// Whether it came as a legacy OP_QUERY.
-    pub is_legacy: bool,
-}
-
-/// Which time a request is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attempt {
-    /// The first.
-    First,
-    /// Again after [`Outcome::WaitForTopologyChange`]: the same run goes on.
-    AfterWait,
-    /// Again after [`Outcome::ReplyAndMore`]: a run of its own, for the next reply.
-    Following,
-}
-
-/// What is to be done when a command has run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Send the reply.
-    Reply,
-    /// Send the reply; to a client that takes several replies to one request, say that another follows, and run the request again for that.
-    ReplyAndMore(Next),
-    /// Send nothing and close the connection: the server stops, or a fail point says so.
-    CloseConnection,
-    /// Send nothing yet: run the request again after at most this long.
-    WaitForTopologyChange(Duration),
-}
-
-/// When a request is run again for its next reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// As soon as its reply is sent.
-    AtOnce,
-    /// When the topology changes, or after this long.
-    OnTopologyChange(Duration),
-}
 
 /// Runs commands.
 pub struct Dispatcher {
@@ -116,7 +65,7 @@ impl Dispatcher {
         if request.attempt == Attempt::AfterWait {
             return self.run_command(request, client, permission, reply);
         }
-        let name = registry::find(request.name).map_or(request.name, |command| command.name);
+        let name = registry::declaration(request.name).map_or(request.name, |command| command.name);
         let struck = Struck {
             name,
             database: request.database,
@@ -131,7 +80,7 @@ impl Dispatcher {
 
     /// What a client's request must wait for before it runs; `None`: for nothing, or it must not be held up. Cheap, does not wait.
     pub fn need(&self, name: &str, database: &str, body: &RawDocument, client: &ClientContext) -> Option<Need> {
-        let command = registry::find(name)?;
+        let command = registry::declaration(name)?;
         let is_null = |kind| matches!(kind, bson::spec::ElementType::Null | bson::spec::ElementType::Undefined);
         let has = |name: &str| {
             body.iter_elements()
@@ -170,10 +119,20 @@ impl Dispatcher {
                 reply.truncate(start);
                 self.count_failure(request.name, &error);
                 let topology = error.is_of_topology().then_some(&*self.server);
-                let acknowledged = write_concern::check_beside_error(&self.server, request);
+                let acknowledged = self.check_write_concern(request);
                 self.write_error(&self.labelled(request, error), topology, acknowledged, reply);
                 Outcome::Reply
             }
+        }
+    }
+
+    /// What a command that has failed says of its write concern, if it takes one.
+    fn check_write_concern(&self, request: &CommandRequest<'_>) -> Result<()> {
+        match registry::declaration(request.name) {
+            Some(command) if command.write_concern == WriteConcernUse::Taken => {
+                acknowledgement::check_beside_error(&self.server.replica_set, request.body)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -242,7 +201,8 @@ impl Dispatcher {
             error.add_label("NonResumableChangeStreamError");
         }
         let Ok(fields) = SessionFields::read(request.body) else { return error };
-        let ends = matches!(request.name, "commitTransaction" | "abortTransaction");
+        let ends = registry::declaration(request.name)
+            .is_some_and(|command| command.session_use == SessionUse::EndsTransaction);
         if fields.is_in_transaction() {
             error = error.in_transaction();
         }
@@ -261,26 +221,25 @@ impl Dispatcher {
         permission: Option<Permission>,
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
-        let command = self.checked(request)?;
+        let found = self.checked(request)?;
+        let command = &found.declaration;
         // What only reads locks nothing while it waits.
         let patience = if command.class == Class::Read { Patience::Waits } else { Patience::FailsAtOnce };
         let _memory = self.server.memory.begin_command(patience, client.slot.clone());
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
-        fields.api.check(command.name, request.body)?;
+        fields.api.check(command, request.body, registry::declaration)?;
         cluster_time::check(fields.cluster_time, &*self.server.clock)?;
         let (queued, granted) = permission.map(Permission::into_parts).unzip();
         count_connection(&self.server, command.class, client);
         let operations = &self.server.operations;
         let registered = operations.register(&client.slot, command, request.database, body, fields.session, queued);
         let operation = self.admit(registered, command, &fields, granted)?;
-        let session = fields.begin(&self.server, command, request.database, &operation)?;
+        let (store, memory) = (&*self.server.store, &self.server.memory);
+        let beginning = Beginning { command, database: request.database, store, memory };
+        let session = OperationSession::begin(&fields, &beginning, &operation)?;
         session.txn_number().into_iter().for_each(|number| client.slot.set_transaction(number));
-        let snapshot = if session.transaction().is_none() {
-            fields.read_concern.view(&self.server.store, command.name)?
-        } else {
-            None
-        };
+        let snapshot = if session.transaction().is_none() { fields.read_concern.view(store, command)? } else { None };
         let mut context = Context {
             server: &self.server,
             connection: client.connection,
@@ -290,19 +249,20 @@ impl Dispatcher {
             session,
             read_concern: fields.read_concern,
             snapshot,
+            commands: self,
             request,
             closes_connection: Cell::new(false),
             notes: ExecutionNotes::default(),
         };
         let _watching = document::work::watch(client.slot.clone());
-        let result = self.handle(command, &mut context, reply).and_then(|outcome| {
-            fields.read_concern.confirm(&self.server.store)?;
+        let result = self.handle(found, &mut context, reply).and_then(|outcome| {
+            fields.read_concern.confirm(store)?;
             if fields.is_in_transaction() && self.server.replica_set.is_alone() {
                 write_recovery_token(reply);
             }
             Ok(outcome)
         });
-        context.session.end(&self.server, context.operation.elapsed(), result.is_err());
+        context.session.end(store, &self.server.cursors, context.operation.elapsed(), result.is_err());
         if context.closes_connection.get() {
             return Ok(Outcome::CloseConnection);
         }
@@ -319,7 +279,7 @@ impl Dispatcher {
         let start = reply.len();
         for _ in 1..ATTEMPTS_MAX {
             match self.handle_once(command, context, reply) {
-                Err(error) if begins_again(command, context, &error) => {
+                Err(error) if begins_again(&command.declaration, context, &error) => {
                     reply.rewind(start);
                     context.operation.check_interrupt()?;
                 }
@@ -335,7 +295,7 @@ impl Dispatcher {
         context: &mut Context<'_>,
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
-        let mut arguments = Arguments::new(command.name, context.request.body);
+        let mut arguments = Arguments::new(command.declaration.name, context.request.body);
         if context.session.transaction().is_none() {
             arguments.generic.write_concern = self.server.default_concerns.write_concern(&self.server);
         }
@@ -347,7 +307,7 @@ impl Dispatcher {
 
     fn count_failure(&self, name: &str, error: &CommandError) {
         const WRITE_CONFLICT: i32 = 112;
-        self.server.figures.count_failure(registry::find(name), error);
+        self.server.figures.count_failure(registry::declaration(name), error);
         if error.code == WRITE_CONFLICT {
             count(&self.server.counts.write_conflicts, 1);
         }
@@ -355,8 +315,10 @@ impl Dispatcher {
 }
 
 /// Whether a command that has failed so has done nothing yet and finds something else when it begins again. A cursor has done something.
-fn begins_again(command: &Command, context: &Context<'_>, error: &CommandError) -> bool {
-    error.code_name == "QueryPlanKilled" && command.name != "getMore" && context.session.transaction().is_none()
+fn begins_again(command: &Declaration, context: &Context<'_>, error: &CommandError) -> bool {
+    error.code_name == "QueryPlanKilled"
+        && command.cursor == CursorUse::BeginsAnew
+        && context.session.transaction().is_none()
 }
 
 impl Dispatcher {
@@ -364,10 +326,11 @@ impl Dispatcher {
     fn checked(&self, request: &CommandRequest<'_>) -> Result<&'static Command> {
         let server = &self.server;
         validate_document(request.body.as_bytes(), &BODY_LIMITS)?;
-        let Some(command) = registry::find(request.name) else {
+        let Some(found) = registry::find(request.name) else {
             server.figures.count_unknown();
             return Err(registry::refusal(request.name));
         };
+        let command = &found.declaration;
         let is_new = request.attempt != Attempt::AfterWait;
         if is_new {
             server.figures.count_request(command);
@@ -384,18 +347,18 @@ impl Dispatcher {
         }
         check_sequences(request, command.sequence)?;
         count(&server.counts.command, u64::from(is_new && command.counts_as_command));
-        Ok(command)
+        Ok(found)
     }
 
     /// A command that writes waits while writes are locked out, without a place among those that run.
     fn wait_for_fsync_lock(
         &self,
         registered: &Registered<'_>,
-        command: &Command,
+        command: &Declaration,
         granted: Option<Granted>,
     ) -> Result<Option<Granted>> {
         let lock = &self.server.fsync_lock;
-        if !lock.is_locked() || !registry::writes(command) {
+        if !lock.is_locked() || command.changes == Changes::Nothing {
             return Ok(granted);
         }
         drop(granted);
@@ -407,7 +370,7 @@ impl Dispatcher {
     fn admit<'a>(
         &'a self,
         registered: Registered<'a>,
-        command: &Command,
+        command: &Declaration,
         fields: &SessionFields,
         granted: Option<Granted>,
     ) -> Result<Operation<'a>> {
@@ -415,7 +378,7 @@ impl Dispatcher {
         let granted = self.wait_for_fsync_lock(&registered, command, granted)?;
         let mut has_waited = granted.is_some();
         let ticket = match granted {
-            Some(granted) => granted.into_ticket(server, class)?,
+            Some(granted) => granted.into_ticket(&server.admission, class)?,
             None => server.admission.admit(class, || {
                 let must_run = fields.goes_on_with_transaction();
                 if !must_run {
@@ -432,38 +395,51 @@ impl Dispatcher {
     }
 }
 
-/// Runs a command as a part of another one, for the same client and outside of its session; its reply is not wanted. Whoever calls this waits for the write concern.
-///
-/// # Errors
-/// The command's own.
-pub(crate) fn run_inside(context: &Context<'_>, database: &str, command: &RawDocument) -> Result<()> {
-    struct NoSequences;
-    impl SequenceSource for NoSequences {
-        fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
-            None
-        }
+/// A command without document sequences.
+struct NoSequences;
 
-        fn names(&self) -> Vec<&str> {
-            Vec::new()
-        }
+impl SequenceSource for NoSequences {
+    fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
+        None
     }
-    let first = document::elements(command).next().ok_or_else(|| CommandError::failed_to_parse("an empty command"))?;
-    let body = crate::handlers::schema::document_of(|body| {
-        document::elements(command).for_each(|element| body.element(element));
-        body.document("writeConcern", |concern| concern.int32("w", 1));
-    })?;
-    let request = CommandRequest {
-        name: first.name(),
-        database,
-        body: &body,
-        sequences: &NoSequences,
-        attempt: Attempt::First,
-        is_legacy: false,
-    };
-    let mut client = context.server.connect(context.connection, context.slot.client.clone());
-    let mut reply = Vec::new();
-    let dispatcher = Dispatcher::new(context.server.clone());
-    dispatcher.try_run(&request, &mut client, None, &mut DocumentWriter::begin(&mut reply)).map(drop)
+
+    fn names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+}
+
+impl CommandTable for Dispatcher {
+    fn declaration(&self, name: &str) -> Option<&'static Declaration> {
+        registry::declaration(name)
+    }
+
+    fn declarations(&self) -> Vec<&'static Declaration> {
+        registry::declarations().collect()
+    }
+
+    fn refusal(&self, name: &str) -> CommandError {
+        registry::refusal(name)
+    }
+
+    fn run_inside(&self, context: &Context<'_>, database: &str, command: &RawDocument) -> Result<()> {
+        let first =
+            document::elements(command).next().ok_or_else(|| CommandError::failed_to_parse("an empty command"))?;
+        let body = document_of(|body| {
+            document::elements(command).for_each(|element| body.element(element));
+            body.document("writeConcern", |concern| concern.int32("w", 1));
+        })?;
+        let request = CommandRequest {
+            name: first.name(),
+            database,
+            body: &body,
+            sequences: &NoSequences,
+            attempt: Attempt::First,
+            is_legacy: false,
+        };
+        let mut client = context.server.connect(context.connection, context.slot.client.clone());
+        let mut reply = Vec::new();
+        self.try_run(&request, &mut client, None, &mut DocumentWriter::begin(&mut reply)).map(drop)
+    }
 }
 
 /// By which a router finds out what became of a transaction. Drivers send it with its end; there is one place to ask here.

@@ -4,6 +4,7 @@
 
 pub(crate) mod apply_ops;
 pub(crate) mod change_stream;
+pub(crate) mod command;
 pub(crate) mod crud;
 pub(crate) mod diagnostics;
 pub(crate) mod fail_points;

@@ -18,14 +18,17 @@ mod handlers;
 pub mod inspect;
 mod registry;
 mod request;
+mod startup;
 mod state;
 #[cfg(test)]
 mod test_server;
 
-pub use dispatcher::{Attempt, CommandRequest, Dispatcher, Next, Outcome, SequenceSource};
+pub use dispatcher::Dispatcher;
 pub use registry::{CommandDescription, command_descriptions};
+pub use request::command_request::{Attempt, CommandRequest, SequenceSource};
 pub use request::document_writer::DocumentWriter;
 pub use request::error::{CommandError, Result};
+pub use request::outcome::{Next, Outcome};
 pub use state::admission::{Need, Permission};
 pub use state::context::{
     BuildFacts, ClientContext, DiagnosticLog, LogVerbosity, NetworkFigures, ServerContext, ServerFacts, ServerHooks,

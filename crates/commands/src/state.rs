@@ -2,9 +2,11 @@
 //!
 //! Built on `request`; imports nothing from `handlers`, `registry` and `dispatcher`.
 
+pub(crate) mod acknowledgement;
 pub(crate) mod admission;
 pub(crate) mod client_cursors;
 pub(crate) mod command_figures;
+pub(crate) mod command_table;
 pub(crate) mod context;
 pub(crate) mod default_concerns;
 pub(crate) mod execution_notes;
@@ -18,5 +20,6 @@ pub(crate) mod operations;
 pub(crate) mod parameters;
 pub(crate) mod profiler;
 pub(crate) mod replica_set;
+pub(crate) mod session_end;
 pub(crate) mod topology;
 pub(crate) mod versions;

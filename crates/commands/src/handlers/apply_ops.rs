@@ -12,14 +12,29 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Uuid};
 use document::elements;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::crud::write_errors::write_concern_error;
-use crate::handlers::schema::document_of;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Changes, Class, Declaration, Needs, WithoutClient, WriteConcernUse};
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::EVERYTHING;
 use crate::state::context::Context;
 
 /// How deep `applyOps` may be in `applyOps`.
 const DEPTH_MAX: usize = 10;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        class: Class::Write,
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new("applyOps", "Does what entries of an oplog say.", Needs::Primary, &[EVERYTHING])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(
@@ -48,7 +63,10 @@ pub(crate) fn run(
     write_results(reply, done, operations.len(), applied.is_err());
     match applied {
         Ok(()) => {
-            write_concern_error(arguments.generic.write_concern.wait_for_all(context.server), reply);
+            write_concern_error(
+                arguments.generic.write_concern.wait_for_all(&context.server.store, &context.server.replica_set),
+                reply,
+            );
             Ok(())
         }
         Err(error) => Err(error.with_details(document_of(|details| write_results(details, done, done + 1, true))?)),

@@ -3,6 +3,7 @@
 use bson::{RawDocument, RawDocumentBuf};
 
 use crate::request::arguments::Arguments;
+use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 use crate::state::context::ServerFacts;
 
@@ -66,13 +67,7 @@ fn only_generic(arguments: &mut Arguments<'_>) -> Result<()> {
 
 /// A document made of some fields of a command.
 pub(crate) fn document_of_fields(fields: &[crate::request::arguments::Field<'_>]) -> Result<RawDocumentBuf> {
-    crate::handlers::schema::document_of(|document| fields.iter().for_each(|field| document.element(field.element)))
-}
-
-/// What the client's program calls itself, by what it said in its first `hello`.
-pub(crate) fn application_name(metadata: &RawDocument) -> Option<&str> {
-    let bson::RawBsonRef::Document(application) = document::get_field(metadata, "application")? else { return None };
-    document::get_field(application, "name")?.as_str()
+    document_of(|document| fields.iter().for_each(|field| document.element(field.element)))
 }
 
 /// The first string in a command document: the collection for most commands.

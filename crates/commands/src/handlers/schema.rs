@@ -134,15 +134,6 @@ fn acknowledge(
     Ok(())
 }
 
-/// A document written by a closure.
-pub(crate) fn document_of(write: impl FnOnce(&mut DocumentWriter<'_>)) -> Result<RawDocumentBuf> {
-    let mut bytes = Vec::new();
-    let mut writer = DocumentWriter::begin(&mut bytes);
-    write(&mut writer);
-    writer.finish();
-    Ok(RawDocumentBuf::from_bytes(bytes)?)
-}
-
 /// The filter of a list command, which works on the documents of the list.
 fn list_filter(field: Field<'_>) -> Result<Option<Filter>> {
     match field.document()? {

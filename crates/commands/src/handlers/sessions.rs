@@ -1,15 +1,11 @@
-//! Commands about logical sessions, and what ends with a session.
-//!
-//! The sessions themselves are in `transaction::SessionTable`: a session lives from its first use until it is ended or has not been used
-//! for [`TIMEOUT`]. Its cursors are closed with it.
-
-use std::time::Duration;
+//! Commands about logical sessions. What ends with a session is in [`crate::state::session_end`].
 
 use bson::{RawBsonRef, RawDocument, Uuid};
 
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::{Context, ServerContext};
+use crate::state::context::Context;
+use crate::state::session_end::end;
 
 pub(crate) mod end_sessions;
 pub(crate) mod kill_all_sessions;
@@ -17,24 +13,6 @@ pub(crate) mod kill_all_sessions_by_pattern;
 pub(crate) mod kill_sessions;
 pub(crate) mod refresh_sessions;
 pub(crate) mod start_session;
-
-/// How long a session lives without being used, in minutes, as `hello` says it.
-pub(crate) const TIMEOUT_MINUTES: i32 = 30;
-/// The same.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_MINUTES as u64 * 60);
-
-/// Ends a session and closes its cursors. It need not be known.
-pub(crate) fn end(server: &ServerContext, session: Uuid) {
-    if let Some(ended) = server.store.sessions().end(session) {
-        server.store.abort_open_transaction(&ended);
-    }
-    server.cursors.close_of_session(session);
-}
-
-/// Ends the sessions that have not been used for too long; called now and then.
-pub(crate) fn end_expired(server: &ServerContext) {
-    server.store.sessions().expired(server.session_timeout).into_iter().for_each(|session| end(server, session));
-}
 
 /// Ends a session with what runs in it, but for the command that asks for it.
 fn kill(context: &Context<'_>, session: Uuid) {

@@ -10,8 +10,8 @@ use bson::{RawBsonRef, RawDocument};
 use document::{Element, Number, elements};
 
 use crate::request::error::{CommandError, Result};
+use crate::request::statement_ids::StatementIds;
 use crate::request::write_concern::WriteConcern;
-use crate::state::operation_session::StatementIds;
 
 /// The fields that every command may have.
 #[derive(Debug, Default, Clone)]

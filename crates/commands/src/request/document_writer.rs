@@ -3,7 +3,9 @@
 //! Used by every command. Documents that are already bytes are copied once, into their place in the reply.
 
 use bson::spec::{BinarySubtype, ElementType};
-use bson::{DateTime, RawBsonRef, RawDocument, Timestamp, oid::ObjectId};
+use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, oid::ObjectId};
+
+use crate::request::error::Result;
 
 /// From this size on a reply's buffer does not grow by doubling.
 const LARGE_REPLY_BYTES: usize = 1 << 20;
@@ -289,6 +291,15 @@ fn push_decimal(bytes: &mut Vec<u8>, number: u32) {
         }
     }
     bytes.extend_from_slice(&digits[at..]);
+}
+
+/// A document written by a closure.
+pub(crate) fn document_of(write: impl FnOnce(&mut DocumentWriter<'_>)) -> Result<RawDocumentBuf> {
+    let mut bytes = Vec::new();
+    let mut writer = DocumentWriter::begin(&mut bytes);
+    write(&mut writer);
+    writer.finish();
+    Ok(RawDocumentBuf::from_bytes(bytes)?)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use platform::Timestamp;
 use transaction::{ReadView, Store};
 
 use crate::request::arguments::Field;
+use crate::request::declaration::{CursorUse, Declaration};
 use crate::request::error::{CommandError, Result};
 
 /// How long a point in time that a client was told of can be read from, as in MongoDB (`minSnapshotHistoryWindowInSeconds`).
@@ -35,6 +36,9 @@ pub(crate) enum Level {
 }
 
 impl Level {
+    /// All beside `local`.
+    pub(crate) const ALL: &[Level] = &[Level::Available, Level::Majority, Level::Linearizable, Level::Snapshot];
+
     /// Its name in commands.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -90,7 +94,7 @@ impl ReadConcern {
     }
 
     /// Refuses what commands or transactions do not take.
-    pub(crate) fn check(&self, command: &'static str, is_in_transaction: bool) -> Result<()> {
+    pub(crate) fn check(&self, command: &Declaration, is_in_transaction: bool) -> Result<()> {
         if is_in_transaction {
             if self.at_cluster_time.is_some() {
                 return Err(CommandError::not_implemented("readConcern atClusterTime in a transaction"));
@@ -102,19 +106,10 @@ impl ReadConcern {
             }
             return Ok(());
         }
-        let supported: &[&str] = match self.level {
-            Level::Default | Level::Local => return Ok(()),
-            Level::Available | Level::Majority => {
-                &["aggregate", "count", "distinct", "explain", "find", "getMore", "mapReduce"]
-            }
-            // A getMore goes on in its cursor's snapshot.
-            Level::Snapshot => &["aggregate", "distinct", "find", "getMore"],
-            Level::Linearizable => &["aggregate", "count", "distinct", "find"],
-        };
-        if supported.contains(&command) {
+        if matches!(self.level, Level::Default | Level::Local) || command.read_concerns.contains(&self.level) {
             return Ok(());
         }
-        Err(self.not_supported(command, "read concern not supported"))
+        Err(self.not_supported(command.name, "read concern not supported"))
     }
 
     /// Refuses a level that a stage of a pipeline does not take.
@@ -159,9 +154,9 @@ impl ReadConcern {
         Ok(())
     }
 
-    /// The one point in time that a snapshot read reads from.
-    pub(crate) fn view(&self, store: &Store, command: &str) -> Result<Option<ReadView>> {
-        if self.level != Level::Snapshot || command == "getMore" {
+    /// The one point in time that a snapshot read reads from. What goes on with a cursor does so in that one's snapshot.
+    pub(crate) fn view(&self, store: &Store, command: &Declaration) -> Result<Option<ReadView>> {
+        if self.level != Level::Snapshot || command.cursor == CursorUse::GoesOn {
             return Ok(None);
         }
         match (store.retained_view(self.at_cluster_time), self.at_cluster_time) {
@@ -209,6 +204,13 @@ mod tests {
     use bson::rawdoc;
 
     use super::*;
+    use crate::request::declaration::Needs;
+
+    const READS: Declaration =
+        Declaration { read_concerns: Level::ALL, ..Declaration::new("find", "", Needs::Data, &[]) };
+    const COUNTS: Declaration =
+        Declaration { read_concerns: &[Level::Majority], ..Declaration::new("count", "", Needs::Data, &[]) };
+    const WRITES: Declaration = Declaration::new("insert", "", Needs::Primary, &[]);
 
     #[test]
     fn times_and_levels_must_fit() {
@@ -221,9 +223,9 @@ mod tests {
         assert_eq!(code(rawdoc! {"x": 5}), 40415);
         let snapshot = ReadConcern::parse(&rawdoc! {"level": "snapshot", "atClusterTime": time}).unwrap();
         assert_eq!(snapshot.at_cluster_time, Some(Timestamp::new(5, 1)));
-        assert!(snapshot.check("find", false).is_ok());
-        assert_eq!(snapshot.check("count", false).unwrap_err().code, 72);
-        assert_eq!(snapshot.check("find", true).unwrap_err().code, 238);
+        assert!(snapshot.check(&READS, false).is_ok());
+        assert_eq!(snapshot.check(&COUNTS, false).unwrap_err().code, 72);
+        assert_eq!(snapshot.check(&READS, true).unwrap_err().code, 238);
     }
 
     #[test]
@@ -237,8 +239,8 @@ mod tests {
         assert_eq!(of("linearizable").check_stage("$out").unwrap_err().code, 72);
         assert!(of("majority").check_stage("$merge").is_ok() && of("linearizable").check_stage("$match").is_ok());
         assert_eq!(of("majority").check_stage("$currentOp").unwrap_err().code, 72);
-        assert_eq!(of("available").check("find", true).unwrap_err().code, 72);
-        assert_eq!(of("majority").check("insert", false).unwrap_err().code, 72);
-        assert!(of("majority").check("insert", true).is_ok() && of("local").check("insert", false).is_ok());
+        assert_eq!(of("available").check(&READS, true).unwrap_err().code, 72);
+        assert_eq!(of("majority").check(&WRITES, false).unwrap_err().code, 72);
+        assert!(of("majority").check(&WRITES, true).is_ok() && of("local").check(&WRITES, false).is_ok());
     }
 }

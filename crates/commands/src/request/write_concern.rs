@@ -1,6 +1,6 @@
-//! Write concern: when a write is acknowledged.
+//! Write concern: when a write is to be acknowledged.
 //!
-//! Used by every command that writes. On one server the choices are: applied (`w: 1`), durable (`j: true` or
+//! Read by every command that writes, and waited for in `state::acknowledgement`. On one server the choices are: applied (`w: 1`), durable (`j: true` or
 //! `w: "majority"`), and no reply at all (`w: 0`, which the client also says by not waiting). What only more servers could satisfy is answered as a replica set answers
 //! it: the write is done, and the reply has a `writeConcernError`.
 //!
@@ -11,95 +11,36 @@ use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument};
 use document::{Number, elements};
-use oplog::Oplog;
-use transaction::{Acknowledgement, CommitInfo};
 
-use crate::CommandRequest;
 use crate::request::arguments::Field;
+use crate::request::declaration::{Declaration, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::{Context, ServerContext};
-
-/// The commands that take `writeConcern`; those among them that we do not have yet are here for when we do.
-const TAKEN_BY: [&str; 43] = [
-    "abortTransaction",
-    "aggregate",
-    "appendOplogNote",
-    "applyOps",
-    "bulkWrite",
-    "cloneCollectionAsCapped",
-    "collMod",
-    "commitTransaction",
-    "convertToCapped",
-    "create",
-    "createIndexes",
-    "createRole",
-    "createSearchIndexes",
-    "createUser",
-    "delete",
-    "drop",
-    "dropAllRolesFromDatabase",
-    "dropAllUsersFromDatabase",
-    "dropDatabase",
-    "dropIndexes",
-    "dropRole",
-    "dropUser",
-    "findAndModify",
-    "grantPrivilegesToRole",
-    "grantRolesToRole",
-    "grantRolesToUser",
-    "insert",
-    "mapReduce",
-    "reIndex",
-    "renameCollection",
-    "replSetReconfig",
-    "revokePrivilegesFromRole",
-    "revokeRolesFromRole",
-    "revokeRolesFromUser",
-    "setClusterParameter",
-    "setDefaultRWConcern",
-    "setFeatureCompatibilityVersion",
-    "setIndexCommitQuorum",
-    "shardCollection",
-    "update",
-    "updateRole",
-    "updateUser",
-    "_mergeAuthzCollections",
-];
 
 /// Refuses `writeConcern` where it says nothing.
 ///
 /// # Errors
 /// InvalidOptions (72).
-pub(crate) fn check_is_taken(command: &str) -> Result<()> {
-    if TAKEN_BY.contains(&command) {
-        return Ok(());
+pub(crate) fn check_is_taken(command: &Declaration) -> Result<()> {
+    match command.write_concern {
+        WriteConcernUse::Taken => Ok(()),
+        WriteConcernUse::Refused => {
+            let message = format!("Command {} does not support writeConcern", command.name);
+            Err(CommandError::named("InvalidOptions", message))
+        }
     }
-    Err(CommandError::named("InvalidOptions", format!("Command {command} does not support writeConcern")))
-}
-
-/// What a command that has failed says of its write concern: a client that asks for more members than there are is told so in any case.
-///
-/// # Errors
-/// Those of [`WriteConcern::check_satisfiable`]. A write concern that cannot be read is the command's own error.
-pub(crate) fn check_beside_error(server: &ServerContext, request: &CommandRequest<'_>) -> Result<()> {
-    let asked = match document::get_field(request.body, "writeConcern") {
-        Some(RawBsonRef::Document(asked)) if TAKEN_BY.contains(&request.name) => WriteConcern::parse(asked).ok(),
-        _ => None,
-    };
-    asked.map_or(Ok(()), |concern| concern.check_satisfiable(server))
 }
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteConcern {
-    durable: bool,
-    time_limit: Option<Duration>,
-    members: Members,
+    pub(crate) durable: bool,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) members: Members,
 }
 
 /// Whose acknowledgement is asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Members {
+pub(crate) enum Members {
     /// Nobody waits for any.
     None,
     /// This one's.
@@ -162,58 +103,6 @@ impl WriteConcern {
     pub(crate) fn is_unacknowledged(&self) -> bool {
         self.members == Members::None
     }
-
-    /// Waits until everything committed so far is as safe as asked for.
-    pub(crate) fn wait_for_all(&self, server: &ServerContext) -> Result<()> {
-        let oplog = server.store.oplog();
-        let end = oplog.end_position();
-        match (self.durable, self.time_limit) {
-            (false, _) => {}
-            (true, None) => oplog.wait_durable(end)?,
-            (true, Some(longest)) => in_time(oplog.wait_durable_within(end, longest)?)?,
-        }
-        self.check_satisfiable(server)
-    }
-
-    /// Waits until every later read sees a commit, and until it is durable if that was asked for.
-    pub(crate) fn wait(&self, context: &mut Context<'_>, commit: Option<&CommitInfo>) -> Result<()> {
-        if self.durable {
-            context.release_ticket();
-        }
-        let store = &context.server.store;
-        match (commit, self.durable, self.time_limit) {
-            (None, ..) => {}
-            (Some(commit), false, _) => store.acknowledge(commit, Acknowledgement::Visible)?,
-            (Some(commit), true, None) => store.acknowledge(commit, Acknowledgement::Durable)?,
-            (Some(commit), true, Some(longest)) => in_time(store.acknowledge_within(commit, longest)?)?,
-        }
-        self.check_satisfiable(context.server)
-    }
-
-    /// Whether one member can be enough.
-    ///
-    /// # Errors
-    /// UnsatisfiableWriteConcern, UnknownReplWriteConcern.
-    pub(crate) fn check_satisfiable(&self, server: &ServerContext) -> Result<()> {
-        let too_few = || CommandError::named("UnsatisfiableWriteConcern", "Not enough data-bearing nodes");
-        let Members::Mode(mode) = &self.members else {
-            return if matches!(self.members, Members::Number(_)) { Err(too_few()) } else { Ok(()) };
-        };
-        let membership = server.replica_set.membership();
-        match membership.and_then(|membership| membership.configuration.can_satisfy(mode)) {
-            Some(true) => Ok(()),
-            Some(false) => Err(too_few()),
-            None => Err(CommandError::named(
-                "UnknownReplWriteConcern",
-                format!("No write concern mode named '{mode}' found in replica set configuration"),
-            )),
-        }
-    }
-}
-
-fn in_time(is_durable: bool) -> Result<()> {
-    let late = || CommandError::named("WriteConcernFailed", "waiting for replication timed out");
-    if is_durable { Ok(()) } else { Err(late()) }
 }
 
 fn parse_w(field: Field<'_>) -> Result<Members> {

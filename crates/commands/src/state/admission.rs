@@ -39,6 +39,7 @@ pub(crate) use self::permission::Granted;
 pub use self::permission::{Need, Permission};
 pub(crate) use self::turn::Turn;
 use crate::DocumentWriter;
+use crate::request::declaration::Class;
 use crate::request::error::Result;
 
 /// How long a command waits for its turn.
@@ -55,17 +56,6 @@ const QUEUE_MAX: usize = 4096;
 
 /// Over how long connections are counted, see [`crowd`].
 const CROWD_STRETCH: Duration = Duration::from_millis(500);
-
-/// What a command needs in order to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// Nothing: it answers however loaded the server is.
-    Exempt,
-    /// A place among the reads.
-    Read,
-    /// A place among the writes.
-    Write,
-}
 
 /// How the number of tickets is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::latency::Latency;
 use crate::DocumentWriter;
-use crate::registry::{self, Command, SessionUse};
+use crate::request::declaration::Class;
+use crate::request::declaration::{Declaration, SessionUse};
 use crate::request::error::CommandError;
-use crate::state::admission::Class;
 use crate::state::context::count;
 
 /// Of one command.
@@ -22,8 +22,8 @@ struct CommandCount {
 /// See the module's head.
 #[derive(Debug)]
 pub(crate) struct CommandFigures {
-    /// By the command's place in the registry.
-    commands: Vec<CommandCount>,
+    /// By name, sorted.
+    commands: Vec<(&'static str, CommandCount)>,
     unknown: AtomicU64,
     reads: Latency,
     writes: Latency,
@@ -34,10 +34,11 @@ pub(crate) struct CommandFigures {
     user_errors: AtomicU64,
 }
 
-impl Default for CommandFigures {
-    fn default() -> Self {
+impl CommandFigures {
+    /// Nothing counted yet of these commands, which are sorted by name.
+    pub(crate) fn new(commands: &mut dyn Iterator<Item = &'static Declaration>) -> Self {
         Self {
-            commands: registry::all().iter().map(|_| CommandCount::default()).collect(),
+            commands: commands.map(|command| (command.name, CommandCount::default())).collect(),
             unknown: AtomicU64::new(0),
             reads: Latency::default(),
             writes: Latency::default(),
@@ -47,21 +48,19 @@ impl Default for CommandFigures {
             user_errors: AtomicU64::new(0),
         }
     }
-}
 
-impl CommandFigures {
     /// A request came; nobody has such a command.
     pub(crate) fn count_unknown(&self) {
         count(&self.unknown, 1);
     }
 
     /// A request for a command came.
-    pub(crate) fn count_request(&self, command: &Command) {
+    pub(crate) fn count_request(&self, command: &Declaration) {
         self.with_count(command, |figures| count(&figures.total, 1));
     }
 
     /// It has failed.
-    pub(crate) fn count_failure(&self, command: Option<&Command>, error: &CommandError) {
+    pub(crate) fn count_failure(&self, command: Option<&Declaration>, error: &CommandError) {
         if let Some(command) = command {
             self.with_count(command, |figures| count(&figures.failed, 1));
         }
@@ -74,7 +73,7 @@ impl CommandFigures {
     }
 
     /// A command has run, so long.
-    pub(crate) fn record(&self, command: &Command, elapsed: Duration) {
+    pub(crate) fn record(&self, command: &Declaration, elapsed: Duration) {
         let latency = match (command.session_use, command.class) {
             (SessionUse::EndsTransaction, _) => &self.transactions,
             (_, Class::Read) => &self.reads,
@@ -88,8 +87,9 @@ impl CommandFigures {
         count(if is_own { &self.own_errors } else { &self.user_errors }, 1);
     }
 
-    fn with_count(&self, command: &Command, act: impl FnOnce(&CommandCount)) {
-        if let Some(figures) = registry::position(command).and_then(|position| self.commands.get(position)) {
+    fn with_count(&self, command: &Declaration, act: impl FnOnce(&CommandCount)) {
+        let found = self.commands.binary_search_by(|(name, _)| (*name).cmp(command.name));
+        if let Some((_, figures)) = found.ok().and_then(|position| self.commands.get(position)) {
             act(figures);
         }
     }
@@ -97,8 +97,8 @@ impl CommandFigures {
     /// Writes `metrics.commands`.
     pub(crate) fn write_commands(&self, section: &mut DocumentWriter<'_>) {
         section.size("<UNKNOWN>", self.unknown.load(Ordering::Relaxed));
-        for (command, figures) in registry::all().iter().zip(&self.commands) {
-            section.document(command.name, |entry| {
+        for (name, figures) in &self.commands {
+            section.document(name, |entry| {
                 entry.size("failed", figures.failed.load(Ordering::Relaxed));
                 entry.size("total", figures.total.load(Ordering::Relaxed));
             });

@@ -14,12 +14,14 @@ use document::ObjectIdGenerator;
 use executor::{ExecutionTotals, QueryExecutor};
 use parking_lot::Mutex;
 use platform::command_memory::measure;
-use platform::{Clock, Random, WorkingMemory};
+use platform::{Clock, WorkingMemory};
 use transaction::{DefinitionScope, ReadView, Store, Waiting, WriteContext};
 
+use crate::request::declaration::Class;
 use crate::request::error::CommandError;
-use crate::state::admission::{Admission, Class, Counted, Need, Permission};
+use crate::state::admission::{Admission, Counted, Need, Permission};
 use crate::state::client_cursors::ClientCursors;
+use crate::state::command_table::CommandTable;
 use crate::state::default_concerns::DefaultConcerns;
 use crate::state::execution_notes::{Detail, Execution, ExecutionNotes};
 use crate::state::fail_points::{FailPoints, error_of};
@@ -165,7 +167,7 @@ pub struct ServerContext {
     pub(crate) timestamps: Arc<IssuedTimestamps>,
     pub(crate) topology: Topology,
     /// Whether clients have been told that writes have stopped.
-    tells_of_stop: AtomicBool,
+    pub(crate) tells_of_stop: AtomicBool,
     pub(crate) figures: crate::state::command_figures::CommandFigures,
     pub(crate) profiler: crate::state::profiler::Profiler,
     pub(crate) fsync_lock: crate::state::fsync_lock::FsyncLock,
@@ -175,11 +177,11 @@ pub struct ServerContext {
     pub(crate) parameters: crate::state::parameters::Parameters,
     pub(crate) usage: crate::state::namespace_usage::NamespaceUsage,
     pub(crate) memory: WorkingMemory,
-    pub(crate) admission: Admission,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) fail_points: Arc<FailPoints>,
     pub(crate) replica_set: ReplicaSet,
     pub(crate) default_concerns: DefaultConcerns,
-    write_contexts: Mutex<Vec<PooledBuffers>>,
+    pub(crate) write_contexts: Mutex<Vec<PooledBuffers>>,
 }
 
 /// Reusable buffers of writes that are kept.
@@ -189,64 +191,12 @@ const WRITE_CONTEXT_BYTES_MAX: i64 = 256 << 10;
 
 /// Buffers of a write, with by how much they have grown at most.
 #[derive(Default)]
-struct PooledBuffers {
+pub(crate) struct PooledBuffers {
     context: WriteContext,
     grown: i64,
 }
 
 impl ServerContext {
-    /// The state of a server over an open store.
-    pub fn new(
-        store: Arc<Store>,
-        clock: Arc<dyn Clock>,
-        random: &dyn Random,
-        facts: ServerFacts,
-        hooks: Arc<dyn ServerHooks>,
-        log: Arc<dyn DiagnosticLog>,
-        memory: WorkingMemory,
-    ) -> Arc<Self> {
-        let mut process = [0; 5];
-        random.fill(&mut process);
-        let object_ids = ObjectIdGenerator::new(process, random.next_u64() as u32);
-        let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
-        let fail_points = Arc::<FailPoints>::default();
-        let context = Arc::new(Self {
-            plan_cache: Arc::new(planner::PlanCache::new()),
-            index_filters: Arc::new(planner::IndexFilters::new()),
-            cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
-            operations: Operations::new(clock.clone(), fail_points.clone()),
-            admission: Admission::new(clock.clone()),
-            fail_points,
-            replica_set: ReplicaSet::new(facts.replica_set.clone()),
-            default_concerns: DefaultConcerns::default(),
-            counts: OperationCounts::default(),
-            session_timeout: crate::handlers::sessions::TIMEOUT,
-            parameters: crate::state::parameters::Parameters::default(),
-            usage: crate::state::namespace_usage::NamespaceUsage::default(),
-            timestamps: Arc::default(),
-            figures: crate::state::command_figures::CommandFigures::default(),
-            profiler: crate::state::profiler::Profiler::default(),
-            fsync_lock: crate::state::fsync_lock::FsyncLock::default(),
-            started: clock.monotonic(),
-            write_contexts: Mutex::default(),
-            topology: Topology::new(process_id),
-            tells_of_stop: AtomicBool::new(false),
-            object_ids,
-            store,
-            clock,
-            facts,
-            hooks,
-            log,
-            memory,
-        });
-        context.store.set_working_memory(context.memory.clone());
-        let itself = Arc::downgrade(&context);
-        context
-            .store
-            .set_foreground(Box::new(move || itself.upgrade().map_or(0, |context| context.admission.finished())));
-        context
-    }
-
     /// Takes up the server's role in its replica set. Called once, before clients are served.
     ///
     /// # Errors
@@ -259,14 +209,6 @@ impl ServerContext {
     /// The store underneath.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
-    }
-
-    /// Stores what every server has: the document of the feature compatibility version. Called once by the server, when it is open.
-    ///
-    /// # Errors
-    /// Those of an insert.
-    pub fn store_own_documents(&self) -> Result<(), CommandError> {
-        crate::handlers::diagnostics::feature_compatibility::store_document(self)
     }
 
     /// Ends running commands, because the server stops.
@@ -289,7 +231,7 @@ impl ServerContext {
     /// Ends what has been idle for too long: cursors and sessions. Called every few seconds by the server.
     pub fn close_idle(&self) {
         self.cursors.close_idle(self.parameters.cursor_timeout());
-        crate::handlers::sessions::end_expired(self);
+        crate::state::session_end::end_expired(self);
     }
 
     /// Aborts transactions that have been open for too long. Called every second by the server.
@@ -315,11 +257,11 @@ impl ServerContext {
     }
 
     /// `told` is called once: when a place is taken for a request that needs it, or when it has waited for too long; perhaps at once.
-    pub fn call_back(self: &Arc<Self>, need: Need, told: impl FnOnce(Permission) + Send + 'static) {
-        let (server, came) = (Arc::clone(self), self.clock.monotonic());
+    pub fn call_back(&self, need: Need, told: impl FnOnce(Permission) + Send + 'static) {
+        let (admission, came) = (Arc::clone(&self.admission), self.clock.monotonic());
         self.admission.call_back(need.class, move |outcome| {
-            server.admission.count_wait(need.class, came);
-            told(Permission::new(server, need, outcome));
+            admission.count_wait(need.class, came);
+            told(Permission::new(admission, need, outcome));
         });
     }
 
@@ -404,7 +346,9 @@ pub(crate) struct Context<'a> {
     pub(crate) read_concern: crate::request::read_concern::ReadConcern,
     /// What a read with the concern `snapshot` reads from.
     pub(crate) snapshot: Option<ReadView>,
-    pub(crate) request: &'a crate::CommandRequest<'a>,
+    /// The layers above.
+    pub(crate) commands: &'a dyn CommandTable,
+    pub(crate) request: &'a crate::request::command_request::CommandRequest<'a>,
     /// Whether a fail point wants the connection closed in place of a reply.
     pub(crate) closes_connection: Cell<bool>,
     pub(crate) notes: ExecutionNotes,

@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use platform::Timestamp;
 
 use crate::DocumentWriter;
-use crate::handlers::schema::document_of;
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::WriteConcern;
 use crate::state::context::ServerContext;

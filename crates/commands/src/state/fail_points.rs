@@ -9,9 +9,8 @@ use std::time::Duration;
 use bson::RawDocument;
 use parking_lot::{Condvar, Mutex};
 
+use crate::request::client_metadata::application_name;
 use crate::request::error::CommandError;
-
-use crate::handlers::diagnostics::application_name;
 
 /// When a fail point strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

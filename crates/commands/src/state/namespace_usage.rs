@@ -12,8 +12,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use super::latency::{Histogram, RangeCounts};
-use crate::registry::Command;
-use crate::state::admission::Class;
+use crate::request::declaration::Class;
+use crate::request::declaration::Declaration;
 
 /// Parts of the map, so that namespaces do not meet at one lock.
 const PARTS: usize = 32;
@@ -37,7 +37,7 @@ pub(crate) enum UsageKind {
 const KINDS: usize = 8;
 
 impl UsageKind {
-    pub(crate) fn of(command: &Command) -> UsageKind {
+    pub(crate) fn of(command: &Declaration) -> UsageKind {
         match (command.name, command.class) {
             ("find", _) => UsageKind::Query,
             ("getMore", _) => UsageKind::GetMore,

@@ -17,7 +17,7 @@ use query_language::{ErrorKind, QueryError};
 use transaction::WaitInterrupt;
 
 use crate::DocumentWriter;
-use crate::registry::{Command, WithoutClient};
+use crate::request::declaration::{Declaration, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::stable_api::ApiParameters;
 use crate::state::admission::Turn;
@@ -195,7 +195,7 @@ impl Operations {
     pub(crate) fn register<'a>(
         &'a self,
         slot: &'a OperationSlot,
-        found: &Command,
+        found: &Declaration,
         database: &str,
         command: &[u8],
         session: Option<bson::Uuid>,

@@ -10,11 +10,12 @@ use parking_lot::Mutex;
 
 use super::versions::{AUTHENTICATION_SCHEMA_VERSION, FEATURE_COMPATIBILITY_VERSION};
 use crate::DocumentWriter;
-use crate::handlers::sessions::TIMEOUT_MINUTES;
 use crate::request::arguments::Field;
+use crate::request::declaration::Class;
 use crate::request::error::{CommandError, Result};
-use crate::state::admission::{Algorithm, Class};
+use crate::state::admission::Algorithm;
 use crate::state::context::{LogVerbosity, ServerContext};
+use crate::state::session_end::TIMEOUT_MINUTES;
 
 /// How long a transaction may be open, in seconds, unless told otherwise.
 const TRANSACTION_LIFETIME_SECONDS: u64 = 60;

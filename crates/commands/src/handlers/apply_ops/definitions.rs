@@ -7,8 +7,8 @@ use collection::{CollectionOptions, Namespace};
 use document::{elements, get_field};
 
 use super::without;
-use crate::dispatcher::run_inside;
-use crate::handlers::schema::{check_may_create, document_of};
+use crate::handlers::schema::check_may_create;
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::state::context::Context;
 
@@ -44,7 +44,7 @@ pub(super) fn apply(context: &Context<'_>, namespace: &str, uuid: Option<Uuid>, 
         "dropDatabase" => (database, rawdoc! { "dropDatabase": 1 }),
         other => (database, renamed(other, &name, object)?),
     };
-    match run_inside(context, database, &command) {
+    match context.commands.run_inside(context, database, &command) {
         Err(error) if fine.contains(&error.code_name.as_ref()) => Ok(()),
         outcome => outcome,
     }
@@ -68,7 +68,7 @@ fn create(context: &Context<'_>, database: &str, uuid: Option<Uuid>, object: &Ra
     let named = get_field(object, "create").and_then(|name| name.as_str());
     let name = named.ok_or_else(|| CommandError::type_mismatch("'create' has to be the name of a collection"))?;
     let Some(uuid) = uuid else {
-        return match run_inside(context, database, object) {
+        return match context.commands.run_inside(context, database, object) {
             Err(error) if error.code_name == "NamespaceExists" => Ok(()),
             outcome => outcome,
         };

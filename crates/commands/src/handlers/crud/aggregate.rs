@@ -20,10 +20,14 @@ use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, servi
 use super::query_memory::check_memory_for;
 use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::crud::pipeline_host::CommandHost;
 use crate::handlers::{change_stream, oplog_view};
 use crate::request::arguments::{Arguments, required};
+use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableApi, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
+use crate::request::read_concern::Level;
 use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
 use crate::state::context::Context;
 use crate::state::execution_notes::{Detail, Execution};
@@ -48,6 +52,23 @@ impl AggregateArguments<'_> {
         if self.allow_disk_use { DiskUse::Allowed } else { DiskUse::Forbidden }
     }
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        class: Class::Read,
+        session_use: SessionUse::InTransaction,
+        read_concerns: Level::ALL,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new(
+            "aggregate",
+            "Runs an aggregation pipeline on a collection.",
+            Needs::Data,
+            &[on_collection(Action::Find)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(
@@ -99,7 +120,7 @@ pub(crate) fn run(
     write_first_batch(context, cursor, limit, false, reply)?;
     if writes {
         context.release_ticket();
-        write_concern_error(arguments.generic.write_concern.wait_for_all(server), reply);
+        write_concern_error(arguments.generic.write_concern.wait_for_all(&server.store, &server.replica_set), reply);
     }
     Ok(())
 }

@@ -10,10 +10,24 @@ use planner::{CanonicalQuery, Hint};
 
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Class, Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
+use crate::request::read_concern::Level;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        class: Class::Read,
+        read_concerns: &[Level::Available, Level::Majority, Level::Linearizable],
+        stable_api: StableApi::Version1,
+        ..Declaration::new("count", "Counts the documents that match.", Needs::Data, &[on_collection(Action::Find)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -15,10 +15,30 @@ use super::records_to_change::{Changed, RecordsToChange};
 use super::update::{STATEMENT_ATTEMPTS, is_dropped_outside, validated};
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::schema::check_may_write;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{
+    Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
+};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, count};
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        counts_as_command: false,
+        sequence: Some("deletes"),
+        class: Class::Write,
+        changes: Changes::Stored,
+        session_use: SessionUse::RetryableWrite,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("delete", "Deletes documents.", Needs::Primary, &[on_collection(Action::Remove)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -10,11 +10,25 @@ use planner::{CanonicalQuery, Hint};
 use super::count::filter_of;
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
 use crate::request::arguments::{Arguments, required};
 use crate::request::cluster_time::bson_timestamp;
+use crate::request::declaration::{Class, Declaration, Needs, SessionUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
+use crate::request::read_concern::Level;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        class: Class::Read,
+        session_use: SessionUse::InTransaction,
+        read_concerns: Level::ALL,
+        ..Declaration::new("distinct", "The distinct values of a field.", Needs::Data, &[on_collection(Action::Find)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -11,10 +11,21 @@ use planner::CanonicalQuery;
 use super::query_arguments::{services, target_of};
 use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
 use crate::DocumentWriter;
-use crate::registry;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
+use crate::request::read_concern::Level;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        read_concerns: &[Level::Available, Level::Majority],
+        stable_api: StableApi::Version1,
+        ..Declaration::new("explain", "Says how a query would be run.", Needs::Data, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(
@@ -93,7 +104,7 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             explain_change(context, arguments.collection_name()?, query, stage, verbosity)
         }
         "mapReduce" => Err(CommandError::not_implemented(format!("explain of {}", first.name()))),
-        name if registry::find(name).is_some() => {
+        name if context.commands.declaration(name).is_some() => {
             Err(CommandError::named("IllegalOperation", format!("Cannot explain cmd: {name}")))
         }
         name => Err(CommandError::named("CommandNotFound", format!("Explain failed due to unknown command: {name}"))),

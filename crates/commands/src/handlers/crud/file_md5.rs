@@ -11,10 +11,21 @@ use query_language::expression::sort_pattern::SortPattern;
 
 use super::query_arguments::{query, services, target_of, variables};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::schema::db_hash::hex;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Class, Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        class: Class::Read,
+        ..Declaration::new("filemd5", "The MD5 hash of a file in GridFS.", Needs::Data, &[on_collection(Action::Find)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

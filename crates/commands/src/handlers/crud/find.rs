@@ -15,10 +15,14 @@ use transaction::Store;
 
 use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
 use crate::handlers::tail::{Tail, Tailing};
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableApi};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
+use crate::request::read_concern::Level;
 use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
 use crate::state::context::{Context, count};
 use crate::state::execution_notes::{Detail, Execution};
@@ -49,6 +53,18 @@ pub(crate) struct FindArguments<'a> {
     /// Allowed unless the client forbids it, as MongoDB's parameter `allowDiskUseByDefault` has it since 6.0.
     pub(crate) forbids_disk_use: bool,
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        counts_as_command: false,
+        class: Class::Read,
+        session_use: SessionUse::InTransaction,
+        read_concerns: Level::ALL,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("find", "Finds documents.", Needs::Data, &[on_collection(Action::Find)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

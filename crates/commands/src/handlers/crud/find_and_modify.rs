@@ -17,9 +17,14 @@ use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hi
 use super::update::{Statement, apply, may_try_again, source_of, upsert};
 use super::write_errors::{RetriedStatements, write_concern_error};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::schema::check_may_write;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{
+    Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
+};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, count};
 
 /// Attempts of an upsert whose insert finds that another one was faster.
@@ -70,6 +75,25 @@ struct Done {
     upserted: Option<bson::RawBson>,
     is_match: bool,
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        aliases: &["findandmodify"],
+        class: Class::Write,
+        changes: Changes::Stored,
+        session_use: SessionUse::RetryableWrite,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new(
+            "findAndModify",
+            "Changes one document and returns it.",
+            Needs::Primary,
+            &[on_collection(Action::Find)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

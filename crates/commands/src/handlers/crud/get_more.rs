@@ -6,9 +6,13 @@ use bson::RawBsonRef;
 use executor::ExecutionTotals;
 
 use crate::DocumentWriter;
-use crate::dispatcher::{Next, Outcome};
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, max_time, required};
+use crate::request::declaration::{Class, CursorUse, Declaration, Needs, SessionUse, StableApi};
 use crate::request::error::{CommandError, Result};
+use crate::request::outcome::{Next, Outcome};
+use crate::request::privileges::{Action, on_collection};
+use crate::request::read_concern::Level;
 use crate::state::client_cursors::{BatchLimit, ClientCursor, Remaining};
 use crate::state::context::{Context, count};
 use crate::state::execution_notes::Detail;
@@ -25,6 +29,19 @@ struct Wanted<'a> {
     longest: Option<Duration>,
     limit: BatchLimit,
 }
+
+pub(crate) static COMMAND: Command = Command::waiting(
+    run,
+    Declaration {
+        counts_as_command: false,
+        class: Class::Read,
+        session_use: SessionUse::InTransaction,
+        read_concerns: &[Level::Available, Level::Majority, Level::Snapshot],
+        stable_api: StableApi::Version1,
+        cursor: CursorUse::GoesOn,
+        ..Declaration::new("getMore", "The next batch of a cursor.", Needs::Data, &[on_collection(Action::Find)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -14,9 +14,14 @@ use transaction::{InsertOrder, InsertOutcome};
 use super::query_arguments::empty_timestamps;
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::schema::check_may_write;
 use crate::request::arguments::{Arguments, required};
+use crate::request::declaration::{
+    Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
+};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, count};
 use crate::state::operations::before_allocating;
 
@@ -28,6 +33,21 @@ const DOCUMENTS_PER_PART: usize = 128;
 
 /// A document of this size is copied only if there is memory for it.
 const LARGE_BYTES: usize = 64 << 10;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        counts_as_command: false,
+        sequence: Some("documents"),
+        class: Class::Write,
+        changes: Changes::Stored,
+        session_use: SessionUse::RetryableWrite,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("insert", "Inserts documents.", Needs::Primary, &[on_collection(Action::Insert)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

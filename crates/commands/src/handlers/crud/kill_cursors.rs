@@ -4,9 +4,21 @@ use bson::RawBsonRef;
 use document::{Element, array_elements};
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Declaration, Needs, SessionUse, StableApi, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        session_use: SessionUse::InTransaction,
+        without_client: WithoutClient::GoesOn,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("killCursors", "Closes cursors.", Needs::Nothing, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -2,9 +2,25 @@
 
 use super::shape_arguments::named_shape;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "planCacheClear",
+            "Forgets the plans chosen for a collection's queries.",
+            Needs::Primary,
+            &[on_collection(Action::PlanCacheWrite)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

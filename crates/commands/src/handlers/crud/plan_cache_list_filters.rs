@@ -4,9 +4,22 @@ use bson::RawBsonRef;
 use planner::{AllowedIndex, IndexFilter};
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration::new(
+        "planCacheListFilters",
+        "Lists the index filters of a collection.",
+        Needs::Primary,
+        &[on_collection(Action::PlanCacheIndexFilter)],
+    ),
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -7,9 +7,25 @@ use planner::{AllowedIndex, IndexFilter};
 
 use super::shape_arguments::{ShapeArguments, given};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "planCacheSetFilter",
+            "Says which indexes may be used for a shape of query, whatever the hint; kept in memory, for the collection: it follows a rename, and ends with a drop or the process.",
+            Needs::Primary,
+            &[on_collection(Action::PlanCacheIndexFilter)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

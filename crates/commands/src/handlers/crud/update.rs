@@ -21,14 +21,34 @@ use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hi
 use super::records_to_change::{Changed, RecordsToChange};
 use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::schema::check_may_write;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{
+    Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
+};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, count};
 use crate::state::execution_notes::ExecutionNotes;
 
 /// Attempts of a statement whose collection is dropped before it does anything, or of an upsert whose insert finds that another one was faster.
 pub(super) const STATEMENT_ATTEMPTS: usize = 10;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        counts_as_command: false,
+        sequence: Some("updates"),
+        class: Class::Write,
+        changes: Changes::Stored,
+        session_use: SessionUse::RetryableWrite,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("update", "Updates documents.", Needs::Primary, &[on_collection(Action::Update)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

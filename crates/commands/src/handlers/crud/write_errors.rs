@@ -62,7 +62,11 @@ impl RetriedStatements {
         commit: Option<&CommitInfo>,
     ) -> Result<()> {
         concern.wait(context, commit)?;
-        if self.0.is_empty() { Ok(()) } else { concern.wait_for_all(context.server) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            concern.wait_for_all(&context.server.store, &context.server.replica_set)
+        }
     }
 }
 

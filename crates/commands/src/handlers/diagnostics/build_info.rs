@@ -4,12 +4,23 @@ use std::env::consts;
 
 use super::only_generic;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::Result;
 use crate::state::context::{BuildFacts, Context};
 use crate::state::versions::{DOCUMENT_BYTES_MAX, VERSION_ARRAY};
 
 pub(crate) use crate::state::versions::VERSION as COMPATIBLE_VERSION;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        aliases: &["buildinfo"],
+        authentication: Authentication::NotNeeded,
+        ..Declaration::new("buildInfo", "Version and build of the server.", Needs::Nothing, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

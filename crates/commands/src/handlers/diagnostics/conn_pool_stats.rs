@@ -2,9 +2,25 @@
 
 use super::only_generic;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "connPoolStats",
+            "Connections of the server to others: none.",
+            Needs::Nothing,
+            &[on_cluster(Action::ConnPoolStats)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

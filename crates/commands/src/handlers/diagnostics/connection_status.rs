@@ -1,9 +1,19 @@
 //! `connectionStatus`: who the client is to the server. There is no access control yet: nobody.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::Result;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        authentication: Authentication::NotNeeded,
+        ..Declaration::new("connectionStatus", "Who the client is to the server.", Needs::Nothing, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

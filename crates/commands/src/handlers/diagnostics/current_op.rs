@@ -13,15 +13,33 @@ use document::get_field;
 use query_language::filter::{Filter, FilterOptions};
 use transaction::OpenTransaction;
 
-use super::{application_name, document_of_fields, first_string, host_and_port};
+use super::{document_of_fields, first_string, host_and_port};
 use crate::DocumentWriter;
-use crate::handlers::schema::{document_of, take_generic};
+use crate::handlers::command::Command;
+use crate::handlers::schema::take_generic;
 use crate::request::arguments::Arguments;
+use crate::request::client_metadata::application_name;
 use crate::request::cluster_time::bson_timestamp;
+use crate::request::declaration::{Declaration, Needs};
+use crate::request::document_writer::document_of;
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::client_cursors::{CursorFigures, IdleCursor};
 use crate::state::context::{Context, ServerContext};
 use crate::state::operations::{OperationSlot, RunningOperation};
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "currentOp",
+            "Lists the commands that are running, and those that wait for a ticket (`currentQueue`).",
+            Needs::Nothing,
+            &[on_cluster(Action::Inprog)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

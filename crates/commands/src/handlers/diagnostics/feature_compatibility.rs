@@ -7,13 +7,30 @@ use collection::{Namespace, Validation};
 use transaction::InsertOrder;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::{Context, ServerContext};
 use crate::state::versions::FEATURE_COMPATIBILITY_VERSION;
 
 const DATABASE: &str = "admin";
 const COLLECTION: &str = "system.version";
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new(
+            "setFeatureCompatibilityVersion",
+            "Confirms the feature compatibility version, which is that of the server.",
+            Needs::Primary,
+            &[on_cluster(Action::SetFeatureCompatibilityVersion)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -9,8 +9,9 @@ use bson::{DateTime, RawDocument, RawDocumentBuf};
 use super::current_op::{kind, namespace};
 use super::profile::store_record;
 use crate::DocumentWriter;
-use crate::handlers::schema::document_of;
-use crate::registry::Command;
+use crate::request::client_metadata::application_name;
+use crate::request::declaration::Declaration;
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::state::context::{Context, ServerContext, count};
 use crate::state::execution_notes::{ExecutionNotes, Noted};
@@ -20,7 +21,7 @@ use crate::state::namespace_usage::UsageKind;
 const COMMAND_BYTES_MAX: usize = 50 << 10;
 
 /// See the module's head.
-pub(crate) fn finished(context: &Context<'_>, command: &Command, reply_bytes: usize, error: Option<&CommandError>) {
+pub(crate) fn finished(context: &Context<'_>, command: &Declaration, reply_bytes: usize, error: Option<&CommandError>) {
     let (server, notes) = (context.server, &context.notes);
     let elapsed = context.operation.elapsed().saturating_sub(notes.waited.get());
     server.figures.record(command, elapsed);
@@ -57,7 +58,13 @@ fn add_to_counts(server: &ServerContext, notes: &ExecutionNotes) {
     }
 }
 
-fn record_usage(server: &ServerContext, command: &Command, namespace: &str, notes: &ExecutionNotes, elapsed: Duration) {
+fn record_usage(
+    server: &ServerContext,
+    command: &Declaration,
+    namespace: &str,
+    notes: &ExecutionNotes,
+    elapsed: Duration,
+) {
     let kind = UsageKind::of(command);
     let is_of_collection = match kind {
         UsageKind::OtherCommand => server.store.catalog().lookup(namespace).is_some(),
@@ -71,7 +78,7 @@ fn record_usage(server: &ServerContext, command: &Command, namespace: &str, note
 /// A command that has ended.
 struct Ended<'a, 'c> {
     context: &'a Context<'c>,
-    command: &'a Command,
+    command: &'a Declaration,
     namespace: &'a str,
     elapsed: Duration,
     reply_bytes: usize,
@@ -141,7 +148,7 @@ impl Ended<'_, '_> {
             }
             record.date("ts", DateTime::from_millis(server.clock.wall_millis()));
             record.string("client", &self.context.slot.client);
-            if let Some(name) = self.context.metadata.as_ref().and_then(|metadata| super::application_name(metadata)) {
+            if let Some(name) = self.context.metadata.as_ref().and_then(|metadata| application_name(metadata)) {
                 record.string("appName", name);
             }
             // There is no access control, so there are no users.

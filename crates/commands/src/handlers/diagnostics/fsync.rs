@@ -8,12 +8,29 @@ use oplog::Oplog;
 
 use super::only_generic;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::{Context, ServerContext};
 
 /// How long those who are writing may take to get through, unless told otherwise.
 const LOCK_TIMEOUT_MILLIS: u64 = 90_000;
+
+pub(crate) static FSYNC: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "fsync",
+            "Makes everything durable with a checkpoint, which takes up to two seconds longer while others write, so that they do not notice; with `lock`, keeps others from writing.",
+            Needs::Nothing,
+            &[on_cluster(Action::Fsync)],
+        )
+    },
+);
 
 /// Runs `fsync`.
 pub(crate) fn run(
@@ -47,6 +64,15 @@ pub(crate) fn run(
     reply.int32("numFiles", 1);
     Ok(())
 }
+
+pub(crate) static UNLOCK: Command = Command::new(
+    run_unlock,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new("fsyncUnlock", "Lets others write again.", Needs::Nothing, &[on_cluster(Action::Unlock)])
+    },
+);
 
 /// Runs `fsyncUnlock`.
 pub(crate) fn run_unlock(

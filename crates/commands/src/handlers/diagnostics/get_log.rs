@@ -4,12 +4,28 @@ use bson::RawBsonRef;
 
 use super::only_generic;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 
 /// Bytes of lines in one reply.
 const LOG_BYTES_MAX: usize = 15 << 20;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "getLog",
+            "Recent lines of the diagnostics log.",
+            Needs::Nothing,
+            &[on_cluster(Action::GetLog)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

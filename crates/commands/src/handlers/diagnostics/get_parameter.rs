@@ -3,9 +3,12 @@
 use bson::{RawBsonRef, RawDocument};
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::schema::take_generic;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 use crate::state::parameters::{PARAMETERS, Parameter};
 
@@ -23,6 +26,14 @@ enum When {
     Startup,
     Runtime,
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new("getParameter", "Server parameters.", Needs::Nothing, &[on_cluster(Action::GetParameter)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -14,14 +14,17 @@ use document::{array_elements, elements, get_field};
 use transaction::WRITES_STOPPED_ADVICE;
 
 use crate::DocumentWriter;
-use crate::dispatcher::{Attempt, Next, Outcome};
+use crate::handlers::command::Command;
 use crate::handlers::crud::insert::OPERATIONS_MAX;
-use crate::handlers::sessions::TIMEOUT_MINUTES;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::cluster_time::bson_timestamp;
+use crate::request::command_request::Attempt;
+use crate::request::declaration::{Authentication, Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
+use crate::request::outcome::{Next, Outcome};
 use crate::state::context::{Context, ServerContext};
 use crate::state::replica_set::{Identity, Membership};
+use crate::state::session_end::TIMEOUT_MINUTES;
 use crate::state::versions::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
 
 /// Largest `client` document.
@@ -37,6 +40,15 @@ struct Request<'a> {
     metadata: Option<&'a RawDocument>,
 }
 
+pub(crate) static HELLO: Command = Command::waiting(
+    run_hello,
+    Declaration {
+        authentication: Authentication::NotNeeded,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("hello", "What the server is and can do.", Needs::Nothing, &[])
+    },
+);
+
 /// Runs `hello`.
 pub(crate) fn run_hello(
     context: &mut Context<'_>,
@@ -45,6 +57,15 @@ pub(crate) fn run_hello(
 ) -> Result<Outcome> {
     run(context, arguments, reply)
 }
+
+pub(crate) static IS_MASTER: Command = Command::waiting(
+    run_is_master,
+    Declaration {
+        aliases: &["ismaster"],
+        authentication: Authentication::NotNeeded,
+        ..Declaration::new("isMaster", "What the server is and can do; the older name of hello.", Needs::Nothing, &[])
+    },
+);
 
 /// Runs `isMaster`.
 pub(crate) fn run_is_master(

@@ -5,9 +5,25 @@ use rustix::system::{sysinfo, uname};
 
 use super::only_generic;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        aliases: &["hostinfo"],
+        ..Declaration::new(
+            "hostInfo",
+            "The machine the server runs on.",
+            Needs::Nothing,
+            &[on_cluster(Action::HostInfo)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

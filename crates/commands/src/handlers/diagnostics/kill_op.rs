@@ -1,9 +1,21 @@
 //! `killOp`: asks a running command to end. It ends at the next step at which it looks.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new("killOp", "Ends a running command.", Needs::Nothing, &[on_cluster(Action::Killop)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -4,9 +4,26 @@ use bson::RawBsonRef;
 
 use super::only_generic;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "logRotate",
+            "Starts a new diagnostics log file.",
+            Needs::Nothing,
+            &[on_cluster(Action::LogRotate)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,9 +1,20 @@
 //! `ping`: answers.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Authentication, Declaration, Needs, StableApi};
 use crate::request::error::Result;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        authentication: Authentication::NotNeeded,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("ping", "Answers.", Needs::Nothing, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

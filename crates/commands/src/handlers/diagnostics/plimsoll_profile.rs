@@ -6,14 +6,30 @@
 use std::time::Duration;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 
 /// Longer profiles are several commands: one that runs cannot be ended early.
 const SECONDS_MAX: u64 = 10;
 const HERTZ: u64 = 99;
 const HERTZ_MAX: u64 = 1000;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "plimsollProfile",
+            "Samples for some seconds where the server computes.",
+            Needs::Nothing,
+            &[on_cluster(Action::CpuProfiler)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -7,8 +7,11 @@ use collection::{CappedOptions, Collection, CollectionOptions, Namespace, Valida
 use transaction::InsertOrder;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_database};
 use crate::state::context::{Context, ServerContext};
 use crate::state::profiler::{Level, ProfileFilter};
 
@@ -18,6 +21,19 @@ pub(crate) const COLLECTION: &str = "system.profile";
 const COLLECTION_BYTES: i64 = 1 << 20;
 /// The level that asks for the settings.
 const READ_ONLY: i64 = -1;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "profile",
+            "Which operations on a database are recorded in its system.profile.",
+            Needs::Nothing,
+            &[on_database(Action::EnableProfiler)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

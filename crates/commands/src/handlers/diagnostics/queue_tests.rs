@@ -6,7 +6,8 @@ use std::time::Duration;
 use bson::{Document, RawDocumentBuf, doc};
 use parking_lot::Mutex;
 
-use crate::state::admission::{Algorithm, Class};
+use crate::request::declaration::Class;
+use crate::state::admission::Algorithm;
 use crate::test_server::{TestServer, send_as};
 use crate::{Attempt, ClientContext, Dispatcher, Permission, ServerContext};
 

@@ -5,14 +5,32 @@ use std::time::Duration;
 use document::Number;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 
 /// Least size, in megabytes.
 const SIZE_MIN: f64 = 990.0;
 /// Largest size: 1 PB.
 const SIZE_MAX: f64 = (1_u64 << 30) as f64;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "replSetResizeOplog",
+            "For how many bytes and hours the oplog is kept.",
+            Needs::Nothing,
+            &[on_cluster(Action::ReplSetResizeOplog)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -9,8 +9,11 @@ use transaction::WRITES_STOPPED_ADVICE;
 use super::hello::write_identity;
 use super::{engine_figures, server_status_sections as sections, short_host};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::{Context, ServerContext};
 use crate::state::versions::VERSION;
 
@@ -78,6 +81,11 @@ const UNKNOWN_SECTIONS: &[&str] = &[
     "watchdog",
     "writeBacksQueued",
 ];
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration::new("serverStatus", "Figures of the server.", Needs::Nothing, &[on_cluster(Action::ServerStatus)]),
+);
 
 /// Runs the command.
 pub(crate) fn run(

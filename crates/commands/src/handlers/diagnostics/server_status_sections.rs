@@ -9,8 +9,8 @@ use oplog::Oplog;
 use storage_engine::PAGE_BYTES;
 
 use crate::DocumentWriter;
+use crate::request::declaration::Class;
 use crate::request::error::Result;
-use crate::state::admission::Class;
 use crate::state::context::ServerContext;
 
 pub(super) fn write_errors(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {

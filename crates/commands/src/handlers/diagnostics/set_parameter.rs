@@ -1,11 +1,28 @@
 //! `setParameter`: changes a server parameter while the server runs.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::schema::take_generic;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 use crate::state::parameters::PARAMETERS;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "setParameter",
+            "Changes a server parameter.",
+            Needs::Nothing,
+            &[on_cluster(Action::SetParameter)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,10 +1,27 @@
 //! `shutdown`: stops the server in an orderly way. The client gets no reply: its connection is closed.
 
 use crate::DocumentWriter;
-use crate::dispatcher::Outcome;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
+use crate::request::outcome::Outcome;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::waiting(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "shutdown",
+            "Stops the server in an orderly way.",
+            Needs::Nothing,
+            &[on_cluster(Action::Shutdown)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -6,7 +6,7 @@ use bson::{DateTime, RawDocumentBuf};
 use collection::{CappedOptions, CollectionOptions, Namespace, Validation};
 
 use crate::handlers::diagnostics::build_info;
-use crate::handlers::schema::document_of;
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::state::context::ServerContext;
 
@@ -14,41 +14,33 @@ const NAMESPACE: &str = "local.startup_log";
 /// Bytes that are kept: some hundreds of starts.
 const BYTES: i64 = 1 << 20;
 
-impl ServerContext {
-    /// Notes that the server starts.
-    pub fn note_start(&self) {
-        if let Err(error) = self.try_to_note_start() {
-            tracing::warn!(%error, "the start is not noted in local.startup_log");
-        }
+/// Notes that the server starts.
+pub(crate) fn note(server: &ServerContext) -> Result<()> {
+    let namespace = Namespace::parse(NAMESPACE)?;
+    if server.store.catalog().lookup(NAMESPACE).is_none() {
+        let options =
+            CollectionOptions { capped: Some(CappedOptions::new(BYTES, None)?), ..CollectionOptions::default() };
+        server.store.create_collection(&namespace, options)?;
     }
+    let collection = server.store.collection_or_create(&namespace)?;
+    let document = start(server)?;
+    server.with_write_context(|write| {
+        server.store.insert_document(write, &collection, &document, Validation::Bypass).map_err(CommandError::from)
+    })?;
+    Ok(())
+}
 
-    fn try_to_note_start(&self) -> Result<()> {
-        let namespace = Namespace::parse(NAMESPACE)?;
-        if self.store.catalog().lookup(NAMESPACE).is_none() {
-            let options =
-                CollectionOptions { capped: Some(CappedOptions::new(BYTES, None)?), ..CollectionOptions::default() };
-            self.store.create_collection(&namespace, options)?;
-        }
-        let collection = self.store.collection_or_create(&namespace)?;
-        let document = self.start()?;
-        self.with_write_context(|write| {
-            self.store.insert_document(write, &collection, &document, Validation::Bypass).map_err(CommandError::from)
-        })?;
-        Ok(())
-    }
-
-    fn start(&self) -> Result<RawDocumentBuf> {
-        let facts = &self.facts;
-        let millis = self.clock.wall_millis();
-        document_of(|document| {
-            document.string("_id", &format!("{}-{millis}", facts.host_name));
-            document.string("hostname", &facts.host_name);
-            document.date("startTime", DateTime::from_millis(millis));
-            document.embed("cmdLine", &facts.configuration);
-            document.int64("pid", i64::from(std::process::id()));
-            document.document("buildinfo", |build| build_info::write(&facts.build, build));
-        })
-    }
+fn start(server: &ServerContext) -> Result<RawDocumentBuf> {
+    let facts = &server.facts;
+    let millis = server.clock.wall_millis();
+    document_of(|document| {
+        document.string("_id", &format!("{}-{millis}", facts.host_name));
+        document.string("hostname", &facts.host_name);
+        document.date("startTime", DateTime::from_millis(millis));
+        document.embed("cmdLine", &facts.configuration);
+        document.int64("pid", i64::from(std::process::id()));
+        document.document("buildinfo", |build| build_info::write(&facts.build, build));
+    })
 }
 
 #[cfg(test)]

@@ -2,10 +2,21 @@
 
 use super::only_generic;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 use crate::state::namespace_usage::{OTHERS, UsageFigures, UsageKind};
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new("top", "Use of each collection.", Needs::Nothing, &[on_cluster(Action::Top)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,9 +1,19 @@
 //! `whatsmyuri`: the client's address.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::Result;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        authentication: Authentication::NotNeeded,
+        ..Declaration::new("whatsmyuri", "The client's address.", Needs::Nothing, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

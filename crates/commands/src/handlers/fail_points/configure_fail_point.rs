@@ -6,10 +6,27 @@ use bson::{RawBsonRef, RawDocument};
 use document::elements;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::EVERYTHING;
 use crate::state::context::Context;
 use crate::state::fail_points::{CursorFault, FailPoint, Fault, Mode, NAMES, Setting, Target, WriteFault};
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "configureFailPoint",
+            "Has something fail, for tests; only with --enable-test-commands.",
+            Needs::Nothing,
+            &[EVERYTHING],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

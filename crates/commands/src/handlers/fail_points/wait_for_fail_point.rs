@@ -4,13 +4,29 @@ use std::time::Duration;
 
 use super::configure_fail_point::{check_switch, unknown};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, required};
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::EVERYTHING;
 use crate::state::context::Context;
 use crate::state::fail_points::FailPoint;
 
 /// Longest wait between two looks whether the command was killed.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "waitForFailPoint",
+            "Waits until a fail point has struck so often; only with --enable-test-commands.",
+            Needs::Nothing,
+            &[EVERYTHING],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

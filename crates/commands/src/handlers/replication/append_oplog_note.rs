@@ -4,10 +4,28 @@ use document::get_field;
 use transaction::CommitInfo;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::crud::write_errors::write_concern_error;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new(
+            "appendOplogNote",
+            "Logs a note, which changes nothing.",
+            Needs::Primary,
+            &[on_cluster(Action::AppendOplogNote)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

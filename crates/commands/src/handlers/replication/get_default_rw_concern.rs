@@ -1,9 +1,25 @@
 //! `getDefaultRWConcern`: the read and write concerns of commands that name none.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "getDefaultRWConcern",
+            "The read and write concerns of commands that name none.",
+            Needs::Nothing,
+            &[on_cluster(Action::GetDefaultRwConcern)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,9 +1,25 @@
 //! `replSetFreeze`: keeps a secondary from being elected for a while. A primary cannot be frozen.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "replSetFreeze",
+            "Refused: the only member of a replica set is its primary, which cannot be frozen.",
+            Needs::Nothing,
+            &[on_cluster(Action::ReplSetStateChange)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,9 +1,25 @@
 //! `replSetGetConfig`: the configuration of the set.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "replSetGetConfig",
+            "The configuration of the replica set.",
+            Needs::Nothing,
+            &[on_cluster(Action::ReplSetGetConfig)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -6,15 +6,31 @@ use bson::DateTime;
 use platform::Timestamp;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::diagnostics::hello::write_op_time;
 use crate::request::arguments::Arguments;
 use crate::request::cluster_time::bson_timestamp;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::{Context, ServerContext};
 use crate::state::replica_set::Membership;
 
 /// The state of a primary.
 const PRIMARY: i32 = 1;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "replSetGetStatus",
+            "The replica set as its only member sees it.",
+            Needs::Nothing,
+            &[on_cluster(Action::ReplSetGetStatus)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -6,10 +6,27 @@
 use bson::RawBsonRef;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 use crate::state::replica_set::configuration::Configuration;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "replSetInitiate",
+            "Begins a replica set of which this server is the only member.",
+            Needs::Nothing,
+            &[on_cluster(Action::ReplSetConfigure)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -3,13 +3,31 @@
 use bson::RawDocument;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 use crate::state::replica_set::configuration::Configuration;
 
 /// By how much a forced configuration is newer: so that it goes before any that others may have made meanwhile.
 const FORCED_VERSIONS: i32 = 10_000;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new(
+            "replSetReconfig",
+            "Changes the member's address, priority and tags, and the settings.",
+            Needs::Nothing,
+            &[on_cluster(Action::ReplSetConfigure)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

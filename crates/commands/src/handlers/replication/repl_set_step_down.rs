@@ -1,14 +1,30 @@
 //! `replSetStepDown`: refused, with the reason. Nobody could take the place of the only member.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 
 /// How long a primary waits for others to catch up, if nothing else is said.
 const CATCH_UP_SECONDS: i64 = 10;
 /// The same when it is forced.
 const CATCH_UP_SECONDS_FORCED: i64 = 0;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "replSetStepDown",
+            "Refused: nobody could take the place of the only member of a replica set.",
+            Needs::Nothing,
+            &[on_cluster(Action::ReplSetStateChange)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,10 +1,26 @@
 //! `replSetSyncFrom`: from whom a secondary reads the oplog. A primary reads it from nobody.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 use crate::state::replica_set::configuration::host_with_port;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        ..Declaration::new(
+            "replSetSyncFrom",
+            "Refused: the only member of a replica set is its primary, which syncs from nobody.",
+            Needs::Nothing,
+            &[on_cluster(Action::ReplSetStateChange)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -4,11 +4,29 @@ use bson::{RawDocument, RawDocumentBuf};
 use document::get_field;
 
 use crate::DocumentWriter;
-use crate::handlers::schema::document_of;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs, WithoutClient, WriteConcernUse};
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::request::write_concern::WriteConcern;
 use crate::state::context::{Context, ServerContext};
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new(
+            "setDefaultRWConcern",
+            "Sets the read and write concerns of commands that name none.",
+            Needs::Primary,
+            &[on_cluster(Action::SetDefaultRwConcern)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(
@@ -73,7 +91,7 @@ fn write_concern(server: &ServerContext, given: &RawDocument) -> Result<(RawDocu
     if parsed.is_unacknowledged() {
         return Err(CommandError::bad_value("The default write concern cannot be {w: 0}"));
     }
-    parsed.check_satisfiable(server)?;
+    parsed.check_satisfiable(&server.replica_set)?;
     let stored = document_of(|document| {
         document.value("w", w);
         if let Some(journal) = get_field(given, "j") {

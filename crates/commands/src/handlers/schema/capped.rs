@@ -7,9 +7,27 @@ use transaction::{CommitInfo, DefinitionScope};
 
 use super::{acknowledge, check_may_create, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, required};
+use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static CONVERT: Command = Command::new(
+    convert,
+    Declaration {
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new(
+            "convertToCapped",
+            "Replaces a collection by a capped one with its newest documents.",
+            Needs::Primary,
+            &[on_collection(Action::ConvertToCapped)],
+        )
+    },
+);
 
 /// Runs `convertToCapped`.
 pub(crate) fn convert(
@@ -37,6 +55,21 @@ pub(crate) fn convert(
     drop(excluded);
     acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }
+
+pub(crate) static CLONE: Command = Command::new(
+    clone_collection,
+    Declaration {
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new(
+            "cloneCollectionAsCapped",
+            "Makes a capped collection with the newest documents of another collection.",
+            Needs::Primary,
+            &[on_collection(Action::Find), on_collection(Action::Insert)],
+        )
+    },
+);
 
 /// Runs `cloneCollectionAsCapped`.
 pub(crate) fn clone_collection(

@@ -9,11 +9,31 @@ use collection::{CappedOptions, Collection, CollectionOptions, Index, parse_expi
 use document::compare_documents;
 use query_language::expression::show_value;
 
-use super::{acknowledge, check_may_validate, document_of, existing_collection, target_namespace};
+use super::{acknowledge, check_may_validate, existing_collection, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new(
+            "collMod",
+            "Changes options of a collection or of one of its indexes.",
+            Needs::Primary,
+            &[on_collection(Action::CollMod)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

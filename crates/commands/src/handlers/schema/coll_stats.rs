@@ -7,14 +7,26 @@ use collection::Collection;
 use storage_engine::Ring;
 
 use super::disk_sizes::SizeEstimator;
-use super::{document_of, existing_collection, scale, target_namespace};
+use super::{existing_collection, scale, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::diagnostics::host_and_port;
 use crate::handlers::oplog_view;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs};
+use crate::request::document_writer::document_of;
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, ServerContext};
 use crate::state::namespace_usage::{OTHERS, READS, WRITES};
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        aliases: &["collstats"],
+        ..Declaration::new("collStats", "Figures of a collection.", Needs::Data, &[on_collection(Action::CollStats)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -4,9 +4,26 @@
 
 use super::{existing_collection, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "compact",
+            "Gives back the space that a collection does not need.",
+            Needs::Primary,
+            &[on_collection(Action::Compact)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

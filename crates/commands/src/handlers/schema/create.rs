@@ -8,11 +8,32 @@ use collection::{CollectionError, CollectionOptions, ID_INDEX_NAME, IndexSpecifi
 use query_language::expression::show_value;
 use transaction::{CommitInfo, TransactionError};
 
-use super::{acknowledge, check_may_create, check_may_validate, document_of, take_generic, target_namespace};
+use super::{acknowledge, check_may_create, check_may_validate, take_generic, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Changes, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse};
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        changes: Changes::Stored,
+        session_use: SessionUse::InTransaction,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new(
+            "create",
+            "Creates a collection.",
+            Needs::Primary,
+            &[on_collection(Action::CreateCollection)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -8,10 +8,30 @@ use transaction::{IndexesCreated, check_indexes_of_new};
 
 use super::{acknowledge, check_may_create, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Changes, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::request::write_concern::WriteConcern;
 use crate::state::context::{Context, ServerContext};
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        changes: Changes::Stored,
+        session_use: SessionUse::InTransaction,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new(
+            "createIndexes",
+            "Builds indexes of a collection.",
+            Needs::Primary,
+            &[on_collection(Action::CreateIndex)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(
@@ -65,7 +85,7 @@ fn check_quorum(field: Field<'_>, server: &ServerContext) -> Result<()> {
         "UnsatisfiableWriteConcern" => CommandError::named("UnsatisfiableCommitQuorum", error.message),
         _ => error,
     };
-    WriteConcern::of_members(field)?.check_satisfiable(server).map_err(unsatisfiable)
+    WriteConcern::of_members(field)?.check_satisfiable(&server.replica_set).map_err(unsatisfiable)
 }
 
 /// What was built, and of which collection.

@@ -10,9 +10,12 @@ use executor::{QueryExecutor, Target};
 use planner::Hint;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::crud::query_arguments::{query, services, variables};
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
 
 /// What is asked for.
@@ -30,6 +33,16 @@ struct Sum {
     documents: u64,
     bytes: u64,
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration::new(
+        "dataSize",
+        "How many documents are in a range of an index, and their bytes.",
+        Needs::Data,
+        &[on_collection(Action::Find)],
+    ),
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -10,10 +10,18 @@ use planner::{Hint, ScanDirection};
 use query_language::expression::sort_pattern::SortPattern;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::crud::query_arguments::{query, services, variables};
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_database};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration::new("dbHash", "A hash of each collection of a database.", Needs::Data, &[on_database(Action::DbHash)]),
+);
 
 /// Runs the command.
 pub(crate) fn run(

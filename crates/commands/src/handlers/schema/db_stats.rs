@@ -5,8 +5,11 @@ use collection::check_database_name;
 use super::disk_sizes::SizeEstimator;
 use super::scale;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_database};
 use crate::state::context::Context;
 
 /// Sums over the collections.
@@ -20,6 +23,14 @@ struct Totals {
     index_bytes: u64,
     has_estimates: bool,
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        aliases: &["dbstats"],
+        ..Declaration::new("dbStats", "Figures of a database.", Needs::Data, &[on_database(Action::DbStats)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

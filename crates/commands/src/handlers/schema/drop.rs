@@ -5,10 +5,24 @@ use transaction::DefinitionScope;
 
 use super::{acknowledge, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::diagnostics::{feature_compatibility, profile};
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("drop", "Drops a collection.", Needs::Primary, &[on_collection(Action::DropCollection)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -6,10 +6,24 @@ use transaction::DefinitionScope;
 use super::acknowledge;
 use super::list_databases::OWN_DATABASES;
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_database};
 use crate::state::context::Context;
 use crate::state::profiler::DatabaseProfile;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("dropDatabase", "Drops a database.", Needs::Primary, &[on_database(Action::DropDatabase)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

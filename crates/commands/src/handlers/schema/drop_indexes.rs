@@ -9,9 +9,29 @@ use transaction::{DefinitionScope, WhichIndexes};
 
 use super::{acknowledge, existing_collection, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        aliases: &["deleteIndexes"],
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new(
+            "dropIndexes",
+            "Drops indexes of a collection.",
+            Needs::Primary,
+            &[on_collection(Action::DropIndex)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bson::{DateTime, RawDocumentBuf};
 use collection::Index;
 
-use super::document_of;
 use crate::handlers::diagnostics::host_and_port;
+use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 use crate::state::context::ServerContext;
 

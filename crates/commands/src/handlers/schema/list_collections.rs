@@ -3,11 +3,15 @@
 use bson::RawDocumentBuf;
 use collection::{Collection, IndexSpecification, check_database_name};
 
-use super::{batch_size, document_of, is_wanted, list_filter, write_list};
+use super::{batch_size, is_wanted, list_filter, write_list};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, StableApi};
+use crate::request::document_writer::document_of;
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_database};
 use crate::state::context::Context;
 use crate::state::default_concerns;
 
@@ -17,6 +21,19 @@ enum Detail {
     NameAndType,
     All,
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        stable_api: StableApi::Version1,
+        ..Declaration::new(
+            "listCollections",
+            "Lists the collections of a database.",
+            Needs::Data,
+            &[on_database(Action::ListCollections)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

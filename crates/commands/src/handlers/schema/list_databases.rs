@@ -7,15 +7,28 @@ use std::collections::BTreeSet;
 use bson::RawDocumentBuf;
 
 use super::disk_sizes::SizeEstimator;
-use super::{document_of, is_wanted, list_filter};
+use super::{is_wanted, list_filter};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, StableApi};
+use crate::request::document_writer::document_of;
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 
 /// What is there without being made.
 pub(crate) const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("listDatabases", "Lists the databases.", Needs::Data, &[on_cluster(Action::ListDatabases)])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -2,9 +2,25 @@
 
 use super::{batch_size, existing_collection, target_namespace, write_list};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::error::Result;
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        stable_api: StableApi::Version1,
+        ..Declaration::new(
+            "listIndexes",
+            "Lists the indexes of a collection.",
+            Needs::Data,
+            &[on_collection(Action::ListIndexes)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

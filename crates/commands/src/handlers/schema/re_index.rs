@@ -5,9 +5,27 @@
 
 use super::{acknowledge, existing_collection, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new(
+            "reIndex",
+            "Builds all indexes of a collection anew, beside other clients' reads and writes; not on a member of a replica set.",
+            Needs::Primary,
+            &[on_collection(Action::ReIndex)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -6,9 +6,28 @@ use transaction::{DefinitionScope, RenameTarget};
 
 use super::{acknowledge, check_may_create, check_may_validate};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_database};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        changes: Changes::Stored,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        ..Declaration::new(
+            "renameCollection",
+            "Renames a collection.",
+            Needs::Primary,
+            &[on_database(Action::RenameCollectionSameDb)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -9,13 +9,27 @@ use bson::{RawDocument, RawDocumentBuf};
 use collection::Collection;
 use transaction::{RecordCursor, Store};
 
-use super::{batch_size, document_of, existing_collection, target_namespace};
+use super::{batch_size, existing_collection, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
 use crate::state::context::Context;
 use crate::state::operations::Operation;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration::new(
+        "plimsollPositions",
+        "Where the documents of a capped collection lie in its file.",
+        Needs::Primary,
+        &[on_collection(Action::Find)],
+    ),
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -8,9 +8,22 @@ use collection::ValidateReport;
 use super::coll_stats::write_ring;
 use super::{existing_collection, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration::new(
+        "validate",
+        "Checks a collection's records, indexes and pages.",
+        Needs::Data,
+        &[on_collection(Action::Validate)],
+    ),
+);
 
 /// Runs the command.
 pub(crate) fn run(

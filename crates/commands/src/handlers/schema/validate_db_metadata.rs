@@ -6,8 +6,11 @@ use bson::RawDocument;
 use collection::Collection;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_database};
 use crate::state::context::Context;
 
 /// What is asked for.
@@ -16,6 +19,16 @@ struct Api {
     has_version: bool,
     is_strict: bool,
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration::new(
+        "validateDBMetadata",
+        "What version 1 of the stable API does not have.",
+        Needs::Primary,
+        &[on_database(Action::Validate)],
+    ),
+);
 
 /// Runs the command.
 pub(crate) fn run(

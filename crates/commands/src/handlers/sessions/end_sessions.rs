@@ -1,9 +1,21 @@
 //! `endSessions`: ends sessions and closes their cursors. Clients send it when they close; unknown sessions are fine.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Authentication, Declaration, Needs, StableApi, WithoutClient};
 use crate::request::error::Result;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        authentication: Authentication::NotNeeded,
+        without_client: WithoutClient::GoesOn,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("endSessions", "Ends sessions.", Needs::Nothing, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(
@@ -12,7 +24,7 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     for session in super::session_list(&mut arguments)? {
-        super::end(context.server, session);
+        crate::state::session_end::end(context.server, session);
     }
     Ok(())
 }

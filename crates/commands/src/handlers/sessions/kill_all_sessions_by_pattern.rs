@@ -5,8 +5,11 @@ use bson::{RawDocument, Uuid};
 use document::elements;
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::{Action, on_cluster};
 use crate::state::context::Context;
 
 /// What a pattern matches.
@@ -15,6 +18,19 @@ enum Pattern {
     One(Uuid),
     NoSession,
 }
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new(
+            "killAllSessionsByPattern",
+            "Ends sessions that match.",
+            Needs::Nothing,
+            &[on_cluster(Action::KillAnySession)],
+        )
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,9 +1,19 @@
 //! `killSessions`: ends sessions with what runs in them. Without any it ends those of the user, which are all as long as there are no users.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        without_client: WithoutClient::GoesOn,
+        ..Declaration::new("killSessions", "Ends sessions and what runs in them.", Needs::Nothing, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

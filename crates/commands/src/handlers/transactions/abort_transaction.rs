@@ -1,9 +1,23 @@
 //! `abortTransaction`: gives up what a transaction has changed.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::Result;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        session_use: SessionUse::EndsTransaction,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("abortTransaction", "Gives up a transaction's changes.", Needs::Primary, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(

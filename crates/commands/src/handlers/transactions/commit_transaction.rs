@@ -1,10 +1,25 @@
 //! `commitTransaction`: makes what a transaction has changed visible, at once. It may be asked for again: then it says what the first time would have.
 
 use crate::DocumentWriter;
+use crate::handlers::command::Command;
 use crate::handlers::crud::write_errors::write_concern_error;
 use crate::request::arguments::Arguments;
+use crate::request::declaration::{Changes, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::Result;
 use crate::state::context::Context;
+
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration {
+        is_admin_only: true,
+        changes: Changes::Stored,
+        session_use: SessionUse::EndsTransaction,
+        without_client: WithoutClient::GoesOn,
+        write_concern: WriteConcernUse::Taken,
+        stable_api: StableApi::Version1,
+        ..Declaration::new("commitTransaction", "Commits a transaction.", Needs::Primary, &[])
+    },
+);
 
 /// Runs the command.
 pub(crate) fn run(
@@ -27,7 +42,7 @@ pub(crate) fn run(
     let waited = match committed? {
         Some(commit) => concern.wait(context, Some(&commit)),
         // Whatever it was, it is before the end of the oplog.
-        None => concern.wait_for_all(context.server),
+        None => concern.wait_for_all(&context.server.store, &context.server.replica_set),
     };
     write_concern_error(waited, reply);
     Ok(())

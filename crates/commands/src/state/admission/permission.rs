@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use super::{Class, Ticket};
+use super::{Admission, Ticket};
+use crate::request::declaration::Class;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::ServerContext;
 use crate::state::operations::Queued;
 
 /// What a request needs before it may run; `Dispatcher::need`.
@@ -27,14 +27,14 @@ pub(crate) struct Granted(std::result::Result<Place, Box<CommandError>>);
 
 /// A place at a gate, taken for a request that has no thread yet.
 struct Place {
-    server: Arc<ServerContext>,
+    admission: Arc<Admission>,
     class: Class,
 }
 
 impl Permission {
-    pub(crate) fn new(server: Arc<ServerContext>, need: Need, outcome: Result<()>) -> Permission {
+    pub(crate) fn new(admission: Arc<Admission>, need: Need, outcome: Result<()>) -> Permission {
         let Need { class, queued } = need;
-        Permission { outcome: outcome.map(|()| Place { server, class }).map_err(Box::new), queued }
+        Permission { outcome: outcome.map(|()| Place { admission, class }).map_err(Box::new), queued }
     }
 
     /// Whether there is a place.
@@ -50,19 +50,19 @@ impl Permission {
 
 impl Granted {
     /// The ticket of a command of this class, for which the place was taken.
-    pub(crate) fn into_ticket(self, server: &ServerContext, class: Class) -> Result<Option<Ticket<'_>>> {
+    pub(crate) fn into_ticket(self, admission: &Admission, class: Class) -> Result<Option<Ticket<'_>>> {
         let mut place = self.0.map_err(|error| *error)?;
         if place.class != class {
             return Err(CommandError::named("InternalError", "a place at another gate"));
         }
         place.class = Class::Exempt;
-        Ok(server.admission.gate(class).map(Ticket))
+        Ok(admission.gate(class).map(Ticket))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(gate) = self.server.admission.gate(self.class) {
+        if let Some(gate) = self.admission.gate(self.class) {
             gate.release();
         }
     }

@@ -12,13 +12,14 @@
 //!
 //! Steps of a transaction keep their ticket and do not sleep: others may be waiting for their locks.
 
+use crate::request::declaration::Class;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use platform::{Precedence, PrecedenceScope};
 
-use super::{Admission, Class, Ticket};
+use super::{Admission, Ticket};
 
 /// Checks between two looks at the clock.
 const CHECKS_PER_LOOK: u32 = 4;

@@ -8,8 +8,8 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use document::{Number, elements};
 
 use crate::DocumentWriter;
-use crate::handlers::schema::document_of;
 use crate::request::arguments::Field;
+use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 
 /// The port that goes without saying.

@@ -6,8 +6,8 @@
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use platform::Timestamp;
 
-use crate::handlers::schema::document_of;
 use crate::request::cluster_time::bson_timestamp;
+use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 
 /// The term of what was logged before there was a set.

@@ -1,0 +1,98 @@
+//! How a server begins: its state is put together, and what every server has is stored.
+//!
+//! Called by `server` once, before clients are served. Above all other layers, as the state is told which commands there are.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use document::ObjectIdGenerator;
+use parking_lot::Mutex;
+use platform::{Clock, Random, WorkingMemory};
+use transaction::Store;
+
+use crate::handlers::diagnostics::{feature_compatibility, startup_log};
+use crate::registry;
+use crate::request::error::Result;
+use crate::state::admission::Admission;
+use crate::state::client_cursors::ClientCursors;
+use crate::state::command_figures::CommandFigures;
+use crate::state::context::{DiagnosticLog, OperationCounts, ServerContext, ServerFacts, ServerHooks};
+use crate::state::default_concerns::DefaultConcerns;
+use crate::state::fail_points::FailPoints;
+use crate::state::fsync_lock::FsyncLock;
+use crate::state::namespace_usage::NamespaceUsage;
+use crate::state::operations::Operations;
+use crate::state::parameters::Parameters;
+use crate::state::profiler::Profiler;
+use crate::state::replica_set::ReplicaSet;
+use crate::state::session_end::TIMEOUT;
+use crate::state::topology::Topology;
+
+impl ServerContext {
+    /// The state of a server over an open store.
+    pub fn new(
+        store: Arc<Store>,
+        clock: Arc<dyn Clock>,
+        random: &dyn Random,
+        facts: ServerFacts,
+        hooks: Arc<dyn ServerHooks>,
+        log: Arc<dyn DiagnosticLog>,
+        memory: WorkingMemory,
+    ) -> Arc<Self> {
+        let mut process = [0; 5];
+        random.fill(&mut process);
+        let object_ids = ObjectIdGenerator::new(process, random.next_u64() as u32);
+        let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
+        let fail_points = Arc::<FailPoints>::default();
+        let context = Arc::new(Self {
+            plan_cache: Arc::new(planner::PlanCache::new()),
+            index_filters: Arc::new(planner::IndexFilters::new()),
+            cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
+            operations: Operations::new(clock.clone(), fail_points.clone()),
+            admission: Arc::new(Admission::new(clock.clone())),
+            fail_points,
+            replica_set: ReplicaSet::new(facts.replica_set.clone()),
+            default_concerns: DefaultConcerns::default(),
+            counts: OperationCounts::default(),
+            session_timeout: TIMEOUT,
+            parameters: Parameters::default(),
+            usage: NamespaceUsage::default(),
+            timestamps: Arc::default(),
+            figures: CommandFigures::new(&mut registry::declarations()),
+            profiler: Profiler::default(),
+            fsync_lock: FsyncLock::default(),
+            started: clock.monotonic(),
+            write_contexts: Mutex::default(),
+            topology: Topology::new(process_id),
+            tells_of_stop: AtomicBool::new(false),
+            object_ids,
+            store,
+            clock,
+            facts,
+            hooks,
+            log,
+            memory,
+        });
+        context.store.set_working_memory(context.memory.clone());
+        let itself = Arc::downgrade(&context);
+        context
+            .store
+            .set_foreground(Box::new(move || itself.upgrade().map_or(0, |context| context.admission.finished())));
+        context
+    }
+
+    /// Stores what every server has: the document of the feature compatibility version. Called once by the server, when it is open.
+    ///
+    /// # Errors
+    /// Those of an insert.
+    pub fn store_own_documents(&self) -> Result<()> {
+        feature_compatibility::store_document(self)
+    }
+
+    /// Notes that the server starts.
+    pub fn note_start(&self) {
+        if let Err(error) = startup_log::note(self) {
+            tracing::warn!(%error, "the start is not noted in local.startup_log");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Waiting until a write is as safe as its write concern asks for ([`crate::request::write_concern`]).
+//!
+//! Called by every command that writes, at its end; by `dispatcher` beside an error.
+
+use bson::{RawBsonRef, RawDocument};
+use oplog::Oplog;
+use transaction::{Acknowledgement, CommitInfo, Store};
+
+use crate::request::error::{CommandError, Result};
+use crate::request::write_concern::{Members, WriteConcern};
+use crate::state::context::Context;
+use crate::state::replica_set::ReplicaSet;
+
+/// What a command that has failed says of its write concern: a client that asks for more members than there are is told so in any case.
+///
+/// # Errors
+/// Those of [`WriteConcern::check_satisfiable`]. A write concern that cannot be read is the command's own error.
+pub(crate) fn check_beside_error(replica_set: &ReplicaSet, body: &RawDocument) -> Result<()> {
+    let asked = match document::get_field(body, "writeConcern") {
+        Some(RawBsonRef::Document(asked)) => WriteConcern::parse(asked).ok(),
+        _ => None,
+    };
+    asked.map_or(Ok(()), |concern| concern.check_satisfiable(replica_set))
+}
+
+impl WriteConcern {
+    /// Waits until everything committed so far is as safe as asked for.
+    pub(crate) fn wait_for_all(&self, store: &Store, replica_set: &ReplicaSet) -> Result<()> {
+        let oplog = store.oplog();
+        let end = oplog.end_position();
+        match (self.durable, self.time_limit) {
+            (false, _) => {}
+            (true, None) => oplog.wait_durable(end)?,
+            (true, Some(longest)) => in_time(oplog.wait_durable_within(end, longest)?)?,
+        }
+        self.check_satisfiable(replica_set)
+    }
+
+    /// Waits until every later read sees a commit, and until it is durable if that was asked for.
+    pub(crate) fn wait(&self, context: &mut Context<'_>, commit: Option<&CommitInfo>) -> Result<()> {
+        if self.durable {
+            context.release_ticket();
+        }
+        let store = &context.server.store;
+        match (commit, self.durable, self.time_limit) {
+            (None, ..) => {}
+            (Some(commit), false, _) => store.acknowledge(commit, Acknowledgement::Visible)?,
+            (Some(commit), true, None) => store.acknowledge(commit, Acknowledgement::Durable)?,
+            (Some(commit), true, Some(longest)) => in_time(store.acknowledge_within(commit, longest)?)?,
+        }
+        self.check_satisfiable(&context.server.replica_set)
+    }
+
+    /// Whether one member can be enough.
+    ///
+    /// # Errors
+    /// UnsatisfiableWriteConcern, UnknownReplWriteConcern.
+    pub(crate) fn check_satisfiable(&self, replica_set: &ReplicaSet) -> Result<()> {
+        let too_few = || CommandError::named("UnsatisfiableWriteConcern", "Not enough data-bearing nodes");
+        let Members::Mode(mode) = &self.members else {
+            return if matches!(self.members, Members::Number(_)) { Err(too_few()) } else { Ok(()) };
+        };
+        let membership = replica_set.membership();
+        match membership.and_then(|membership| membership.configuration.can_satisfy(mode)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(too_few()),
+            None => Err(CommandError::named(
+                "UnknownReplWriteConcern",
+                format!("No write concern mode named '{mode}' found in replica set configuration"),
+            )),
+        }
+    }
+}
+
+fn in_time(is_durable: bool) -> Result<()> {
+    let late = || CommandError::named("WriteConcernFailed", "waiting for replication timed out");
+    if is_durable { Ok(()) } else { Err(late()) }
+}
