@@ -9,6 +9,7 @@ mod crate_edges;
 mod document_names;
 mod file_format;
 mod headers;
+mod layers;
 mod lengths;
 mod machine_paths;
 mod names;
@@ -73,6 +74,7 @@ pub fn run(root: &Path) -> Outcome {
 pub fn complaints(root: &Path) -> Result<Vec<String>, String> {
     let files = workspace::text_files(root)?;
     let mut found = crate_edges::complaints(&files)?;
+    found.extend(layers::complaints(&files));
     found.extend(lengths::complaints(&files)?);
     found.extend(headers::complaints(&files));
     found.extend(names::complaints(&files));
