@@ -91,8 +91,4 @@ impl PlanStage for CollectionScan {
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
-
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        Vec::new()
-    }
 }

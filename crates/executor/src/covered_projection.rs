@@ -3,14 +3,12 @@
 //! A key has null for a missing field too; only then is the document read.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use collection::RecordId;
 use document::{Element, elements};
 use index_key::decode_key;
-use transaction::ReadView;
 
 use crate::error::{ExecutorError, Result};
 use crate::projection::project;
-use crate::stage::{BoxedStage, Context, PlanStage, Step};
+use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step};
 use crate::statistics::StageStatistics;
 
 pub(crate) struct CoveredProjection {
@@ -96,19 +94,20 @@ impl PlanStage for CoveredProjection {
         Ok(RawDocument::from_bytes(&self.projected)?)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn reseat(&mut self, view: &ReadView) -> Result<()> {
-        self.input.reseat(view)
+    fn key(&mut self) -> Result<Option<KeyEntry<'_>>> {
+        // The key has become the document.
+        Ok(None)
     }
 
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
 
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        vec![&*self.input]
+    fn input(&self) -> Option<&dyn PlanStage> {
+        Some(&*self.input)
+    }
+
+    fn input_mut(&mut self) -> Option<&mut dyn PlanStage> {
+        Some(&mut *self.input)
     }
 }

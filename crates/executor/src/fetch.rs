@@ -1,12 +1,10 @@
 //! FETCH: the documents of index entries, and what of the filter keys could not decide.
 
 use bson::RawDocument;
-use collection::RecordId;
 use query_language::filter::FilterNode;
-use transaction::ReadView;
 
 use crate::error::Result;
-use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step, WORKS_PER_STEP};
+use crate::stage::{BoxedStage, Context, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
 
 pub(crate) struct Fetch {
@@ -59,23 +57,15 @@ impl PlanStage for Fetch {
         Ok(RawDocument::from_bytes(&self.document)?)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn key(&mut self) -> Result<Option<KeyEntry<'_>>> {
-        self.input.key()
-    }
-
-    fn reseat(&mut self, view: &ReadView) -> Result<()> {
-        self.input.reseat(view)
-    }
-
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
 
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        vec![&*self.input]
+    fn input(&self) -> Option<&dyn PlanStage> {
+        Some(&*self.input)
+    }
+
+    fn input_mut(&mut self) -> Option<&mut dyn PlanStage> {
+        Some(&mut *self.input)
     }
 }

@@ -110,8 +110,4 @@ impl PlanStage for IdLookupStage {
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
-
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        Vec::new()
-    }
 }

@@ -217,8 +217,4 @@ impl PlanStage for IndexScan {
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
-
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        Vec::new()
-    }
 }

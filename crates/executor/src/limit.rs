@@ -1,11 +1,7 @@
 //! LIMIT: the first few.
 
-use bson::RawDocument;
-use collection::RecordId;
-use transaction::ReadView;
-
 use crate::error::Result;
-use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step};
+use crate::stage::{BoxedStage, Context, PlanStage, Step};
 use crate::statistics::StageStatistics;
 
 pub(crate) struct Limit {
@@ -35,27 +31,15 @@ impl PlanStage for Limit {
         Ok(step)
     }
 
-    fn document(&mut self) -> Result<&RawDocument> {
-        self.input.document()
-    }
-
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn key(&mut self) -> Result<Option<KeyEntry<'_>>> {
-        self.input.key()
-    }
-
-    fn reseat(&mut self, view: &ReadView) -> Result<()> {
-        self.input.reseat(view)
-    }
-
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
 
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        vec![&*self.input]
+    fn input(&self) -> Option<&dyn PlanStage> {
+        Some(&*self.input)
+    }
+
+    fn input_mut(&mut self) -> Option<&mut dyn PlanStage> {
+        Some(&mut *self.input)
     }
 }

@@ -1,12 +1,10 @@
 //! PROJECTION: the query's projection of documents.
 
 use bson::RawDocument;
-use collection::RecordId;
 use query_language::filter::MatchDetails;
-use transaction::ReadView;
 
 use crate::error::Result;
-use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step};
+use crate::stage::{BoxedStage, Context, PlanStage, Step};
 use crate::statistics::StageStatistics;
 
 pub(crate) struct ProjectionStage {
@@ -37,24 +35,16 @@ impl PlanStage for ProjectionStage {
         Ok(RawDocument::from_bytes(&self.projected)?)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn key(&mut self) -> Result<Option<KeyEntry<'_>>> {
-        self.input.key()
-    }
-
-    fn reseat(&mut self, view: &ReadView) -> Result<()> {
-        self.input.reseat(view)
-    }
-
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
 
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        vec![&*self.input]
+    fn input(&self) -> Option<&dyn PlanStage> {
+        Some(&*self.input)
+    }
+
+    fn input_mut(&mut self) -> Option<&mut dyn PlanStage> {
+        Some(&mut *self.input)
     }
 }
 

@@ -1,12 +1,10 @@
 //! RETURN_KEY: index keys instead of documents; empty documents where no index was used.
 
 use bson::{RawDocument, RawDocumentBuf};
-use collection::RecordId;
 use index_key::decode_key;
-use transaction::ReadView;
 
 use crate::error::Result;
-use crate::stage::{BoxedStage, Context, PlanStage, Step};
+use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step};
 use crate::statistics::StageStatistics;
 
 /// What the input is on.
@@ -58,19 +56,20 @@ impl PlanStage for ReturnKey {
         Ok(&self.key)
     }
 
-    fn record_id(&self) -> Option<RecordId> {
-        self.input.record_id()
-    }
-
-    fn reseat(&mut self, view: &ReadView) -> Result<()> {
-        self.input.reseat(view)
+    fn key(&mut self) -> Result<Option<KeyEntry<'_>>> {
+        // The key has become the document.
+        Ok(None)
     }
 
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
 
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        vec![&*self.input]
+    fn input(&self) -> Option<&dyn PlanStage> {
+        Some(&*self.input)
+    }
+
+    fn input_mut(&mut self) -> Option<&mut dyn PlanStage> {
+        Some(&mut *self.input)
     }
 }

@@ -15,7 +15,7 @@ use transaction::ReadView;
 use crate::error::{ExecutorError, Result};
 use crate::return_key;
 use crate::sorted_runs::{Entry, RunMerge, SortedRuns};
-use crate::stage::{BoxedStage, Context, PlanStage, Step, WORKS_PER_STEP};
+use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
 
 /// Room for more than a small limit, so that trimming is rare.
@@ -232,11 +232,20 @@ impl PlanStage for Sort {
         }
     }
 
+    fn key(&mut self) -> Result<Option<KeyEntry<'_>>> {
+        // A sorted document is on no entry.
+        Ok(None)
+    }
+
     fn statistics(&self) -> StageStatistics {
         self.statistics
     }
 
-    fn inputs(&self) -> Vec<&dyn PlanStage> {
-        vec![&*self.input]
+    fn input(&self) -> Option<&dyn PlanStage> {
+        Some(&*self.input)
+    }
+
+    fn input_mut(&mut self) -> Option<&mut dyn PlanStage> {
+        Some(&mut *self.input)
     }
 }

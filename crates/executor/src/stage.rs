@@ -42,25 +42,44 @@ pub(crate) struct KeyEntry<'k> {
 }
 
 /// A running stage.
+///
+/// One that reads from one other and passes on what that is on says only which ([`PlanStage::input`], [`PlanStage::input_mut`]) and how it moves.
 pub(crate) trait PlanStage: Send {
     /// Moves on.
     fn next(&mut self, context: &Context<'_>) -> Result<Step>;
 
+    /// The one stage it reads from, if there is exactly one.
+    fn input(&self) -> Option<&dyn PlanStage> {
+        None
+    }
+
+    /// The same, to be moved.
+    fn input_mut(&mut self) -> Option<&mut dyn PlanStage> {
+        None
+    }
+
     /// The document that the stage is on.
     fn document(&mut self) -> Result<&RawDocument> {
-        Err(ExecutorError::Damaged("a stage without documents was asked for one".to_owned()))
+        match self.input_mut() {
+            Some(input) => input.document(),
+            None => Err(ExecutorError::Damaged("a stage without documents was asked for one".to_owned())),
+        }
     }
 
     /// The record that the stage is on.
-    fn record_id(&self) -> Option<RecordId>;
+    fn record_id(&self) -> Option<RecordId> {
+        self.input()?.record_id()
+    }
 
     /// The index entry that the stage is on, if it comes from an index.
     fn key(&mut self) -> Result<Option<KeyEntry<'_>>> {
-        Ok(None)
+        self.input_mut().map_or(Ok(None), PlanStage::key)
     }
 
     /// Goes on in another view.
-    fn reseat(&mut self, view: &ReadView) -> Result<()>;
+    fn reseat(&mut self, view: &ReadView) -> Result<()> {
+        self.input_mut().map_or(Ok(()), |input| input.reseat(view))
+    }
 
     /// Whether going on in another view is right: no index has become multikey where the plan relies on its not being so.
     fn can_reseat(&self) -> bool {
@@ -71,7 +90,9 @@ pub(crate) trait PlanStage: Send {
     fn statistics(&self) -> StageStatistics;
 
     /// The stages it reads from, as in the plan.
-    fn inputs(&self) -> Vec<&dyn PlanStage>;
+    fn inputs(&self) -> Vec<&dyn PlanStage> {
+        self.input().into_iter().collect()
+    }
 }
 
 pub(crate) type BoxedStage = Box<dyn PlanStage>;
