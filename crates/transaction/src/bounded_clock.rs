@@ -4,7 +4,8 @@
 //! bounded twice by `StoreOptions::clock_drift_max` (MongoDB's `maxAcceptableLogicalClockDriftSecs`, a year):
 //!
 //! - at the start it may be so far ahead of the newest commit that is stored (`check_start`); otherwise the start is refused;
-//! - while the server runs it may be so far ahead of the time that has passed since then by the monotonic clock; what is beyond is not followed.
+//! - while the server runs it may be so far ahead of the time that has passed since then by the monotonic clock; what is beyond is not followed: time goes on
+//!   from where it was, with the jumps before it that were followed.
 //!
 //! Every jump is told in the log. Going back is harmless: timestamps wait for the clock, and what expires waits, too.
 //!
@@ -21,13 +22,18 @@ use crate::error::{Result, TransactionError};
 /// Jumps of the wall clock, either way, that are told in the log.
 const TOLD_MILLIS: i64 = 60_000;
 
+/// Jumps that are remembered: what is smaller is how the two clocks are rounded, and how a time service adjusts one of them.
+const FOLLOWED_MILLIS: i64 = 1_000;
+
 /// See the module's head.
 pub(crate) struct BoundedClock {
     machine: Arc<dyn Clock>,
     drift_max_millis: i64,
     /// Wall time minus monotonic time when the store was opened.
     offset_millis: i64,
-    /// How far ahead of that the wall clock was when somebody was told last.
+    /// How far ahead of that the wall clock was when it was believed last.
+    followed_millis: AtomicI64,
+    /// How far ahead it was when somebody was told last.
     told_millis: AtomicI64,
 }
 
@@ -36,7 +42,8 @@ impl BoundedClock {
     pub(crate) fn new(machine: Arc<dyn Clock>, drift_max: Duration) -> BoundedClock {
         let offset_millis = machine.wall_millis() - monotonic_millis(&*machine);
         let drift_max_millis = i64::try_from(drift_max.as_millis()).unwrap_or(i64::MAX);
-        BoundedClock { machine, drift_max_millis, offset_millis, told_millis: AtomicI64::new(0) }
+        let (followed_millis, told_millis) = (AtomicI64::new(0), AtomicI64::new(0));
+        BoundedClock { machine, drift_max_millis, offset_millis, followed_millis, told_millis }
     }
 
     /// Whether the clock may go on from the newest commit that is stored.
@@ -108,7 +115,13 @@ impl Clock for BoundedClock {
         let expected = self.offset_millis + monotonic_millis(&*self.machine);
         let ahead = wall.saturating_sub(expected);
         self.tell(ahead);
-        if ahead > self.drift_max_millis { expected } else { wall }
+        if ahead > self.drift_max_millis {
+            return expected + self.followed_millis.load(Ordering::Relaxed);
+        }
+        if (self.followed_millis.load(Ordering::Relaxed) - ahead).abs() > FOLLOWED_MILLIS {
+            self.followed_millis.store(ahead, Ordering::Relaxed);
+        }
+        wall
     }
 
     fn sleep(&self, duration: Duration) {
@@ -154,6 +167,20 @@ mod tests {
         let collection = fixture.collection("db.c");
         let next = fixture.insert(&collection, rawdoc! { "_id": 2 }).unwrap();
         assert!(next.timestamp > commit.timestamp && next.timestamp.seconds() - commit.timestamp.seconds() < 60);
+    }
+
+    #[test]
+    fn behind_a_jump_that_is_not_followed_time_goes_on_from_where_it_was() {
+        let machine = Arc::new(platform::SimulatedClock::new(1_000));
+        let clock = BoundedClock::new(machine.clone(), Duration::from_millis(YEAR_MILLIS as u64));
+        let three_hours = 3 * 3600 * 1000;
+        machine.set_wall_millis(1_000 + three_hours);
+        assert_eq!(clock.wall_millis(), 1_000 + three_hours);
+        machine.set_wall_millis(1_000 + 100 * YEAR_MILLIS);
+        machine.advance(Duration::from_millis(5));
+        assert_eq!(clock.wall_millis(), 1_005 + three_hours, "neither the century nor three hours back");
+        machine.set_wall_millis(2_000);
+        assert_eq!(clock.wall_millis(), 2_000, "a clock that is set right is followed");
     }
 
     #[test]
