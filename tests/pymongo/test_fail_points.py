@@ -160,6 +160,9 @@ def test_other_things_that_can_be_made_to_happen(server, client, database, fail)
         ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"x": 1}}, 40415),
         ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"threadName": "a"}}, 238),
         ({"configureFailPoint": "another", "mode": "alwaysOn"}, 238),
+        ({"configureFailPoint": "wallClockIsAhead", "mode": "alwaysOn"}, 40414),
+        ({"configureFailPoint": "wallClockIsAhead", "mode": {"times": 1}, "data": {"seconds": 1}}, 2),
+        ({"configureFailPoint": "wallClockIsAhead", "mode": "alwaysOn", "data": {"minutes": 1}}, 40415),
     ],
 )
 def test_what_cannot_be_set_is_refused(client, command, code):

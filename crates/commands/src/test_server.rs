@@ -59,6 +59,10 @@ impl ServerHooks for TestHooks {
     fn sample_profile(&self, length: std::time::Duration, hertz: u32) -> Result<String, String> {
         Ok(format!("thread;main;work {}\n", length.as_secs() * u64::from(hertz)))
     }
+
+    fn set_wall_clock_ahead(&self, _millis: i64) {
+        panic!("the tests here move the simulated clock themselves");
+    }
 }
 
 struct TestLog;

@@ -18,6 +18,8 @@ use server::{
 use transaction::Store;
 use wire_protocol::{DocumentSequences, ReplyBuilder};
 
+use crate::movable_clock::MovableClock;
+
 /// How often transactions that are open for too long are looked for.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 /// After how many of these times idle cursors and sessions are looked for.
@@ -223,24 +225,27 @@ impl CommandService for DatabaseService {
 }
 
 /// What commands ask of the running program.
-pub(crate) struct Hooks(pub(crate) ServerHandle);
+pub(crate) struct Hooks {
+    pub(crate) handle: ServerHandle,
+    pub(crate) clock: Arc<MovableClock>,
+}
 
 impl ServerHooks for Hooks {
     fn shut_down(&self) {
-        self.0.request_stop();
+        self.handle.request_stop();
     }
 
     fn connections(&self) -> (u64, u64) {
-        let counts = self.0.connections();
+        let counts = self.handle.connections();
         (counts.current as u64, counts.created)
     }
 
     fn topology_changed(&self) {
-        self.0.topology_changed();
+        self.handle.topology_changed();
     }
 
     fn network(&self) -> NetworkFigures {
-        let (network, connections) = (self.0.network(), self.0.connections());
+        let (network, connections) = (self.handle.network(), self.handle.connections());
         NetworkFigures {
             bytes_in: network.logical_bytes_in,
             bytes_out: network.logical_bytes_out,
@@ -257,15 +262,19 @@ impl ServerHooks for Hooks {
     }
 
     fn set_log_verbosity(&self, verbosity: &LogVerbosity) -> Result<(), String> {
-        self.0.log().set_verbosity(verbosity.level, &verbosity.parts, verbosity.is_quiet)
+        self.handle.log().set_verbosity(verbosity.level, &verbosity.parts, verbosity.is_quiet)
     }
 
     fn rotate_log(&self) -> Result<(), String> {
-        self.0.log().rotate()
+        self.handle.log().rotate()
     }
 
     fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String> {
         crate::profile_sampler::sample(length, hertz)
+    }
+
+    fn set_wall_clock_ahead(&self, millis: i64) {
+        self.clock.set_ahead_millis(millis);
     }
 }
 

@@ -23,6 +23,7 @@ use crate::health_command::HealthArguments;
 use crate::inspect_command::InspectArguments;
 use crate::lab_command::{LabArguments, become_lab};
 use crate::memory_plan::MemoryPlan;
+use crate::movable_clock::MovableClock;
 
 mod allocator;
 mod database_service;
@@ -32,6 +33,7 @@ mod inspect_command;
 mod lab_command;
 mod memory_plan;
 mod mongod_command;
+mod movable_clock;
 mod profile_sampler;
 mod remote_access;
 mod repair_command;
@@ -209,7 +211,7 @@ fn open_service(
     for problem in disk.restrict_access().iter().take(ACCESS_PROBLEMS_TOLD) {
         tracing::warn!(target: STARTUP_WARNINGS, problem, "others than the server's user may read the data, and that could not be changed");
     }
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let clock = Arc::<MovableClock>::default();
     let random = Arc::new(SystemRandom);
     let mut database_uuid = [0; 16];
     random.fill(&mut database_uuid);
@@ -230,13 +232,13 @@ fn open_service(
     let disk: Arc<dyn Disk> = Arc::new(disk);
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
         .map_err(|error| cannot("cannot use the temporary files of", &error))?;
-    let store = Store::open(disk, clock, random.clone(), options)
+    let store = Store::open(disk, clock.clone(), random.clone(), options)
         .map_err(|error| cannot("cannot open the database in", &error) + &way_out(&error, data))?;
     let recovery = store.recovery();
     tracing::info!(target: "storage", ?recovery, "the database is open");
     store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
     let facts = server_facts(configuration, listeners);
-    let hooks = Arc::new(Hooks(handle.clone()));
+    let hooks = Arc::new(Hooks { handle: handle.clone(), clock });
     let lines = Arc::new(RecentLines(handle.log().clone()));
     let memory = WorkingMemory::new(plan.budget, temporary);
     let clock = store.clock().clone();

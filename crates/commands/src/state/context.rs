@@ -95,6 +95,8 @@ pub trait ServerHooks: Send + Sync {
     fn command_waits(&self) {}
     /// Samples where the program computes, for so long and so often a second; folded stacks, or why it cannot be done.
     fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String>;
+    /// Has the wall clock so far ahead of the machine's, or behind it: for tests.
+    fn set_wall_clock_ahead(&self, millis: i64);
 }
 
 /// The recent lines of the diagnostics log, for `getLog`.

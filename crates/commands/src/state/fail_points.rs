@@ -77,15 +77,18 @@ pub(crate) enum Setting {
     EveryTimeIsOver,
     /// `maxTimeNeverTimeOut`: no time limit is ever over.
     NoTimeIsOver,
+    /// `wallClockIsAhead`, which is ours: somebody has set the machine's clock. So many milliseconds.
+    WallClock(i64),
 }
 
 /// The names of the fail points, in the order of [`FailPoint`].
-pub(crate) const NAMES: [&str; 5] = [
+pub(crate) const NAMES: [&str; 6] = [
     "failCommand",
     "failGetMoreAfterCursorCheckout",
     "onPrimaryTransactionalWrite",
     "maxTimeAlwaysTimeOut",
     "maxTimeNeverTimeOut",
+    "wallClockIsAhead",
 ];
 
 /// Which fail point.
@@ -96,6 +99,7 @@ pub(crate) enum FailPoint {
     RetryableWrite,
     EveryTimeIsOver,
     NoTimeIsOver,
+    WallClock,
 }
 
 impl FailPoint {
@@ -105,6 +109,7 @@ impl FailPoint {
         FailPoint::RetryableWrite,
         FailPoint::EveryTimeIsOver,
         FailPoint::NoTimeIsOver,
+        FailPoint::WallClock,
     ];
 
     /// The fail point of that name.

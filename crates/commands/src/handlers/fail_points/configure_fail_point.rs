@@ -53,6 +53,9 @@ pub(crate) fn run(
         None => None,
         Some(mode) => Some((mode, parse_setting(point, data)?)),
     };
+    if point == FailPoint::WallClock {
+        move_wall_clock(context, setting.as_ref())?;
+    }
     reply.count("count", context.server.fail_points.set(point, setting));
     Ok(())
 }
@@ -81,7 +84,32 @@ fn parse_setting(point: FailPoint, data: Option<&RawDocument>) -> Result<Setting
         FailPoint::RetryableWrite => Setting::RetryableWrite(parse_write_fault(data)?),
         FailPoint::EveryTimeIsOver => no_data(data).map(|()| Setting::EveryTimeIsOver)?,
         FailPoint::NoTimeIsOver => no_data(data).map(|()| Setting::NoTimeIsOver)?,
+        FailPoint::WallClock => Setting::WallClock(parse_wall_clock(data)?),
     })
+}
+
+/// It strikes nobody: the clock moves at once, and back when the fail point is switched off.
+fn move_wall_clock(context: &Context<'_>, setting: Option<&(Mode, Setting)>) -> Result<()> {
+    let millis = match setting {
+        None => 0,
+        Some((Mode::Always, Setting::WallClock(millis))) => *millis,
+        Some(_) => return Err(CommandError::bad_value("the mode of wallClockIsAhead must be 'off' or 'alwaysOn'")),
+    };
+    context.server.hooks.set_wall_clock_ahead(millis);
+    Ok(())
+}
+
+fn parse_wall_clock(data: Option<&RawDocument>) -> Result<i64> {
+    let mut seconds = None;
+    for element in data.into_iter().flat_map(elements) {
+        let field = Field::of("wallClockIsAhead", element);
+        match field.name() {
+            "seconds" => seconds = field.integer()?,
+            _ => return Err(field.unknown()),
+        }
+    }
+    let seconds = required(seconds, "wallClockIsAhead.seconds")?;
+    seconds.checked_mul(1000).ok_or_else(|| CommandError::bad_value("wallClockIsAhead.seconds is too large"))
 }
 
 fn no_data(data: Option<&RawDocument>) -> Result<()> {
