@@ -11,10 +11,10 @@ import subprocess
 
 import pytest
 
+from rust_examples import built_example
 from server_process import ServerProcess
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +66,4 @@ def test_java(server, tmp_path):
 
 def test_rust(server):
     """The driver is a dependency of the project's own load generator."""
-    cargo = os.environ.get("CARGO", "cargo")
-    made = prepare([cargo, "build", "--quiet", "--package", "lab", "--example", "driver_sessions"], ROOT)
-    assert made.returncode == 0, made.stderr
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    run([str(ROOT / target / "debug" / "examples" / "driver_sessions")], server)
+    run([built_example("driver_sessions")], server)

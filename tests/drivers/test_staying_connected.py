@@ -14,10 +14,10 @@ import sys
 
 import pytest
 
+from rust_examples import built_example
 from server_process import ServerProcess
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parent.parent
 DRIVERS = ["pymongo", "node", "go", "java", "rust"]
 # (seconds, heartbeat in milliseconds, 0 for the driver's own, heartbeats that must have waited on the server)
 SPELLS = {"fast heartbeat": (8, 500, 8), "default settings": (120, 0, 8)}
@@ -71,10 +71,7 @@ def java_program(folder):
 
 
 def rust_program(_folder):
-    cargo = os.environ.get("CARGO", "cargo")
-    built([cargo, "build", "--quiet", "--package", "lab", "--example", "driver_connected"], ROOT)
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return [str(target / "debug/examples/driver_connected")]
+    return [built_example("driver_connected")]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::python_files::{self, Ran};
 use crate::test_run::{Tally, number_before, run_counted};
 use crate::{Outcome, step};
 
@@ -24,20 +25,34 @@ pub(crate) fn build_released_server(root: &Path) -> Result<PathBuf, String> {
     Ok(target_folder(root).join("release").join(format!("plimsoll{EXE_SUFFIX}")))
 }
 
-/// PyMongo, mongosh and the crash test; all three are run by pytest.
-pub(crate) fn python_suites(root: &Path, server: &Path) -> Result<Tally, String> {
+/// PyMongo, mongosh and the crash test; all three are run by pytest, one more file at once than there are processors: most wait now and then.
+pub(crate) fn python_suites(root: &Path, server: &Path, examples: Option<&Path>) -> Result<Tally, String> {
     let python = install_python(root)?;
     let modules = install_node(root)?;
-    let mut command = Command::new(python);
-    command
-        .args(["-m", "pytest", "-v", "--durations=5", "--color=no", "tests"])
-        .current_dir(root)
-        .env("PLIMSOLL_BINARY", server)
-        .env("PLIMSOLL_MONGOSH", modules.join(".bin/mongosh"))
-        .env("PLIMSOLL_NODE_MODULES", &modules)
-        .env("PLIMSOLL_NODE_MODULES", &modules)
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    finish(run_counted(&mut command, pytest_line)?)
+    let pytest = || {
+        let mut command = Command::new(&python);
+        command.args(["-m", "pytest", "-v", "--durations=5", "--durations-min=3", "--color=no"]).current_dir(root);
+        command
+            .env("PLIMSOLL_BINARY", server)
+            .env("PLIMSOLL_MONGOSH", modules.join(".bin/mongosh"))
+            .env("PLIMSOLL_NODE_MODULES", &modules)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        examples.map(|folder| command.env("PLIMSOLL_EXAMPLES", folder));
+        command
+    };
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    finish((python_files::run(root, at_once, pytest, pytest_tally)?, true))
+}
+
+/// What came of one file. One that could not be collected, or was ended, counts as a failure.
+fn pytest_tally(ran: &Ran) -> Tally {
+    let mut tally = Tally::default();
+    ran.output.lines().filter_map(pytest_line).for_each(|counted| tally += counted);
+    if !ran.succeeded && tally.failed == 0 {
+        println!("{}: pytest failed", ran.file.display());
+        tally.failed = 1;
+    }
+    tally
 }
 
 /// The Node driver, run by Node's own test runner.

@@ -3,7 +3,9 @@
 //! Called by people, with the simulator's own options, and by `cargo xtask test`: the same seeds every time, and then some
 //! that are new each time. The simulator prints the seed of a failure and the command that repeats it.
 
+use std::env::consts::EXE_SUFFIX;
 use std::path::Path;
+use std::process::Command;
 
 use crate::test_run::Tally;
 use crate::{Outcome, step};
@@ -27,14 +29,18 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
     step::run(&mut command)
 }
 
-/// What `cargo xtask test` runs.
-pub(crate) fn test(root: &Path) -> Result<Tally, String> {
+/// What `cargo xtask test` runs, with the program that is built in a folder.
+pub(crate) fn test(root: &Path, programs: &Path) -> Result<Tally, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let (fixed, new) = (FIXED_SEEDS.to_string(), NEW_SEEDS.to_string());
     let (flipped, repeated) = (FLIPPED_SEEDS.to_string(), REPEATED_SEEDS.to_string());
-    run(root, &["--from", "1", "--seeds", &fixed, "--threads", &threads])?;
-    run(root, &["--from", "1", "--seeds", &repeated, "--threads", &threads, "--twice"])?;
-    run(root, &["--from", "1", "--seeds", &flipped, "--threads", &threads, "--trouble", "bit-flips"])?;
-    run(root, &["--seeds", &new, "--threads", &threads])?;
+    let simulate = |options: &[&str]| {
+        let program = programs.join(format!("simulator{EXE_SUFFIX}"));
+        step::run(Command::new(program).args(options).args(["--threads", &threads]).current_dir(root))
+    };
+    simulate(&["--from", "1", "--seeds", &fixed])?;
+    simulate(&["--from", "1", "--seeds", &repeated, "--twice"])?;
+    simulate(&["--from", "1", "--seeds", &flipped, "--trouble", "bit-flips"])?;
+    simulate(&["--seeds", &new])?;
     Ok(Tally { passed: FIXED_SEEDS + NEW_SEEDS + FLIPPED_SEEDS + REPEATED_SEEDS, ..Tally::default() })
 }

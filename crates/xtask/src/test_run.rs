@@ -1,14 +1,18 @@
 //! `cargo xtask test`: every test there is, and one line at the end that says how many passed.
 //!
-//! The Rust tests first, then the server binary, then the suites of `tests/` that drive it through real drivers. All of
-//! it in the `dev` profile, whose settings in the root manifest are chosen so that this fits into CI.
+//! The Rust tests first, then the simulator, then the suites of `tests/` that drive the server through real drivers. All of it is one build: the programs
+//! and examples are those that `cargo test` makes. It is the `dev` profile with a little optimisation ([`OPTIMISATION`]), so that it fits into CI.
 
+use std::env::consts::EXE_SUFFIX;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::{Outcome, driver_tests, simulation, step};
+
+/// What the programs of a whole run are compiled with: what that takes is less than what the tests gain.
+const OPTIMISATION: (&str, &str) = ("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
 
 /// How many tests passed and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,10 +37,17 @@ impl std::ops::AddAssign for Tally {
 pub fn run_all(root: &Path) -> Outcome {
     let mut tally = Tally::default();
     let mut broken = Vec::new();
+    let began = Instant::now();
+    if let Err(message) = step::run(&mut optimised(root, &["test", "--workspace", "--no-run", "--quiet"])) {
+        return conclude(tally, &[message]);
+    }
+    println!("everything is built, in {} s", began.elapsed().as_secs());
+    let programs = driver_tests::target_folder(root).join("debug");
     record("Rust tests", || rust_tests(root), &mut tally, &mut broken);
-    record("simulator", || simulation::test(root), &mut tally, &mut broken);
+    record("simulator", || simulation::test(root, &programs), &mut tally, &mut broken);
     record("comparison of storage engines", || engine_peer(root), &mut tally, &mut broken);
-    run_driver_suites(root, &mut tally, &mut broken);
+    let server = programs.join(format!("plimsoll{EXE_SUFFIX}"));
+    run_driver_suites(root, &server, Some(&programs.join("examples")), &mut tally, &mut broken);
     conclude(tally, &broken)
 }
 
@@ -47,17 +58,21 @@ pub fn run_all(root: &Path) -> Outcome {
 pub fn run_drivers(root: &Path) -> Outcome {
     let mut tally = Tally::default();
     let mut broken = Vec::new();
-    run_driver_suites(root, &mut tally, &mut broken);
+    let server = driver_tests::build_server(root)?;
+    run_driver_suites(root, &server, None, &mut tally, &mut broken);
     conclude(tally, &broken)
 }
 
-fn run_driver_suites(root: &Path, tally: &mut Tally, broken: &mut Vec<String>) {
-    let server = match driver_tests::build_server(root) {
-        Ok(server) => server,
-        Err(message) => return broken.push(message),
-    };
-    record("Python suites", || driver_tests::python_suites(root, &server), tally, broken);
-    record("Node suites", || driver_tests::node_suites(root, &server), tally, broken);
+/// `examples` is where the lab's are built, if they are.
+fn run_driver_suites(root: &Path, server: &Path, examples: Option<&Path>, tally: &mut Tally, broken: &mut Vec<String>) {
+    record("Python suites", || driver_tests::python_suites(root, server, examples), tally, broken);
+    record("Node suites", || driver_tests::node_suites(root, server), tally, broken);
+}
+
+fn optimised(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = step::cargo(arguments);
+    command.current_dir(root).env(OPTIMISATION.0, OPTIMISATION.1);
+    command
 }
 
 /// Runs a suite and says what came of it, and in how long: CI has a limit.
@@ -83,8 +98,7 @@ fn conclude(tally: Tally, broken: &[String]) -> Outcome {
 }
 
 fn rust_tests(root: &Path) -> Result<Tally, String> {
-    let mut command = step::cargo(&["test", "--workspace", "--no-fail-fast"]);
-    let (tally, succeeded) = run_counted(command.current_dir(root), cargo_line)?;
+    let (tally, succeeded) = run_counted(&mut optimised(root, &["test", "--workspace", "--no-fail-fast"]), cargo_line)?;
     if tally.failed == 0 && !succeeded {
         return Err("cargo test failed before the tests could run".to_owned());
     }
