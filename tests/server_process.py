@@ -51,12 +51,16 @@ class ServerProcess:
     def uri(self):
         return f"mongodb://127.0.0.1:{self.port}/?directConnection=true"
 
-    def start(self, seconds_max=START_SECONDS_MAX):
-        """Starts the server and waits until it accepts connections. Returns how many seconds that took."""
+    def launch(self):
+        """Starts the server and does not wait for it."""
         command = [str(binary_path()), "serve", "--data", str(self.directory / "data")]
         command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def start(self, seconds_max=START_SECONDS_MAX):
+        """Starts the server and waits until it accepts connections. Returns how many seconds that took."""
+        self.launch()
         started = time.monotonic()
         while time.monotonic() - started < seconds_max:
             if self.process.poll() is not None:

@@ -3,6 +3,7 @@
 Each owns its documents, so after a crash the history of what it did and was told decides what may be stored (`crash/history.py`).
 """
 
+import datetime
 import random
 import threading
 import time
@@ -10,10 +11,12 @@ import time
 from pymongo import MongoClient, WriteConcern
 from pymongo.errors import PyMongoError
 
+import judgement
 from history import History
 
 CLIENTS = 4
 KEYS = 300
+LASTING = 100
 DATABASE = "honest"
 CONCERNS = [WriteConcern(w="majority"), WriteConcern(w=1, j=True), WriteConcern(w=1)]
 # Between two operations of a client: what is measured is how long the server takes, not how much it can do.
@@ -88,10 +91,15 @@ class Client(threading.Thread):
         self.history.settle(stored)
 
 
-def create_indexes(client):
+def prepare(client):
+    """Indexes of two kinds, and documents that expire in ten years: whatever happens to the clock, they stay."""
     documents = client[DATABASE].documents
     documents.create_index("version")
     documents.create_index([("writer", 1), ("tags", -1)])
+    lasting = client[DATABASE].lasting
+    lasting.create_index("at", expireAfterSeconds=0)
+    in_ten_years = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3650)
+    lasting.with_options(write_concern=WriteConcern(w="majority")).insert_many([{"at": in_ten_years} for _ in range(LASTING)])
 
 
 def check_stored(client, clients, killed_at):
@@ -100,16 +108,12 @@ def check_stored(client, clients, killed_at):
     stored = [{} for _ in clients]
     for document in documents.find({}, {"version": 1, "writer": 1}):
         stored[document["writer"]][document["_id"]] = document["version"]
+    by_index = [document["version"] for document in documents.find({}, {"version": 1}).hint("version_1")]
+    report = client[DATABASE].command("validate", "documents", full=True)
+    lasting = client[DATABASE].lasting.count_documents({})
+    # Nothing of this is refused any more: it is judged once.
     for honest, of_client in zip(clients, stored):
         honest.check(of_client, killed_at)
-    expected = sorted(version for of_client in stored for version in of_client.values())
-    by_index = sorted(document["version"] for document in documents.find({}, {"version": 1}).hint("version_1"))
-    report = client[DATABASE].command("validate", "documents", full=True)
-    wrong = [] if by_index == expected else ["the index on version finds other documents than the records"]
-    return wrong + [str(error) for error in report["errors"]]
-
-
-def percentile(latencies, share):
-    """Of a list of seconds."""
-    ordered = sorted(latencies)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
+    by_record = [version for of_client in stored for version in of_client.values()]
+    wrong = judgement.of_indexes(by_record, by_index, report["errors"])
+    return wrong + ([] if lasting == LASTING else [f"{lasting} of {LASTING} documents are left that expire in ten years"])

@@ -1,9 +1,10 @@
 """Clients that ask for too much: each act is something that once killed a server, held it, or made it outgrow its memory.
 
 An act is a function of the server's port and a source of chance. It returns what became of it in a word; a refusal is as good as an answer. Whether the
-server lives, is within its memory and serves the honest is looked at by `runner`.
+server lives, is within its memory and serves the honest is looked at by `run`.
 """
 
+import concurrent.futures
 import socket
 import struct
 import time
@@ -44,6 +45,11 @@ def asked(run):
         return details.get("codeName") or type(error).__name__
 
 
+def usual(outcomes):
+    """What came of most."""
+    return max(set(outcomes), key=outcomes.count)
+
+
 def message(document, kind=0):
     body = struct.pack("<i", 0) + bytes([kind]) + bson.encode(document)
     return struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body
@@ -71,7 +77,18 @@ def fill(database, name, documents, payload):
 def deep_pipeline(port, chance):
     """Stages that wrap what they read, until no recursion would come back."""
     stages = [{"$replaceRoot": {"newRoot": wrapped("$$ROOT", chance.randrange(1, 60))}}] * chance.randrange(10, 900)
-    last = chance.choice([[], [{"$group": {"_id": "$$ROOT"}}], [{"$sort": {"a": 1}}], [{"$out": "deep"}]])
+    last = chance.choice([
+        [],
+        [{"$group": {"_id": "$$ROOT"}}],
+        [{"$group": {"_id": None, "all": {"$addToSet": "$$ROOT"}}}],
+        [{"$sortByCount": "$$ROOT"}],
+        [{"$lookup": {"from": "few", "localField": "a", "foreignField": "a", "as": "joined"}}],
+        [{"$project": {"b": "$$ROOT"}}],
+        [{"$unset": ".".join(["a"] * 150)}],
+        [{"$sort": {"a": 1}}],
+        [{"$out": "deep"}],
+        [{"$merge": {"into": "deep"}}],
+    ])
     with client(port) as server:
         things = fill(server[DATABASE], "few", 5, "p")
         return asked(lambda: list(things.aggregate(stages + last)))
@@ -86,14 +103,66 @@ def deep_update(port, chance):
 
 
 @act
+def deep_documents_used(port, chance):
+    """What is as deep as it may be, or what the pipelines above have stored, in all that recurs over it."""
+    with client(port) as server:
+        deep = server[DATABASE].deep
+        outcome = asked(lambda: deep.insert_one(wrapped(1, chance.choice([90, 180, 250, 5_000]))))
+        run = chance.choice([
+            lambda: list(deep.find().sort("a", 1).max_time_ms(5_000)),
+            lambda: deep.distinct("a"),
+            lambda: deep.create_index(chance.choice(["a", "a.a.a", "$**"])),
+            lambda: deep.update_many({}, {"$set": {".".join(["a"] * chance.choice([5, 199, 300])): 1}}),
+            lambda: server[DATABASE].command("validate", "deep", full=True),
+        ])
+        used = asked(run)
+        if chance.random() < 0.2:
+            deep.drop()
+        return f"{outcome}, {used}"
+
+
+@act
+def long_index_path(port, chance):
+    path = ".".join(["a"] * chance.choice([199, 1_000, 300_000]))
+    with client(port) as server:
+        return asked(lambda: server[DATABASE].paths.create_index(path))
+
+
+@act
+def abandoned_index_build(port, chance):
+    """A build that whatever comes next interrupts: its client, or the server's end."""
+    with client(port) as server:
+        outcome = asked(lambda: fill(server[DATABASE], "built", 20_000, "p" * 300))
+    try:
+        connection = connect(port)
+        index = {"key": {"pad": 1, "n": chance.choice([1, -1])}, "name": f"i{chance.randrange(3)}"}
+        connection.sendall(message({"createIndexes": "built", "$db": DATABASE, "indexes": [index]}))
+        time.sleep(chance.uniform(0, 2))
+        connection.close()
+        if chance.random() < 0.3:
+            with client(port) as server:
+                return asked(lambda: server[DATABASE].built.drop_indexes())
+        return outcome
+    except OSError as error:
+        return type(error).__name__
+
+
+@act
 def growing_expression(port, chance):
     """Strings that double."""
     doubled = "$pad"
     for _ in range(chance.randrange(5, 40)):
         doubled = {"$concat": [doubled, doubled]}
+    large = {f"f{number}": {"$concat": ["$pad", str(number)]} for number in range(chance.choice([5, 100]))}
+    pipeline = chance.choice([
+        [{"$project": {"x": {"$strLenBytes": doubled}}}],
+        [{"$addFields": large}, {"$project": {"x": {"$strLenBytes": "$f1"}}}],
+        [{"$project": {"x": {"$let": {"vars": large, "in": {"$strLenBytes": "$$f1"}}}}}],
+    ])
     with client(port) as server:
-        things = fill(server[DATABASE], "texts", 3, "p" * 100_000)
-        return asked(lambda: list(things.aggregate([{"$project": {"x": {"$strLenBytes": doubled}}}])))
+        name, length = chance.choice([("texts", 100_000), ("long_texts", 15_000_000)])
+        things = fill(server[DATABASE], name, 3, "p" * length)
+        return asked(lambda: list(things.aggregate(pipeline)))
 
 
 @act
@@ -116,6 +185,41 @@ def many_fields(port, chance):
             lambda: list(things.find({"$or": [{name: 1} for name in names]}).max_time_ms(5_000)),
         ])
         return asked(run)
+
+
+@act
+def wide_document_validated(port, chance):
+    with client(port) as server:
+        wide = server[DATABASE].wide
+        document = {"_id": 1, **{f"f{chance.randrange(1 << 30)}": number for number in range(20_000)}}
+        outcome = asked(lambda: wide.replace_one({"_id": 1}, document, upsert=True))
+        return f"{outcome}, {asked(lambda: server[DATABASE].command('validate', 'wide', full=True))}"
+
+
+@act
+def joins_at_the_same_time(port, chance):
+    """Each of them needs much, and they come together."""
+    def join():
+        with client(port) as server:
+            things = fill(server[DATABASE], "large", 400, "p" * 200_000)
+            pipeline = [{"$limit": 3}, {"$lookup": {"from": "large", "pipeline": [], "as": "all"}}, {"$project": {"n": {"$size": "$all"}}}]
+            return asked(lambda: list(things.aggregate(pipeline)))
+
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        return usual([one.result() for one in [pool.submit(join) for _ in range(chance.randrange(2, 13))]])
+
+
+@act
+def readers_of_large_documents(port, chance):
+    with client(port) as server:
+        outcome = asked(lambda: fill(server[DATABASE], "largest", 4, "p" * 16_000_000))
+
+    def read():
+        with client(port) as server:
+            return asked(lambda: [len(one["pad"]) for one in server[DATABASE].largest.find()])
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        return f"{outcome}, {usual([one.result() for one in [pool.submit(read) for _ in range(chance.randrange(2, 9))]])}"
 
 
 @act
@@ -198,8 +302,7 @@ def forgotten_cursors(port, chance):
     with client(port) as server:
         things = server[DATABASE].large
         command = lambda: server[DATABASE].command("find", things.name, batchSize=chance.randrange(1, 3))
-        outcomes = [asked(command) for _ in range(chance.randrange(10, 100))]
-        return max(set(outcomes), key=outcomes.count)
+        return usual([asked(command) for _ in range(chance.randrange(10, 400))])
 
 
 @act
@@ -211,8 +314,7 @@ def open_transactions(port, chance):
             session.start_transaction()
             server[DATABASE].few.insert_one({"pad": "p" * 1000}, session=session)
 
-        outcomes = [asked(begin) for _ in range(chance.randrange(10, 200))]
-        return max(set(outcomes), key=outcomes.count)
+        return usual([asked(begin) for _ in range(chance.choice([20, 200, 2_000]))])
 
 
 @act
@@ -227,7 +329,7 @@ def created_and_dropped(port, chance):
 
         outcomes = [asked(once) for _ in range(chance.randrange(10, 200))]
         server.drop_database(f"{DATABASE}_{chance.randrange(5)}")
-        return max(set(outcomes), key=outcomes.count)
+        return usual(outcomes)
 
 
 @act
@@ -275,8 +377,9 @@ def many_keys(port, chance):
     """One document with an array under many indexes."""
     with client(port) as server:
         things = server[DATABASE].keys
-        outcome = asked(lambda: [things.create_index([("a", 1), (f"b{number}", 1)]) for number in range(20)])
+        count = chance.choice([20, 60])
+        outcome = asked(lambda: [things.create_index([("a", 1), (f"b{number}", 1)]) for number in range(count)])
         if outcome == "answered":
-            outcome = asked(lambda: things.insert_one({"a": list(range(chance.choice([1_000, 100_000])))}))
+            outcome = asked(lambda: things.insert_one({"a": list(range(chance.choice([1_000, 100_000, 1_000_000])))}))
         things.drop()
         return outcome
