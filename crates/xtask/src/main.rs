@@ -4,7 +4,9 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, chaos, check, dist, documents, sensitivity, simulation, suites, test_run, tidy, workspace};
+use xtask::{
+    bench, chaos, check, dist, documents, longer, sensitivity, simulation, suites, test_run, tidy, workspace,
+};
 
 const USAGE: &str = "\
 Tasks of this repository:
@@ -13,7 +15,8 @@ Tasks of this repository:
   cargo xtask test             every test: cargo test, the simulator, then PyMongo, mongosh and Node drivers against the built server
   cargo xtask test drivers     only the driver and crash tests
   cargo xtask suites [NAME ...] test suites that others wrote, against the built server: pymongo, pymongo-replica-set; half an hour each
-  cargo xtask chaos [...]      honest clients beside hostile ones, kills, silences and a full disk; --minutes N, --seed N
+  cargo xtask chaos [...]      honest clients beside hostile ones, kills, a full disk, a clock that is set; --minutes N, --seed N
+  cargo xtask longer [PART ...] what is too long for every change: chaos, simulator, fuzz, suites; two hours
   cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
   cargo xtask dist             the programs as they are shipped: optimised across crates, debug information beside them; ten minutes
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         ["test"] => test_run::run_all(&root),
         ["test", "drivers"] => test_run::run_drivers(&root),
         ["chaos", options @ ..] => chaos::run(&root, options),
+        ["longer", parts @ ..] => longer::run(&root, parts),
         ["suites", names @ ..] => suites::run(&root, names),
         ["simulate", options @ ..] => simulation::run(&root, options),
         ["dist"] => dist::run(&root),
