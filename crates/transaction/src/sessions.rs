@@ -203,3 +203,22 @@ impl SessionReplay for &SessionTable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_session_more_than_there_may_be_is_refused() {
+        let sessions = SessionTable::new(Arc::new(platform::SimulatedClock::new(0)));
+        let id = |number: u8| Uuid::from_bytes([number; 16]);
+        sessions.refresh(id(1)).unwrap();
+        // All others that there may be, but for one.
+        sessions.count.store(SESSIONS_MAX - 1, Ordering::Relaxed);
+        sessions.refresh(id(2)).unwrap();
+        assert!(matches!(sessions.refresh(id(3)), Err(TransactionError::TooManySessions)));
+        sessions.refresh(id(1)).unwrap();
+        sessions.end(id(1)).unwrap();
+        sessions.refresh(id(3)).unwrap();
+    }
+}

@@ -11,6 +11,7 @@ mod file_format;
 mod headers;
 mod layers;
 mod lengths;
+mod limits;
 mod machine_paths;
 mod names;
 mod prose;
@@ -76,6 +77,7 @@ pub fn complaints(root: &Path) -> Result<Vec<String>, String> {
     let mut found = crate_edges::complaints(&files)?;
     found.extend(layers::complaints(&files));
     found.extend(lengths::complaints(&files)?);
+    found.extend(limits::complaints(&files));
     found.extend(headers::complaints(&files));
     found.extend(names::complaints(&files));
     found.extend(machine_paths::complaints(&files));

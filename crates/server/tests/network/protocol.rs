@@ -1,8 +1,11 @@
 //! What comes back for each kind of message.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bson::rawdoc;
+use platform::{MemoryBudget, MemoryUse};
 use wire_protocol::Compressor;
 
 use crate::client::{Client, frame, msg, query};
@@ -123,6 +126,26 @@ fn replies_use_the_requests_compressor_except_for_handshakes() {
     wire_protocol::compress(&msg(0, &rawdoc! { "ping": 1, "$db": "d" }), Compressor::Noop, &mut request).unwrap();
     client.send(&request);
     assert_eq!(client.receive().unwrap().op_code, 2012);
+}
+
+#[test]
+fn a_reply_that_memory_has_no_room_to_compress_is_sent_as_it_is() {
+    let memory = MemoryBudget::new(64 << 20);
+    let server = TestServer::with_memory(10, Duration::from_secs(5), Arc::clone(&memory));
+    let mut client = Client::connect(server.address);
+    let mut request = Vec::new();
+    let body = rawdoc! { "long": 1_000_000, "$db": "d" };
+    wire_protocol::compress(&msg(0, &body), Compressor::Zlib, &mut request).unwrap();
+    let mut op_code_of_reply = || {
+        client.send(&request);
+        client.receive().unwrap().op_code
+    };
+    assert_eq!(op_code_of_reply(), 2012);
+    let mut taken = memory.reservation(MemoryUse::Operations);
+    eventually("all is taken but for less than a reply", || taken.resize(memory.limit() - (500 << 10)).is_ok());
+    assert_eq!(op_code_of_reply(), 2013);
+    drop(taken);
+    assert_eq!(op_code_of_reply(), 2012);
 }
 
 #[test]
