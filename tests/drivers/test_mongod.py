@@ -61,6 +61,18 @@ def test_it_logs_in_mongods_format_on_standard_output(mongod, tmp_path):
     assert process.wait(20) == 0
 
 
+def test_a_log_file_is_rotated_on_demand(mongod, tmp_path):
+    port, log = free_port(), tmp_path / "logs" / "mongod.log"
+    log.parent.mkdir()
+    command = [mongod, "--port", str(port), "--dbpath", str(tmp_path / "db"), "--logpath", str(log), *CACHE]
+    process = subprocess.Popen(command)
+    with MongoClient("127.0.0.1", port) as client:
+        assert client.admin.command("logRotate")["ok"] == 1.0
+    assert log.exists() and len(list(log.parent.iterdir())) == 2
+    process.terminate()
+    assert process.wait(20) == 0
+
+
 def test_a_port_in_use_is_said_as_wrappers_look_for_it(mongod, tmp_path):
     port = free_port()
     command = [mongod, "--port", str(port), *CACHE]

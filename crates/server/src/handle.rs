@@ -192,6 +192,11 @@ impl ServerHandle {
         *self.state.topology.borrow()
     }
 
+    /// How many requests wait for a topology change.
+    pub fn waiting_for_topology(&self) -> usize {
+        self.state.topology.receiver_count()
+    }
+
     /// Waits until the topology's generation is another than `seen`.
     pub(crate) async fn topology_other_than(&self, seen: u64) {
         let mut receiver = self.state.topology.subscribe();

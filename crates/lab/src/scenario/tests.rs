@@ -148,18 +148,23 @@ async fn an_unreachable_target_is_told_before_anything_is_written() {
     assert!(error.contains("--target"), "{error}");
 }
 
+/// So many that the second phase runs.
+const COMMANDS_BEFORE_THE_STOP: u64 = 100;
+
 #[tokio::test]
 async fn a_caller_can_stop_a_run() {
     let server = NullServer::start("127.0.0.1:0", Misbehaviour::default()).unwrap();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let options = RunOptions { stop: Some(stopped), ..RunOptions::new(&server.uri()) };
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(700)).await;
+    let scenario = closed("seconds: 30");
+    let stopping = async {
+        while server.commands() < COMMANDS_BEFORE_THE_STOP {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         stop.send_replace(true);
-        // The sender lives as long as the run does.
-        tokio::time::sleep(Duration::from_secs(30)).await;
-    });
-    let outcome = run(&closed("seconds: 30"), options).await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(run(&scenario, options), stopping);
+    let outcome = outcome.unwrap();
     assert!(!outcome.result.complete);
     assert!(outcome.result.failure.unwrap().contains("interrupted"));
     assert!(outcome.result.phases[1].operations > 0);

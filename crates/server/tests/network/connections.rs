@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bson::rawdoc;
 use platform::MemoryBudget;
@@ -12,10 +12,13 @@ use crate::test_service::{TestServer, eventually};
 
 #[test]
 fn an_idle_connection_answers_again_and_again() {
-    let server = TestServer::start();
+    let memory = MemoryBudget::new(1 << 30);
+    let server = TestServer::with_memory(10, Duration::from_secs(5), Arc::clone(&memory));
     let mut client = Client::connect(server.address);
-    for pause in [0, 30, 700, 0, 30] {
-        std::thread::sleep(Duration::from_millis(pause));
+    for becomes_idle in [false, true, false, true, true] {
+        if becomes_idle {
+            eventually("it has no thread any more", || memory.used() <= 4096);
+        }
         for _ in 0..20 {
             client.run(&rawdoc! { "ping": 1, "$db": "admin" });
         }
@@ -26,10 +29,12 @@ fn an_idle_connection_answers_again_and_again() {
 #[test]
 fn a_frame_that_trickles_in_is_put_together() {
     let server = TestServer::start();
-    let mut client = Client::connect(server.address);
-    for byte in msg(0, &rawdoc! { "ping": 1, "$db": "admin" }).chunks(7) {
-        client.send(byte);
-        std::thread::sleep(Duration::from_millis(15));
+    let (mut client, mut other) = (Client::connect(server.address), Client::connect(server.address));
+    let ping = rawdoc! { "ping": 1, "$db": "admin" };
+    for bytes in msg(0, &ping).chunks(7) {
+        client.send(bytes);
+        // So long that each piece comes by itself.
+        (0..5).for_each(|_| drop(other.run(&ping)));
     }
     assert_eq!(client.receive().unwrap().document().get_f64("ok").unwrap(), 1.0);
 }
@@ -37,20 +42,19 @@ fn a_frame_that_trickles_in_is_put_together() {
 #[test]
 fn long_commands_delay_nobody_else() {
     let server = TestServer::start();
-    let mut sleepers: Vec<Client> = (0..50).map(|_| Client::connect(server.address)).collect();
-    for sleeper in &mut sleepers {
-        sleeper.send(&msg(0, &rawdoc! { "sleep": 1500, "$db": "admin" }));
+    let mut busy: Vec<Client> = (0..50).map(|_| Client::connect(server.address)).collect();
+    for one in &mut busy {
+        one.send(&msg(0, &rawdoc! { "runUntilReleased": 1, "$db": "admin" }));
     }
-    eventually("all sleep", || server.handle.connections().active == 50);
+    eventually("all run", || server.handle.connections().active == 50);
     let mut client = Client::connect(server.address);
-    let start = Instant::now();
     for _ in 0..100 {
         client.run(&rawdoc! { "ping": 1, "$db": "admin" });
     }
-    assert!(start.elapsed() < Duration::from_millis(1000), "{:?}", start.elapsed());
-    assert_eq!(server.handle.connections().active, 50);
-    for sleeper in &mut sleepers {
-        sleeper.receive().unwrap();
+    eventually("they still run", || server.handle.connections().active == 50);
+    server.seen.gate.release();
+    for one in &mut busy {
+        one.receive().unwrap();
     }
 }
 
@@ -60,9 +64,10 @@ fn those_for_whom_there_is_no_memory_for_a_thread_share_threads() {
     let server = TestServer::with_memory(1000, Duration::from_secs(5), Arc::clone(&memory));
     let mut clients: Vec<Client> = (0..120).map(|_| Client::connect(server.address)).collect();
     for _ in 0..3 {
-        clients.iter_mut().for_each(|client| client.send(&msg(0, &rawdoc! { "sleep": 200, "$db": "admin" })));
+        clients.iter_mut().for_each(|client| client.send(&msg(0, &rawdoc! { "runUntilReleased": 1, "$db": "admin" })));
         eventually("all run", || server.handle.connections().active == 120);
         assert!(memory.used() > 3 << 20 && memory.used() <= memory.limit(), "{}", memory.used());
+        server.seen.gate.release();
         clients.iter_mut().for_each(|client| drop(client.receive().unwrap()));
     }
     // Large messages and waiting ones need a thread, and have one.

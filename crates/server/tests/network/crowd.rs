@@ -1,10 +1,12 @@
 //! Many busy connections served by few threads: each is answered in order and completely, who waits for a place has no thread, and
 //! connections come and go.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
+use platform::MemoryBudget;
 
 use crate::client::{Client, msg};
 use crate::test_service::{TestServer, eventually};
@@ -44,7 +46,8 @@ fn everybody_is_answered_in_order() {
 #[test]
 fn large_and_trickling_messages_and_those_that_wait_come_through() {
     let server = TestServer::crowded();
-    let mut clients = members(&server, 1);
+    let mut clients = members(&server, 2);
+    let mut other = clients.pop().unwrap();
     let client = &mut clients[0];
     for length in [100, 1_000_000, 8_000, 100_000] {
         let text = "x".repeat(length);
@@ -53,7 +56,8 @@ fn large_and_trickling_messages_and_those_that_wait_come_through() {
     }
     for bytes in msg(0, &count()).chunks(9) {
         client.send(bytes);
-        std::thread::sleep(Duration::from_millis(2));
+        // Who comes later is answered: so what came before has been read.
+        other.run(&count());
     }
     assert_eq!(client.receive().unwrap().document().get_i32("n").unwrap(), 6);
     let version = rawdoc! { "processId": ObjectId::new(), "counter": 0_i64 };
@@ -97,13 +101,13 @@ fn who_has_waited_for_too_long_is_told_and_goes_on() {
 
 #[test]
 fn connections_come_and_go() {
-    let server = TestServer::start();
+    let memory = MemoryBudget::new(1 << 30);
+    let server = TestServer::with_memory(1000, Duration::from_secs(5), Arc::clone(&memory));
     let mut clients = members(&server, 10);
     for round in 0..6 {
         server.seen.gate.is_crowded.store(round % 2 == 0, Ordering::SeqCst);
         if round == 3 {
-            // They become idle, from the crowd.
-            std::thread::sleep(Duration::from_millis(700));
+            eventually("they become idle, from the crowd", || memory.used() <= 10 * 4096);
         }
         for client in &mut clients {
             (0..20).for_each(|_| drop(client.run(&count())));
@@ -146,11 +150,12 @@ fn stopping_ends_the_crowd() {
         client.send(&msg(0, &limited()));
     }
     eventually("they wait", || server.seen.waiting() == 10);
-    clients[15].send(&msg(0, &rawdoc! { "sleep": 300, "$db": "d" }));
+    clients[15].send(&msg(0, &rawdoc! { "runUntilReleased": 1, "$db": "d" }));
     eventually("it runs", || server.handle.connections().active == 1);
     server.handle.request_stop();
     eventually("it stops", || server.seen.stopping.load(Ordering::SeqCst));
     server.seen.gate.refuses.store(true, Ordering::SeqCst);
+    server.seen.gate.release();
     server.stop();
     assert_eq!(clients[15].receive().unwrap().document().get_f64("ok").unwrap(), 1.0);
     for client in &mut clients[..10] {

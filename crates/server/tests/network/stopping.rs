@@ -20,9 +20,12 @@ fn running_commands_finish_and_the_rest_closes() {
     waiting
         .send(&msg(0, &rawdoc! { "hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000, "$db": "admin" }));
     let mut running = Client::connect(server.address);
-    running.send(&msg(0, &rawdoc! { "sleep": 400, "$db": "admin" }));
+    running.send(&msg(0, &rawdoc! { "runUntilReleased": 1, "$db": "admin" }));
+    eventually("it waits", || server.handle.waiting_for_topology() == 1);
     eventually("it runs", || server.handle.connections().active == 1);
-    eventually("all arrived", || server.handle.network().requests == 3);
+    server.handle.request_stop();
+    eventually("it stops", || server.seen.stopping.load(Ordering::SeqCst));
+    server.seen.gate.release();
     server.stop();
     assert_eq!(running.receive().unwrap().document().get_f64("ok").unwrap(), 1.0);
     for mut client in [idle, waiting, running] {

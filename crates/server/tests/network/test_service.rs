@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,24 @@ pub(crate) struct Gate {
     pub(crate) refuses: AtomicBool,
     places: Mutex<usize>,
     waiting: Mutex<VecDeque<Told>>,
+    /// How often those who run until they are released have been.
+    releases: Mutex<u64>,
+    released: Condvar,
+}
+
+impl Gate {
+    /// All that run until they are released end now.
+    pub(crate) fn release(&self) {
+        *self.releases.lock().unwrap() += 1;
+        self.released.notify_all();
+    }
+
+    fn wait_until_released(&self) {
+        let releases = self.releases.lock().unwrap();
+        let before = *releases;
+        let longest = Duration::from_secs(20);
+        drop(self.released.wait_timeout_while(releases, longest, |releases| *releases == before).unwrap());
+    }
 }
 
 type Told = Box<dyn FnOnce(Permission) + Send>;
@@ -129,8 +147,11 @@ impl CommandService for TestService {
             }
             "count" => rawdoc! { "ok": 1.0, "n": client.commands },
             "echo" => rawdoc! { "ok": 1.0, "echo": request.body.get_str("echo").unwrap() },
-            "sleep" => {
-                std::thread::sleep(Duration::from_millis(request.body.get_i32("sleep").unwrap().try_into().unwrap()));
+            "long" => {
+                rawdoc! { "ok": 1.0, "long": "z".repeat(request.body.get_i32("long").unwrap().try_into().unwrap()) }
+            }
+            "runUntilReleased" => {
+                self.seen.gate.wait_until_released();
                 rawdoc! { "ok": 1.0 }
             }
             "limited" => match client.permission.take() {
