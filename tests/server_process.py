@@ -3,8 +3,10 @@
 Used by conftest.py and by the crash tests. The binary is PLIMSOLL_BINARY, or the newest build under target/.
 """
 
+import contextlib
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -12,6 +14,8 @@ import time
 
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
+# Below those that systems take for the client's end of a connection.
+PORTS = (12_000, 32_000)
 
 
 def binary_path():
@@ -27,10 +31,12 @@ def binary_path():
 
 
 def free_port():
-    """A port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on, and that no client is given meanwhile: files of tests run at the same time, and servers are started again on their port."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            port = random.SystemRandom().randrange(*PORTS)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class ServerProcess:
