@@ -10,9 +10,7 @@ use bson::raw::cstr;
 use bson::rawdoc;
 use clap::{Parser, Subcommand};
 use commands::{BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
-use platform::{
-    Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory,
-};
+use platform::{DirectoryLock, Disk, Random, RealDisk, SystemRandom, TemporaryStore, WorkingMemory};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
 use server::{CommandService, DiagnosticLog, Listeners, LogDestination, STARTUP_WARNINGS, ServeOptions, ServerHandle};
 use storage_engine::EngineOptions;

@@ -4,9 +4,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{
-    bench, chaos, check, dist, documents, longer, sensitivity, simulation, suites, test_run, tidy, workspace,
-};
+use xtask::{bench, chaos, check, dist, documents, longer, sensitivity, simulation, suites, test_run, tidy, workspace};
 
 const USAGE: &str = "\
 Tasks of this repository:
