@@ -42,7 +42,7 @@ def report(run):
     print(f"  acknowledged writes {sum(client.acknowledged for client in run.clients)}, refused or cut off {refused}")
     print(f"  p99 {alone_p99:.1f} ms alone ({len(alone)}), {beside_p99:.1f} ms beside the hostile ({len(beside)})")
     peak = run.watch.peak_bytes
-    print(f"memory: at most {peak >> 20} MiB of {MEMORY_MIB} MiB ({peak / (MEMORY_MIB << 20):.2f})")
+    print(f"memory: at most {peak >> 20} MiB of {MEMORY_MIB} MiB ({peak / (MEMORY_MIB << 20):.2f}), beside {', '.join(run.watch.at_peak) or 'nobody'}")
 
 
 def main():

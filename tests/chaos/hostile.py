@@ -37,8 +37,8 @@ def asked(run):
     try:
         run()
         return "answered"
-    except BSONError as error:
-        # The driver itself refuses what is larger than a message may be.
+    except (BSONError, RecursionError) as error:
+        # The driver itself refuses what is larger than a message may be, or deeper than it can write.
         return type(error).__name__
     except PyMongoError as error:
         details = getattr(error, "details", None) or {}

@@ -4,7 +4,6 @@ import contextlib
 import multiprocessing
 import os
 import pathlib
-import queue
 import random
 import threading
 import time
@@ -28,12 +27,13 @@ ROUND_SECONDS = 120
 ALONE_SHARE = 0.25
 
 
-def be_hostile(port, seed, stopping, outcomes):
+def be_hostile(port, seed, stopping, outcomes, doing):
     """A process of hostile clients, one act after the other."""
     os.nice(10)
     chance = random.Random(seed)
     while not stopping.is_set():
         name = chance.choice(sorted(hostile.ACTS))
+        doing.value = name.encode()
         try:
             outcome = hostile.ACTS[name](port, chance)
         except (OSError, PyMongoError, MemoryError) as error:
@@ -42,12 +42,13 @@ def be_hostile(port, seed, stopping, outcomes):
 
 
 class Watch(threading.Thread):
-    """Looks at the server's process: whether it lives, and what memory it takes."""
+    """Looks at the server's process: whether it lives, what memory it takes, and who was at work when that was most."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
         self.server = server
-        self.peak_bytes = 0
+        self.peak_bytes, self.at_peak = 0, []
+        self.doing = []
         self.ends = []
         self.is_expected = threading.Event()
         self.stopping = threading.Event()
@@ -60,7 +61,9 @@ class Watch(threading.Thread):
             if process.poll() is not None and not self.is_expected.is_set():
                 self.ends.append(f"the server ended with {process.returncode}:\n{self.server.log_tail()}")
                 return
-            self.peak_bytes = max(self.peak_bytes, anonymous_bytes(process.pid))
+            taken = anonymous_bytes(process.pid)
+            if taken > self.peak_bytes:
+                self.peak_bytes, self.at_peak = taken, sorted(name.value.decode() for name in self.doing)
 
 
 def anonymous_bytes(pid):
@@ -134,7 +137,8 @@ class Run:
         stopping, outcomes = multiprocessing.Event(), multiprocessing.Queue()
         collector = threading.Thread(target=self.collect, args=(outcomes,), daemon=True)
         seeds = [self.chance.random() for _ in range(HOSTILE_PROCESSES)]
-        arguments = [(self.server.port, seed, stopping, outcomes) for seed in seeds]
+        self.watch.doing = [multiprocessing.Array("c", 60) for _ in seeds]
+        arguments = [(self.server.port, seed, stopping, outcomes, doing) for seed, doing in zip(seeds, self.watch.doing)]
         processes = [multiprocessing.Process(target=be_hostile, args=one, daemon=True) for one in arguments]
         [process.start() for process in processes]
         collector.start()
@@ -142,6 +146,7 @@ class Run:
             yield
         finally:
             stopping.set()
+            self.watch.doing = []
             ends = time.monotonic() + hostile.SECONDS_MAX
             [process.join(max(ends - time.monotonic(), 0)) for process in processes]
             [process.kill() for process in processes if process.is_alive()]
