@@ -229,7 +229,7 @@ impl Dispatcher {
         let body = request.body.as_bytes();
         let fields = SessionFields::read(request.body)?;
         fields.api.check(command, request.body, registry::declaration)?;
-        cluster_time::check(fields.cluster_time, &*self.server.clock)?;
+        cluster_time::check(fields.cluster_time, &*self.server.clock, || self.server.store.visible_timestamp())?;
         let (queued, granted) = permission.map(Permission::into_parts).unzip();
         count_connection(&self.server, command.class, client);
         let operations = &self.server.operations;

@@ -48,10 +48,17 @@ pub(crate) fn parse(value: RawBsonRef<'_>) -> Result<Option<platform::Timestamp>
     }
 }
 
-/// Refuses a client's time that is too far ahead of our clock.
-pub(crate) fn check(sent: Option<platform::Timestamp>, clock: &dyn Clock) -> Result<()> {
+/// Refuses a client's time that is too far ahead of our clock, and of the newest time that clients can have from us: a clock may have been set back.
+pub(crate) fn check(
+    sent: Option<platform::Timestamp>,
+    clock: &dyn Clock,
+    newest: impl FnOnce() -> platform::Timestamp,
+) -> Result<()> {
     let Some(sent) = sent else { return Ok(()) };
-    let now_seconds = u64::try_from(clock.wall_millis()).unwrap_or_default() / 1000;
+    let mut now_seconds = u64::try_from(clock.wall_millis()).unwrap_or_default() / 1000;
+    if sent.0 >> 32 > now_seconds + AHEAD_SECONDS_MAX {
+        now_seconds = now_seconds.max(u64::from(newest().seconds()));
+    }
     if sent.0 >> 32 <= now_seconds + AHEAD_SECONDS_MAX {
         return Ok(());
     }
@@ -84,6 +91,16 @@ mod tests {
     use bson::{RawDocument, doc};
 
     use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_refuses_nobody_who_has_the_time_from_us() {
+        let clock = platform::SimulatedClock::new(1_000_000_000);
+        let ours = platform::Timestamp::new(200_000_000, 7);
+        check(Some(ours), &clock, || ours).unwrap();
+        assert!(check(Some(ours), &clock, || platform::Timestamp::MIN).is_err());
+        let far = platform::Timestamp::new(ours.seconds() + AHEAD_SECONDS_MAX as u32 + 1, 1);
+        assert!(check(Some(far), &clock, || ours).is_err());
+    }
 
     #[test]
     fn the_template_is_what_it_says() {

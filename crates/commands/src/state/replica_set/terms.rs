@@ -1,7 +1,8 @@
 //! Which term an entry of the oplog is of.
 //!
 //! Entries do not carry their term: it changes only when the server becomes the primary, so when each term began is enough. Kept in `local.replset.terms`, as
-//! `{_id: term, began: timestamp}`; what ended before the oplog begins is forgotten at the next start.
+//! `{_id: term, began: timestamp}`; what ended before the oplog begins is forgotten at the next start, and so is what is beyond the newest `TERMS_MAX`: older entries
+//! are told as of the term before the oldest that is known.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use platform::Timestamp;
@@ -14,6 +15,9 @@ use crate::request::error::Result;
 pub(crate) const BEFORE_ANY: i64 = -1;
 /// The term of what a server logs that belongs to no set.
 pub(crate) const WITHOUT_SET: i64 = 1;
+
+/// Terms that are kept. Each start begins one, and an oplog may be kept for years.
+const TERMS_MAX: usize = 1000;
 
 /// When the terms began, the oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +37,17 @@ impl Terms {
     pub(crate) fn of_member(stored: &[RawDocumentBuf]) -> Self {
         let mut began: Vec<(Timestamp, i64)> = stored.iter().filter_map(|document| read(document)).collect();
         began.sort_unstable();
-        Self { began, before: BEFORE_ANY }
+        Self { began, before: BEFORE_ANY }.bounded()
+    }
+
+    /// Forgets what is beyond the bound. Terms begin with 1: where the first that is known is greater, there were others before.
+    fn bounded(mut self) -> Self {
+        self.began.drain(..self.began.len().saturating_sub(TERMS_MAX));
+        self.before = match self.began.first() {
+            Some((_, first)) if *first > 1 => first - 1,
+            _ => BEFORE_ANY,
+        };
+        self
     }
 
     /// The term of an entry.
@@ -47,11 +61,14 @@ impl Terms {
     pub(crate) fn and(&self, began: Timestamp, term: i64) -> Self {
         let mut more = self.clone();
         more.began.push((began, term));
-        more
+        more.bounded()
     }
 
-    /// Whether a term has ended before a point in time.
+    /// Whether a term has ended before a point in time, or is beyond those that are kept.
     pub(crate) fn ended_before(&self, term: i64, timestamp: Timestamp) -> bool {
+        if self.began.first().is_some_and(|(_, first)| term < *first) {
+            return true;
+        }
         let next = self.began.iter().find(|(_, other)| *other > term);
         next.is_some_and(|(began, _)| *began <= timestamp)
     }
@@ -90,5 +107,17 @@ mod tests {
         assert_eq!(terms.and(at(40), 6).at(at(41)), 6);
         assert!(terms.ended_before(1, at(20)) && !terms.ended_before(1, at(19)) && !terms.ended_before(5, at(99)));
         assert_eq!(Terms::default().at(at(5)), 1);
+    }
+
+    #[test]
+    fn no_more_terms_than_the_bound_are_kept() {
+        let at = |seconds| Timestamp::new(seconds, 1);
+        let count = TERMS_MAX as u32 + 10;
+        let terms = (1..=count).fold(Terms::of_member(&[]), |terms, term| terms.and(at(term * 10), i64::from(term)));
+        assert_eq!(terms.began.len(), TERMS_MAX);
+        let kept = (1..=i64::from(count)).filter(|term| !terms.ended_before(*term, at(1))).count();
+        assert_eq!(kept, TERMS_MAX);
+        let found = [15, 110, 115, count * 10].map(|seconds| terms.at(at(seconds)));
+        assert_eq!(found, [10, 11, 11, i64::from(count)]);
     }
 }
