@@ -10,6 +10,7 @@
 
 mod apply;
 mod change;
+mod load;
 mod names;
 mod private_collections;
 mod private_trees;
@@ -18,10 +19,10 @@ mod shapes;
 mod stored;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
 
-use bson::Uuid;
+use bson::{RawDocument, Uuid};
 use parking_lot::{Mutex, RwLock};
 use platform::{Clock, Random};
 use storage_engine::{Batch, Engine, TreeId};
@@ -36,11 +37,12 @@ use crate::namespace::Namespace;
 use names::CollectionMap;
 pub(crate) use shapes::IndexShapes;
 pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, split_key};
-use stored::{COUNTS_KEY, SESSION_TREE_KEY};
+use stored::COUNTS_KEY;
 
-/// Entries that are read before their pages are given back: of a catalog of a hundred megabytes nothing is wanted again soon, and page frames that
-/// were never used take no memory.
-const ENTRIES_IN_CACHE: u64 = 1000;
+/// Bytes of a collection's entry, which the engine stores as one value: below its bound, for names and marks that are added later.
+const DEFINITION_BYTES_MAX: usize = 15 << 20;
+/// What an index takes in it beside its definition, at most.
+const INDEX_BYTES: usize = 1 << 10;
 
 /// All collections of one data directory.
 pub struct Catalog {
@@ -53,7 +55,9 @@ pub struct Catalog {
     databases: RwLock<BTreeMap<String, usize>>,
     next_ident: AtomicU64,
     dropped: Mutex<Vec<Dropped>>,
-    session_tree: OnceLock<TreeId>,
+    session_tree: Mutex<Option<TreeId>>,
+    /// What of the catalog could not be read at the start.
+    unreadable: Mutex<Vec<String>>,
     private_trees: Mutex<Vec<TreeId>>,
 }
 
@@ -68,10 +72,11 @@ enum Dropped {
 }
 
 impl Catalog {
-    /// Reads the catalog from the engine's catalog tree; of a new engine it is empty. Index builds that a crash cut short are to go on.
+    /// Reads the catalog from the engine's catalog tree; of a new engine it is empty. Index builds that a crash cut short are to go on. What of it cannot be read
+    /// is in `unreadable`.
     ///
     /// # Errors
-    /// `Engine`, `Damaged`.
+    /// `Engine`.
     pub fn load(engine: Arc<Engine>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Catalog> {
         let catalog = Catalog {
             engine,
@@ -82,76 +87,13 @@ impl Catalog {
             databases: RwLock::default(),
             next_ident: AtomicU64::new(1),
             dropped: Mutex::default(),
-            session_tree: OnceLock::new(),
+            session_tree: Mutex::default(),
+            unreadable: Mutex::default(),
             private_trees: Mutex::default(),
         };
-        let mut repairs = Batch::new();
-        let mut abandoned = Vec::new();
-        catalog.load_collections(&mut repairs, &mut abandoned)?;
-        if !repairs.is_empty() {
-            catalog.engine.apply_settled(&repairs)?;
-        }
-        for tree in abandoned {
-            catalog.engine.drop_tree(tree)?;
-        }
+        catalog.load_all()?;
         catalog.rebuild_names();
         Ok(catalog)
-    }
-
-    fn load_collections(&self, repairs: &mut Batch, abandoned: &mut Vec<TreeId>) -> Result<()> {
-        let mut by_ident = BTreeMap::new();
-        let mut shapes = IndexShapes::default();
-        let mut cursor = self.engine.cursor(&self.engine.begin_snapshot(), TreeId::CATALOG);
-        cursor.seek_first()?;
-        for entry in 1_u64.. {
-            if !cursor.next()? {
-                break;
-            }
-            if entry % ENTRIES_IN_CACHE == 0 {
-                self.engine.evict_all()?;
-            }
-            let (kind, number) = stored::split_key(cursor.key())?;
-            match kind {
-                COLLECTION_KEY => {
-                    let collection = self.decode_collection(number, cursor.value()?, &mut shapes)?;
-                    self.next_ident.fetch_max(number + 1, Ordering::Relaxed);
-                    by_ident.insert(number, collection);
-                }
-                // Keys are in order of kind: every collection has been seen.
-                COUNTS_KEY => match by_ident.get(&number) {
-                    Some(collection) => {
-                        let (documents, bytes) = stored::decode_counts(cursor.value()?)?;
-                        collection.counts().set(documents, bytes);
-                    }
-                    None => repairs.delete(TreeId::CATALOG, cursor.key()),
-                },
-                DROPPED_TREE_KEY => {
-                    repairs.delete(TreeId::CATALOG, cursor.key());
-                    abandoned.push(TreeId(number));
-                }
-                SESSION_TREE_KEY => {
-                    self.session_tree.get_or_init(|| TreeId(number));
-                }
-                _ => return Err(CollectionError::Damaged(format!("unknown kind {kind} of catalog key"))),
-            }
-        }
-        self.by_uuid.fill(by_ident.into_values().map(|collection| (collection.uuid(), collection)));
-        Ok(())
-    }
-
-    fn decode_collection(&self, ident: u64, value: &[u8], shapes: &mut IndexShapes) -> Result<Arc<Collection>> {
-        let stored = stored::decode_collection(value, self.clock.wall_millis(), shapes)?;
-        // Not collected in place: the memory of the larger elements would stay.
-        let mut indexes = Vec::with_capacity(stored.indexes.len());
-        indexes.extend(stored.indexes.into_iter().map(Arc::new));
-        let indexes = shapes.list(indexes);
-        let ring = match stored.options.capped {
-            Some(capped) => Some(self.engine.open_ring(ident, stored.record_tree, capped.size)?),
-            None => None,
-        };
-        let collection =
-            Collection::new(ident, stored.uuid, stored.record_tree, ring, stored.namespace, stored.options, indexes);
-        Ok(Arc::new(collection))
     }
 
     /// Makes names agree with the collections. For the end of replay, during which names may clash for a while.
@@ -236,6 +178,27 @@ impl Catalog {
         }
     }
 
+    /// Refuses a change after which the definitions of a collection would not fit into its entry: `more` are added to what it has, if it is there yet. Asked before
+    /// the change is logged.
+    ///
+    /// # Errors
+    /// `DefinitionTooLarge`.
+    pub fn check_definitions<'a>(
+        &self,
+        namespace: &Namespace,
+        collection: Option<&Collection>,
+        more: impl IntoIterator<Item = &'a RawDocument>,
+    ) -> Result<()> {
+        let more = more.into_iter().map(|document| document.as_bytes().len() + INDEX_BYTES);
+        let there = collection.map_or(0, |collection| stored::encode_collection(collection).as_bytes().len());
+        let bytes = more.fold(there, usize::saturating_add);
+        if bytes <= DEFINITION_BYTES_MAX {
+            return Ok(());
+        }
+        let namespace = namespace.as_str().to_owned();
+        Err(CollectionError::DefinitionTooLarge { namespace, bytes, bytes_max: DEFINITION_BYTES_MAX })
+    }
+
     /// Stores the counts of collections as of a coming checkpoint's mark.
     ///
     /// # Errors
@@ -268,16 +231,29 @@ impl Catalog {
         self.persist(collection)
     }
 
-    /// Writes the entry of a collection as it is now.
+    /// Keeps that a collection, or an index of it, is set aside. Under the definition lock.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn save_set_aside(&self, collection: &Collection) -> Result<()> {
+        self.persist(collection)
+    }
+
+    /// Writes the entry of a collection as it is now. One whose options cannot be read stays as it is.
     fn persist(&self, collection: &Collection) -> Result<()> {
         let _newest_wins = collection.persisting.lock();
-        if collection.is_dropped() || collection.is_private() {
+        if collection.is_dropped() || collection.is_private() || !collection.is_readable() {
             return Ok(());
         }
         let mut batch = Batch::new();
         let key = stored::key(COLLECTION_KEY, collection.ident());
         batch.put(TreeId::CATALOG, &key, stored::encode_collection(collection).as_bytes());
         Ok(self.engine.apply_settled(&batch)?)
+    }
+
+    /// Whether `reap` has something to look at.
+    pub fn has_dropped(&self) -> bool {
+        !self.dropped.lock().is_empty()
     }
 
     /// Drops the trees of dropped collections and indexes that nobody holds any more. Background work; returns how many

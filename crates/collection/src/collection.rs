@@ -8,8 +8,8 @@
 //! oplog entry and to swap the pointers. So the order of entries in the oplog is the order in which writers saw the
 //! definitions. Lock order: see `docs/lock-order.md`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use bson::Uuid;
@@ -22,6 +22,22 @@ use crate::namespace::Namespace;
 use crate::oplog_entry::EntryPrefix;
 use crate::options::CollectionOptions;
 use crate::record_id::RecordId;
+
+/// What to do about a collection that is set aside.
+pub const REPAIR_ADVICE: &str = "`plimsoll repair` saves what can be read, or it is dropped";
+
+/// Counts what was ever set aside in this process, so that looking whether there is more costs nothing.
+static SET_ASIDE: AtomicUsize = AtomicUsize::new(0);
+
+/// How many collections and indexes were ever set aside in this process.
+#[inline]
+pub fn set_aside_count() -> usize {
+    SET_ASIDE.load(Ordering::Acquire)
+}
+
+pub(crate) fn count_set_aside() {
+    SET_ASIDE.fetch_add(1, Ordering::AcqRel);
+}
 
 /// A collection.
 #[derive(Debug)]
@@ -36,6 +52,10 @@ pub struct Collection {
     gate: RwLock<()>,
     dropped: AtomicBool,
     is_private: AtomicBool,
+    /// Why it is set aside, if it is.
+    aside: OnceLock<Box<str>>,
+    /// Whether its stored options do not make sense to this build.
+    is_unreadable: AtomicBool,
     record_ids: RecordIds,
     counts: CollectionCounts,
     /// Held while the catalog entry is encoded and stored, so that the newest one wins.
@@ -89,6 +109,8 @@ impl Collection {
             gate: RwLock::new(()),
             dropped: AtomicBool::new(false),
             is_private: AtomicBool::new(false),
+            aside: OnceLock::new(),
+            is_unreadable: AtomicBool::new(false),
             record_ids: RecordIds::default(),
             counts: CollectionCounts::default(),
             persisting: Mutex::new(()),
@@ -156,22 +178,53 @@ impl Collection {
         self.is_private.store(is_private, Ordering::Release);
     }
 
-    /// Fails when the collection has been dropped; cursors ask at every step.
+    /// Fails when the collection has been dropped or set aside; cursors ask at every step.
     ///
     /// # Errors
-    /// `CollectionDropped`.
+    /// `CollectionDropped`, `SetAside`.
     #[inline]
     pub fn check_alive(&self) -> Result<()> {
         if self.is_dropped() {
             return Err(CollectionError::CollectionDropped { uuid: self.uuid });
         }
-        Ok(())
+        match self.aside() {
+            None => Ok(()),
+            Some(reason) => Err(self.set_aside_error(reason)),
+        }
+    }
+
+    /// Sets it aside: it lacks changes, or its definition cannot be read. From now on it can only be dropped.
+    pub fn set_aside(&self, reason: &str) {
+        let is_first = self.aside.set(reason.into()).is_ok();
+        if is_first {
+            count_set_aside();
+        }
+    }
+
+    /// Why it is set aside.
+    #[inline]
+    pub fn aside(&self) -> Option<&str> {
+        self.aside.get().map(|reason| &**reason)
+    }
+
+    pub(crate) fn set_unreadable(&self) {
+        self.is_unreadable.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.is_unreadable.load(Ordering::Acquire)
+    }
+
+    #[cold]
+    fn set_aside_error(&self, reason: &str) -> CollectionError {
+        let what = format!("collection {}", self.namespace());
+        CollectionError::SetAside { what, reason: reason.to_owned(), advice: REPAIR_ADVICE }
     }
 
     /// Takes the gate shared, for the change of one document. Waits for a definition change that is under way.
     ///
     /// # Errors
-    /// `CollectionDropped`.
+    /// `CollectionDropped`, `SetAside`.
     pub fn begin_write(self: &Arc<Self>) -> Result<WriteAccess<'_>> {
         let gate = self.gate.read();
         self.check_alive()?;
@@ -200,14 +253,17 @@ impl Collection {
         self.dropped.store(true, Ordering::Release);
     }
 
-    /// Says what an error of the engine is about, when it is about damaged data.
+    /// Says what an error of the engine is about, when it is about damaged data. A damaged index is set aside.
     pub fn locate(&self, error: EngineError) -> CollectionError {
         let EngineError::Corrupt { tree, .. } = &error else { return error.into() };
         let namespace = self.namespace();
         let indexes = self.indexes();
         let index = indexes.all().iter().find(|index| index.tree().0 == *tree);
         let what = match index {
-            Some(index) => format!("index '{}' of {namespace}", index.name()),
+            Some(index) => {
+                index.set_aside(&error.to_string());
+                format!("index '{}' of {namespace}", index.name())
+            }
             None => format!("collection {namespace}"),
         };
         CollectionError::DamagedData { what, cause: error }

@@ -397,6 +397,9 @@ pub(crate) fn put_entry_change(
     let (EntryChange::Added(entry) | EntryChange::Removed(entry) | EntryChange::Retyped(entry)) = change;
     record_id.write_entry_key(entry.key, entry_key);
     let tree = index.tree();
+    if index.aside().is_some() {
+        return;
+    }
     if index.state().is_being_filled() {
         index.note_changed(record_id);
     }

@@ -125,6 +125,16 @@ pub enum CollectionError {
         /// Size of the document.
         bytes: usize,
     },
+    /// BSONObjectTooLarge (10334): a collection's options and indexes together.
+    #[error("the definitions of {namespace} and its indexes would take {bytes} bytes, and {bytes_max} are the most")]
+    DefinitionTooLarge {
+        /// The collection.
+        namespace: String,
+        /// What they would take.
+        bytes: usize,
+        /// What they may take.
+        bytes_max: usize,
+    },
     /// ExceededMemoryLimit (146).
     #[error("the document changes more than 2000000 index entries, the most that one document may change")]
     TooManyIndexEntries,
@@ -157,6 +167,16 @@ pub enum CollectionError {
         /// What is wrong.
         cause: EngineError,
     },
+    /// A collection or an index that is not used any more, because it lacks changes or its definition cannot be read.
+    #[error("{what} is set aside: {reason}; {advice}")]
+    SetAside {
+        /// The collection or index.
+        what: String,
+        /// What is damaged.
+        reason: String,
+        /// The way out.
+        advice: &'static str,
+    },
     /// What is stored does not make sense: a damaged catalog, record or oplog entry.
     #[error("stored data is damaged: {0}")]
     Damaged(String),
@@ -175,7 +195,7 @@ impl CollectionError {
     /// Whether what is stored is not what was written, so that trying again does not help.
     pub fn is_damage(&self) -> bool {
         match self {
-            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } => true,
+            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } | CollectionError::SetAside { .. } => true,
             CollectionError::Engine(error) => error.is_damage(),
             _ => false,
         }

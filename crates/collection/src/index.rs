@@ -6,23 +6,30 @@
 //! Life: `Building` (writers maintain it, nobody reads it; a restart goes on with it) → `Ready` → dropped. Each step replaces the `Index`
 //! in its collection's list by another `Arc` around the same `IndexRuntime`.
 //!
+//! An index of which something is damaged is *set aside*, whatever its state: nobody reads or maintains it until it is dropped or rebuilt. Writers that would
+//! put a key into it are refused if it is unique.
+//!
 //! A rebuild (`reIndex`) puts a double beside each index: `Replacing` → `Ready` in the other's place, which is *replaced* then: nobody
 //! maintains it any more, it serves snapshots from before (`at`), and who reads through it stays in such a view (`is_replaced`). A restart
 //! leaves nothing of a double.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 use index_key::{KeyGenerator, KeyPattern, Sparse};
 use parking_lot::Mutex;
 use storage_engine::{Timestamp, TreeId};
 
+use crate::collection::count_set_aside;
 use crate::error::{CollectionError, Result};
 use crate::field_changes::FieldChanges;
 use crate::index_specification::IndexSpecification;
 use crate::record_id::RecordId;
+
+/// What to do about an index that is set aside.
+pub const REBUILD_ADVICE: &str = "reIndex builds it from the documents, or it is dropped and created again";
 
 /// Where an index is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +63,21 @@ pub struct Index {
 pub(crate) struct IndexShape {
     specification: IndexSpecification,
     dependencies: Dependencies,
+    /// As it is stored, where this build cannot read it; `specification` only has its name then.
+    unreadable: Option<RawDocumentBuf>,
 }
 
 impl IndexShape {
     pub(crate) fn new(specification: IndexSpecification) -> Arc<IndexShape> {
         let dependencies = Dependencies::of(&specification);
-        Arc::new(IndexShape { specification, dependencies })
+        Arc::new(IndexShape { specification, dependencies, unreadable: None })
+    }
+
+    /// Of an index whose stored definition does not parse.
+    pub(crate) fn unreadable(stored: &RawDocument) -> Result<Arc<IndexShape>> {
+        let specification = IndexSpecification::placeholder(stored)?;
+        let dependencies = Dependencies::of(&specification);
+        Ok(Arc::new(IndexShape { specification, dependencies, unreadable: Some(stored.to_owned()) }))
     }
 }
 
@@ -72,6 +88,8 @@ struct IndexRuntime {
     multikey_paths: Box<[AtomicU64]>,
     dropped: AtomicBool,
     replaced: AtomicBool,
+    /// Why it is set aside, if it is.
+    aside: OnceLock<Box<str>>,
     /// Whose place it has taken, for snapshots from before.
     predecessor: Mutex<Option<Arc<Index>>>,
     accesses: AtomicU64,
@@ -172,6 +190,7 @@ impl Index {
             multikey_paths: paths.collect(),
             dropped: AtomicBool::new(false),
             replaced: AtomicBool::new(false),
+            aside: OnceLock::new(),
             predecessor: Mutex::default(),
             accesses: AtomicU64::new(0),
             accesses_since_millis: now_millis,
@@ -215,9 +234,58 @@ impl Index {
         self.state
     }
 
-    /// Whether queries may read it: filled, and not dropped.
+    /// Whether queries may read it: filled, not set aside, and not dropped.
     pub fn is_ready(&self) -> bool {
+        self.is_complete() && self.aside().is_none()
+    }
+
+    /// Whether the collection has it, as its clients see it: it may be set aside.
+    pub fn is_complete(&self) -> bool {
         self.state == IndexState::Ready && !self.is_dropped()
+    }
+
+    /// Sets it aside.
+    pub fn set_aside(&self, reason: &str) {
+        let is_first = self.runtime.aside.set(reason.into()).is_ok();
+        if is_first {
+            count_set_aside();
+        }
+    }
+
+    /// Why it is set aside.
+    pub fn aside(&self) -> Option<&str> {
+        self.runtime.aside.get().map(|reason| &**reason)
+    }
+
+    /// Fails when it is set aside.
+    ///
+    /// # Errors
+    /// `SetAside`.
+    #[inline]
+    pub fn check_usable(&self) -> Result<()> {
+        match self.aside() {
+            None => Ok(()),
+            Some(reason) => Err(self.set_aside_error(reason)),
+        }
+    }
+
+    #[cold]
+    fn set_aside_error(&self, reason: &str) -> CollectionError {
+        CollectionError::SetAside {
+            what: format!("index '{}'", self.name()),
+            reason: reason.to_owned(),
+            advice: if self.is_readable() { REBUILD_ADVICE } else { "drop it and create it again" },
+        }
+    }
+
+    /// Whether its stored definition makes sense to this build.
+    pub fn is_readable(&self) -> bool {
+        self.shape.unreadable.is_none()
+    }
+
+    /// Its definition as it is stored.
+    pub(crate) fn stored_specification(&self) -> RawDocumentBuf {
+        self.shape.unreadable.clone().unwrap_or_else(|| self.shape.specification.to_document())
     }
 
     /// Whether a snapshot of this time may read it: an index that became ready later lacks what the snapshot sees.
@@ -296,16 +364,16 @@ impl Index {
         self.runtime.dropped.load(Ordering::Acquire)
     }
 
-    /// Fails when the index has been dropped; cursors ask at every step.
+    /// Fails when the index has been dropped or set aside; cursors ask at every step.
     ///
     /// # Errors
-    /// `IndexDropped`.
+    /// `IndexDropped`, `SetAside`.
     #[inline]
     pub fn check_alive(&self) -> Result<()> {
         if self.is_dropped() {
             return Err(CollectionError::IndexDropped { name: self.name().to_owned() });
         }
-        Ok(())
+        self.check_usable()
     }
 
     pub(crate) fn mark_dropped(&self) {
@@ -448,6 +516,11 @@ impl IndexList {
     /// Those that are to take the place of others.
     pub fn replacing(&self) -> impl Iterator<Item = &Arc<Index>> {
         self.indexes.iter().filter(|index| index.state == IndexState::Replacing)
+    }
+
+    /// The indexes that clients have: those that may be read, and those that are set aside.
+    pub fn complete(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.indexes.iter().filter(|index| index.is_complete())
     }
 
     /// The indexes that may be read.

@@ -101,6 +101,20 @@ impl IndexSpecification {
         Ok(specification)
     }
 
+    /// In the place of a stored definition that does not parse: what of it can be told. A key of a unique one must be refused, whatever it is.
+    pub(crate) fn placeholder(stored: &RawDocument) -> Result<IndexSpecification> {
+        let name = match document::get_field(stored, "name") {
+            Some(RawBsonRef::String(name)) => name,
+            _ => "unreadable",
+        };
+        let key = match document::get_field(stored, "key") {
+            Some(RawBsonRef::Document(key)) if KeyPattern::parse(key).is_ok() => key.to_owned(),
+            _ => bson::rawdoc! { "unreadable": 1 },
+        };
+        let unique = matches!(document::get_field(stored, "unique"), Some(RawBsonRef::Boolean(true)));
+        IndexSpecification::parse(&bson::rawdoc! { "v": 2, "key": key, "name": name, "unique": unique })
+    }
+
     /// As `parse`, of the options that are known: others are left out (`createIndexes.ignoreUnknownIndexOptions`).
     ///
     /// # Errors

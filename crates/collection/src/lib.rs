@@ -38,7 +38,9 @@ mod validate;
 mod validator;
 
 pub use catalog::Catalog;
-pub use collection::{Collection, CollectionCounts, CollectionDefinition, ExclusiveAccess, WriteAccess};
+pub use collection::{
+    Collection, CollectionCounts, CollectionDefinition, ExclusiveAccess, REPAIR_ADVICE, WriteAccess, set_aside_count,
+};
 pub use document_change::{
     ChangeContext, DOCUMENT_BYTES_MAX, DocumentChange, NewlyMultikey, RingChange, UniqueClaim, claim_hash,
 };
@@ -46,7 +48,7 @@ pub use document_keys::INDEX_KEY_BYTES_MAX;
 pub use duplicate_key::duplicate_key_error;
 pub use error::{CollectionError, DuplicateKey, Result};
 pub use expiry::ExpiredRange;
-pub use index::{Index, IndexList, IndexState, SuspectedDuplicate};
+pub use index::{Index, IndexList, IndexState, REBUILD_ADVICE, SuspectedDuplicate};
 pub use index_fill::RecordEntries;
 pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry, show_specification};
 pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, check_database_name};

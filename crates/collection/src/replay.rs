@@ -17,7 +17,7 @@ mod workers;
 
 use std::sync::Arc;
 
-use bson::Uuid;
+use bson::{RawBsonRef, RawDocument, Uuid};
 use oplog::{Oplog, OplogError, OplogPosition};
 use platform::Timestamp;
 use storage_engine::Engine;
@@ -28,6 +28,8 @@ use crate::error::{CollectionError, Result};
 use crate::index::IndexState;
 use crate::index_fill::build_alone;
 use crate::index_specification::IndexSpecification;
+use crate::namespace::Namespace;
+use crate::options::CollectionOptions;
 use crate::oplog_entry::{
     DocumentEntry, DocumentOperation, Entry, TransactionCommit, TransactionEntry, TransactionStep,
 };
@@ -128,27 +130,33 @@ pub fn replay(
                 TransactionStep::Decision(decision) => summary.decided.push(decision.clone()),
                 TransactionStep::Commit(commit) => {
                     summary.decided.retain(|decided| decided.parts != commit.parts);
-                    replay_parts(oplog, &commit.parts, entry.timestamp, &mut workers, &mut progress)?;
+                    replay_parts(oplog, commit, entry.timestamp, (&mut workers, sessions), &mut progress)?;
                     dispatch_operations(&transaction, entry.timestamp, &mut workers)?;
-                    sessions.commit(commit.session, commit.txn_number);
                 }
             },
             Entry::Command { database, uuid, command, second } => {
                 workers.finish_dispatched()?;
-                let change = CatalogChange::decode(database, uuid, command, second)?;
-                summary.lost_indexes.extend(apply_change(catalog, engine, change)?);
+                match CatalogChange::decode(database, uuid, command, second) {
+                    Ok(change) => summary.lost_indexes.extend(apply_or_set_aside(catalog, engine, change)?),
+                    Err(error) => {
+                        summary.lost_indexes.extend(lose_unread(catalog, (database, uuid, command), &error)?);
+                    }
+                }
             }
             Entry::Nothing => {}
         }
     }
     // What they changed was theirs alone until they were committed, so nothing since the decision is in their way.
     for decided in &summary.decided {
-        replay_parts(oplog, &decided.parts, summary.last_timestamp, &mut workers, &mut progress)?;
-        sessions.commit(decided.session, decided.txn_number);
+        replay_parts(oplog, decided, summary.last_timestamp, (&mut workers, sessions), &mut progress)?;
     }
     for uuid in workers.stop()? {
-        if let Some(collection) = catalog.lookup_uuid(uuid) {
-            ring::sweep(engine, &collection)?;
+        let Some(collection) = catalog.lookup_uuid(uuid).filter(|collection| collection.aside().is_none()) else {
+            continue;
+        };
+        match ring::sweep(engine, &collection) {
+            Err(error) if error.is_damage() => collection.set_aside(&error.to_string()),
+            swept => swept?,
         }
     }
     catalog.rebuild_names();
@@ -166,16 +174,23 @@ fn dispatch_operations(transaction: &TransactionEntry<'_>, timestamp: Timestamp,
     Ok(())
 }
 
-/// Has the parts of a transaction applied.
+/// Has the parts of a transaction applied, and tells what sessions have written with it.
 fn replay_parts(
     oplog: &dyn Oplog,
-    parts: &[OplogPosition],
+    commit: &TransactionCommit,
     timestamp: Timestamp,
-    workers: &mut Workers,
+    (workers, sessions): (&mut Workers, &mut dyn SessionReplay),
     progress: &mut Progress,
 ) -> Result<()> {
-    for part in parts {
-        progress.read_part(replay_part(oplog, *part, timestamp, workers)?);
+    for part in &commit.parts {
+        let statements: Option<&mut dyn SessionReplay> = match commit.transaction {
+            Some(_) => None,
+            None => Some(&mut *sessions),
+        };
+        progress.read_part(replay_part(oplog, *part, timestamp, workers, statements)?);
+    }
+    if let Some((session, txn_number)) = commit.transaction {
+        sessions.commit(session, txn_number);
     }
     Ok(())
 }
@@ -186,6 +201,7 @@ fn replay_part(
     position: OplogPosition,
     timestamp: Timestamp,
     workers: &mut Workers,
+    statements: Option<&mut dyn SessionReplay>,
 ) -> Result<usize> {
     let mut reader = oplog.read_from(position).map_err(|error| damaged_start(error, position))?;
     let missing = || CollectionError::Damaged(format!("the part of a transaction at {position} is not there"));
@@ -193,6 +209,13 @@ fn replay_part(
     match Entry::decode(entry.payload)? {
         Entry::Transaction(part) if part.step == TransactionStep::Part => {
             dispatch_operations(&part, timestamp, workers)?;
+            if let Some(sessions) = statements {
+                for payload in part.operations() {
+                    if let Entry::Document(change) = Entry::decode(payload)? {
+                        LoggedStatement::of(&change, position).into_iter().for_each(|logged| sessions.statement(logged));
+                    }
+                }
+            }
             Ok(entry.payload.len())
         }
         _ => Err(missing()),
@@ -206,6 +229,60 @@ fn damaged_start(error: OplogError, from: OplogPosition) -> CollectionError {
             "the oplog entry at {from}, from where it has to be replayed, cannot be read"
         )),
         error => error.into(),
+    }
+}
+
+/// A change of a definition that fails because of what is damaged costs its collection, not the start.
+fn apply_or_set_aside(catalog: &Catalog, engine: &Arc<Engine>, change: CatalogChange) -> Result<Option<LostIndex>> {
+    let uuid = change.uuid();
+    match apply_change(catalog, engine, change) {
+        Err(error) if error.is_damage() => {
+            if let Some(collection) = uuid.and_then(|uuid| catalog.lookup_uuid(uuid)) {
+                collection.set_aside(&format!("a change of its definition could not be applied: {error}"));
+            }
+            Ok(None)
+        }
+        applied => applied,
+    }
+}
+
+/// A change of a definition that this build cannot read. Of an index: it is lost. Otherwise the collection is there, and set aside.
+fn lose_unread(
+    catalog: &Catalog,
+    (database, uuid, command): (&str, Option<Uuid>, &RawDocument),
+    error: &CollectionError,
+) -> Result<Option<LostIndex>> {
+    let (Some(uuid), Some(first)) = (uuid, document::elements(command).next()) else { return Ok(None) };
+    let text = |value| match value {
+        Some(RawBsonRef::String(text)) => Some(text),
+        _ => None,
+    };
+    if first.name() == "create"
+        && catalog.lookup_uuid(uuid).is_none()
+        && let Some(Ok(namespace)) = text(Some(first.value())).map(|name| Namespace::new(database, name))
+    {
+        catalog.apply(&CatalogChange::Create { namespace, uuid, options: CollectionOptions::default() })?;
+    }
+    let Some(collection) = catalog.lookup_uuid(uuid) else { return Ok(None) };
+    let index = match document::get_field(command, "index") {
+        Some(RawBsonRef::Document(index)) => text(document::get_field(index, "name")),
+        value => text(value),
+    };
+    match first.name() {
+        "startIndexBuild" | "commitIndexBuild" | "abortIndexBuild" | "dropIndexes" => {
+            let index = index.unwrap_or_default().to_owned();
+            if let Some(found) = collection.indexes().find(&index).cloned() {
+                catalog.remove_index(&collection, &found)?;
+            }
+            let reason = format!("its definition cannot be read: {error}");
+            let namespace = collection.namespace().as_str().to_owned();
+            Ok((first.name() == "commitIndexBuild").then_some(LostIndex { namespace, index, reason }))
+        }
+        _ => {
+            collection.set_aside(&format!("a change of its definition cannot be read: {error}"));
+            catalog.save_set_aside(&collection)?;
+            Ok(None)
+        }
     }
 }
 

@@ -85,7 +85,7 @@ pub fn decode_definition(key: &[u8], value: &[u8]) -> Result<SalvagedDefinition>
     match kind {
         COLLECTION_KEY => {
             let stored = decode_collection(value, 0, &mut IndexShapes::default())?;
-            let ready = stored.indexes.iter().filter(|index| index.is_ready());
+            let ready = stored.indexes.iter().filter(|index| index.is_complete() && index.is_readable());
             Ok(SalvagedDefinition::Collection(Box::new(SalvagedCollection {
                 uuid: stored.uuid,
                 namespace: stored.namespace,

@@ -114,6 +114,9 @@ pub fn validate(
         indexes: indexes.all().iter().map(IndexReport::new).collect(),
         problems: Problems::default(),
     };
+    for index in collection.indexes().complete() {
+        index.check_usable().unwrap_or_else(|error| report.problems.add(|| error.to_string()));
+    }
     let checked = check_records(engine, &snapshot, collection, &indexes, is_stopped, &mut report);
     note_damage(collection, checked, &mut report.problems)?;
     for (position, index_report) in report.indexes.iter_mut().enumerate() {

@@ -6,7 +6,7 @@ use bson::{RawBsonRef, RawDocument};
 use collection::{Collection, Index, RecordId};
 use index_key::encode_prefix;
 use query_language::filter::Literal;
-use transaction::ReadView;
+use transaction::{ReadView, TransactionError};
 
 use crate::error::Result;
 use crate::stage::{Context, PlanStage, Step};
@@ -28,7 +28,10 @@ impl IdLookup {
     /// `Transaction`: a dropped collection, a snapshot too old, damage.
     pub fn find(&mut self, view: &ReadView, collection: &Collection, id: RawBsonRef<'_>) -> Result<Option<RecordId>> {
         let indexes = collection.indexes();
-        let Some(index) = indexes.id_index_at(view.timestamp()) else { return Ok(None) };
+        let Some(index) = indexes.id_index_at(view.timestamp()) else {
+            indexes.id_index().map_or(Ok(()), |index| index.check_usable()).map_err(TransactionError::from)?;
+            return Ok(None);
+        };
         self.prefix.clear();
         encode_prefix(&mut self.prefix, index.pattern(), [id]);
         self.find_prefix(view, collection, &index)

@@ -114,6 +114,7 @@ struct Shared {
     flush_counts: Mutex<FlushCounts>,
     removed: RemovedSegments,
     set_aside: Option<SetAside>,
+    passed_over: Mutex<Vec<u64>>,
 }
 
 /// What those who wait for durability look at.
@@ -183,6 +184,7 @@ impl LocalOplog {
             flush_counts: Mutex::new(FlushCounts::default()),
             removed: RemovedSegments::default(),
             set_aside: recovered.set_aside,
+            passed_over: Mutex::new(recovered.passed_over),
         };
         shared.prepare_spare(&mut shared.flushing.lock());
         Ok(LocalOplog { shared: Arc::new(shared) })
@@ -191,6 +193,23 @@ impl LocalOplog {
     /// What was damaged and put aside when the log was opened.
     pub fn set_aside(&self) -> Option<&SetAside> {
         self.shared.set_aside.as_ref()
+    }
+
+    /// Gives segments that were passed over when the log was opened another name, under which they are none: the caller has recovered without them.
+    ///
+    /// # Errors
+    /// `Io`: the next start passes over them again.
+    pub fn put_passed_over_aside(&self) -> Result<()> {
+        let passed_over = std::mem::take(&mut *self.shared.passed_over.lock());
+        if passed_over.is_empty() {
+            return Ok(());
+        }
+        let rename = || {
+            // The newest first: what is left in between is a log with a gap, which is passed over, too.
+            passed_over.iter().rev().try_for_each(|start| self.shared.store.set_aside(*start).map(drop))?;
+            self.shared.store.sync_directory()
+        };
+        rename().map_err(OplogError::io("put damaged segments aside"))
     }
 
     /// Closes the log for writing, as a failed write does: whoever keeps it has learnt that what is written would be lost.

@@ -1,7 +1,8 @@
 //! `plimsoll health`: whether a server serves, as an exit code for whoever watches it (a container's health check, a service manager).
 //!
 //! Called by `main`. It asks `hello` and prints what is wrong: 0, reads and writes are served; 1, writes are not; 2, nobody
-//! answers. It speaks the protocol by hand: one message and its reply need no driver, and no login.
+//! answers. It speaks the protocol by hand: one message and its reply need no driver, and no login. What is set aside, so that the rest is served, is
+//! listed as far as `serverStatus` tells it without a login; it is no reason to start the server again.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -31,7 +32,9 @@ pub(crate) struct HealthArguments {
 /// Asks, prints, and gives the exit code.
 pub(crate) fn run(arguments: &HealthArguments) -> Result<ExitCode, String> {
     let (host, port) = address(&arguments.uri)?;
-    let (line, code) = match ask(&host, port, Duration::from_secs(arguments.timeout)) {
+    let patience = Duration::from_secs(arguments.timeout);
+    let hello = rawdoc! { "hello": 1, "$db": "admin" };
+    let (line, code) = match ask(&host, port, patience, &hello) {
         Ok(hello) => judge(&hello),
         Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
             (format!("no answer within {} s", arguments.timeout), NO_ANSWER)
@@ -39,6 +42,12 @@ pub(crate) fn run(arguments: &HealthArguments) -> Result<ExitCode, String> {
         Err(error) => (format!("no answer: {error}"), NO_ANSWER),
     };
     println!("{line}");
+    let status = rawdoc! { "serverStatus": 1, "none": true, "plimsoll": true, "$db": "admin" };
+    if code != NO_ANSWER
+        && let Ok(status) = ask(&host, port, patience, &status)
+    {
+        set_aside(&status).iter().for_each(|line| println!("{line}"));
+    }
     Ok(ExitCode::from(code))
 }
 
@@ -47,6 +56,18 @@ fn judge(hello: &RawDocument) -> (String, u8) {
         return ("reads and writes are served".to_owned(), 0);
     }
     (hello.get_str("info").unwrap_or("the server is no primary").to_owned(), WRITES_STOPPED)
+}
+
+/// A line for each thing that is set aside.
+fn set_aside(status: &RawDocument) -> Vec<String> {
+    let reports = status.get_document("plimsoll").and_then(|section| section.get_array("setAside"));
+    let line = |report: &RawDocument| {
+        let text = |name| report.get_str(name).unwrap_or_default();
+        let name = [text("ns"), text("index")].join(" ");
+        format!("set aside: {} {}: {}; {}", text("what"), name.trim(), text("reason"), text("advice"))
+    };
+    let reports = reports.into_iter().flatten().filter_map(|report| report.ok()?.as_document());
+    reports.map(line).collect()
 }
 
 /// Host and port of a connection string. What is said of logins does not matter: `hello` needs none.
@@ -79,8 +100,8 @@ fn address(uri: &str) -> Result<(String, u16), String> {
     }
 }
 
-/// The reply to `hello`.
-fn ask(host: &str, port: u16, patience: Duration) -> io::Result<RawDocumentBuf> {
+/// The reply to a command.
+fn ask(host: &str, port: u16, patience: Duration, command: &RawDocument) -> io::Result<RawDocumentBuf> {
     let clock = SystemClock::new();
     let left = || match patience.checked_sub(clock.monotonic()).filter(|left| !left.is_zero()) {
         Some(left) => Ok(left),
@@ -89,17 +110,21 @@ fn ask(host: &str, port: u16, patience: Duration) -> io::Result<RawDocumentBuf> 
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, left()?) {
-            Ok(stream) => return exchange(stream, &left),
+            Ok(stream) => return exchange(stream, command, &left),
             Err(error) => failure = error,
         }
     }
     Err(failure)
 }
 
-fn exchange(mut stream: TcpStream, left: &dyn Fn() -> io::Result<Duration>) -> io::Result<RawDocumentBuf> {
+fn exchange(
+    mut stream: TcpStream,
+    command: &RawDocument,
+    left: &dyn Fn() -> io::Result<Duration>,
+) -> io::Result<RawDocumentBuf> {
     let malformed = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
     stream.set_write_timeout(Some(left()?))?;
-    stream.write_all(&hello())?;
+    stream.write_all(&message(command))?;
     let mut header = [0; HEADER_SIZE_BYTES];
     read_whole(&mut stream, &mut header, left)?;
     let length = FrameHeader::parse(&header).map_err(|error| malformed(error.to_string()))?.message_length;
@@ -130,8 +155,7 @@ fn read_whole(
     Ok(())
 }
 
-fn hello() -> Vec<u8> {
-    let body = rawdoc! { "hello": 1, "$db": "admin" };
+fn message(body: &RawDocument) -> Vec<u8> {
     // No flags, then the kind of the section.
     let beginning = [0; 5];
     let message_length = HEADER_SIZE_BYTES + beginning.len() + body.as_bytes().len();
@@ -149,6 +173,14 @@ mod tests {
         let stopped = rawdoc! { "isWritablePrimary": false, "info": "writes have stopped: the disk" };
         assert_eq!(judge(&stopped), ("writes have stopped: the disk".to_owned(), 1));
         assert_eq!(judge(&rawdoc! {}).1, 1);
+    }
+
+    #[test]
+    fn what_is_set_aside_is_listed() {
+        let report = rawdoc! { "what": "an index", "ns": "db.c", "index": "x", "reason": "page 7", "advice": "reIndex" };
+        let status = rawdoc! { "plimsoll": { "setAside": [report] } };
+        assert_eq!(set_aside(&status), ["set aside: an index db.c x: page 7; reIndex"]);
+        assert!(set_aside(&rawdoc! {}).is_empty());
     }
 
     #[test]
@@ -184,7 +216,7 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let (mut stream, _) = listener.accept().unwrap();
-                    stream.read_exact(&mut vec![0; hello().len()]).unwrap();
+                    stream.read_exact(&mut vec![0; message(&rawdoc! { "hello": 1, "$db": "admin" }).len()]).unwrap();
                     stream.write_all(answer).unwrap();
                 });
                 let error = ask("127.0.0.1", port, Duration::from_secs(60)).unwrap_err();

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::TreeId;
-use crate::btree::{Merged, Shrinking, SparseLeaf, TreePages};
+use crate::btree::{Damage, Merged, Shrinking, SparseLeaf, TreePages};
 use crate::cleaning_pace::{CleaningPace, DiskRoom, PageActivity};
 use crate::counters::mark_background_thread;
 use crate::engine::Engine;
@@ -194,8 +194,8 @@ impl Engine {
     fn free_chains(&self) -> Result<bool> {
         for freed in 0..STEP_ITEMS {
             let Some(head) = self.trees.leftovers.chains.lock().last().copied() else { return Ok(freed > 0) };
-            // Read before the chain is taken off the list: after an error it must still be there to be freed.
-            let pages = overflow::pages(&self.trees.cache, head)?;
+            // Read before the chain is taken off the list: after an error it must still be there to be freed. What is behind a damaged page stays taken.
+            let pages = overflow::pages_that_can_be_read(&self.trees.cache, head)?;
             let _barrier = self.barrier.read();
             let mut chains = self.trees.leftovers.chains.lock();
             // Newer chains may have been added behind it meanwhile.
@@ -229,10 +229,10 @@ impl Engine {
 
     /// Frees all pages of one dropped tree, which may take minutes. What nobody else does meanwhile must not wait for it: older versions would fill the
     /// memory for them, and writers would be slowed down. Leaves are freed as they are found, so that a large tree that is read for the last time does not drive
-    /// out of the cache what others read.
+    /// out of the cache what others read. What is below a damaged page stays taken until a repair: nothing else may wait for that.
     fn free_dropped_tree(&self) -> Result<bool> {
         let Some(tree) = self.dropped_trees.lock().first() else { return Ok(false) };
-        let mut rest = self.trees.walk_pages(tree, usize::MAX, &mut |found| {
+        let mut rest = self.trees.walk_pages(tree, usize::MAX, Damage::IsPassedOver, &mut |found| {
             platform::offer_processor();
             self.trim_history()?;
             if found.leaves.len() + found.overflow.len() >= STEP_ITEMS {
@@ -302,6 +302,8 @@ impl Engine {
                     self.trees.leftovers.sparse_leaves.push(leaf);
                     return Ok(false);
                 }
+                // It stays as it is.
+                Err(error) if error.is_damage() => return Ok(true),
                 Err(error) => return Err(error),
             }
         }

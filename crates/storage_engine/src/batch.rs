@@ -95,6 +95,11 @@ impl Batch {
         self.push(ChangeKind::BlindRemove, tree, key, &[]);
     }
 
+    /// Adds a change as another batch has it.
+    pub fn add(&mut self, change: Change<'_>) {
+        self.push(change.kind, change.tree, change.key, change.value);
+    }
+
     /// Adds the changes of another batch behind its own.
     pub fn append(&mut self, other: &Batch) {
         self.bytes.extend_from_slice(&other.bytes);

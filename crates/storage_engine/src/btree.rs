@@ -35,7 +35,7 @@ mod walk;
 pub use change::MAX_KEY_BYTES;
 pub(crate) use change::Write;
 pub(crate) use merge::{Merged, Shrinking};
-pub(crate) use walk::TreePages;
+pub(crate) use walk::{Damage, TreePages};
 
 thread_local! {
     /// Two images for rebuilding pages, so that splits and compactions allocate nothing.

@@ -22,6 +22,7 @@ use crate::options::EngineOptions;
 use crate::page_cache::PageCache;
 use crate::page_store::{PageId, PageStore};
 use crate::ring::RingRegistry;
+use crate::set_aside::SetAsideTrees;
 use crate::snapshot::{Snapshot, SnapshotRegistry};
 
 #[cfg(test)]
@@ -50,6 +51,8 @@ pub struct Engine {
     pub(crate) barrier: RwLock<()>,
     /// Trees whose pages the background is to free.
     pub(crate) dropped_trees: Mutex<DroppedTrees>,
+    /// Trees that are damaged and take no changes.
+    pub(crate) set_aside: SetAsideTrees,
     /// One checkpoint at a time; one that could not be finished because the disk was full is kept here.
     pub(crate) checkpointing: Mutex<Option<CheckpointInProgress>>,
     pub(crate) checkpoints: AtomicU64,
@@ -93,6 +96,7 @@ impl Engine {
             clock,
             barrier: RwLock::new(()),
             dropped_trees: Mutex::default(),
+            set_aside: SetAsideTrees::default(),
             checkpointing: Mutex::default(),
             checkpoints: AtomicU64::new(0),
             reclaim_pace: Mutex::default(),
@@ -115,7 +119,11 @@ impl Engine {
         self.trees.snapshots.set_visible(contents.mark.timestamp);
         let mut leftovers = contents.leftovers;
         if let Some(head) = contents.saved_changes {
-            leftovers.append(crate::saved_changes::restore(&self.trees.cache, &self.store, head)?);
+            let restored = crate::saved_changes::restore(&self.trees.cache, &self.store, head)?;
+            leftovers.append(restored.leftovers);
+            if let Some(error) = restored.lost {
+                self.set_aside.note_lost_changes(error.to_string());
+            }
         }
         *self.trees.leftovers.chains.lock() = leftovers.chains;
         self.dropped_trees.lock().extend(leftovers.dropped_trees);
@@ -149,6 +157,7 @@ impl Engine {
     pub fn drop_tree(&self, tree: TreeId) -> Result<()> {
         self.trees.cache.check_poisoned()?;
         let _barrier = self.barrier.read();
+        self.set_aside.forget(tree);
         self.dropped_trees.lock().push(tree);
         Ok(())
     }
@@ -158,7 +167,8 @@ impl Engine {
     ///
     /// # Errors
     /// After an error in the middle of a batch the engine is poisoned: what was applied cannot be told from what was
-    /// not, and opening again recovers both from the oplog. Keys and values too long are refused before anything is done.
+    /// not, and opening again recovers both from the oplog. Keys and values too long are refused before anything is done. A damaged page is no error:
+    /// its tree is set aside (`trees_set_aside`), and the rest of the batch is applied.
     pub fn apply(&self, batch: &Batch, timestamp: Timestamp) -> Result<()> {
         self.apply_with(batch, Write::At(timestamp.0))
     }
@@ -178,9 +188,16 @@ impl Engine {
         check_lengths(batch)?;
         let _barrier = self.barrier.read();
         for change in batch.changes() {
-            if let Err(error) = self.trees.apply(change, write) {
-                self.trees.cache.poison(&error);
-                return Err(error);
+            if self.set_aside.contains(change.tree) {
+                continue;
+            }
+            match self.trees.apply(change, write).map_err(|error| error.in_tree(change.tree)) {
+                Ok(()) => {}
+                Err(error) if error.is_damage() => self.set_tree_aside(change.tree, &error.to_string()),
+                Err(error) => {
+                    self.trees.cache.poison(&error);
+                    return Err(error);
+                }
             }
         }
         then();
@@ -312,6 +329,11 @@ impl Engine {
     /// Somebody has seen that there is space again.
     pub fn space_returned(&self) {
         self.out_of_space.store(false, Ordering::Release);
+    }
+
+    /// How many pages can still be had, and how many there can be at all.
+    pub fn pages_left(&self) -> (u64, u64) {
+        self.store.page_ids_left()
     }
 
     /// Bytes of page frames whose contents are not on disk.

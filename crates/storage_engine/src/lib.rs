@@ -41,6 +41,7 @@ mod page_table;
 mod ring;
 mod salvage;
 mod saved_changes;
+mod set_aside;
 #[cfg(feature = "slowdown-demonstration")]
 mod slowdown_demonstration;
 mod snapshot;

@@ -29,6 +29,8 @@ pub struct EngineOptions {
     pub extent_bytes: u32,
     /// Bytes by which the page file may exceed its share of live blocks before it is cleaned.
     pub space_slack_bytes: u64,
+    /// Pages that there may be.
+    pub pages_max: u64,
 }
 
 impl Default for EngineOptions {
@@ -43,6 +45,7 @@ impl Default for EngineOptions {
             database_uuid: [0; 16],
             extent_bytes: PageStoreOptions::default().extent_bytes,
             space_slack_bytes: PageStoreOptions::default().space_slack_bytes,
+            pages_max: PageStoreOptions::default().page_ids_max,
         }
     }
 }
@@ -61,6 +64,7 @@ impl EngineOptions {
             uuid: self.database_uuid,
             extent_bytes: self.extent_bytes,
             space_slack_bytes: self.space_slack_bytes,
+            page_ids_max: self.pages_max,
             ..PageStoreOptions::default()
         }
     }

@@ -117,6 +117,22 @@ pub(crate) fn remaining_pages(cache: &PageCache, tree: TreeId, head: PageId) -> 
     Ok(pages)
 }
 
+/// The pages of a chain that nobody refers to any more, up to one that is damaged.
+pub(crate) fn pages_that_can_be_read(cache: &PageCache, head: PageId) -> Result<Vec<PageId>> {
+    let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
+    let mut pages = Vec::new();
+    let mut page = head;
+    while page.0 != LAST {
+        pages.push(page);
+        page = match read_page(cache, page, &mut image) {
+            Ok((next, _)) => next,
+            Err(error) if error.is_damage() => break,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(pages)
+}
+
 fn read_page<'a>(cache: &PageCache, page: PageId, image: &'a mut PageImage) -> Result<(PageId, &'a [u8])> {
     let mut backoff = Backoff::new();
     loop {

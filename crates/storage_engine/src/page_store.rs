@@ -133,6 +133,8 @@ pub struct PageStoreOptions {
     pub clean_step_bytes: u64,
     /// A page-table file is not replaced before its changes take this many bytes. Default 4 MiB.
     pub page_table_bytes_min: u64,
+    /// Page ids that are given out. Default `PAGE_ID_LIMIT`, the most there can be.
+    pub page_ids_max: u64,
 }
 
 impl Default for PageStoreOptions {
@@ -147,6 +149,7 @@ impl Default for PageStoreOptions {
             space_slack_bytes: 32 << 20,
             clean_step_bytes: 4 << 20,
             page_table_bytes_min: 4 << 20,
+            page_ids_max: PAGE_ID_LIMIT,
         }
     }
 }
@@ -226,9 +229,15 @@ impl PageStore {
     /// Takes an unused page id, the lowest there is.
     ///
     /// # Errors
-    /// `TooManyPages` when all `PAGE_ID_LIMIT` are in use.
+    /// `TooManyPages` when all are in use.
     pub fn allocate_page_id(&self) -> Result<PageId> {
-        self.page_ids.lock().allocate().ok_or(PageStoreError::TooManyPages { limit: PAGE_ID_LIMIT })
+        let mut ids = self.page_ids.lock();
+        ids.allocate().ok_or_else(|| PageStoreError::TooManyPages { limit: ids.left().1 })
+    }
+
+    /// How many page ids are left, and how many there are.
+    pub fn page_ids_left(&self) -> (u64, u64) {
+        self.page_ids.lock().left()
     }
 
     /// Deletes a page in the open epoch. Its id is given out again after that epoch has been published. A version of it

@@ -131,23 +131,42 @@ pub(crate) fn parse_page(image: &PageImage) -> Option<(Option<PageId>, &[u8])> {
     parse_chain_page(image, KIND_CHANGES)
 }
 
+/// What came of restoring.
+#[derive(Default)]
+pub(crate) struct Restored {
+    pub(crate) leftovers: KeptLeftovers,
+    /// Why changes are missing of leaves that are not known.
+    pub(crate) lost: Option<EngineError>,
+}
+
 /// Gives the changes of a chain back to the leaves that they belong to, and frees its pages; returns what else was in it. While the engine is being opened.
+/// Where a page of the chain is damaged, what is behind it is lost.
 ///
 /// # Errors
-/// `Corrupt`, or a failed read, when a page of the chain is damaged.
-pub(crate) fn restore(cache: &PageCache, store: &PageStore, head: PageId) -> Result<KeptLeftovers> {
-    let mut leftovers = KeptLeftovers::default();
+/// A failed read or write.
+pub(crate) fn restore(cache: &PageCache, store: &PageStore, head: PageId) -> Result<Restored> {
+    let (mut leftovers, mut lost) = (KeptLeftovers::default(), None);
     let mut read = |page, image: &mut PageImage| Ok(store.read(page, store.current_address(page), &mut image[..])?);
     let pages = for_each_record(&mut read, head, store.page_id_limit(), &mut |record| {
         match record {
-            Record::Changes(page, changes) => cache.restore_changes(page, changes)?,
+            Record::Changes(page, changes) => match cache.restore_changes(page, changes) {
+                // The leaf itself is damaged, which whoever reads it is told.
+                Err(EngineError::Store(error)) if error.is_damage() => {}
+                Err(error) if error.is_damage() => lost = Some(error),
+                restored => restored?,
+            },
             Record::Chains(list) => leftovers.chains.extend(numbers(list).map(PageId)),
             Record::DroppedTrees(list) => leftovers.dropped_trees.extend(numbers(list).map(TreeId)),
         }
         Ok(())
-    })?;
-    pages.into_iter().try_for_each(|page| cache.free_page(page))?;
-    Ok(leftovers)
+    });
+    match pages {
+        Ok(pages) => pages.into_iter().try_for_each(|page| cache.free_page(page))?,
+        // Its pages stay taken until a repair.
+        Err(error) if error.is_damage() => lost = Some(error),
+        Err(error) => return Err(error),
+    }
+    Ok(Restored { leftovers, lost })
 }
 
 /// The trees that were dropped, as far as the chain tells of them.

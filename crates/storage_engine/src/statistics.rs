@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use platform::Timestamp;
 
 use crate::TreeId;
+use crate::btree::Damage;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::frame_arena::PAGE_BYTES;
@@ -119,7 +120,7 @@ impl Engine {
 
     /// As `tree_statistics`, of about `pages_max` pages if it has more.
     pub fn first_tree_statistics(&self, tree: TreeId, pages_max: usize) -> Result<TreeStatistics> {
-        let pages = self.trees.walk_pages(tree, pages_max, &mut |_| Ok(ControlFlow::Continue(())))?;
+        let pages = self.trees.walk_pages(tree, pages_max, Damage::Fails, &mut |_| Ok(ControlFlow::Continue(())))?;
         let all = pages.inner.iter().chain(&pages.leaves).chain(&pages.overflow);
         let bytes_of = |page| self.trees.cache.disk_address(page).map_or(PAGE_BYTES, |at| at.length_bytes()) as u64;
         Ok(TreeStatistics {

@@ -72,6 +72,10 @@ impl Store {
                 store.answer_checkpoint_requests();
                 store.checkpoint_step(Urgency::IfDue).map(|_| POLL)
             })?,
+            self.spawn("dropped-trees", |store| {
+                store.reap_dropped()?;
+                Ok(POLL)
+            })?,
             self.spawn("ring-writer", |store| {
                 store.engine.wait_for_ring_work(POLL);
                 store.write_rings()?;
@@ -93,6 +97,19 @@ impl Store {
         self.checkpoints.set_answered(true);
         *background = Some(BackgroundThreads { workers, flusher, stop_flusher });
         Ok(())
+    }
+
+    /// Drops the trees of what is dropped and not held by anybody. Not left to checkpoints, which may be a minute apart: whoever creates and drops collections all the
+    /// time would fill the disk meanwhile.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn reap_dropped(&self) -> Result<usize> {
+        if !self.catalog.has_dropped() || self.check_commits().is_err() {
+            return Ok(0);
+        }
+        let _definitions = self.definition_lock.lock();
+        Ok(self.catalog.reap()?)
     }
 
     /// Starts a thread that repeats `step` after the pause it returns.

@@ -14,6 +14,7 @@ use storage_engine::RingWriter;
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
 use crate::lock_table::OwnedByTransaction;
+use crate::multi_document::is_large;
 use crate::store::Store;
 use crate::unique::{check_claims, lock_claims};
 use crate::waiting::OwnedName;
@@ -62,6 +63,8 @@ enum Attempt {
     Done(ChangeOutcome),
     /// A transaction owns what it needs.
     Owned(OwnedName),
+    /// It must be announced first.
+    IsLarge,
 }
 
 impl Store {
@@ -84,10 +87,13 @@ impl Store {
         if let Some(transaction) = context.transaction.clone() {
             return self.change_in_transaction(&transaction, context, collection, record_id, validation, &mut decide);
         }
+        let mut announced = None;
         loop {
-            match self.try_change(context, collection, record_id, validation, &mut decide)? {
+            let is_announced = announced.is_some();
+            match self.try_change(context, collection, record_id, (validation, is_announced), &mut decide)? {
                 Attempt::Done(outcome) => return Ok(outcome),
                 Attempt::Owned(owned) => self.wait_for_transaction(context, owned)?,
+                Attempt::IsLarge => announced = Some(self.announce_large_change(collection)),
             }
         }
     }
@@ -97,7 +103,7 @@ impl Store {
         context: &mut WriteContext,
         collection: &Arc<Collection>,
         record_id: RecordId,
-        validation: Validation,
+        (validation, is_announced): (Validation, bool),
         decide: &mut impl FnMut(&RawDocument, &mut Vec<u8>) -> std::result::Result<Decision, E>,
     ) -> std::result::Result<Attempt, E> {
         let access = collection.begin_write().map_err(TransactionError::from)?;
@@ -113,14 +119,14 @@ impl Store {
         context.new.clear();
         match decide(stored_document(&context.old)?, &mut context.new)? {
             Decision::Keep => Ok(Attempt::Done(ChangeOutcome::Kept)),
-            Decision::Delete => Ok(Attempt::Done(self.delete(context, &access, ring.as_ref(), record_id)?)),
+            Decision::Delete => Ok(self.delete(context, &access, ring.as_ref(), record_id, is_announced)?),
             Decision::Replace => {
-                let style = UpdateStyle::Fields;
-                Ok(self.replace(context, &access, ring.as_ref(), record_id, (validation, style))?)
+                let style = (validation, UpdateStyle::Fields, is_announced);
+                Ok(self.replace(context, &access, ring.as_ref(), record_id, style)?)
             }
             Decision::ReplaceWhole => {
-                let style = UpdateStyle::Whole;
-                Ok(self.replace(context, &access, ring.as_ref(), record_id, (validation, style))?)
+                let style = (validation, UpdateStyle::Whole, is_announced);
+                Ok(self.replace(context, &access, ring.as_ref(), record_id, style)?)
             }
         }
     }
@@ -131,7 +137,7 @@ impl Store {
         access: &WriteAccess<'_>,
         ring: Option<&RingWriter<'_>>,
         record_id: RecordId,
-        (validation, update_style): (Validation, UpdateStyle),
+        (validation, update_style, is_announced): (Validation, UpdateStyle, bool),
     ) -> Result<Attempt> {
         let WriteContext { change, old, new, unique, statement, .. } = context;
         self.check_space_for(new.len())?;
@@ -139,6 +145,9 @@ impl Store {
         let change_context = ChangeContext { update_style, ..self.change_context(validation) };
         if !change.prepare_update(access, record_id, old, new, change_context)? {
             return Ok(Attempt::Done(ChangeOutcome::Unchanged));
+        }
+        if is_large(change) && ring.is_none() && !is_announced {
+            return Ok(Attempt::IsLarge);
         }
         let _claimed = match lock_claims(&self.unique_locks, change.claims(), unique) {
             Ok(locks) => locks,
@@ -156,12 +165,17 @@ impl Store {
         access: &WriteAccess<'_>,
         ring: Option<&RingWriter<'_>>,
         record_id: RecordId,
-    ) -> Result<ChangeOutcome> {
+        is_announced: bool,
+    ) -> Result<Attempt> {
         self.check_space_for_delete()?;
         access.collection.settle_record_ids(&self.engine)?;
         let WriteContext { change, old, statement, .. } = context;
         change.prepare_delete(access, record_id, stored_document(old)?, self.clock.wall_millis())?;
-        Ok(ChangeOutcome::Deleted(self.commit_change(access, ring, record_id, change, statement.as_ref())?))
+        if is_large(change) && ring.is_none() && !is_announced {
+            return Ok(Attempt::IsLarge);
+        }
+        let commit = self.commit_change(access, ring, record_id, change, statement.as_ref())?;
+        Ok(Attempt::Done(ChangeOutcome::Deleted(commit)))
     }
 
     fn commit_change(

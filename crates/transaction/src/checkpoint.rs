@@ -288,6 +288,7 @@ impl Store {
         // Nor when the oplog is closed: its end might be durable, and the directory away.
         self.check_writable()?;
         let number = self.checkpoints.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        self.renew_damaged_sessions()?;
         // Most sessions now, so that there are few to store while definitions are locked.
         if let Some(tree) = self.catalog.session_tree() {
             self.sessions.flush(&self.engine, tree)?;
@@ -301,6 +302,7 @@ impl Store {
         if self.sessions.has_changed() {
             self.sessions.flush(&self.engine, self.catalog.session_tree_or_create()?)?;
         }
+        self.save_set_aside()?;
         // Not before: `counts` may be the last holder of a dropped collection.
         drop(counts);
         self.catalog.reap()?;

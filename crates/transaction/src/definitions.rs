@@ -53,6 +53,7 @@ impl Store {
             let message = format!("the collection {} has the UUID {uuid} already", other.namespace());
             return Err(CollectionError::NamespaceExists(message).into());
         }
+        self.catalog.check_definitions(namespace, None, [&*options.to_document()])?;
         let create = CatalogChange::Create { namespace: namespace.clone(), uuid, options };
         let commit = self.change_definition(&create)?;
         let created = self.catalog.lookup_uuid(uuid);
@@ -158,6 +159,10 @@ impl Store {
         let _gate = collection.begin_definition_change();
         collection.check_alive()?;
         check_index_modification(collection, &modification)?;
+        if let Some(options) = &modification.options {
+            // Those of before are counted, too: who is near the bound takes them away first.
+            self.catalog.check_definitions(&collection.namespace(), Some(collection), [&*options.to_document()])?;
+        }
         let (namespace, uuid) = (collection.namespace(), collection.uuid());
         let indexes = collection.indexes();
         let indexes: Vec<&IndexSpecification> = indexes.all().iter().map(|index| index.specification()).collect();

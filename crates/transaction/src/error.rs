@@ -29,9 +29,18 @@ pub enum TransactionError {
         /// Free bytes as last seen.
         available_bytes: u64,
     },
+    /// All but a reserve of the pages that there can be are in use. Deletes are accepted.
+    #[error("the database is full: of its {pages} pages so few are left that they are kept for deletes and checkpoints")]
+    OutOfPages {
+        /// How many there can be.
+        pages: u64,
+    },
     /// The data directory does not hold together: the checkpoint needs a part of the oplog that is not there.
     #[error("the oplog and the checkpoint do not fit together: {0}; a part of the oplog is missing or damaged")]
     OplogMissing(String),
+    /// A part of the catalog cannot be read, so that no checkpoint can be made.
+    #[error("writes are stopped because a part of the catalog is damaged: {0}; 'plimsoll repair' saves what can be read into a new directory")]
+    CatalogDamaged(String),
     /// The machine's clock is so far ahead of what is stored that it cannot be right, or nobody has written for very long.
     #[error(
         "the machine's clock is {ahead_seconds} seconds ahead of the newest write (timestamp {newest}), and {accepted_seconds} are accepted: timestamps would \
@@ -48,6 +57,9 @@ pub enum TransactionError {
     /// TransactionTooOld (225): the session has gone on to a newer retryable write or transaction.
     #[error("{0}")]
     TransactionTooOld(String),
+    /// InvalidLength (16): a session keeps no more of one retryable write.
+    #[error("{0}")]
+    TooManyStatements(String),
     /// IncompleteTransactionHistory (217): what a retry needs to know is not there any more.
     #[error("{0}")]
     IncompleteTransactionHistory(String),
@@ -125,7 +137,9 @@ impl TransactionError {
     /// Whether what is stored is not what was written, so that opening it again fails again.
     pub fn is_damage(&self) -> bool {
         match self {
-            TransactionError::OplogMissing(_) | TransactionError::Oplog(OplogError::Corrupt { .. }) => true,
+            TransactionError::OplogMissing(_)
+            | TransactionError::CatalogDamaged(_)
+            | TransactionError::Oplog(OplogError::Corrupt { .. }) => true,
             TransactionError::Engine(error) => error.is_damage(),
             TransactionError::Collection(error) => error.is_damage(),
             _ => false,

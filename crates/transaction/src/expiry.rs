@@ -93,6 +93,9 @@ impl Store {
         let now_millis = self.clock.wall_millis();
         let mut pass = TtlPass::default();
         for collection in self.catalog.all_collections() {
+            if collection.aside().is_some() {
+                continue;
+            }
             let indexes: Vec<Arc<Index>> = collection.indexes().ready().cloned().collect();
             for index in indexes {
                 let Some(mut range) = ExpiredRange::of(&index, now_millis) else { continue };

@@ -77,6 +77,7 @@ impl Store {
             let message = "Cannot create TTL index on a capped collection";
             return Err(CollectionError::CannotCreateIndex(message.to_owned()).into());
         }
+        check_definitions(self, collection, &specifications)?;
         let mut started = StartedBuild { trees: Vec::new(), commit: None };
         for specification in specifications {
             let change = CatalogChange::StartIndexBuild(index_change(collection, &specification));
@@ -239,7 +240,9 @@ impl Store {
         if indexes.len() < trees.len() {
             return Err(aborted(collection));
         }
+        self.note_set_aside();
         for index in &indexes {
+            index.check_usable()?;
             self.check_suspected_duplicates(collection, index)?;
         }
         let mut last = None;
@@ -282,6 +285,17 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Refuses definitions that do not fit into the collection's entry of the catalog.
+pub(crate) fn check_definitions(
+    store: &Store,
+    collection: &Collection,
+    specifications: &[IndexSpecification],
+) -> Result<()> {
+    let documents: Vec<_> = specifications.iter().map(IndexSpecification::to_document).collect();
+    let documents = documents.iter().map(|document| &**document);
+    Ok(store.catalog.check_definitions(&collection.namespace(), Some(collection), documents)?)
 }
 
 /// The next record. When a ring has overtaken the cursor, that is what is the oldest now: entries may be put twice.

@@ -12,7 +12,8 @@ use storage_engine::{EngineError, Ring};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
-use crate::lock_table::OwnedByTransaction;
+use crate::lock_table::{LockName, OwnedByTransaction};
+use crate::multi_document::is_large;
 use crate::store::Store;
 use crate::unique::{check_claims, lock_claims};
 use crate::waiting::OwnedName;
@@ -48,6 +49,15 @@ impl InsertOutcome {
         self.commit = more.commit.or(self.commit.take());
         ends_all
     }
+}
+
+/// How far a try to insert a document has come.
+enum Attempt {
+    Done(CommitInfo),
+    /// A transaction owns one of the unique keys.
+    Owned(LockName),
+    /// It must be announced first.
+    IsLarge,
 }
 
 impl Store {
@@ -102,33 +112,38 @@ impl Store {
         if let Some(ring) = collection.ring() {
             return self.insert_into_ring(context, collection, ring, document, validation);
         }
+        let mut announced = None;
         loop {
-            match self.try_insert(context, collection, document, validation)? {
-                Ok(commit) => return Ok(commit),
-                Err(OwnedByTransaction(name)) => self.wait_for_transaction(context, OwnedName::Unique(name))?,
+            match self.try_insert(context, collection, document, validation, announced.is_some())? {
+                Attempt::Done(commit) => return Ok(commit),
+                Attempt::Owned(name) => self.wait_for_transaction(context, OwnedName::Unique(name))?,
+                Attempt::IsLarge => announced = Some(self.announce_large_change(collection)),
             }
         }
     }
 
-    /// `Err` inside: a transaction owns one of the unique keys.
     fn try_insert(
         &self,
         context: &mut WriteContext,
         collection: &Arc<Collection>,
         document: &RawDocument,
         validation: Validation,
-    ) -> Result<std::result::Result<CommitInfo, OwnedByTransaction>> {
+        is_announced: bool,
+    ) -> Result<Attempt> {
         let access = collection.begin_write()?;
         let record_id = collection.allocate_record_id(&self.engine)?;
         let WriteContext { change, unique, statement, .. } = context;
         change.prepare_insert(&access, record_id, document, self.change_context(validation))?;
+        if is_large(change) && !is_announced {
+            return Ok(Attempt::IsLarge);
+        }
         let _claimed = match lock_claims(&self.unique_locks, change.claims(), unique) {
             Ok(locks) => locks,
-            Err(owned) => return Ok(Err(owned)),
+            Err(OwnedByTransaction(name)) => return Ok(Attempt::Owned(name)),
         };
         let namespace = access.definition.namespace.as_str();
         check_claims(&self.engine, namespace, &access.indexes, record_id, change.claims(), unique)?;
-        Ok(Ok(self.commit(&access, change, statement.as_ref())?))
+        Ok(Attempt::Done(self.commit(&access, change, statement.as_ref())?))
     }
 
     /// Inserts are one after the other, so that the order of places is the order of commits.

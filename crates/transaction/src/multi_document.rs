@@ -15,6 +15,7 @@ mod change;
 mod collection_use;
 mod commit;
 mod creation;
+mod large_change;
 mod large_commit;
 mod progress;
 
@@ -39,6 +40,7 @@ use crate::write_set::WriteSet;
 use collection_use::CollectionUses;
 pub use collection_use::{DefinitionScope, Exclusion};
 use creation::Published;
+pub(crate) use large_change::is_large;
 pub(crate) use large_commit::LargeCommits;
 
 /// What a lock costs: an entry of 17 bytes in a hash table that is 7/16 to 7/8 full.

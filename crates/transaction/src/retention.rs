@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use oplog::{LocalOplog, Oplog, OplogPosition, StoredRetention};
+use oplog::{LocalOplog, Oplog, OplogError, OplogPosition, StoredRetention};
 
 use crate::error::Result;
 use crate::store::Store;
@@ -21,7 +21,13 @@ pub(crate) struct Retention {
 impl Retention {
     /// What is stored, or else `bytes`; `time`, or else what is stored.
     pub(crate) fn open(oplog: &LocalOplog, bytes: u64, time: Option<Duration>) -> Result<Retention> {
-        let stored = oplog.stored_retention()?;
+        let stored = match oplog.stored_retention() {
+            Err(error @ OplogError::Corrupt { .. }) => {
+                tracing::error!(%error, "what replSetResizeOplog has stored cannot be read: all of the oplog is kept until it is set again");
+                StoredRetention { bytes: Some(u64::MAX), millis: None }
+            }
+            stored => stored?,
+        };
         if stored != StoredRetention::default() {
             tracing::info!(?stored, "replSetResizeOplog has set how long the oplog is kept");
         }
@@ -47,7 +53,10 @@ impl Store {
     /// `Oplog`: nothing is changed.
     pub fn set_oplog_retention(&self, bytes: Option<u64>, time: Option<Duration>) -> Result<()> {
         let _definitions = self.definition_lock.lock();
-        let before = self.oplog.stored_retention()?;
+        let before = match self.oplog.stored_retention() {
+            Err(OplogError::Corrupt { .. }) => StoredRetention::default(),
+            before => before?,
+        };
         let stored = StoredRetention { bytes: bytes.or(before.bytes), millis: time.map(millis_of).or(before.millis) };
         self.oplog.store_retention(stored)?;
         if let Some(bytes) = bytes {

@@ -38,8 +38,15 @@ impl Store {
             Err(OplogError::PositionTruncated { .. }) => return Err(gone()),
             entry => entry?.ok_or_else(gone)?,
         };
-        let Entry::Document(change) = Entry::decode(entry.payload)? else {
-            return Err(CollectionError::Damaged("the oplog entry of a session's statement".to_owned()).into());
+        let damaged = || CollectionError::Damaged("the oplog entry of a session's statement".to_owned());
+        let change = match Entry::decode(entry.payload)? {
+            Entry::Document(change) => change,
+            // A change of one document that was committed as a large transaction is.
+            Entry::Transaction(part) => match part.operations().next().map(Entry::decode) {
+                Some(Ok(Entry::Document(change))) => change,
+                _ => return Err(damaged().into()),
+            },
+            _ => return Err(damaged().into()),
         };
         let image = change.origin.and_then(|origin| origin.image).map(ToOwned::to_owned);
         let inserted = match change.operation {

@@ -30,6 +30,8 @@ pub use record::ExecutedStatement;
 pub use session::{CheckedOutSession, Session};
 
 use crate::error::{Result, TransactionError};
+use crate::set_aside_work::SetAsideWork;
+use crate::store::Store;
 pub(crate) use record::NumberUse;
 use record::SessionRecord;
 
@@ -148,11 +150,30 @@ impl SessionTable {
         self.record_statement(&session, statement.txn_number, executed);
     }
 
+    /// Reads what the last checkpoint has stored. Where that is damaged, a new tree takes the place of the old one, and it is told what is lost.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub(crate) fn load_or_lose(&self, engine: &Arc<Engine>, catalog: &Catalog) -> Result<Option<SetAsideWork>> {
+        let Err(error) = self.load(engine, catalog) else { return Ok(None) };
+        if !error.is_damage() {
+            return Err(error);
+        }
+        catalog.drop_session_tree()?;
+        self.all_changed();
+        Ok(Some(damaged_sessions(error.to_string())))
+    }
+
+    /// Has the next checkpoint store all sessions.
+    pub(crate) fn all_changed(&self) {
+        self.all().iter().for_each(|session| self.changed(session));
+    }
+
     /// Reads what the last checkpoint has stored.
     ///
     /// # Errors
     /// `Engine`; `Collection(Damaged)`.
-    pub(crate) fn load(&self, engine: &Arc<Engine>, catalog: &Catalog) -> Result<()> {
+    fn load(&self, engine: &Arc<Engine>, catalog: &Catalog) -> Result<()> {
         let Some(tree) = catalog.session_tree() else { return Ok(()) };
         let mut cursor = engine.cursor(&engine.begin_snapshot(), tree);
         cursor.seek_first()?;
@@ -188,6 +209,38 @@ impl SessionTable {
     /// Whether anything is to be flushed.
     pub(crate) fn has_changed(&self) -> bool {
         !self.changed.lock().is_empty()
+    }
+}
+
+/// What is told of a tree of sessions that cannot be read.
+fn damaged_sessions(reason: String) -> SetAsideWork {
+    SetAsideWork {
+        what: "what sessions have written",
+        namespace: String::new(),
+        index: String::new(),
+        reason,
+        advice: "a new record of it has been begun: a retry of a write from before the last checkpoint may be executed a second time",
+    }
+}
+
+impl Store {
+    /// A tree of sessions that turns out to be damaged is given up: all sessions are stored anew. Before the mark of a checkpoint is taken.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub(crate) fn renew_damaged_sessions(&self) -> Result<()> {
+        if self.engine.trees_set_aside_count() == 0 {
+            return Ok(());
+        }
+        let Some(tree) = self.catalog.session_tree() else { return Ok(()) };
+        let found = self.engine.trees_set_aside().into_iter().find(|(aside, _)| *aside == tree);
+        if let Some((_, reason)) = found {
+            let _definitions = self.definition_lock.lock();
+            self.catalog.drop_session_tree()?;
+            self.sessions.all_changed();
+            self.set_aside(None, damaged_sessions(reason));
+        }
+        Ok(())
     }
 }
 

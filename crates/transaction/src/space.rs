@@ -3,6 +3,8 @@
 //! Before the disk is full, writes that add data are refused: what is left then is for deletes, and for the checkpoint that makes
 //! what they freed usable. So a full disk heals by itself when documents are deleted, and at once when space is given back.
 //!
+//! Page ids are kept in reserve in the same way: there are 2^30 (16 TiB of pages before they are compressed), and a commit that finds none ends all writing.
+//!
 //! `watch_space` is called by the checkpointer's thread all the time, and by the simulator; the writers only look at a flag, and those that write much at
 //! once at the disk: what cannot be applied to the end because there is no space ends all writing. The reserve has three parts:
 //! free bytes on the disk (`StoreOptions::space_reserve_bytes`, and as much as the dirty pages take), what is left of the oplog's segments, which are allocated in advance, and the page store's own extents for checkpoints.
@@ -22,17 +24,28 @@ const DELETE_PRESSURE_MAX: f64 = 0.5;
 /// Writers of so much look at the disk first: many of them could use up the reserve before the next look.
 const LARGE_WRITE_BYTES: usize = 64 << 10;
 
+/// Page ids that are kept for deletes and for what is under way, at most; a sixteenth where there are few.
+const PAGES_RESERVED: u64 = 1 << 18;
+
 /// What was last seen of the disk.
 pub(crate) struct SpaceWatch {
     disk: Arc<dyn Disk>,
     reserve_bytes: u64,
     is_short: AtomicBool,
+    /// Whether it is page ids that are short.
+    lacks_pages: AtomicBool,
     available_bytes: AtomicU64,
 }
 
 impl SpaceWatch {
     pub(crate) fn new(disk: Arc<dyn Disk>, reserve_bytes: u64) -> SpaceWatch {
-        SpaceWatch { disk, reserve_bytes, is_short: AtomicBool::new(false), available_bytes: AtomicU64::new(u64::MAX) }
+        SpaceWatch {
+            disk,
+            reserve_bytes,
+            is_short: AtomicBool::new(false),
+            lacks_pages: AtomicBool::new(false),
+            available_bytes: AtomicU64::new(u64::MAX),
+        }
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {
@@ -55,7 +68,10 @@ impl Store {
         if has_room {
             self.engine.space_returned();
         }
-        let is_short = !has_room || self.engine.is_out_of_space() || self.oplog.statistics().disk_full;
+        let (pages_left, pages) = self.engine.pages_left();
+        let lacks_pages = pages_left < PAGES_RESERVED.min(pages / 16);
+        watch.lacks_pages.store(lacks_pages, Ordering::Relaxed);
+        let is_short = !has_room || lacks_pages || self.engine.is_out_of_space() || self.oplog.statistics().disk_full;
         watch.available_bytes.store(available, Ordering::Relaxed);
         watch.is_short.store(is_short, Ordering::Release);
         if is_short != was_short {
@@ -69,7 +85,8 @@ impl Store {
                         oplog_bytes = oplog.end_position.0 - oplog.first_position.0,
                         promised_bytes,
                         ?promised_time,
-                        "the disk is full: only reads and deletes are accepted; the oplog is kept as promised"
+                        pages_left,
+                        "the disk is full, or all pages are in use: only reads and deletes are accepted; the oplog is kept as promised"
                     );
                 }
                 false => tracing::info!(available, "the disk has space again: writes are accepted"),
@@ -98,6 +115,9 @@ impl Store {
     pub(crate) fn check_space(&self) -> Result<()> {
         if !self.is_short_of_space() {
             return Ok(());
+        }
+        if self.space.lacks_pages.load(Ordering::Relaxed) {
+            return Err(TransactionError::OutOfPages { pages: self.engine.pages_left().1 });
         }
         Err(TransactionError::OutOfSpace { available_bytes: self.space.available_bytes.load(Ordering::Relaxed) })
     }

@@ -26,7 +26,7 @@ use crate::feed::Feed;
 use crate::foreground::Foreground;
 use crate::interleaving::{Interleaving, Moment};
 use crate::lock_table::LockTable;
-use crate::multi_document::{LargeCommits, OpenTransactions};
+use crate::multi_document::{LargeCommits, OpenTransactions, is_large};
 use crate::read_view::ReadView;
 use crate::retained_snapshots::RetainedSnapshots;
 use crate::retention::Retention;
@@ -171,17 +171,24 @@ impl Store {
         let catalog = Arc::new(Catalog::load(engine.clone(), clock.clone(), random)?);
         fill(&catalog, &engine)?;
         let sessions = SessionTable::new(clock.clone());
-        sessions.load(&engine, &catalog)?;
+        let lost_sessions = sessions.load_or_lose(&engine, &catalog)?;
         let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads, &mut &sessions)?;
         options.interleaving.at(Moment::Recovered { timestamp: oplog.last_timestamp() });
         log_decided(&oplog, &recovery.decided, clock.wall_millis(), &options.interleaving)?;
         engine.set_visible(oplog.last_timestamp());
-        engine.remove_unknown_rings()?;
+        // A capped collection that cannot be opened keeps its file for a repair.
+        if catalog.is_whole() && catalog.all_collections().iter().all(|collection| collection.aside().is_none()) {
+            engine.remove_unknown_rings()?;
+        }
         engine.end_recovery()?;
         let mut changed = catalog.all_collections();
         changed.retain(|collection| collection.counts().has_changed());
         // In a fixed order, so that a simulated run can be repeated.
         changed.sort_by_key(|collection| collection.ident());
+        // On a disk that is full, or read-only, that is tried again at the next start.
+        if let Err(error) = oplog.put_passed_over_aside() {
+            tracing::warn!(%error, "damaged segments of the oplog keep their names");
+        }
         let retention = Retention::open(&oplog, options.oplog_retention_bytes, options.oplog_retention_time)?;
         let commits = CommitOrder::new(engine.clone(), oplog.end_position(), changed);
         let store = Arc::new(Store {
@@ -215,8 +222,10 @@ impl Store {
             recovery,
         });
         store.watch_space();
+        store.note_damage_of_start();
         store.note_interrupted_builds();
         store.note_lost_indexes();
+        lost_sessions.into_iter().for_each(|work| store.set_aside(None, work));
         Ok(store)
     }
 
@@ -325,6 +334,7 @@ impl Store {
     /// Asked before each commit is logged: a commit that was logged and could not be applied is the last.
     pub(crate) fn check_commits(&self) -> Result<()> {
         self.engine.check_writable()?;
+        self.check_catalog()?;
         self.commits.check_running()
     }
 
@@ -353,7 +363,7 @@ impl Store {
         ChangeContext { validation, wall_millis: self.clock.wall_millis(), update_style: UpdateStyle::Fields }
     }
 
-    /// Logs and applies a prepared change. All locks it needs are held.
+    /// Logs and applies a prepared change. All locks it needs are held, and it is announced if it is large.
     pub(crate) fn commit(
         &self,
         access: &WriteAccess<'_>,
@@ -362,6 +372,9 @@ impl Store {
     ) -> Result<CommitInfo> {
         if !change.newly_multikey().is_empty() {
             self.catalog.add_multikey(access.collection, change.newly_multikey())?;
+        }
+        if is_large(change) {
+            return self.commit_large_change(access, change, statement);
         }
         let (documents, bytes) = change.count_changes();
         let effect = Effect { collection: access.collection.clone(), documents, bytes };
@@ -375,7 +388,7 @@ impl Store {
     }
 
     /// Notes it in the session. `documents`: by how many the collection has grown.
-    fn statement_executed(&self, statement: &Statement, documents: i64, position: OplogPosition) {
+    pub(crate) fn statement_executed(&self, statement: &Statement, documents: i64, position: OplogPosition) {
         let has_details = match statement.details {
             StatementDetails::None => false,
             StatementDetails::Upserted => documents > 0,
@@ -439,6 +452,7 @@ impl Store {
         // What is logged is applied to its end, whoever wants the command to stop.
         let _unwatched = document::work::unwatched();
         apply(&appended).inspect_err(tell_why_stopped)?;
+        self.note_set_aside();
         in_flight.complete(appended.end, effect);
         Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })
     }
@@ -458,7 +472,7 @@ fn log_decided(
 ) -> Result<()> {
     for commit in decided {
         let mut entry = TransactionEncoder::new();
-        let payload = entry.finish_commit(&commit.parts, commit.session, commit.txn_number, wall_millis);
+        let payload = entry.finish_commit(&commit.parts, commit.transaction, wall_millis);
         match oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |_, _| {}) {
             // It is applied all the same; a store on a full disk is to open.
             Err(error @ OplogError::DiskFull) => {
@@ -517,7 +531,8 @@ fn tell_set_aside(oplog: &LocalOplog, options: &StoreOptions) {
         files = aside.files.join(", "),
         directory = %options.oplog.directory.display(),
         begins_after = %aside.begins_after,
-        "the oplog was damaged and has been put aside; no document is lost, as the last checkpoint has all of them. The oplog begins anew: change streams \
+        "the oplog was damaged where the last checkpoint has everything: no document is lost. These files are put aside; what is damaged without being in one of \
+         them is passed over. Change streams \
          that are resumed at or before this time get ChangeStreamHistoryLost (286), local.oplog.rs and pre-images begin behind it, and a retry of an upsert or a \
          findAndModify from before gets IncompleteTransactionHistory (217). The files may be removed"
     );

@@ -38,7 +38,7 @@ pub(crate) fn lock_claims<'a, 'c>(
 /// An index that is being built or rebuilt does not refuse anything yet: the key is noted, and looked at when the build ends.
 ///
 /// # Errors
-/// `DuplicateKey`; `Engine`.
+/// `DuplicateKey`; `SetAside`: the index cannot tell; `Engine`.
 pub(crate) fn check_claims<'c>(
     engine: &Engine,
     namespace: &str,
@@ -49,8 +49,15 @@ pub(crate) fn check_claims<'c>(
 ) -> Result<()> {
     for claim in claims {
         let Some(index) = indexes.all().get(claim.index) else { continue };
-        if !is_taken(engine, index, claim.key, record_id, buffers)? {
-            continue;
+        index.check_usable()?;
+        match is_taken(engine, index, claim.key, record_id, buffers) {
+            Ok(false) => continue,
+            Ok(true) => {}
+            Err(error) if error.is_damage() => {
+                index.set_aside(&error.to_string());
+                index.check_usable()?;
+            }
+            Err(error) => return Err(error),
         }
         match index.state() {
             IndexState::Ready => return Err(duplicate_key_error(namespace, index, claim.key, claim.type_bits).into()),

@@ -33,6 +33,7 @@ impl Store {
 
     /// Looks whether the data directory is there, and says when writes have stopped. Background work. `false`: they have.
     pub fn watch_writes(&self) -> bool {
+        self.note_set_aside();
         if self.check_writable().is_ok() {
             self.look_for_directory();
         }

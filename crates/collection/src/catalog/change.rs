@@ -102,17 +102,32 @@ pub struct IndexModification {
 }
 
 impl CatalogChange {
-    /// The payload for the oplog.
-    pub fn encode(&self, wall_millis: i64) -> Vec<u8> {
-        let (namespace, uuid) = match self {
-            CatalogChange::Create { namespace, uuid, .. }
-            | CatalogChange::Drop { namespace, uuid }
-            | CatalogChange::Rename { from: namespace, uuid, .. }
-            | CatalogChange::Modify { namespace, uuid, .. } => (namespace, *uuid),
+    /// The collection that it is about.
+    pub(crate) fn uuid(&self) -> Option<Uuid> {
+        match self {
+            CatalogChange::Create { uuid, .. }
+            | CatalogChange::Drop { uuid, .. }
+            | CatalogChange::Rename { uuid, .. }
+            | CatalogChange::Modify { uuid, .. } => Some(*uuid),
             CatalogChange::StartIndexBuild(change)
             | CatalogChange::CommitIndexBuild(change)
             | CatalogChange::AbortIndexBuild(change)
-            | CatalogChange::DropIndex(change) => (&change.namespace, change.uuid),
+            | CatalogChange::DropIndex(change) => Some(change.uuid),
+            CatalogChange::DropDatabase { .. } => None,
+        }
+    }
+
+    /// The payload for the oplog.
+    pub fn encode(&self, wall_millis: i64) -> Vec<u8> {
+        let namespace = match self {
+            CatalogChange::Create { namespace, .. }
+            | CatalogChange::Drop { namespace, .. }
+            | CatalogChange::Rename { from: namespace, .. }
+            | CatalogChange::Modify { namespace, .. } => namespace,
+            CatalogChange::StartIndexBuild(change)
+            | CatalogChange::CommitIndexBuild(change)
+            | CatalogChange::AbortIndexBuild(change)
+            | CatalogChange::DropIndex(change) => &change.namespace,
             CatalogChange::DropDatabase { database } => {
                 let mut command = RawDocumentBuf::new();
                 command.append(cstr!("dropDatabase"), 1);
@@ -120,7 +135,7 @@ impl CatalogChange {
             }
         };
         let (command, second) = self.command();
-        encode_command(namespace.database(), Some(uuid), &command, second.as_deref(), wall_millis)
+        encode_command(namespace.database(), self.uuid(), &command, second.as_deref(), wall_millis)
     }
 
     fn command(&self) -> (RawDocumentBuf, Option<RawDocumentBuf>) {

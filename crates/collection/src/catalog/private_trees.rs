@@ -11,7 +11,7 @@ use crate::error::Result;
 impl Catalog {
     /// The tree of sessions, if there is one yet.
     pub fn session_tree(&self) -> Option<TreeId> {
-        self.session_tree.get().copied()
+        *self.session_tree.lock()
     }
 
     /// The tree of sessions, made if there is none. A change of definitions: under the definition lock.
@@ -26,7 +26,22 @@ impl Catalog {
         let mut batch = Batch::new();
         batch.put(TreeId::CATALOG, &stored::key(SESSION_TREE_KEY, tree.0), &[]);
         self.engine.apply_settled(&batch)?;
-        Ok(*self.session_tree.get_or_init(|| tree))
+        *self.session_tree.lock() = Some(tree);
+        Ok(tree)
+    }
+
+    /// Gives up the tree of sessions, which is damaged: the next one that is wanted is a new one. Under the definition lock.
+    ///
+    /// # Errors
+    /// `Engine`.
+    pub fn drop_session_tree(&self) -> Result<()> {
+        let Some(tree) = self.session_tree.lock().take() else { return Ok(()) };
+        let mut batch = Batch::new();
+        batch.delete(TreeId::CATALOG, &stored::key(SESSION_TREE_KEY, tree.0));
+        batch.put(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0), &[]);
+        self.engine.apply_settled(&batch)?;
+        self.dropped.lock().push(Dropped::PrivateTree(tree));
+        Ok(())
     }
 
     /// A tree that does not outlive the process: it is noted as dropped from the start, so a crash leaves nothing of it. Under the definition lock.

@@ -15,22 +15,28 @@ use crate::index_specification::IndexSpecification;
 /// What was met so far.
 #[derive(Default)]
 pub(crate) struct IndexShapes {
-    /// By the bytes of the stored specification.
-    shapes: HashMap<Box<[u8]>, Arc<IndexShape>>,
+    /// By the bytes of the stored specification, with why it cannot be read, if it cannot.
+    shapes: HashMap<Box<[u8]>, (Arc<IndexShape>, Option<Arc<str>>)>,
     /// By the addresses of the shapes, which stay as long as `shapes` has them.
     generators: HashMap<Box<[usize]>, Arc<KeyGenerator>>,
 }
 
 impl IndexShapes {
-    /// The shape of an index defined like this.
+    /// The shape of an index defined like this, and why its definition cannot be read, if it cannot.
     ///
     /// # Errors
-    /// Those of `IndexSpecification::parse`.
-    pub(crate) fn shape(&mut self, specification: &RawDocument) -> Result<Arc<IndexShape>> {
-        if let Some(shape) = self.shapes.get(specification.as_bytes()) {
-            return Ok(shape.clone());
+    /// Those of `IndexSpecification::parse`, when not even a placeholder can be made of it.
+    pub(crate) fn shape(&mut self, specification: &RawDocument) -> Result<(Arc<IndexShape>, Option<Arc<str>>)> {
+        if let Some(known) = self.shapes.get(specification.as_bytes()) {
+            return Ok(known.clone());
         }
-        let shape = IndexShape::new(IndexSpecification::parse(specification)?);
+        let shape = match IndexSpecification::parse(specification) {
+            Ok(parsed) => (IndexShape::new(parsed), None),
+            Err(error) => {
+                let reason = format!("its definition cannot be read: {error}");
+                (IndexShape::unreadable(specification)?, Some(reason.into()))
+            }
+        };
         self.shapes.insert(specification.as_bytes().into(), shape.clone());
         Ok(shape)
     }

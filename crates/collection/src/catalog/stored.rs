@@ -2,7 +2,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | 1 ‖ collection ident (8 bytes big-endian) | BSON: uuid, ns, options, tree, indexes |
+//! | 1 ‖ collection ident (8 bytes big-endian) | BSON: uuid, ns, options, tree, indexes, and aside where it is set aside |
 //! | 2 ‖ collection ident | documents and bytes, 8 bytes little-endian each, as of the checkpoint's mark |
 //! | 3 ‖ tree id (8 bytes big-endian) | nothing: the tree belongs to nobody any more and is to be dropped |
 //! | 4 ‖ tree id (8 bytes big-endian) | nothing: the tree has what sessions have written, by session (see `transaction`) |
@@ -69,7 +69,7 @@ pub(crate) fn encode_collection(collection: &Collection) -> RawDocumentBuf {
     let mut indexes = RawArrayBuf::new();
     for index in collection.indexes().listed() {
         let mut document = RawDocumentBuf::new();
-        document.append(cstr!("spec"), index.specification().to_document());
+        document.append(cstr!("spec"), index.stored_specification());
         document.append(cstr!("tree"), index.tree().0 as i64);
         document.append(cstr!("ready"), index.state() == IndexState::Ready);
         if index.state() == IndexState::Building {
@@ -78,6 +78,9 @@ pub(crate) fn encode_collection(collection: &Collection) -> RawDocumentBuf {
         let mut multikey = RawArrayBuf::new();
         index.multikey_paths().into_iter().for_each(|components| multikey.push(components as i64));
         document.append(cstr!("multikey"), multikey);
+        if let Some(reason) = index.aside().filter(|_| index.is_readable()) {
+            document.append(cstr!("aside"), reason);
+        }
         indexes.push(document);
     }
     let mut document = RawDocumentBuf::new();
@@ -86,6 +89,9 @@ pub(crate) fn encode_collection(collection: &Collection) -> RawDocumentBuf {
     document.append(cstr!("options"), definition.options.to_document());
     document.append(cstr!("tree"), collection.record_tree().0 as i64);
     document.append(cstr!("indexes"), indexes);
+    if let Some(reason) = collection.aside() {
+        document.append(cstr!("aside"), reason);
+    }
     document
 }
 
@@ -96,6 +102,10 @@ pub(crate) struct StoredCollection {
     pub(crate) options: CollectionOptions,
     pub(crate) record_tree: TreeId,
     pub(crate) indexes: Vec<Index>,
+    /// Why it was set aside.
+    pub(crate) aside: Option<String>,
+    /// Why its options cannot be read, which are none then.
+    pub(crate) unreadable_options: Option<String>,
 }
 
 /// Reads the value under `COLLECTION_KEY`.
@@ -112,17 +122,25 @@ pub(crate) fn decode_collection(value: &[u8], now_millis: i64, shapes: &mut Inde
             _ => return Err(damaged("indexes")),
         }
     }
+    let options = CollectionOptions::parse(document_field(document, "options")?);
+    let aside = match document::get_field(document, "aside") {
+        Some(RawBsonRef::String(reason)) => Some(reason.to_owned()),
+        _ => None,
+    };
+    let unreadable_options = options.as_ref().err().map(|error| format!("its options cannot be read: {error}"));
     Ok(StoredCollection {
         uuid: uuid_field(document, "uuid")?,
         namespace: Namespace::parse(string_field(document, "ns")?)?,
-        options: CollectionOptions::parse(document_field(document, "options")?)?,
+        options: options.unwrap_or_default(),
         record_tree: TreeId(number_field(document, "tree")?),
         indexes: decoded,
+        aside,
+        unreadable_options,
     })
 }
 
 fn decode_index(document: &RawDocument, now_millis: i64, shapes: &mut IndexShapes) -> Result<Index> {
-    let shape = shapes.shape(document_field(document, "spec")?)?;
+    let (shape, unreadable) = shapes.shape(document_field(document, "spec")?)?;
     let tree = TreeId(number_field(document, "tree")?);
     let state = match field(document, "ready")? {
         RawBsonRef::Boolean(true) => IndexState::Ready,
@@ -136,6 +154,11 @@ fn decode_index(document: &RawDocument, now_millis: i64, shapes: &mut IndexShape
         })
         .collect();
     let index = Index::of_shape(shape, tree, state, &multikey_paths, now_millis);
+    let aside = match document::get_field(document, "aside") {
+        Some(RawBsonRef::String(reason)) => Some(reason),
+        _ => unreadable.as_deref(),
+    };
+    aside.into_iter().for_each(|reason| index.set_aside(reason));
     // An older version did not say.
     if let Some(RawBsonRef::Int64(filled)) = document::get_field(document, "filled") {
         index.set_filled(RecordId(filled));

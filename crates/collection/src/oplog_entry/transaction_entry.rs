@@ -14,6 +14,9 @@
 //!
 //! A decision says that the parts it names will be committed, whatever happens: the commit's entry follows when they have been applied, or recovery writes it.
 //! Followers of the oplog take it for a part without operations.
+//!
+//! Without `lsid` and `txnNumber` it is the change of one document that takes so long to apply that it is committed like a large transaction; the operation says
+//! itself which statement it is of.
 
 use bson::spec::ElementType;
 use bson::{RawDocument, Uuid};
@@ -123,8 +126,7 @@ impl TransactionEncoder {
     pub fn finish_decision(
         &mut self,
         parts: &[OplogPosition],
-        session: Uuid,
-        txn_number: i64,
+        transaction: Option<(Uuid, i64)>,
         wall_millis: i64,
     ) -> &[u8] {
         let put_parts = |bytes: &mut Vec<u8>| {
@@ -132,15 +134,14 @@ impl TransactionEncoder {
             bytes.push(1);
             put_positions(bytes, "decides", parts);
         };
-        self.finish(put_parts, session, txn_number, wall_millis)
+        self.finish(put_parts, transaction, wall_millis)
     }
 
     /// Ends the entry as the commit of a transaction.
     pub fn finish_commit(
         &mut self,
         parts: &[OplogPosition],
-        session: Uuid,
-        txn_number: i64,
+        transaction: Option<(Uuid, i64)>,
         wall_millis: i64,
     ) -> &[u8] {
         let put_parts = |bytes: &mut Vec<u8>| {
@@ -148,22 +149,23 @@ impl TransactionEncoder {
                 put_positions(bytes, "parts", parts);
             }
         };
-        self.finish(put_parts, session, txn_number, wall_millis)
+        self.finish(put_parts, transaction, wall_millis)
     }
 
-    /// Ends an entry that belongs to a session; `put_parts` says what follows the operations.
+    /// Ends an entry, which belongs to a session and a number in it if it is a transaction's; `put_parts` says what follows the operations.
     fn finish(
         &mut self,
         put_parts: impl FnOnce(&mut Vec<u8>),
-        session: Uuid,
-        txn_number: i64,
+        transaction: Option<(Uuid, i64)>,
         wall_millis: i64,
     ) -> &[u8] {
         let bytes = &mut self.bytes;
         close(bytes, self.operations);
         put_parts(bytes);
         close(bytes, self.object);
-        put_session(bytes, session, txn_number);
+        if let Some((session, txn_number)) = transaction {
+            put_session(bytes, session, txn_number);
+        }
         finish_entry(bytes, wall_millis);
         bytes
     }
@@ -212,10 +214,8 @@ pub struct TransactionEntry<'a> {
 /// What the entry of a commit, or of its decision, says beside its operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionCommit {
-    /// The logical session.
-    pub session: Uuid,
-    /// The transaction's number in the session.
-    pub txn_number: i64,
+    /// The logical session and the transaction's number in it; `None` for the change of one document.
+    pub transaction: Option<(Uuid, i64)>,
     /// Where its parts are, in order.
     pub parts: Vec<OplogPosition>,
 }
@@ -232,7 +232,8 @@ impl<'a> TransactionEntry<'a> {
             return None;
         }
         let operations = RawDocument::from_bytes(first.value_bytes()).ok()?;
-        let commit = |parts| Some(TransactionCommit { session: session?, txn_number, parts });
+        let transaction = session.map(|session| (session, txn_number));
+        let commit = |parts| Some(TransactionCommit { transaction, parts });
         let is_part = document::get_element(object, "partialTxn").is_some();
         let step = match (is_part, read_positions(object, "decides")?) {
             (false, _) => TransactionStep::Commit(commit(read_positions(object, "parts")?)?),

@@ -56,18 +56,37 @@ impl EntryApplier {
         self.last = None;
     }
 
+    /// Where what is stored is damaged, the collection is set aside: it lacks this change, and so all later ones.
     pub(crate) fn apply(&mut self, entry: &DocumentEntry<'_>, timestamp: Timestamp) -> Result<()> {
         let Some(collection) = self.collection(entry.uuid) else { return Ok(()) };
+        if collection.aside().is_some() {
+            return Ok(());
+        }
+        match self.apply_to(&collection, entry, timestamp) {
+            Err(error) if error.is_damage() => {
+                collection.set_aside(&format!("changes since the last checkpoint could not be applied: {error}"));
+                Ok(())
+            }
+            applied => applied,
+        }
+    }
+
+    fn apply_to(
+        &mut self,
+        collection: &Arc<Collection>,
+        entry: &DocumentEntry<'_>,
+        timestamp: Timestamp,
+    ) -> Result<()> {
         collection.counts().add(entry.count_change(), entry.size_change);
         if let Some(ring) = collection.ring() {
-            return self.apply_to_ring(&collection, ring, entry, timestamp);
+            return self.apply_to_ring(collection, ring, entry, timestamp);
         }
         let mut stored = std::mem::take(&mut self.stored);
         let mut patched = std::mem::take(&mut self.patched);
         let found = collection.read_latest(&self.engine, entry.record_id, &mut stored)?;
         let old = if found { Some(read(&stored)?) } else { None };
         let new = new_version(entry.operation, old, &mut patched)?;
-        let applied = self.replace(&collection, entry.record_id, old, new);
+        let applied = self.replace(collection, entry.record_id, old, new);
         self.stored = stored;
         self.patched = patched;
         applied

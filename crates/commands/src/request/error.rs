@@ -306,10 +306,12 @@ impl From<CollectionError> for CommandError {
             CollectionError::Stopped => "Interrupted",
             CollectionError::InvalidIdField(_) => "InvalidIdField",
             CollectionError::ImmutableField(_) => "ImmutableField",
-            CollectionError::DocumentTooLarge { .. } => "BSONObjectTooLarge",
+            CollectionError::DocumentTooLarge { .. } | CollectionError::DefinitionTooLarge { .. } => "BSONObjectTooLarge",
             CollectionError::TooManyIndexEntries => "ExceededMemoryLimit",
             CollectionError::InvalidBson(_) => "InvalidBSON",
-            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } => "InternalError",
+            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } | CollectionError::SetAside { .. } => {
+                "InternalError"
+            },
         };
         Self::named(name, message)
     }
@@ -323,7 +325,8 @@ impl From<TransactionError> for CommandError {
             TransactionError::Oplog(error) => error.into(),
             error => {
                 let name = match error {
-                    TransactionError::OutOfSpace { .. } => "OutOfDiskSpace",
+                    TransactionError::OutOfSpace { .. } | TransactionError::OutOfPages { .. } => "OutOfDiskSpace",
+                    TransactionError::TooManyStatements(_) => "InvalidLength",
                     TransactionError::TransactionTooOld(_) => "TransactionTooOld",
                     TransactionError::IncompleteTransactionHistory(_) => "IncompleteTransactionHistory",
                     TransactionError::TooManySessions => "TooManyLogicalSessions",

@@ -47,7 +47,11 @@ impl DefaultConcerns {
         let stored = stored::read_all(server, NAMESPACE)?;
         let found = stored.iter().find(|document| document::document_id(document) == Some(RawBsonRef::String(ID)));
         if let Some(found) = found {
-            *self.set.write() = Arc::new(SetConcerns::decode(found)?);
+            match SetConcerns::decode(found) {
+                Ok(concerns) => *self.set.write() = Arc::new(concerns),
+                // Those that go without saying are used, until others are set.
+                Err(error) => stored::tell_replaced(server, NAMESPACE, error.to_string()),
+            }
         }
         Ok(())
     }

@@ -167,6 +167,7 @@ impl ReplicaSet {
     /// A member as it is after a start: the primary, if the set has a configuration or need not be told to begin.
     pub(crate) fn begin(&self, server: &ServerContext) -> Result<()> {
         let _changing = self.changing.lock();
+        let had_one = server.store.catalog().lookup(stored::CONFIGURATION).is_some();
         let stored = stored::read(server, stored::CONFIGURATION)?;
         let Some(facts) = &self.facts else {
             if stored.is_some() {
@@ -175,14 +176,33 @@ impl ReplicaSet {
             return Ok(());
         };
         *self.terms.write() = Arc::new(Terms::of_member(&stored::read_all(server, stored::TERMS)?));
+        let stored = stored.and_then(|stored| match Configuration::parse(&stored) {
+            Ok(configuration) => Some(configuration),
+            Err(error) => {
+                stored::tell_replaced(server, stored::CONFIGURATION, error.to_string());
+                None
+            }
+        });
         match (stored, facts.initiation) {
-            (Some(stored), _) => self.go_on(server, facts, Configuration::parse(&stored)?),
-            (None, Initiation::Automatic) => self.take_office(server, Configuration::of_one(&facts.name, facts.host())),
-            (None, Initiation::OnCommand) => {
+            (Some(stored), _) if server.store.writes_stopped().is_some() => {
+                self.stay(server, stored);
+                Ok(())
+            }
+            (None, _) if server.store.writes_stopped().is_some() => Ok(()),
+            (Some(stored), _) => self.go_on(server, facts, stored),
+            (None, initiation) if had_one || initiation == Initiation::Automatic => self.take_office(server, Configuration::of_one(&facts.name, facts.host())),
+            (None, _) => {
                 tracing::info!(set = facts.name, "the replica set waits for replSetInitiate");
                 Ok(())
             }
         }
+    }
+
+    /// Nothing can be written from the start on: what was stored is told, so that clients find what can be read.
+    fn stay(&self, server: &ServerContext, configuration: Configuration) {
+        let (term, elected) = (configuration.term, server.store.visible_timestamp());
+        let elected_millis = server.clock.wall_millis();
+        self.install(server, Membership { configuration, term, elected, elected_millis });
     }
 
     /// Becomes the primary of the set that is stored.
@@ -286,7 +306,8 @@ impl ReplicaSet {
     fn remember_term(&self, server: &ServerContext, began: Timestamp, term: i64) -> Result<()> {
         stored::put(server, stored::TERMS, &terms::document(began, term)?)?;
         let known = self.terms().and(began, term);
-        if let Some(oldest) = server.store.oldest_logged()? {
+        // Where the oldest entry is damaged, all terms stay.
+        if let Some(oldest) = server.store.oldest_logged().or_else(|error| if error.is_damage() { Ok(None) } else { Err(error) })? {
             let is_gone =
                 |document: &RawDocument| terms::term_of(document).is_some_and(|term| known.ended_before(term, oldest));
             stored::retain(server, stored::TERMS, |document| !is_gone(document))?;

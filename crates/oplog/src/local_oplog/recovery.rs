@@ -2,7 +2,8 @@
 //!
 //! Called by `LocalOplog::open`. Checks every segment's header and that they follow each other without a gap, scans the
 //! last one, cuts off what a torn write left, and makes durable what is valid. Entries of earlier segments are checked
-//! when they are read. A damaged log that a checkpoint has all of is put aside (`set_aside`).
+//! when they are read. A damaged log that a checkpoint has all of is put aside (`set_aside`). Damage before the checkpoint's position is passed over otherwise:
+//! nobody's data needs what is there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use platform::{File, OpenMode, Timestamp};
 use super::scan::{Scanned, scan};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentHeader, corrupt, file_offset};
 use super::segment_store::SegmentStore;
-use super::set_aside::{Checkpointed, SetAside, set_aside};
+use super::set_aside::{Checkpointed, SetAside, aside_name, set_aside};
 use crate::{OplogError, Result};
 
 /// Bytes copied or zeroed at a time.
@@ -29,6 +30,16 @@ pub(super) struct Recovered {
     pub(super) last_timestamp: Timestamp,
     /// What the log was before, if it was damaged and is not needed.
     pub(super) set_aside: Option<SetAside>,
+    /// Segments before the checkpoint's that are left out; they keep their names until the caller has recovered without them.
+    pub(super) passed_over: Vec<u64>,
+}
+
+/// What a recovery leaves out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    Nothing,
+    /// Whatever is before this, which a checkpoint has.
+    Before(u64),
 }
 
 /// A segment as found on disk.
@@ -43,23 +54,62 @@ struct Opened {
 pub(super) fn recover(store: &SegmentStore, entry_bytes: u64, checkpointed: Option<Checkpointed>) -> Result<Recovered> {
     store.create_directory().map_err(OplogError::io("create its directory"))?;
     store.remove_spare().map_err(OplogError::io("remove an unused segment"))?;
-    match (recover_whole(store, entry_bytes, checkpointed), checkpointed) {
-        (Err(damage @ OplogError::Corrupt { .. }), Some(checkpointed)) => {
-            let set_aside = set_aside(store, checkpointed, damage, entry_bytes)?;
-            let recovered = recover_whole(store, entry_bytes, Some(checkpointed))?;
+    let (damage, checkpointed) = match (recover_part(store, entry_bytes, checkpointed, Leaves::Nothing), checkpointed) {
+        (Err(damage @ OplogError::Corrupt { .. }), Some(checkpointed)) => (damage, checkpointed),
+        (recovered, _) => return recovered,
+    };
+    match set_aside(store, checkpointed, damage, entry_bytes) {
+        Ok(set_aside) => {
+            let recovered = recover_part(store, entry_bytes, Some(checkpointed), Leaves::Nothing)?;
             Ok(Recovered { set_aside: Some(set_aside), ..recovered })
         }
-        (recovered, _) => recovered,
+        Err(damage @ OplogError::Corrupt { .. }) => pass_over(store, entry_bytes, checkpointed, damage),
+        Err(error) => Err(error),
     }
 }
 
-fn recover_whole(store: &SegmentStore, entry_bytes: u64, checkpointed: Option<Checkpointed>) -> Result<Recovered> {
+/// The log without what is before the checkpoint's position, if that is where the damage is.
+fn pass_over(
+    store: &SegmentStore,
+    entry_bytes: u64,
+    checkpointed: Checkpointed,
+    damage: OplogError,
+) -> Result<Recovered> {
+    let leaves = Leaves::Before(checkpointed.position.0);
+    match recover_part(store, entry_bytes, Some(checkpointed), leaves) {
+        Ok(recovered) => {
+            let (begins_at, begins_after) = (checkpointed.position, checkpointed.timestamp);
+            let files = recovered.passed_over.iter().map(|start| aside_name(*start)).collect();
+            let set_aside = SetAside { files, begins_at, begins_after, damage };
+            Ok(Recovered { set_aside: Some(set_aside), ..recovered })
+        }
+        // Something is wrong behind it, too: the first error is the one to be told.
+        Err(OplogError::Corrupt { .. }) => Err(damage),
+        Err(error) => Err(error),
+    }
+}
+
+fn recover_part(
+    store: &SegmentStore,
+    entry_bytes: u64,
+    checkpointed: Option<Checkpointed>,
+    leaves: Leaves,
+) -> Result<Recovered> {
     let mut starts = store.list().map_err(OplogError::io("list its directory"))?;
+    let mut passed_over = Vec::new();
+    if let Leaves::Before(position) = leaves {
+        let first = starts.iter().copied().filter(|start| *start <= position).max().unwrap_or_default();
+        passed_over.extend(starts.extract_if(.., |start| *start < first));
+    }
     let incomplete = remove_incomplete(store, &mut starts)?;
     let Some(last) = open_all(store, &starts)? else {
         return create_first(store, entry_bytes);
     };
-    let scanned = scan(Arc::clone(&last.file), &last.header, last.limit)?;
+    let from = match leaves {
+        Leaves::Before(position) => position.clamp(last.header.start, last.limit),
+        Leaves::Nothing => last.header.start,
+    };
+    let scanned = scan(Arc::clone(&last.file), &last.header, from, last.limit)?;
     if let Some(start) = incomplete.filter(|start| *start != scanned.end) {
         return Err(corrupt(last.header.start, scanned.end.min(start), "entries are missing before the next segment"));
     }
@@ -73,8 +123,9 @@ fn recover_whole(store: &SegmentStore, entry_bytes: u64, checkpointed: Option<Ch
         current: SegmentFile { file: last.file, start: last.header.start, ready: true },
         segment_end: last.limit,
         end: scanned.end,
-        last_timestamp: scanned.last_timestamp,
+        last_timestamp: scanned.last_timestamp.max(checkpointed.map_or(Timestamp::MIN, |known| known.timestamp)),
         set_aside: None,
+        passed_over,
     })
 }
 
@@ -94,7 +145,7 @@ fn create_first(store: &SegmentStore, entry_bytes: u64) -> Result<Recovered> {
     })?;
     let starts = BTreeSet::from([0]);
     let last_timestamp = Timestamp::MIN;
-    Ok(Recovered { starts, current, segment_end: entry_bytes, end: 0, last_timestamp, set_aside: None })
+    Ok(Recovered { starts, current, segment_end: entry_bytes, end: 0, last_timestamp, set_aside: None, passed_over: Vec::new() })
 }
 
 /// Removes a last segment whose header never became durable. As entries are written only after that, it has none.

@@ -32,14 +32,14 @@ pub(super) struct Scanned {
     pub(super) remains_end: u64,
 }
 
-/// Scans the segment, which has room up to position `limit`.
-pub(super) fn scan(file: Arc<dyn File>, header: &SegmentHeader, limit: u64) -> Result<Scanned> {
+/// Scans the segment, which has room up to position `limit`, from an entry at `from` on.
+pub(super) fn scan(file: Arc<dyn File>, header: &SegmentHeader, from: u64, limit: u64) -> Result<Scanned> {
     let mut window = Window::new(file, header.start);
     let mut scanned = Scanned {
-        end: header.start,
+        end: from,
         last_timestamp: header.previous_timestamp,
         last_flush_start: header.start,
-        remains_end: header.start,
+        remains_end: from,
     };
     while scanned.end < limit {
         let found = window.entry_at(scanned.end, limit).map_err(OplogError::io("scan the last segment"))?;

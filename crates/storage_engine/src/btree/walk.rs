@@ -13,6 +13,15 @@ use crate::overflow::{self, OverflowReference};
 use crate::page_cache::Backoff;
 use crate::page_store::PageId;
 
+/// What a walk does when it meets a damaged page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// It fails.
+    Fails,
+    /// It leaves out the page and what is below it.
+    IsPassedOver,
+}
+
 /// What was found on the way.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct TreePages {
@@ -34,7 +43,7 @@ impl Trees {
     /// Collects the pages of a tree; the root is the first inner page or the only leaf. Reads every leaf, for its overflow chains and entry count. Exact for a
     /// tree that is not being changed.
     pub(crate) fn pages_of(&self, tree: TreeId) -> Result<TreePages> {
-        self.walk_pages(tree, usize::MAX, &mut |_| Ok(ControlFlow::Continue(())))
+        self.walk_pages(tree, usize::MAX, Damage::Fails, &mut |_| Ok(ControlFlow::Continue(())))
     }
 
     /// As `pages_of`, but ends after about `most` pages. Calls `between` after each leaf with what was found since it last took it away, with nothing latched;
@@ -43,6 +52,7 @@ impl Trees {
         &self,
         tree: TreeId,
         most: usize,
+        damage: Damage,
         between: &mut dyn FnMut(&mut TreePages) -> Result<ControlFlow<()>>,
     ) -> Result<TreePages> {
         let mut found = TreePages::default();
@@ -52,8 +62,11 @@ impl Trees {
             if found.len() >= most {
                 return Ok(found);
             }
-            if !self.copy_page(page, &mut image)? {
-                continue;
+            match self.copy_page(page, &mut image) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) if damage == Damage::IsPassedOver && error.is_damage() => continue,
+                Err(error) => return Err(error),
             }
             let node = Node(&*image);
             if node.tree() != tree.0 || image[field::KIND] != crate::node::KIND_NODE {

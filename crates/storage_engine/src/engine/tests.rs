@@ -9,6 +9,7 @@ use super::*;
 
 mod cache;
 mod concealed;
+mod damage;
 mod deletions;
 mod dropped_trees;
 mod figures;

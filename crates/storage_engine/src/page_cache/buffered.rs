@@ -7,6 +7,7 @@
 //! of the page's shard while its word says `OnDisk` and, once it also says "buffered", only the holder of that lock can
 //! begin to load it. So a parent that is found unchanged under the lock still leads the key to this leaf.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -37,6 +38,8 @@ const SPREAD_ENDS: f64 = 0.92;
 #[derive(Default)]
 pub(super) struct MergeList {
     pages: Vec<PageId>,
+    /// Pages that could not be merged because they are damaged there. Their changes stay in the buffer: whoever reads the page is told.
+    pub(super) damaged: BTreeMap<PageId, PageAddress>,
     /// How long a thread rests after each batch of them.
     rest: Duration,
 }
@@ -175,6 +178,11 @@ impl PageCache {
         let mut list = self.to_merge.lock();
         if list.pages.is_empty() {
             list.pages = self.pages_to_merge();
+            if !list.damaged.is_empty() {
+                let MergeList { pages, damaged, .. } = &mut *list;
+                damaged.retain(|page, address| self.disk_address(*page) == Some(*address));
+                pages.retain(|page| !damaged.contains_key(page));
+            }
             list.pages.reverse();
             let batches = list.pages.len().div_ceil(MERGE_BATCH_PAGES).max(1);
             list.rest = MERGE_SPREAD.mul_f64(MERGER_THREADS as f64 / batches as f64).min(MERGE_REST_MAX);

@@ -155,10 +155,13 @@ impl PageCache {
             Err(error) => {
                 self.give_up_merge(&merging);
                 // Beside others the block may have been moved and written over: alone it will be seen whether it is damaged.
-                if manner == Manner::Alone {
-                    return Err(error);
+                match manner {
+                    Manner::BesideOthers => merger.left.push(page),
+                    Manner::Alone if error.is_damage() => {
+                        self.to_merge.lock().damaged.insert(page, merging.on_disk.address);
+                    }
+                    Manner::Alone => return Err(error),
                 }
-                merger.left.push(page);
             }
         }
         Ok(())

@@ -66,7 +66,7 @@ impl PageStore {
             table: Mutex::new(table),
             cleaner: Mutex::new(Cleaner::default()),
             file_end: Mutex::new(()),
-            page_ids: Mutex::new(PageIds::of_checkpoint(&loaded.durable)),
+            page_ids: Mutex::new(PageIds::of_checkpoint(&loaded.durable, options.page_ids_max)),
             ledger: Mutex::new(Ledger::new(loaded.durable, extents, last_number + 1)),
             epoch: AtomicU64::new(last_number + 1),
             poison: OnceLock::new(),

@@ -83,6 +83,9 @@ impl Store {
             let message = format!("cannot perform operation: an index build is currently running for {namespace}");
             return Err(CollectionError::IndexBuildInProgress(message).into());
         }
+        if let Some(index) = collection.indexes().listed().find(|index| !index.is_readable()) {
+            index.check_usable()?;
+        }
         let begun = self.catalog.begin_replacement(collection).map_err(TransactionError::from);
         let logged = begun.and_then(|trees| Ok((trees, self.log_note(&note(collection, "started"))?)));
         match logged {
@@ -164,7 +167,9 @@ impl Store {
             if doubles.len() < trees.len() {
                 return Err(aborted(collection));
             }
+            self.note_set_aside();
             for index in &doubles {
+                index.check_usable()?;
                 self.check_suspected_duplicates(collection, index)?;
             }
             let entry = encode_note(&note(collection, "replaced"), self.clock.wall_millis());
@@ -174,7 +179,7 @@ impl Store {
             });
             self.note_renamed(&[&namespace], replaced.as_ref().ok().map(|commit| commit.timestamp));
             let indexes = collection.indexes();
-            let indexes = indexes.ready().map(|index| index.specification().clone()).collect();
+            let indexes = indexes.complete().map(|index| index.specification().clone()).collect();
             return Ok(IndexesRebuilt { indexes, commit: replaced? });
         }
     }

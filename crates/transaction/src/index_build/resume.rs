@@ -47,7 +47,7 @@ impl Store {
     /// Notes what is to be gone on with. When the store is opened.
     pub(crate) fn note_interrupted_builds(&self) {
         let mut interrupted = self.catalog.all_collections();
-        interrupted.retain(is_building);
+        interrupted.retain(|collection| is_building(collection) && collection.aside().is_none());
         interrupted.sort_by_key(|collection| collection.ident());
         *self.interrupted_builds.lock() = interrupted;
     }
@@ -62,7 +62,7 @@ impl Store {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<CommitInfo>> {
         let indexes = collection.indexes();
-        let building = indexes.all().iter().filter(|index| index.state() == IndexState::Building);
+        let building = indexes.all().iter().filter(|index| index.state() == IndexState::Building && index.aside().is_none());
         let mut last = None;
         for index in building {
             let started = StartedBuild { trees: vec![index.tree()], commit: None };
@@ -81,7 +81,7 @@ impl Store {
             }
             let indexes = collection.indexes();
             let building: Vec<_> =
-                indexes.all().iter().filter(|index| index.state() == IndexState::Building).cloned().collect();
+                indexes.all().iter().filter(|index| index.state() == IndexState::Building && index.aside().is_none()).cloned().collect();
             if !self.may_be_tried(&collection, &building) {
                 self.interrupted_builds.lock().retain(|known| !Arc::ptr_eq(known, &collection));
                 continue;
@@ -188,5 +188,5 @@ fn write_attempts(disk: &dyn Disk, attempts: &[Attempt]) -> io::Result<()> {
 }
 
 fn is_building(collection: &Arc<Collection>) -> bool {
-    collection.indexes().all().iter().any(|index| index.state() == IndexState::Building)
+    collection.indexes().all().iter().any(|index| index.state() == IndexState::Building && index.aside().is_none())
 }

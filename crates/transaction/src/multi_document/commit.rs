@@ -48,7 +48,7 @@ impl Store {
         // Gates are taken in this order wherever several are.
         written.sort_by_key(|written| written.collection.ident());
         let is_large = transaction.writes.is_large(self.options.large_transaction_bytes);
-        let _large = is_large.then(|| self.begin_large_commit(&written));
+        let _large = is_large.then(|| self.begin_large_commit(written.iter().map(|written| written.collection.ident())));
         let accesses =
             written.iter().map(|written| Ok(written.collection.begin_write()?)).collect::<Result<Vec<_>>>()?;
         for (written, access) in written.iter().zip(&accesses) {
@@ -87,7 +87,7 @@ impl Store {
         }
         // Reading what is stored may have found the disk failed.
         self.check_commits()?;
-        let payload = entry.finish_commit(&[], session.id(), txn_number, self.clock.wall_millis());
+        let payload = entry.finish_commit(&[], Some((session.id(), txn_number)), self.clock.wall_millis());
         self.check_space_for_commit(payload.len())?;
         let mut in_flight = self.commits.prepare();
         let appended =
@@ -97,6 +97,7 @@ impl Store {
         self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry: payload });
         let applied = batches.iter().try_for_each(|batch| Ok(self.engine.apply(batch, appended.timestamp)?));
         applied.inspect_err(tell_why_stopped)?;
+        self.note_set_aside();
         self.sessions.record_commit(session, txn_number);
         in_flight.complete_all(appended.end, effects);
         Ok(Some(CommitInfo { timestamp: appended.timestamp, end: appended.end }))

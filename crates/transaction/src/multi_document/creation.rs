@@ -11,6 +11,7 @@ use collection::{Collection, CollectionError, CollectionOptions, IndexSpecificat
 use super::Transaction;
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
+use crate::index_build::check_definitions;
 use crate::index_definitions::{IndexesCreated, missing_indexes};
 use crate::store::Store;
 
@@ -45,6 +46,7 @@ impl Store {
             return Err(CollectionError::NamespaceExists(message).into());
         }
         self.catalog.check_can_create(namespace)?;
+        self.catalog.check_definitions(namespace, None, [&*options.to_document()])?;
         let collection = self.catalog.create_private_collection(namespace, options)?;
         let mut owned = transaction.owned.lock();
         if owned.has_ended {
@@ -85,7 +87,9 @@ impl Store {
         if written.iter().any(|written| Arc::ptr_eq(&written.collection, collection)) {
             return refused("non-empty");
         }
-        for specification in missing.into_iter().flatten() {
+        let missing = missing.unwrap_or_default();
+        check_definitions(self, collection, &missing)?;
+        for specification in missing {
             self.catalog.add_private_index(collection, specification)?;
         }
         Ok(IndexesCreated { before, after: collection.indexes().ready().count(), commit: None })

@@ -33,7 +33,6 @@ use crate::foreground::Slice;
 use crate::interleaving::Moment;
 use crate::sessions::Session;
 use crate::store::Store;
-use crate::write_set::WrittenCollection;
 
 /// Bytes of operations after which a part is logged, at most; less where transactions are large earlier.
 const PART_BYTES_MAX: usize = 512 << 10;
@@ -51,7 +50,7 @@ const FULL_DISK_PATIENCE: Duration = Duration::from_secs(600);
 pub(crate) struct LargeCommits(Mutex<Vec<u64>>);
 
 /// A large commit, until it is dropped.
-pub(super) struct LargeCommit<'a> {
+pub(crate) struct LargeCommit<'a> {
     commits: &'a LargeCommits,
     idents: Vec<u64>,
 }
@@ -68,9 +67,17 @@ impl Drop for LargeCommit<'_> {
 }
 
 /// The changes of a transaction on their way to the oplog.
-struct Logging {
-    entry: TransactionEncoder,
+#[derive(Default)]
+pub(super) struct Logging {
+    pub(super) entry: TransactionEncoder,
     parts: Vec<Appended>,
+}
+
+impl Logging {
+    /// Where the parts are that are logged.
+    pub(super) fn positions(&self) -> Vec<OplogPosition> {
+        self.parts.iter().map(|part| part.position).collect()
+    }
 }
 
 impl Store {
@@ -91,10 +98,10 @@ impl Store {
     }
 
     /// Announces a large commit. No gate is held yet.
-    pub(super) fn begin_large_commit(&self, written: &[WrittenCollection]) -> LargeCommit<'_> {
+    pub(super) fn begin_large_commit(&self, idents: impl IntoIterator<Item = u64>) -> LargeCommit<'_> {
         // A change of definitions has either got its gates by now, or sees this.
         let _definitions = self.definition_lock.lock();
-        let idents: Vec<u64> = written.iter().map(|written| written.collection.ident()).collect();
+        let idents: Vec<u64> = idents.into_iter().collect();
         self.large_commits.0.lock().extend_from_slice(&idents);
         LargeCommit { commits: &self.large_commits, idents }
     }
@@ -111,31 +118,32 @@ impl Store {
         // What is committed was read and checked. Nobody reads in the transaction any more, and others' old versions must not be kept for it.
         transaction.snapshot.end();
         let hold = self.commits.hold();
-        let mut logging = Logging { entry: TransactionEncoder::new(), parts: Vec::new() };
+        let mut logging = Logging::default();
         let effects = self.log_changes(transaction, accesses, &mut logging, &hold)?;
         if !logging.entry.is_empty() {
             self.log_part(&mut logging, &hold)?;
         }
-        let Logging { mut entry, parts, .. } = logging;
-        let Some(first) = parts.first().map(|part| part.position) else { return Ok(None) };
-        let parts: Vec<OplogPosition> = parts.iter().map(|part| part.position).collect();
+        let parts = logging.positions();
+        let Logging { mut entry, .. } = logging;
+        let Some(first) = parts.first().copied() else { return Ok(None) };
         self.check_commits()?;
         let mut decided = self.commits.decide();
-        let decision = entry.finish_decision(&parts, session.id(), txn_number, self.clock.wall_millis());
+        let decision = entry.finish_decision(&parts, Some((session.id(), txn_number)), self.clock.wall_millis());
         let logged =
             self.oplog.append(&mut |_, bytes| bytes.extend_from_slice(decision), &mut |timestamp, position| {
                 decided.register(timestamp, position, first);
             })?;
         self.options.interleaving.at(Moment::Logged { timestamp: logged.timestamp, entry: decision });
         for access in accesses {
-            self.apply_changes(transaction, access, logged.timestamp).inspect_err(tell_why_stopped)?;
+            let applied = self.apply_changes(transaction, access, logged.timestamp);
+            applied.or_else(|error| self.pass_over_damage(access.collection, error)).inspect_err(tell_why_stopped)?;
         }
         // For the commit itself others wait.
         drop(gives_way);
         entry.clear();
         self.reveal(
             decided,
-            entry.finish_commit(&parts, session.id(), txn_number, self.clock.wall_millis()),
+            entry.finish_commit(&parts, Some((session.id(), txn_number)), self.clock.wall_millis()),
             effects,
             || {
                 self.sessions.record_commit(session, txn_number);
@@ -145,7 +153,7 @@ impl Store {
     }
 
     /// Logs the commit of a transaction that is applied.
-    fn reveal(
+    pub(super) fn reveal(
         &self,
         decided: Decided<'_>,
         entry: &[u8],
@@ -176,6 +184,7 @@ impl Store {
         }
         self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry });
         before_visible();
+        self.note_set_aside();
         decided.complete(in_flight, appended.end, effects);
         Ok(CommitInfo { timestamp: appended.timestamp, end: appended.end })
     }
@@ -223,7 +232,7 @@ impl Store {
         Ok(effects)
     }
 
-    fn log_part(&self, logging: &mut Logging, hold: &crate::commit_order::Hold<'_>) -> Result<()> {
+    pub(super) fn log_part(&self, logging: &mut Logging, hold: &crate::commit_order::Hold<'_>) -> Result<()> {
         if let Some(place) = logging.parts.len().checked_sub(PARTS_ON_THE_WAY) {
             self.oplog.wait_durable(logging.parts[place].end)?;
         }

@@ -16,6 +16,8 @@ const FORMAT: u8 = 1;
 const HEADER_BYTES: usize = 1 + 8 + 1;
 /// Bytes of a run in the stored form.
 const RUN_BYTES: usize = 4 + 4 + 1 + 8;
+/// Runs of statements that a retryable write may have when another command goes on with it: as many as one command has operations at most.
+const RUNS_MAX: usize = 100_000;
 /// In the place of a position: there are no details.
 const NO_DETAILS: u64 = u64::MAX;
 
@@ -83,6 +85,11 @@ impl SessionRecord {
             )));
         }
         self.go_on_to(txn_number);
+        if self.runs.len() >= RUNS_MAX {
+            return Err(TransactionError::TooManyStatements(format!(
+                "txnNumber {txn_number} of session {session} has {RUNS_MAX} statements that have to be remembered one by one: use another number"
+            )));
+        }
         Ok(())
     }
 
@@ -227,6 +234,23 @@ mod tests {
         assert!(record.executed(0).is_none());
         assert!(matches!(record.begin_retryable_write(id, 5), Err(TransactionError::TransactionTooOld(_))));
         assert!(!record.add_statement(5, executed(1, 0, None)));
+    }
+
+    #[test]
+    fn a_write_that_goes_on_for_ever_is_refused_before_its_record_fits_nowhere() {
+        let id = Uuid::from_bytes([1; 16]);
+        let mut record = SessionRecord::default();
+        let mut statement = 0;
+        while record.begin_retryable_write(id, 7).is_ok() {
+            // As scattered as one command can be.
+            (0..RUNS_MAX as i32 - 1).for_each(|_| {
+                statement += 2;
+                record.add_statement(7, executed(statement, 1, None));
+            });
+        }
+        assert!(matches!(record.begin_retryable_write(id, 7), Err(TransactionError::TooManyStatements(_))));
+        assert!(record.encode().len() < storage_engine::MAX_VALUE_BYTES / 4);
+        record.begin_retryable_write(id, 8).unwrap();
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bson::rawdoc;
-use oplog::Oplog;
+use oplog::{Oplog, OplogOptions};
 use platform::{Disk, SeededRandom};
 
 use super::fixture::*;
@@ -63,18 +63,57 @@ fn what_would_be_lost_is_refused_and_left_as_it_is() {
     let mut fixture = filled();
     fixture.store.checkpoint_step(Urgency::Now).unwrap();
     let collection = fixture.collection("db.c");
-    for id in 20..30 {
-        fixture.insert(&collection, rawdoc! { "_id": id }).unwrap();
+    for id in 20..50 {
+        fixture.insert(&collection, rawdoc! { "_id": id, "text": "x".repeat(100) }).unwrap();
         fixture.flush_oplog();
     }
     fixture.disk.process_crash();
-    flip(&fixture, 4096 + 700);
+    let behind = 4096 + fixture.store.oplog().end_position().0 / 2 + 700;
+    flip(&fixture, behind);
     for _ in 0..2 {
         let refused = try_open(&fixture).err().unwrap();
         assert!(refused.is_damage(), "{refused}");
     }
-    flip(&fixture, 4096 + 700);
+    flip(&fixture, behind);
     fixture.reopen();
     let collection = fixture.collection("db.c");
-    assert_eq!(contents(&fixture.store, &collection).len(), 30);
+    assert_eq!(contents(&fixture.store, &collection).len(), 50);
+}
+
+#[test]
+fn after_a_crash_damage_before_the_checkpoint_is_passed_over() {
+    // In the segment of the checkpoint, in the header of one before, and in an entry there, which a start does not look at.
+    for (segment_bytes, offset, told) in [(256 << 10, 4096 + 700, 1), (1000, 20, 1), (1000, 4096 + 300, 0)] {
+        let options = StoreOptions { oplog: OplogOptions { segment_bytes, ..OplogOptions::default() }, ..options() };
+        // Kept for followers, as recovery does not need it.
+        let mut fixture = Fixture::with(StoreOptions { oplog_retention_bytes: 1 << 20, ..options });
+        let collection = fixture.collection("db.c");
+        let insert = |fixture: &mut Fixture, ids: std::ops::Range<i32>| {
+            for id in ids {
+                fixture.insert(&collection, rawdoc! { "_id": id, "text": "x".repeat(100) }).unwrap();
+                fixture.flush_oplog();
+            }
+        };
+        insert(&mut fixture, 0..20);
+        fixture.store.checkpoint_step(Urgency::Now).unwrap();
+        insert(&mut fixture, 20..40);
+        fixture.disk.process_crash();
+        flip(&fixture, offset);
+        for life in 0..3 {
+            fixture.reopen();
+            let collection = fixture.collection("db.c");
+            assert_eq!(contents(&fixture.store, &collection).len(), 40 + life);
+            if life == 0 {
+                let what: Vec<_> = fixture.store.set_aside_work().into_iter().map(|work| work.what).collect();
+                assert_eq!(what, vec!["the oplog from before"; told], "{segment_bytes} {offset}");
+            }
+            fixture.insert(&collection, rawdoc! { "_id": 100 + life as i32 }).unwrap();
+            fixture.flush_oplog();
+            assert_sound(&fixture.store);
+            if life == 1 {
+                fixture.store.checkpoint_step(Urgency::Now).unwrap();
+            }
+            fixture.disk.process_crash();
+        }
+    }
 }

@@ -125,7 +125,7 @@ fn steps_of_a_transaction_are_told_and_not_applied() {
     encoder.push(LoggedEntry::whole(&operation(1)), Telling::Net);
     encoder.push(LoggedEntry::whole(&operation(2)), Telling::Step);
     encoder.push(LoggedEntry::whole(&operation(3)), Telling::Whole);
-    let commit = encoder.finish_commit(&[], Uuid::from_bytes([3; 16]), 5, 1_000).to_vec();
+    let commit = encoder.finish_commit(&[], Some((Uuid::from_bytes([3; 16]), 5)), 1_000).to_vec();
     let Entry::Transaction(entry) = Entry::decode(&commit).unwrap() else { panic!("no transaction") };
     let applied = entry.operations().map(|operation| match Entry::decode(operation).unwrap() {
         Entry::Document(entry) => entry.record_id.0,

@@ -109,7 +109,8 @@ impl CommandHost {
         if let Some(existing) = existing {
             let indexes = existing.indexes();
             let copied: Vec<IndexSpecification> = indexes
-                .ready()
+                .complete()
+                .filter(|index| index.is_readable())
                 .map(|index| index.specification())
                 .filter(|specification| !specification.is_id_index())
                 .cloned()

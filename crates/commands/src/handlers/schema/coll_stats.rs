@@ -183,7 +183,7 @@ fn write_storage(
     write_capped(collection, scale_factor, reply)?;
     reply.count("nindexes", sizes.indexes.len() as u64);
     write_index_details(collection, reply);
-    let building = collection.indexes().all().iter().filter(|index| !index.is_ready()).cloned().collect::<Vec<_>>();
+    let building = collection.indexes().all().iter().filter(|index| index.state().is_being_filled()).cloned().collect::<Vec<_>>();
     reply.array("indexBuilds", |list| building.iter().for_each(|index| list.push_string(index.name())));
     reply.count("totalIndexSize", sizes.index_bytes() / scale_factor);
     reply.count("totalSize", sizes.total_bytes() / scale_factor);
@@ -198,7 +198,7 @@ fn write_storage(
 fn write_index_details(collection: &Collection, reply: &mut DocumentWriter<'_>) {
     let indexes = collection.indexes();
     reply.document("indexDetails", |details| {
-        for index in indexes.ready() {
+        for index in indexes.complete() {
             details.document(index.name(), |detail| {
                 detail.string("type", "tree");
                 detail.boolean("isMultiKey", index.multikey_paths().iter().any(|paths| *paths != 0));

@@ -29,5 +29,5 @@ pub(crate) fn index_statistics(server: &ServerContext, namespace: impl Display) 
             document.embed("spec", &index.specification().to_document());
         })
     };
-    indexes.ready().map(describe).collect()
+    indexes.complete().map(describe).collect()
 }

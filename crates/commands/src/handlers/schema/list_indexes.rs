@@ -42,6 +42,6 @@ pub(crate) fn run(
     let missing = || format!("ns does not exist: {namespace}");
     let collection = existing_collection(context.server, namespace.as_str(), missing)?;
     let indexes = collection.indexes();
-    let documents = indexes.ready().map(|index| index.specification().to_document()).collect();
+    let documents = indexes.complete().map(|index| index.specification().to_document()).collect();
     write_list(context, &arguments, namespace.as_str().to_owned(), size, documents, reply)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, Namespace, Validation};
-use transaction::{Acknowledgement, CommitInfo, Decision};
+use transaction::{Acknowledgement, CommitInfo, Decision, SetAsideWork};
 
 use crate::request::error::{CommandError, Result};
 use crate::state::context::ServerContext;
@@ -19,8 +19,33 @@ pub(crate) const ELECTION: &str = "local.replset.election";
 /// When each term began.
 pub(crate) const TERMS: &str = "local.replset.terms";
 
-/// The documents of a collection, in their order; none when it is not there.
+/// The documents of a collection, in their order; none when it is not there. One that is damaged is told of and dropped, so that what is put next has its place.
 pub(crate) fn read_all(server: &ServerContext, namespace: &str) -> Result<Vec<RawDocumentBuf>> {
+    match try_read_all(server, namespace) {
+        Err(error) if error.is_damage() => {
+            tell_replaced(server, namespace, error.to_string());
+            if server.store.writes_stopped().is_none() {
+                server.store.drop_collection(&Namespace::parse(namespace)?)?;
+            }
+            Ok(Vec::new())
+        }
+        read => Ok(read?),
+    }
+}
+
+/// What is stored cannot be read, and what goes without saying takes its place.
+pub(crate) fn tell_replaced(server: &ServerContext, namespace: &str, reason: String) {
+    let work = SetAsideWork {
+        what: "what a collection of the server's own has kept",
+        namespace: namespace.to_owned(),
+        index: String::new(),
+        reason,
+        advice: "it has begun anew with what a server has at first. Look at the replica set's configuration and the default concerns",
+    };
+    server.store.set_aside(None, work);
+}
+
+fn try_read_all(server: &ServerContext, namespace: &str) -> transaction::Result<Vec<RawDocumentBuf>> {
     let Some(collection) = server.store.catalog().lookup(namespace) else { return Ok(Vec::new()) };
     let mut cursor = server.store.read_view().record_cursor(&collection);
     cursor.seek_first()?;

@@ -149,9 +149,11 @@ fn damaged_saved_changes_are_found_when_the_engine_is_opened() {
     let path = std::path::Path::new(crate::page_store::PAGE_FILE_NAME);
     let at = saved[0].address.offset_bytes() + 300;
     buffered.disk.flip_bit(path, at, 3).unwrap();
-    let opened = Engine::open(buffered.disk.clone(), Arc::new(SimulatedClock::new(0)), options());
-    let error = opened.err().unwrap().to_string();
-    assert!(error.contains(&format!("page {}", saved[0].page.0)), "{error}");
+    let opened = open(&buffered.disk);
+    let lost = opened.lost_saved_changes().unwrap().to_owned();
+    assert!(lost.contains(&format!("page {}", saved[0].page.0)), "{lost}");
+    assert!(opened.check_writable().is_ok());
+    drop(opened);
     buffered.disk.flip_bit(path, at, 3).unwrap();
     buffered.reopen(options());
     buffered.check();
