@@ -234,7 +234,9 @@ fn open_service(
         .map_err(|error| cannot("cannot open the database in", &error) + &way_out(&error, data))?;
     let recovery = store.recovery();
     tracing::info!(target: "storage", ?recovery, "the database is open");
-    warn_of_damage(&store);
+    if let Some(reason) = store.writes_stopped() {
+        tracing::warn!(target: STARTUP_WARNINGS, reason, "the server takes no writes");
+    }
     store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
     let facts = server_facts(configuration, listeners);
     let hooks = Arc::new(Hooks { handle: handle.clone(), clock });
@@ -249,17 +251,6 @@ fn open_service(
         tracing::warn!(target: STARTUP_WARNINGS, %error, "the document of the feature compatibility version could not be stored");
     }
     Ok(DatabaseService::new(context, lock, plan.reserved))
-}
-
-/// What is not served, or not as it should be.
-fn warn_of_damage(store: &Store) {
-    for work in store.set_aside_work() {
-        let transaction::SetAsideWork { what, namespace, index, reason, advice } = work;
-        tracing::warn!(target: STARTUP_WARNINGS, what, namespace, index, reason, advice, "something is set aside");
-    }
-    if let Some(reason) = store.writes_stopped() {
-        tracing::warn!(target: STARTUP_WARNINGS, reason, "the server takes no writes");
-    }
 }
 
 /// What to do about a database that does not open.

@@ -108,6 +108,7 @@ impl Store {
         if !self.catalog.has_dropped() || self.check_commits().is_err() {
             return Ok(0);
         }
+        self.commits.forget_dropped();
         let _definitions = self.definition_lock.lock();
         Ok(self.catalog.reap()?)
     }

@@ -217,6 +217,15 @@ impl CommitOrder {
         (mark, needed.fold(position, OplogPosition::min), counts)
     }
 
+    /// Lets go of collections that are dropped, whose counts nobody wants any more.
+    pub(crate) fn forget_dropped(&self) {
+        // Given back outside of the lock.
+        let _dropped: Vec<_> = {
+            let mut queue = self.queue.lock();
+            queue.changed.extract_if(.., |collection| collection.is_dropped()).collect()
+        };
+    }
+
     /// Has `mark` report these collections again: the checkpoint they were reported for failed.
     pub(crate) fn report_again(&self, counts: Vec<CountsAtMark>) {
         let mut queue = self.queue.lock();
