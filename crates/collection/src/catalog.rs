@@ -19,8 +19,8 @@ mod shapes;
 mod stored;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bson::{RawDocument, Uuid};
 use parking_lot::{Mutex, RwLock};
@@ -36,8 +36,8 @@ use crate::index::{Index, Succession};
 use crate::namespace::Namespace;
 use names::CollectionMap;
 pub(crate) use shapes::IndexShapes;
-pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, split_key};
 use stored::COUNTS_KEY;
+pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, split_key};
 
 /// Bytes of a collection's entry, which the engine stores as one value: below its bound, for names and marks that are added later.
 const DEFINITION_BYTES_MAX: usize = 15 << 20;

@@ -8,8 +8,8 @@
 //! oplog entry and to swap the pointers. So the order of entries in the oplog is the order in which writers saw the
 //! definitions. Lock order: see `docs/lock-order.md`.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use bson::Uuid;

@@ -195,7 +195,9 @@ impl CollectionError {
     /// Whether what is stored is not what was written, so that trying again does not help.
     pub fn is_damage(&self) -> bool {
         match self {
-            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } | CollectionError::SetAside { .. } => true,
+            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } | CollectionError::SetAside { .. } => {
+                true
+            }
             CollectionError::Engine(error) => error.is_damage(),
             _ => false,
         }

@@ -29,10 +29,10 @@ use crate::index::IndexState;
 use crate::index_fill::build_alone;
 use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
-use crate::options::CollectionOptions;
 use crate::oplog_entry::{
     DocumentEntry, DocumentOperation, Entry, TransactionCommit, TransactionEntry, TransactionStep,
 };
+use crate::options::CollectionOptions;
 pub(crate) use apply::EntryApplier;
 use progress::Progress;
 use workers::Workers;
@@ -212,7 +212,9 @@ fn replay_part(
             if let Some(sessions) = statements {
                 for payload in part.operations() {
                     if let Entry::Document(change) = Entry::decode(payload)? {
-                        LoggedStatement::of(&change, position).into_iter().for_each(|logged| sessions.statement(logged));
+                        LoggedStatement::of(&change, position)
+                            .into_iter()
+                            .for_each(|logged| sessions.statement(logged));
                     }
                 }
             }

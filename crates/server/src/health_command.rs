@@ -33,8 +33,7 @@ pub(crate) struct HealthArguments {
 pub(crate) fn run(arguments: &HealthArguments) -> Result<ExitCode, String> {
     let (host, port) = address(&arguments.uri)?;
     let patience = Duration::from_secs(arguments.timeout);
-    let hello = rawdoc! { "hello": 1, "$db": "admin" };
-    let (line, code) = match ask(&host, port, patience, &hello) {
+    let (line, code) = match ask(&host, port, patience, &hello()) {
         Ok(hello) => judge(&hello),
         Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
             (format!("no answer within {} s", arguments.timeout), NO_ANSWER)
@@ -155,6 +154,10 @@ fn read_whole(
     Ok(())
 }
 
+fn hello() -> RawDocumentBuf {
+    rawdoc! { "hello": 1, "$db": "admin" }
+}
+
 fn message(body: &RawDocument) -> Vec<u8> {
     // No flags, then the kind of the section.
     let beginning = [0; 5];
@@ -177,7 +180,8 @@ mod tests {
 
     #[test]
     fn what_is_set_aside_is_listed() {
-        let report = rawdoc! { "what": "an index", "ns": "db.c", "index": "x", "reason": "page 7", "advice": "reIndex" };
+        let report =
+            rawdoc! { "what": "an index", "ns": "db.c", "index": "x", "reason": "page 7", "advice": "reIndex" };
         let status = rawdoc! { "plimsoll": { "setAside": [report] } };
         assert_eq!(set_aside(&status), ["set aside: an index db.c x: page 7; reIndex"]);
         assert!(set_aside(&rawdoc! {}).is_empty());
@@ -216,10 +220,10 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let (mut stream, _) = listener.accept().unwrap();
-                    stream.read_exact(&mut vec![0; message(&rawdoc! { "hello": 1, "$db": "admin" }).len()]).unwrap();
+                    stream.read_exact(&mut vec![0; message(&hello()).len()]).unwrap();
                     stream.write_all(answer).unwrap();
                 });
-                let error = ask("127.0.0.1", port, Duration::from_secs(60)).unwrap_err();
+                let error = ask("127.0.0.1", port, Duration::from_secs(60), &hello()).unwrap_err();
                 assert!(matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData), "{error}");
             });
         }

@@ -30,7 +30,9 @@ pub enum TransactionError {
         available_bytes: u64,
     },
     /// All but a reserve of the pages that there can be are in use. Deletes are accepted.
-    #[error("the database is full: of its {pages} pages so few are left that they are kept for deletes and checkpoints")]
+    #[error(
+        "the database is full: of its {pages} pages so few are left that they are kept for deletes and checkpoints"
+    )]
     OutOfPages {
         /// How many there can be.
         pages: u64,
@@ -39,7 +41,9 @@ pub enum TransactionError {
     #[error("the oplog and the checkpoint do not fit together: {0}; a part of the oplog is missing or damaged")]
     OplogMissing(String),
     /// A part of the catalog cannot be read, so that no checkpoint can be made.
-    #[error("writes are stopped because a part of the catalog is damaged: {0}; 'plimsoll repair' saves what can be read into a new directory")]
+    #[error(
+        "writes are stopped because a part of the catalog is damaged: {0}; 'plimsoll repair' saves what can be read into a new directory"
+    )]
     CatalogDamaged(String),
     /// The machine's clock is so far ahead of what is stored that it cannot be right, or nobody has written for very long.
     #[error(

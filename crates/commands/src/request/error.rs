@@ -306,12 +306,14 @@ impl From<CollectionError> for CommandError {
             CollectionError::Stopped => "Interrupted",
             CollectionError::InvalidIdField(_) => "InvalidIdField",
             CollectionError::ImmutableField(_) => "ImmutableField",
-            CollectionError::DocumentTooLarge { .. } | CollectionError::DefinitionTooLarge { .. } => "BSONObjectTooLarge",
+            CollectionError::DocumentTooLarge { .. } | CollectionError::DefinitionTooLarge { .. } => {
+                "BSONObjectTooLarge"
+            }
             CollectionError::TooManyIndexEntries => "ExceededMemoryLimit",
             CollectionError::InvalidBson(_) => "InvalidBSON",
             CollectionError::Damaged(_) | CollectionError::DamagedData { .. } | CollectionError::SetAside { .. } => {
                 "InternalError"
-            },
+            }
         };
         Self::named(name, message)
     }

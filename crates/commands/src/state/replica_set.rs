@@ -190,7 +190,9 @@ impl ReplicaSet {
             }
             (None, _) if server.store.writes_stopped().is_some() => Ok(()),
             (Some(stored), _) => self.go_on(server, facts, stored),
-            (None, initiation) if had_one || initiation == Initiation::Automatic => self.take_office(server, Configuration::of_one(&facts.name, facts.host())),
+            (None, initiation) if had_one || initiation == Initiation::Automatic => {
+                self.take_office(server, Configuration::of_one(&facts.name, facts.host()))
+            }
             (None, _) => {
                 tracing::info!(set = facts.name, "the replica set waits for replSetInitiate");
                 Ok(())
@@ -307,7 +309,9 @@ impl ReplicaSet {
         stored::put(server, stored::TERMS, &terms::document(began, term)?)?;
         let known = self.terms().and(began, term);
         // Where the oldest entry is damaged, all terms stay.
-        if let Some(oldest) = server.store.oldest_logged().or_else(|error| if error.is_damage() { Ok(None) } else { Err(error) })? {
+        if let Some(oldest) =
+            server.store.oldest_logged().or_else(|error| if error.is_damage() { Ok(None) } else { Err(error) })?
+        {
             let is_gone =
                 |document: &RawDocument| terms::term_of(document).is_some_and(|term| known.ended_before(term, oldest));
             stored::retain(server, stored::TERMS, |document| !is_gone(document))?;

@@ -145,7 +145,15 @@ fn create_first(store: &SegmentStore, entry_bytes: u64) -> Result<Recovered> {
     })?;
     let starts = BTreeSet::from([0]);
     let last_timestamp = Timestamp::MIN;
-    Ok(Recovered { starts, current, segment_end: entry_bytes, end: 0, last_timestamp, set_aside: None, passed_over: Vec::new() })
+    Ok(Recovered {
+        starts,
+        current,
+        segment_end: entry_bytes,
+        end: 0,
+        last_timestamp,
+        set_aside: None,
+        passed_over: Vec::new(),
+    })
 }
 
 /// Removes a last segment whose header never became durable. As entries are written only after that, it has none.

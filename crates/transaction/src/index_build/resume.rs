@@ -62,7 +62,8 @@ impl Store {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<CommitInfo>> {
         let indexes = collection.indexes();
-        let building = indexes.all().iter().filter(|index| index.state() == IndexState::Building && index.aside().is_none());
+        let building =
+            indexes.all().iter().filter(|index| index.state() == IndexState::Building && index.aside().is_none());
         let mut last = None;
         for index in building {
             let started = StartedBuild { trees: vec![index.tree()], commit: None };
@@ -80,8 +81,12 @@ impl Store {
                 return;
             }
             let indexes = collection.indexes();
-            let building: Vec<_> =
-                indexes.all().iter().filter(|index| index.state() == IndexState::Building && index.aside().is_none()).cloned().collect();
+            let building: Vec<_> = indexes
+                .all()
+                .iter()
+                .filter(|index| index.state() == IndexState::Building && index.aside().is_none())
+                .cloned()
+                .collect();
             if !self.may_be_tried(&collection, &building) {
                 self.interrupted_builds.lock().retain(|known| !Arc::ptr_eq(known, &collection));
                 continue;

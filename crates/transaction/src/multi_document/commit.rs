@@ -48,7 +48,8 @@ impl Store {
         // Gates are taken in this order wherever several are.
         written.sort_by_key(|written| written.collection.ident());
         let is_large = transaction.writes.is_large(self.options.large_transaction_bytes);
-        let _large = is_large.then(|| self.begin_large_commit(written.iter().map(|written| written.collection.ident())));
+        let _large =
+            is_large.then(|| self.begin_large_commit(written.iter().map(|written| written.collection.ident())));
         let accesses =
             written.iter().map(|written| Ok(written.collection.begin_write()?)).collect::<Result<Vec<_>>>()?;
         for (written, access) in written.iter().zip(&accesses) {

@@ -17,7 +17,8 @@ fn filled() -> Fixture {
     let mut fixture = Fixture::new();
     for name in ["db.a", "db.b"] {
         let collection = fixture.collection(name);
-        for index in [rawdoc! { "key": { "x": 1 }, "name": "x" }, rawdoc! { "key": { "u": 1 }, "name": "u", "unique": true }]
+        for index in
+            [rawdoc! { "key": { "x": 1 }, "name": "x" }, rawdoc! { "key": { "u": 1 }, "name": "u", "unique": true }]
         {
             fixture.create_index(&collection, index).unwrap();
         }
@@ -115,8 +116,7 @@ fn a_damaged_index_is_set_aside_until_it_is_rebuilt() {
     for life in 0..2 {
         assert_rest_is_served(&mut fixture, life);
         let collection = fixture.collection("db.a");
-        let planned: Vec<String> =
-            collection.indexes().ready().map(|index| index.name().to_owned()).collect();
+        let planned: Vec<String> = collection.indexes().ready().map(|index| index.name().to_owned()).collect();
         assert_eq!(planned, ["_id_", "u"]);
         fixture.insert(&collection, document(DOCUMENTS + life)).unwrap();
         fixture.delete(&collection, DOCUMENTS + life).unwrap();
@@ -158,13 +158,14 @@ fn keys_of_a_damaged_unique_index_are_refused_by_name_and_it_can_be_dropped() {
     let refused = refused.unwrap();
     assert!(refused.contains("index 'u'"), "{refused}");
     // What changes no key of it goes on.
-    fixture.change(&collection, 3, |old, new| {
-        let mut changed = bson::Document::try_from(old).unwrap();
-        changed.insert("x", 1);
-        new.extend_from_slice(bson::RawDocumentBuf::try_from(&changed).unwrap().as_bytes());
-        Decision::Replace
-    })
-    .unwrap();
+    fixture
+        .change(&collection, 3, |old, new| {
+            let mut changed = bson::Document::try_from(old).unwrap();
+            changed.insert("x", 1);
+            new.extend_from_slice(bson::RawDocumentBuf::try_from(&changed).unwrap().as_bytes());
+            Decision::Replace
+        })
+        .unwrap();
     fixture.delete(&collection, 4).unwrap();
     drop(collection);
     assert_rest_is_served(&mut fixture, 0);
@@ -315,7 +316,8 @@ fn definitions_that_no_longer_parse_are_set_aside() {
     assert_eq!(batch.len(), 2);
     engine.apply_settled(&batch).unwrap();
     drop((cursor, engine));
-    let expected = [("a collection", "db.a".to_owned(), String::new()), ("an index", "db.b".to_owned(), "x".to_owned())];
+    let expected =
+        [("a collection", "db.a".to_owned(), String::new()), ("an index", "db.b".to_owned(), "x".to_owned())];
     for life in 0..2 {
         restart(&mut fixture);
         let mut found = told(&fixture);

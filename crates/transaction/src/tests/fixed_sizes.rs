@@ -67,17 +67,13 @@ fn definitions_that_do_not_fit_into_the_catalog_are_refused_before_they_are_logg
     let validator = |bytes| CollectionOptions::parse(&rawdoc! { "validator": filter(bytes) }).unwrap();
     let refused = |result: Result<CommitInfo>| {
         let error = result.err().unwrap();
-        assert!(
-            matches!(error, TransactionError::Collection(CollectionError::DefinitionTooLarge { .. })),
-            "{error}"
-        );
+        assert!(matches!(error, TransactionError::Collection(CollectionError::DefinitionTooLarge { .. })), "{error}");
     };
     let end = fixture.store.oplog().end_position();
     refused(fixture.store.create_collection(&namespace("db.c"), validator(15 << 20)).map(|(_, commit)| commit));
     assert_eq!(fixture.store.oplog().end_position(), end);
     let (collection, _) = fixture.store.create_collection(&namespace("db.c"), validator(6 << 20)).unwrap();
-    let index =
-        |key, name| rawdoc! { "key": key, "name": name, "partialFilterExpression": filter(6 << 20) };
+    let index = |key, name| rawdoc! { "key": key, "name": name, "partialFilterExpression": filter(6 << 20) };
     fixture.create_index(&collection, index(rawdoc! { "a": 1 }, "a")).unwrap();
     let end = fixture.store.oplog().end_position();
     let more = fixture.create_index(&collection, index(rawdoc! { "b": 1 }, "b"));

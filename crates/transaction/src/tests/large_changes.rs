@@ -89,7 +89,9 @@ fn others_write_and_read_while_a_large_change_is_applied() {
     let mut told = 0;
     while let Some(entry) = reader.next_entry().unwrap() {
         if let collection::Entry::Transaction(entry) = collection::Entry::decode(entry.payload).unwrap() {
-            told += u32::from(matches!(entry.step, collection::TransactionStep::Commit(commit) if commit.transaction.is_none()));
+            told += u32::from(
+                matches!(entry.step, collection::TransactionStep::Commit(commit) if commit.transaction.is_none()),
+            );
         }
     }
     assert_eq!(told, 3);

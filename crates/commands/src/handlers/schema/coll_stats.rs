@@ -183,7 +183,8 @@ fn write_storage(
     write_capped(collection, scale_factor, reply)?;
     reply.count("nindexes", sizes.indexes.len() as u64);
     write_index_details(collection, reply);
-    let building = collection.indexes().all().iter().filter(|index| index.state().is_being_filled()).cloned().collect::<Vec<_>>();
+    let building =
+        collection.indexes().all().iter().filter(|index| index.state().is_being_filled()).cloned().collect::<Vec<_>>();
     reply.array("indexBuilds", |list| building.iter().for_each(|index| list.push_string(index.name())));
     reply.count("totalIndexSize", sizes.index_bytes() / scale_factor);
     reply.count("totalSize", sizes.total_bytes() / scale_factor);
