@@ -176,19 +176,11 @@ impl Store {
         options.interleaving.at(Moment::Recovered { timestamp: oplog.last_timestamp() });
         log_decided(&oplog, &recovery.decided, clock.wall_millis(), &options.interleaving)?;
         engine.set_visible(oplog.last_timestamp());
-        // A capped collection that cannot be opened keeps its file for a repair.
-        if catalog.is_whole() && catalog.all_collections().iter().all(|collection| collection.aside().is_none()) {
-            engine.remove_unknown_rings()?;
-        }
-        engine.end_recovery()?;
+        end_recovery(&engine, &catalog, &oplog)?;
         let mut changed = catalog.all_collections();
         changed.retain(|collection| collection.counts().has_changed());
         // In a fixed order, so that a simulated run can be repeated.
         changed.sort_by_key(|collection| collection.ident());
-        // On a disk that is full, or read-only, that is tried again at the next start.
-        if let Err(error) = oplog.put_passed_over_aside() {
-            tracing::warn!(%error, "damaged segments of the oplog keep their names");
-        }
         let retention = Retention::open(&oplog, options.oplog_retention_bytes, options.oplog_retention_time)?;
         let commits = CommitOrder::new(engine.clone(), oplog.end_position(), changed);
         let store = Arc::new(Store {
@@ -461,6 +453,19 @@ impl Store {
     pub(crate) fn apply_uncommitted(&self, batch: &Batch) -> Result<()> {
         Ok(self.engine.apply_settled(batch)?)
     }
+}
+
+/// Gives back what nobody needs once everything is replayed.
+fn end_recovery(engine: &Engine, catalog: &Catalog, oplog: &LocalOplog) -> Result<()> {
+    // A capped collection that cannot be opened keeps its file for a repair.
+    if catalog.is_whole() && catalog.all_collections().iter().all(|collection| collection.aside().is_none()) {
+        engine.remove_unknown_rings()?;
+    }
+    // On a disk that is full that is tried again at the next start.
+    if let Err(error) = oplog.put_passed_over_aside() {
+        tracing::warn!(%error, "damaged segments of the oplog keep their names");
+    }
+    Ok(engine.end_recovery()?)
 }
 
 /// Logs the commits of transactions that a crash interrupted between their decision and their commit, for those who follow the oplog.

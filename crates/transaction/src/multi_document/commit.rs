@@ -14,7 +14,7 @@ use collection::{
     UpdateStyle, Validation, WriteAccess,
 };
 use oplog::Oplog;
-use storage_engine::Batch;
+use storage_engine::{Batch, Timestamp};
 
 use super::Transaction;
 use crate::change::stored_document;
@@ -96,12 +96,17 @@ impl Store {
                 in_flight.register(timestamp, position);
             })?;
         self.options.interleaving.at(Moment::Logged { timestamp: appended.timestamp, entry: payload });
-        let applied = batches.iter().try_for_each(|batch| Ok(self.engine.apply(batch, appended.timestamp)?));
-        applied.inspect_err(tell_why_stopped)?;
-        self.note_set_aside();
+        self.apply_batches(&batches, appended.timestamp)?;
         self.sessions.record_commit(session, txn_number);
         in_flight.complete_all(appended.end, effects);
         Ok(Some(CommitInfo { timestamp: appended.timestamp, end: appended.end }))
+    }
+
+    fn apply_batches(&self, batches: &[Batch], timestamp: Timestamp) -> Result<()> {
+        let applied = batches.iter().try_for_each(|batch| Ok(self.engine.apply(batch, timestamp)?));
+        applied.inspect_err(tell_why_stopped)?;
+        self.note_set_aside();
+        Ok(())
     }
 
     /// Prepares every change in a collection. Returns what they do to its counts.

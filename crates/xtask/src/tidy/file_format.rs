@@ -206,7 +206,7 @@ const FORMATS: &[Format] = &[
             ("RUN_BYTES", "| 10 | {} each | runs of statements"),
             ("NO_DETAILS", "(8; {}: none) |"),
         ],
-        inward: &[],
+        inward: &["RUNS_MAX"],
     },
 ];
 
