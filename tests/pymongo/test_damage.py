@@ -76,7 +76,7 @@ def test_a_damaged_index_is_not_used_until_it_is_rebuilt(process):
                     hurt.find_one({"unique": document(DOCUMENTS - 1)["unique"]})
             # Found all the same, without it.
             assert hurt.find_one({"unique": document(DOCUMENTS - 1)["unique"]}) == document(DOCUMENTS - 1)
-            with pytest.raises(OperationFailure, match="index 'unique_1' is set aside: .* reIndex") as refused:
+            with pytest.raises(OperationFailure, match="index 'unique_1' of db.hurt is set aside: .* reIndex") as refused:
                 hurt.insert_one(document(DOCUMENTS + 1))
             assert refused.value.code == 1
             hurt.update_one({"_id": 5}, {"$set": {"n": -life}})

@@ -261,7 +261,7 @@ impl Collection {
         let index = indexes.all().iter().find(|index| index.tree().0 == *tree);
         let what = match index {
             Some(index) => {
-                index.set_aside(&error.to_string());
+                index.set_aside(namespace.as_str(), &error.to_string());
                 format!("index '{}' of {namespace}", index.name())
             }
             None => format!("collection {namespace}"),

@@ -89,7 +89,7 @@ struct IndexRuntime {
     dropped: AtomicBool,
     replaced: AtomicBool,
     /// Why it is set aside, if it is.
-    aside: OnceLock<Box<str>>,
+    aside: OnceLock<Box<Aside>>,
     /// Whose place it has taken, for snapshots from before.
     predecessor: Mutex<Option<Arc<Index>>>,
     accesses: AtomicU64,
@@ -98,6 +98,13 @@ struct IndexRuntime {
     ready_since: AtomicU64,
     /// Made when it is needed: there are hundreds of thousands of indexes that nobody builds.
     build: Mutex<Option<Box<BuildRuntime>>>,
+}
+
+/// Why an index is set aside, and of which collection it was then.
+#[derive(Debug)]
+struct Aside {
+    namespace: String,
+    reason: String,
 }
 
 /// How long a replaced index is wanted.
@@ -244,9 +251,10 @@ impl Index {
         self.state == IndexState::Ready && !self.is_dropped()
     }
 
-    /// Sets it aside.
-    pub fn set_aside(&self, reason: &str) {
-        let is_first = self.runtime.aside.set(reason.into()).is_ok();
+    /// Sets it aside. `namespace`: of its collection.
+    pub fn set_aside(&self, namespace: &str, reason: &str) {
+        let aside = Aside { namespace: namespace.to_owned(), reason: reason.to_owned() };
+        let is_first = self.runtime.aside.set(Box::new(aside)).is_ok();
         if is_first {
             count_set_aside();
         }
@@ -254,7 +262,7 @@ impl Index {
 
     /// Why it is set aside.
     pub fn aside(&self) -> Option<&str> {
-        self.runtime.aside.get().map(|reason| &**reason)
+        self.runtime.aside.get().map(|aside| aside.reason.as_str())
     }
 
     /// Fails when it is set aside.
@@ -263,17 +271,17 @@ impl Index {
     /// `SetAside`.
     #[inline]
     pub fn check_usable(&self) -> Result<()> {
-        match self.aside() {
+        match self.runtime.aside.get() {
             None => Ok(()),
-            Some(reason) => Err(self.set_aside_error(reason)),
+            Some(aside) => Err(self.set_aside_error(aside)),
         }
     }
 
     #[cold]
-    fn set_aside_error(&self, reason: &str) -> CollectionError {
+    fn set_aside_error(&self, aside: &Aside) -> CollectionError {
         CollectionError::SetAside {
-            what: format!("index '{}'", self.name()),
-            reason: reason.to_owned(),
+            what: format!("index '{}' of {}", self.name(), aside.namespace),
+            reason: aside.reason.clone(),
             advice: if self.is_readable() { REBUILD_ADVICE } else { "drop it and create it again" },
         }
     }

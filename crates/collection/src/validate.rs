@@ -84,6 +84,20 @@ impl Problems {
 }
 
 impl ValidateReport {
+    fn of_set_aside(collection: &Collection, reason: &str) -> ValidateReport {
+        let mut problems = Problems::default();
+        problems.add(|| format!("collection {} is set aside: {reason}", collection.namespace()));
+        ValidateReport {
+            namespace: collection.namespace().as_str().to_owned(),
+            uuid: collection.uuid(),
+            records: 0,
+            bytes: 0,
+            invalid_documents: 0,
+            indexes: Vec::new(),
+            problems,
+        }
+    }
+
     /// Whether nothing is wrong.
     pub fn is_valid(&self) -> bool {
         self.problems.count == 0 && self.indexes.iter().all(|index| index.problems.count == 0)
@@ -102,6 +116,11 @@ pub fn validate(
     // What an insert overtakes is gone for every snapshot, so nobody may insert meanwhile.
     let ring = collection.ring().map(|ring| ring.lock());
     let snapshot = engine.begin_snapshot();
+    if !collection.is_dropped()
+        && let Some(reason) = collection.aside()
+    {
+        return Ok(ValidateReport::of_set_aside(collection, reason));
+    }
     collection.check_alive()?;
     let ready = collection.indexes().ready_at(snapshot.timestamp()).collect();
     let indexes = IndexList::new(ready);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use collection::Collection;
+use collection::{Collection, Namespace};
 use platform::{Clock, Disk, OpenMode, Random, SeededRandom, SimulatedDisk};
 use transaction::{RepairReport, Store, StoreOptions, TransactionError};
 
@@ -149,11 +149,33 @@ impl Simulation {
         for state in expected.collections.values() {
             self.check_damaged_collection(&store, state);
         }
+        self.check_served(&store);
         self.say(format_args!("everything that could be read was right"));
+    }
+
+    /// What is damaged is told, and writes go on beside it; with a damaged catalog they are refused by name.
+    fn check_served(&self, store: &Arc<Store>) {
+        store.watch_writes();
+        for work in store.set_aside_work() {
+            self.say(format_args!("  set aside: {} {} {}", work.what, work.namespace, work.index));
+        }
+        let created = store.collection_or_create(&Namespace::parse("beside.damage").unwrap_or_else(|error| {
+            self.fail(format_args!("a name is refused: {error}"));
+        }));
+        match created {
+            Ok(_) if store.writes_stopped().is_none() => {}
+            Err(error) if kind(&error) == Kind::Corrupt && store.writes_stopped().is_some() => {}
+            Err(error) if kind(&error) == Kind::DiskFull => {}
+            Ok(_) => self.fail(format_args!("writes have stopped: {:?}", store.writes_stopped())),
+            Err(error) => self.fail(format_args!("nothing can be written beside the damage: {error}")),
+        }
     }
 
     fn check_damaged_collection(&self, store: &Arc<Store>, state: &CollectionState) {
         let Some(collection) = store.catalog().lookup(&state.namespace) else {
+            if !store.catalog().is_whole() {
+                return self.say(format_args!("  {} is in a part of the catalog that cannot be read", state.namespace));
+            }
             self.fail(format_args!("collection {} is gone", state.namespace));
         };
         let scanned = read_all(store, &collection);

@@ -28,9 +28,9 @@ pub(crate) fn kind(error: &TransactionError) -> Kind {
     match error {
         TransactionError::Engine(error) => engine_kind(error),
         TransactionError::Oplog(error) => oplog_kind(error),
-        TransactionError::OutOfSpace { .. } => Kind::DiskFull,
+        TransactionError::OutOfSpace { .. } | TransactionError::OutOfPages { .. } => Kind::DiskFull,
         TransactionError::Stopped => Kind::Disk,
-        TransactionError::OplogMissing(_) => Kind::Corrupt,
+        TransactionError::OplogMissing(_) | TransactionError::CatalogDamaged(_) => Kind::Corrupt,
         TransactionError::Collection(error) => match error {
             CollectionError::DuplicateKey(_) => Kind::DuplicateKey,
             CollectionError::CollectionDropped { .. }
@@ -38,7 +38,9 @@ pub(crate) fn kind(error: &TransactionError) -> Kind {
             | CollectionError::IndexBuildAborted(_) => Kind::Dropped,
             CollectionError::Engine(error) => engine_kind(error),
             CollectionError::Oplog(error) => oplog_kind(error),
-            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } => Kind::Corrupt,
+            CollectionError::Damaged(_) | CollectionError::DamagedData { .. } | CollectionError::SetAside { .. } => {
+                Kind::Corrupt
+            }
             _ => Kind::Other,
         },
         _ => Kind::Other,

@@ -103,7 +103,11 @@ impl Simulation {
     }
 
     pub(crate) fn find_by_id(&self, view: &ReadView, handle: &Arc<Collection>, id: i32) -> Result<Option<RecordId>> {
-        let Some(index) = handle.indexes().id_index_at(view.timestamp()) else {
+        let indexes = handle.indexes();
+        let Some(index) = indexes.id_index_at(view.timestamp()) else {
+            if let Some(Err(error)) = indexes.id_index().map(|index| index.check_usable()) {
+                return Err(error.into());
+            }
             self.fail(format_args!("a collection has no index on _id"));
         };
         let mut prefix = Vec::new();

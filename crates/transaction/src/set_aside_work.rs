@@ -97,7 +97,7 @@ impl Store {
                 if collection.record_tree() == *tree {
                     collection.set_aside(reason);
                 } else if let Some(index) = collection.indexes().all().iter().find(|index| index.tree() == *tree) {
-                    index.set_aside(reason);
+                    index.set_aside(collection.namespace().as_str(), reason);
                 }
             }
             tell_marked(&collection, &mut marked);
@@ -130,7 +130,8 @@ impl Store {
         if let Some(reason) = self.engine.lost_saved_changes() {
             let reason = format!("changes of indexes that the last checkpoint had saved cannot be read: {reason}");
             for collection in self.catalog.all_collections() {
-                collection.indexes().all().iter().for_each(|index| index.set_aside(&reason));
+                let namespace = collection.namespace();
+                collection.indexes().all().iter().for_each(|index| index.set_aside(namespace.as_str(), &reason));
             }
         }
         self.mark_set_aside();

@@ -54,7 +54,7 @@ pub(crate) fn check_claims<'c>(
             Ok(false) => continue,
             Ok(true) => {}
             Err(error) if error.is_damage() => {
-                index.set_aside(&error.to_string());
+                index.set_aside(namespace, &error.to_string());
                 index.check_usable()?;
             }
             Err(error) => return Err(error),

@@ -111,6 +111,7 @@ pub(crate) struct StoredCollection {
 /// Reads the value under `COLLECTION_KEY`.
 pub(crate) fn decode_collection(value: &[u8], now_millis: i64, shapes: &mut IndexShapes) -> Result<StoredCollection> {
     let document = RawDocument::from_bytes(value).map_err(CollectionError::damaged("catalog entry"))?;
+    let namespace = string_field(document, "ns")?;
     let indexes = match field(document, "indexes")? {
         RawBsonRef::Array(indexes) => indexes,
         _ => return Err(damaged("indexes")),
@@ -118,7 +119,7 @@ pub(crate) fn decode_collection(value: &[u8], now_millis: i64, shapes: &mut Inde
     let mut decoded = Vec::new();
     for index in indexes {
         match index.map_err(CollectionError::damaged("catalog entry"))? {
-            RawBsonRef::Document(index) => decoded.push(decode_index(index, now_millis, shapes)?),
+            RawBsonRef::Document(index) => decoded.push(decode_index(index, namespace, now_millis, shapes)?),
             _ => return Err(damaged("indexes")),
         }
     }
@@ -130,7 +131,7 @@ pub(crate) fn decode_collection(value: &[u8], now_millis: i64, shapes: &mut Inde
     let unreadable_options = options.as_ref().err().map(|error| format!("its options cannot be read: {error}"));
     Ok(StoredCollection {
         uuid: uuid_field(document, "uuid")?,
-        namespace: Namespace::parse(string_field(document, "ns")?)?,
+        namespace: Namespace::parse(namespace)?,
         options: options.unwrap_or_default(),
         record_tree: TreeId(number_field(document, "tree")?),
         indexes: decoded,
@@ -139,7 +140,7 @@ pub(crate) fn decode_collection(value: &[u8], now_millis: i64, shapes: &mut Inde
     })
 }
 
-fn decode_index(document: &RawDocument, now_millis: i64, shapes: &mut IndexShapes) -> Result<Index> {
+fn decode_index(document: &RawDocument, namespace: &str, now_millis: i64, shapes: &mut IndexShapes) -> Result<Index> {
     let (shape, unreadable) = shapes.shape(document_field(document, "spec")?)?;
     let tree = TreeId(number_field(document, "tree")?);
     let state = match field(document, "ready")? {
@@ -158,7 +159,7 @@ fn decode_index(document: &RawDocument, now_millis: i64, shapes: &mut IndexShape
         Some(RawBsonRef::String(reason)) => Some(reason),
         _ => unreadable.as_deref(),
     };
-    aside.into_iter().for_each(|reason| index.set_aside(reason));
+    aside.into_iter().for_each(|reason| index.set_aside(namespace, reason));
     // An older version did not say.
     if let Some(RawBsonRef::Int64(filled)) = document::get_field(document, "filled") {
         index.set_filled(RecordId(filled));
