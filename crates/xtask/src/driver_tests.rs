@@ -165,4 +165,19 @@ mod tests {
         assert_eq!(tap_line("# pass 3"), Some(Tally { passed: 3, ..Tally::default() }));
         assert_eq!(tap_line("# tests 3"), None);
     }
+
+    #[test]
+    fn a_file_whose_run_failed_without_saying_so_is_a_failure() {
+        let ran = |output: &str, succeeded| Ran {
+            file: "tests/test_a.py".into(),
+            output: output.to_owned(),
+            succeeded,
+            took: std::time::Duration::ZERO,
+        };
+        let summary = "===== 3 passed, 1 skipped in 2.00s =====\n";
+        assert_eq!(pytest_tally(&ran(summary, true)), Tally { passed: 3, failed: 0, skipped: 1 });
+        assert_eq!(pytest_tally(&ran("===== 1 failed in 2.00s =====", false)).failed, 1);
+        assert_eq!(pytest_tally(&ran(summary, false)).failed, 1, "killed behind its summary");
+        assert_eq!(pytest_tally(&ran("", false)).failed, 1);
+    }
 }

@@ -158,6 +158,29 @@ mod tests {
     }
 
     #[test]
+    fn files_are_found_run_and_counted() {
+        let root = std::env::temp_dir().join(format!("python-files-{}", std::process::id()));
+        let names = FIRST.iter().copied().chain(["tests/pymongo/test_find.py", "tests/pymongo/test_memory.py"]);
+        for name in names.chain(["tests/pymongo/helpers.py"]) {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let shell = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "echo ran $0; case $0 in *find*) exit 1;; esac"]);
+            command
+        };
+        let count = |ran: &Ran| {
+            assert_eq!(ran.output, format!("ran {}\n", ran.file.display()));
+            Tally { passed: usize::from(ran.succeeded), failed: usize::from(!ran.succeeded), skipped: 0 }
+        };
+        let tally = run(&root, 3, shell, count);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(tally, Ok(Tally { passed: FIRST.len() + 1, failed: 1, skipped: 0 }));
+    }
+
+    #[test]
     fn every_file_runs_once_and_a_failure_is_told_when_the_others_have_run() {
         let files: Vec<PathBuf> = (0..20).map(|number| PathBuf::from(number.to_string())).collect();
         let ran = AtomicUsize::new(0);

@@ -83,3 +83,21 @@ fn one_damaged_page_keeps_no_background_from_the_rest() {
     assert!(lost_indexes > 0 && aside > 0, "{lost_indexes} {aside}: no page of a collection was damaged");
     assert!(refused <= 2, "{refused} starts were refused");
 }
+
+#[test]
+fn no_more_reports_than_the_bound_are_kept() {
+    let fixture = Fixture::new();
+    let work = |number: usize| SetAsideWork {
+        what: "expiry",
+        namespace: format!("db.c{number}"),
+        index: "at".to_owned(),
+        reason: "damaged".to_owned(),
+        advice: "drop the index",
+    };
+    for number in 0..300 {
+        fixture.store.set_aside(None, work(number));
+    }
+    let kept = fixture.store.set_aside_work();
+    assert_eq!(kept.len(), 256);
+    assert_eq!((kept.first(), kept.last()), (Some(&work(44)), Some(&work(299))));
+}
