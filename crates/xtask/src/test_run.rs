@@ -11,8 +11,10 @@ use std::time::Instant;
 
 use crate::{Outcome, driver_tests, simulation, step};
 
-/// What the programs of a whole run are compiled with: what that takes is less than what the tests gain.
-const OPTIMISATION: (&str, &str) = ("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+/// What the programs of a whole run are compiled with: what that takes is less than what the tests gain, but for the lab, which is
+/// large and waits for servers.
+const OPTIMISATION: [&str; 4] =
+    ["--config", "profile.dev.opt-level=1", "--config", "profile.dev.package.lab.opt-level=0"];
 
 /// How many tests passed and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +73,7 @@ fn run_driver_suites(root: &Path, server: &Path, examples: Option<&Path>, tally:
 
 fn optimised(root: &Path, arguments: &[&str]) -> Command {
     let mut command = step::cargo(arguments);
-    command.current_dir(root).env(OPTIMISATION.0, OPTIMISATION.1);
+    command.args(OPTIMISATION).current_dir(root);
     command
 }
 
