@@ -23,3 +23,4 @@ mod shape_arguments;
 mod spill_files;
 pub(crate) mod update;
 pub(crate) mod write_errors;
+pub(crate) mod write_statements;

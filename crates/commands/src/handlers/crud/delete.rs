@@ -1,29 +1,27 @@
 //! `delete`: removes documents that match.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bson::RawDocument;
 use collection::{Namespace, StatementDetails, Validation};
 use document::{Number, elements};
 use executor::{QueryExecutor, Target};
 use planner::{CanonicalQuery, Hint};
-use transaction::{CommitInfo, Decision};
+use transaction::{CommitInfo, Decision, ExecutedStatement};
 
-use super::insert::check_count;
 use super::query_arguments::{check_collation, hint, query, services, variables};
 use super::records_to_change::{Changed, RecordsToChange};
-use super::update::{STATEMENT_ATTEMPTS, is_dropped_outside, validated};
-use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
+use super::write_statements::{StatementOrder, Statements, WriteStatements, check_retryable, validated};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
-use crate::handlers::schema::check_may_write;
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{
     Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
 };
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::{Context, count};
+use crate::state::context::{Context, OperationCounts};
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -61,45 +59,46 @@ pub(crate) fn run(
         }
     }
     let statements = required(statements, "delete.deletes")?;
-    check_count(statements.len())?;
-    check_may_write(context, &namespace)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
-    statement_ids.check_count(statements.len())?;
+    let order = if is_ordered { StatementOrder::Ordered } else { StatementOrder::Unordered };
+    let mut writes = WriteStatements::begin(context, &mut arguments, &namespace, statements.len(), order)?;
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
-    let (mut deleted, mut last_commit) = (0, None);
-    let mut retried = RetriedStatements::default();
-    let mut errors = WriteErrors::default();
-    for (position, statement) in statements.iter().enumerate() {
-        let id = statement_ids.of(position);
-        if context.session.executed(id).is_some() {
-            deleted += 1;
-            retried.push(id);
-            continue;
-        }
-        count(&context.server.counts.delete, 1);
-        context.notes.statements.add(1);
-        let outcome = statement.query(context, declared).and_then(|query| {
-            check_retryable(context, statement.is_single)?;
-            let deletion = Deletion { query, is_single: statement.is_single, statement: id };
-            delete_matching(context, &namespace, &deletion, &mut deleted, &mut last_commit)
-        });
-        if let Err(error) = outcome {
-            let error = context.name_interruption(error);
-            context.session.check_failure(&error)?;
-            context.notes.write_errors.add(1);
-            errors.push(position, error);
-            if is_ordered || context.session.transaction().is_some() {
-                break;
-            }
-        }
-    }
-    context.notes.deleted.add(deleted);
-    reply.count("n", deleted);
-    errors.write(reply);
-    retried.write(reply);
-    write_concern_error(retried.wait(&arguments.generic.write_concern, context, last_commit.as_ref()), reply);
+    let mut deletions = Deletions { namespace: &namespace, statements: &statements, declared, deleted: 0 };
+    writes.run(context, statements.len(), &mut deletions)?;
+    context.notes.deleted.add(deletions.deleted);
+    reply.count("n", deletions.deleted);
+    writes.finish(context, &arguments.generic.write_concern, reply);
     Ok(())
+}
+
+/// The command's statements, and how many documents they have deleted.
+struct Deletions<'a> {
+    namespace: &'a Namespace,
+    statements: &'a [StatementFields<'a>],
+    declared: Option<&'a RawDocument>,
+    deleted: u64,
+}
+
+impl Statements for Deletions<'_> {
+    fn counter<'c>(&self, counts: &'c OperationCounts) -> &'c AtomicU64 {
+        &counts.delete
+    }
+
+    fn add_executed(&mut self, _: &Context<'_>, _: usize, _: &ExecutedStatement) -> Result<()> {
+        self.deleted += 1;
+        Ok(())
+    }
+
+    fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
+        let Some(statement) = self.statements.get(position) else { return Ok(()) };
+        let query = statement.query(context, self.declared)?;
+        check_retryable(context, statement.is_single, "limit=0")?;
+        let deletion = Deletion { query, is_single: statement.is_single, statement: id };
+        delete_matching(context, self.namespace, &deletion, &mut self.deleted, commit)
+    }
+
+    fn progress(&self) -> u64 {
+        self.deleted
+    }
 }
 
 /// The fields of a statement. What is wrong with them is an error of the command, of which nothing is done then; what is wrong with the filter is an
@@ -151,14 +150,6 @@ fn parse_limit(field: Field<'_>) -> Result<Option<bool>> {
     }
 }
 
-/// A statement that deletes all documents that match can not be retried: nobody knows which were deleted before.
-fn check_retryable(context: &Context<'_>, is_single: bool) -> Result<()> {
-    if is_single || !context.session.is_retryable_write() {
-        return Ok(());
-    }
-    Err(CommandError::named("InvalidOptions", "Cannot use (or request) retryable writes with limit=0"))
-}
-
 /// One parsed statement.
 struct Deletion {
     query: Arc<CanonicalQuery>,
@@ -167,27 +158,8 @@ struct Deletion {
     statement: i32,
 }
 
-/// Deletes what matches; looks again, when the collection is dropped before anything is deleted.
+/// Deletes what matches.
 fn delete_matching(
-    context: &Context<'_>,
-    namespace: &Namespace,
-    deletion: &Deletion,
-    deleted: &mut u64,
-    last_commit: &mut Option<CommitInfo>,
-) -> Result<()> {
-    let deleted_before = *deleted;
-    for _ in 1..STATEMENT_ATTEMPTS {
-        match delete_once(context, namespace, deletion, deleted, last_commit) {
-            Err(error) if *deleted == deleted_before && is_dropped_outside(context, &error) => {
-                context.operation.check_interrupt()?;
-            }
-            outcome => return outcome,
-        }
-    }
-    delete_once(context, namespace, deletion, deleted, last_commit)
-}
-
-fn delete_once(
     context: &Context<'_>,
     namespace: &Namespace,
     deletion: &Deletion,

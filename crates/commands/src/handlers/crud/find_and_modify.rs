@@ -14,8 +14,9 @@ use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::find::apply_sort;
 use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
-use super::update::{Statement, apply, may_try_again, source_of, upsert};
-use super::write_errors::{RetriedStatements, write_concern_error};
+use super::update::{Statement, apply, source_of, upsert};
+use super::write_errors::write_concern_error;
+use super::write_statements::{RetriedStatements, may_try_upsert_again};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::schema::check_may_write;
@@ -300,7 +301,7 @@ fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Res
                 let value = (parsed.returned == Returned::After).then_some(document);
                 return Ok(Done { value, commit: Some(commit), upserted: Some(id), is_match: false });
             }
-            Err(error) if may_try_again(context, &error) && attempt < UPSERT_ATTEMPTS => {}
+            Err(error) if may_try_upsert_again(context, &error) && attempt < UPSERT_ATTEMPTS => {}
             Err(error) => return Err(error),
         }
     }

@@ -12,10 +12,9 @@ use document::{EmptyTimestamps, Limits, prepare_for_storage, validate_document};
 use transaction::{InsertOrder, InsertOutcome};
 
 use super::query_arguments::empty_timestamps;
-use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
+use super::write_statements::{StatementOrder, WriteStatements};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
-use crate::handlers::schema::check_may_write;
 use crate::request::arguments::{Arguments, required};
 use crate::request::declaration::{
     Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
@@ -24,9 +23,6 @@ use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, count};
 use crate::state::operations::before_allocating;
-
-/// Most operations in one write command.
-pub(crate) const OPERATIONS_MAX: usize = 100_000;
 
 /// Documents inserted before a command that inserts many looks whether it should give way.
 const DOCUMENTS_PER_PART: usize = 128;
@@ -72,50 +68,38 @@ pub(crate) fn run(
         }
     }
     let documents = required(documents, "insert.documents")?;
-    check_count(documents.len())?;
-    check_may_write(context, &namespace)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
-    statement_ids.check_count(documents.len())?;
-    let mut retried = RetriedStatements::default();
-    let is_executed = |position| context.session.executed(statement_ids.of(position)).is_some();
+    let statement_order = match order {
+        InsertOrder::Ordered => StatementOrder::Ordered,
+        InsertOrder::Unordered => StatementOrder::Unordered,
+    };
+    let mut writes = WriteStatements::begin(context, &mut arguments, &namespace, documents.len(), statement_order)?;
     let is_retryable = context.session.is_retryable_write();
-    if is_retryable {
-        (0..documents.len())
-            .filter(|position| is_executed(*position))
-            .for_each(|done| retried.push(statement_ids.of(done)));
-    }
-    let (prepared, positions, mut errors) =
-        prepare(context, &documents, order, timestamps, |position| is_retryable && is_executed(position));
-    let server = context.server;
+    let executed: Vec<bool> = match is_retryable {
+        true => (0..documents.len()).map(|at| context.session.executed(writes.id(at)).is_some()).collect(),
+        false => Vec::new(),
+    };
+    let is_executed = |position: usize| executed.get(position).copied().unwrap_or(false);
+    (0..executed.len()).filter(|position| is_executed(*position)).for_each(|done| writes.add_retried(writes.id(done)));
+    let (prepared, positions, mut errors) = prepare(context, &documents, order, timestamps, is_executed);
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
-    let ids: Option<Vec<i32>> =
-        is_retryable.then(|| positions.iter().map(|position| statement_ids.of(*position)).collect());
+    let ids: Option<Vec<i32>> = is_retryable.then(|| positions.iter().map(|position| writes.id(*position)).collect());
     // Each document is a statement.
     stored.iter().try_for_each(|_| context.before_write())?;
     let outcome = insert_somewhere(context, &namespace, &stored, ids.as_deref(), order, validation)?;
-    for (position, error) in outcome.errors {
-        let error = context.name_interruption(error.into());
-        errors.push((positions.get(position).copied().unwrap_or(position), error));
-    }
-    for (_, error) in &errors {
-        context.session.check_failure(error)?;
-    }
+    let at = |position: usize| positions.get(position).copied().unwrap_or(position);
+    errors.extend(outcome.errors.into_iter().map(|(position, error)| (at(position), CommandError::from(error))));
     errors.sort_by_key(|(position, _)| *position);
     if order == InsertOrder::Ordered {
         errors.truncate(1);
     }
     let inserted = outcome.inserted as u64;
     // As MongoDB counts: those that were tried.
-    count(&server.counts.insert, inserted + errors.len() as u64);
+    count(&context.server.counts.insert, inserted + errors.len() as u64);
     context.notes.inserted.add(inserted);
-    context.notes.write_errors.add(errors.len() as u64);
-    reply.count("n", inserted + retried.count());
-    let mut write_errors = WriteErrors::default();
-    errors.into_iter().for_each(|(position, error)| write_errors.push(position, error));
-    write_errors.write(reply);
-    retried.write(reply);
-    write_concern_error(retried.wait(&arguments.generic.write_concern, context, outcome.commit.as_ref()), reply);
+    errors.into_iter().try_for_each(|(position, error)| writes.fail(context, position, error))?;
+    reply.count("n", inserted + writes.retried());
+    writes.set_commit(outcome.commit);
+    writes.finish(context, &arguments.generic.write_concern, reply);
     Ok(())
 }
 
@@ -170,17 +154,6 @@ fn insert_in_parts(
         }
         outcome
     })
-}
-
-/// Refuses empty commands and ones with too many operations.
-pub(crate) fn check_count(count: usize) -> Result<()> {
-    if (1..=OPERATIONS_MAX).contains(&count) {
-        return Ok(());
-    }
-    Err(CommandError::named(
-        "InvalidLength",
-        format!("Write batch sizes must be between 1 and {OPERATIONS_MAX}. Got {count} operations."),
-    ))
 }
 
 type Prepared<'a> = (Vec<Cow<'a, [u8]>>, Vec<usize>, Vec<(usize, CommandError)>);

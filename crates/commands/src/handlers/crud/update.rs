@@ -4,6 +4,7 @@
 //! is then changed in its newest version, under its lock, if it still matches.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
 use collection::{Collection, Namespace, StatementDetails, Validation};
@@ -16,24 +17,21 @@ use query_language::update::{
 };
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
-use super::insert::check_count;
 use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
 use super::records_to_change::{Changed, RecordsToChange};
-use super::write_errors::{RetriedStatements, WriteErrors, write_concern_error};
+use super::write_statements::{
+    StatementOrder, Statements, WriteStatements, check_retryable, is_dropped_outside, may_try_upsert_again, validated,
+};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
-use crate::handlers::schema::check_may_write;
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{
     Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
 };
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::{Context, count};
+use crate::state::context::{Context, OperationCounts};
 use crate::state::execution_notes::ExecutionNotes;
-
-/// Attempts of a statement whose collection is dropped before it does anything, or of an upsert whose insert finds that another one was faster.
-pub(super) const STATEMENT_ATTEMPTS: usize = 10;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -73,57 +71,79 @@ pub(crate) fn run(
         }
     }
     let statements = required(statements, "update.updates")?;
-    check_count(statements.len())?;
-    check_may_write(context, &namespace)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let order = if is_ordered { StatementOrder::Ordered } else { StatementOrder::Unordered };
+    let mut writes = WriteStatements::begin(context, &mut arguments, &namespace, statements.len(), order)?;
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
-    let statement_ids = std::mem::take(&mut arguments.generic.statement_ids);
-    statement_ids.check_count(statements.len())?;
-    let mut totals = Totals::default();
-    let mut retried = RetriedStatements::default();
-    let mut errors = WriteErrors::default();
-    for (position, statement) in statements.iter().enumerate() {
-        let id = statement_ids.of(position);
-        let outcome = match context.session.executed(id) {
-            Some(executed) => {
-                retried.push(id);
-                totals.add_executed(context, &executed)
-            }
-            None => {
-                count(&context.server.counts.update, 1);
-                context.notes.statements.add(1);
-                Statement::parse(context, statement, &options).and_then(|mut statement| {
-                    statement.id = id;
-                    check_retryable(context, &statement)?;
-                    run_statement(context, &namespace, &statement, &mut totals)
-                })
-            }
-        };
-        match outcome {
-            Ok(Some(upserted)) => totals.upserted.push((position, upserted)),
-            Ok(None) => {}
-            Err(error) => {
-                let error = context.name_interruption(error);
-                context.session.check_failure(&error)?;
-                context.notes.write_errors.add(1);
-                errors.push(position, error);
-                if is_ordered || context.session.transaction().is_some() {
-                    break;
-                }
-            }
-        }
-    }
-    totals.note(&context.notes);
-    totals.write(reply);
-    errors.write(reply);
-    retried.write(reply);
-    write_concern_error(retried.wait(&arguments.generic.write_concern, context, totals.commit.as_ref()), reply);
+    let totals = Totals::default();
+    let mut updates =
+        Updates { namespace: &namespace, statements: &statements, options: &options, totals, phase: Phase::Updating };
+    writes.run(context, statements.len(), &mut updates)?;
+    updates.totals.note(&context.notes);
+    updates.totals.write(reply);
+    writes.finish(context, &arguments.generic.write_concern, reply);
     Ok(())
 }
 
-/// Documents of a sequence come unchecked.
-pub(crate) fn validated(statement: &RawDocument) -> Result<()> {
-    Ok(document::validate_document(statement.as_bytes(), &document::Limits { bytes_max: 48_000_000 })?)
+/// The command's statements, and what they have done.
+struct Updates<'a> {
+    namespace: &'a Namespace,
+    statements: &'a [StatementFields<'a>],
+    options: &'a StatementOptions<'a>,
+    totals: Totals,
+    phase: Phase,
+}
+
+/// What a statement is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It changes what matches.
+    Updating,
+    /// Nothing matches: it inserts.
+    Upserting,
+}
+
+impl Statements for Updates<'_> {
+    fn counter<'c>(&self, counts: &'c OperationCounts) -> &'c AtomicU64 {
+        &counts.update
+    }
+
+    fn add_executed(&mut self, context: &Context<'_>, position: usize, executed: &ExecutedStatement) -> Result<()> {
+        let upserted = self.totals.add_executed(context, executed)?;
+        self.totals.upserted.extend(upserted.map(|id| (position, id)));
+        Ok(())
+    }
+
+    fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
+        let Some(fields) = self.statements.get(position) else { return Ok(()) };
+        self.phase = Phase::Updating;
+        let mut statement = Statement::parse(context, fields, self.options)?;
+        statement.id = id;
+        check_retryable(context, statement.multiplicity == Multiplicity::One, "multi=true")?;
+        let matched_before = self.totals.matched;
+        if let Some(collection) = context.collection(self.namespace)? {
+            update_matching(context, &collection, &statement, &mut self.totals, commit)?;
+        }
+        if self.totals.matched > matched_before || !statement.is_upsert {
+            return Ok(());
+        }
+        self.phase = Phase::Upserting;
+        let (upserted, made, _) = upsert(context, self.namespace, &statement)?;
+        *commit = Some(made);
+        self.totals.upserted.push((position, upserted));
+        Ok(())
+    }
+
+    fn progress(&self) -> u64 {
+        self.totals.matched
+    }
+
+    /// Somebody inserted it since we looked: now it can be updated. Or the collection was dropped: now it can be created.
+    fn may_try_again(&self, context: &Context<'_>, error: &CommandError) -> bool {
+        match self.phase {
+            Phase::Updating => is_dropped_outside(context, error),
+            Phase::Upserting => may_try_upsert_again(context, error),
+        }
+    }
 }
 
 /// What a command has done so far.
@@ -132,7 +152,6 @@ struct Totals {
     matched: u64,
     modified: u64,
     upserted: Vec<(usize, RawBson)>,
-    commit: Option<CommitInfo>,
 }
 
 impl Totals {
@@ -168,14 +187,6 @@ impl Totals {
         self.modified += 1;
         Ok(None)
     }
-}
-
-/// A statement that updates all documents that match can not be retried: nobody knows which were updated before.
-fn check_retryable(context: &Context<'_>, statement: &Statement) -> Result<()> {
-    if statement.multiplicity == Multiplicity::One || !context.session.is_retryable_write() {
-        return Ok(());
-    }
-    Err(CommandError::named("InvalidOptions", "Cannot use (or request) retryable writes with multi=true"))
 }
 
 /// One parsed update statement.
@@ -281,56 +292,12 @@ pub(crate) fn source_of(field: Field<'_>) -> Result<UpdateSource<'_>> {
     }
 }
 
-/// Runs one statement; gives the `_id` of an upserted document.
-fn run_statement(
-    context: &Context<'_>,
-    namespace: &Namespace,
-    statement: &Statement,
-    totals: &mut Totals,
-) -> Result<Option<RawBson>> {
-    for attempt in 1.. {
-        let matched_before = totals.matched;
-        let found = context.collection(namespace)?;
-        let updated = found.map_or(Ok(()), |collection| update_matching(context, &collection, statement, totals));
-        if let Err(error) = updated {
-            let is_untouched = totals.matched == matched_before;
-            if is_untouched && is_dropped_outside(context, &error) && attempt < STATEMENT_ATTEMPTS {
-                context.operation.check_interrupt()?;
-                continue;
-            }
-            return Err(error);
-        }
-        if totals.matched > matched_before || !statement.is_upsert {
-            break;
-        }
-        match upsert(context, namespace, statement) {
-            Ok((id, commit, _)) => {
-                totals.commit = Some(commit);
-                return Ok(Some(id));
-            }
-            // Somebody inserted it since we looked: now it can be updated. Or the collection was dropped: now it can be created.
-            Err(error) if may_try_again(context, &error) && attempt < STATEMENT_ATTEMPTS => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
-}
-
-/// Whether an upsert that has failed so would find other circumstances.
-pub(super) fn may_try_again(context: &Context<'_>, error: &CommandError) -> bool {
-    error.code_name == "DuplicateKey" || is_dropped_outside(context, error)
-}
-
-/// Whether the collection was dropped meanwhile, outside of transactions, where what is there then can be used.
-pub(super) fn is_dropped_outside(context: &Context<'_>, error: &CommandError) -> bool {
-    error.code_name == "QueryPlanKilled" && context.session.transaction().is_none()
-}
-
 fn update_matching(
     context: &Context<'_>,
     collection: &Arc<Collection>,
     statement: &Statement,
     totals: &mut Totals,
+    last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
     let server = context.server;
     let view = context.read_view();
@@ -354,7 +321,7 @@ fn update_matching(
             totals.matched += u64::from(is_match);
             if let Some(commit) = changed.commit() {
                 totals.modified += 1;
-                totals.commit = Some(commit);
+                *last_commit = Some(commit);
             }
             if is_match && statement.multiplicity == Multiplicity::One {
                 break;

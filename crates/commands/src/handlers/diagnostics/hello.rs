@@ -15,7 +15,7 @@ use transaction::WRITES_STOPPED_ADVICE;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
-use crate::handlers::crud::insert::OPERATIONS_MAX;
+use crate::handlers::crud::write_statements::OPERATIONS_MAX;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::cluster_time::bson_timestamp;
 use crate::request::command_request::Attempt;

@@ -1,0 +1,276 @@
+//! The driver of commands that are a list of writes: which statements are still to be run, in which order, when one is run again, what an error of one
+//! means for the others, and the end of the reply.
+//!
+//! Used by `insert`, `update` and `delete`. What a statement does is theirs ([`Statements`]); `insert` stores many at once and uses only the frame.
+
+use std::sync::atomic::AtomicU64;
+
+use bson::RawDocument;
+use collection::Namespace;
+use document::{Limits, validate_document};
+use transaction::{CommitInfo, ExecutedStatement};
+
+use super::write_errors::write_concern_error;
+use crate::DocumentWriter;
+use crate::handlers::schema::check_may_write;
+use crate::request::arguments::Arguments;
+use crate::request::error::{CommandError, Result};
+use crate::request::statement_ids::StatementIds;
+use crate::request::write_concern::WriteConcern;
+use crate::state::context::{Context, OperationCounts, count};
+
+/// Most operations in one write command.
+pub(crate) const OPERATIONS_MAX: usize = 100_000;
+/// Attempts of a statement whose collection is dropped before it does anything, or of an upsert whose insert finds that another one was faster.
+const STATEMENT_ATTEMPTS: usize = 10;
+/// A statement may carry a document and more.
+const STATEMENT_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
+
+/// Whether the statements after one that failed are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatementOrder {
+    /// They are not.
+    Ordered,
+    /// They are.
+    Unordered,
+}
+
+/// The statements of a command, as the command knows them.
+pub(crate) trait Statements {
+    /// Where a statement is counted.
+    fn counter<'c>(&self, counts: &'c OperationCounts) -> &'c AtomicU64;
+
+    /// Takes over what an earlier try of the command has done with the statement.
+    fn add_executed(&mut self, context: &Context<'_>, position: usize, executed: &ExecutedStatement) -> Result<()>;
+
+    /// Runs the statement at a position under its number, and keeps its newest commit.
+    fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()>;
+
+    /// A number that grows with everything that a statement does.
+    fn progress(&self) -> u64;
+
+    /// Whether a statement that has done nothing and failed so would find other circumstances.
+    fn may_try_again(&self, context: &Context<'_>, error: &CommandError) -> bool {
+        is_dropped_outside(context, error)
+    }
+}
+
+/// What has become of a command's statements.
+pub(crate) struct WriteStatements {
+    ids: StatementIds,
+    order: StatementOrder,
+    errors: WriteErrors,
+    retried: RetriedStatements,
+    commit: Option<CommitInfo>,
+}
+
+impl WriteStatements {
+    /// Begins so many statements on a collection, if they may be run at all.
+    ///
+    /// # Errors
+    /// InvalidLength, InvalidNamespace, InvalidOptions, MaxTimeMSExpired.
+    pub(crate) fn begin(
+        context: &mut Context<'_>,
+        arguments: &mut Arguments<'_>,
+        namespace: &Namespace,
+        statements: usize,
+        order: StatementOrder,
+    ) -> Result<Self> {
+        check_count(statements)?;
+        check_may_write(context, namespace)?;
+        context.operation.set_time_limit(arguments.generic.max_time)?;
+        let ids = std::mem::take(&mut arguments.generic.statement_ids);
+        ids.check_count(statements)?;
+        let (errors, retried) = (WriteErrors::default(), RetriedStatements::default());
+        Ok(Self { ids, order, errors, retried, commit: None })
+    }
+
+    /// Runs all statements, up to the first that fails where they are ordered.
+    ///
+    /// # Errors
+    /// What ends the whole command. Those of single statements are in the reply.
+    pub(crate) fn run(
+        &mut self,
+        context: &Context<'_>,
+        count_of_statements: usize,
+        statements: &mut dyn Statements,
+    ) -> Result<()> {
+        for position in 0..count_of_statements {
+            let id = self.id(position);
+            let outcome = match context.session.executed(id) {
+                Some(executed) => {
+                    self.retried.push(id);
+                    statements.add_executed(context, position, &executed)
+                }
+                None => {
+                    count(statements.counter(&context.server.counts), 1);
+                    context.notes.statements.add(1);
+                    self.run_one(context, position, id, statements)
+                }
+            };
+            if let Err(error) = outcome {
+                self.fail(context, position, error)?;
+                if self.order == StatementOrder::Ordered || context.session.transaction().is_some() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a statement; again, when it has done nothing yet and would find something else.
+    fn run_one(
+        &mut self,
+        context: &Context<'_>,
+        position: usize,
+        id: i32,
+        statements: &mut dyn Statements,
+    ) -> Result<()> {
+        for _ in 1..STATEMENT_ATTEMPTS {
+            let before = statements.progress();
+            match statements.run(context, position, id, &mut self.commit) {
+                Err(error) if statements.progress() == before && statements.may_try_again(context, &error) => {
+                    context.operation.check_interrupt()?;
+                }
+                outcome => return outcome,
+            }
+        }
+        statements.run(context, position, id, &mut self.commit)
+    }
+
+    /// The number of the statement at a position.
+    pub(crate) fn id(&self, position: usize) -> i32 {
+        self.ids.of(position)
+    }
+
+    /// A statement that an earlier try has executed.
+    pub(crate) fn add_retried(&mut self, id: i32) {
+        self.retried.push(id);
+    }
+
+    /// How many statements an earlier try has executed.
+    pub(crate) fn retried(&self) -> u64 {
+        self.retried.count()
+    }
+
+    /// Keeps the newest commit.
+    pub(crate) fn set_commit(&mut self, commit: Option<CommitInfo>) {
+        self.commit = commit;
+    }
+
+    /// A statement has failed.
+    ///
+    /// # Errors
+    /// The error, if it is not the statement's own but ends the command.
+    pub(crate) fn fail(&mut self, context: &Context<'_>, position: usize, error: CommandError) -> Result<()> {
+        let error = context.name_interruption(error);
+        context.session.check_failure(&error)?;
+        context.notes.write_errors.add(1);
+        self.errors.push(position, error);
+        Ok(())
+    }
+
+    /// Writes the end of the reply, once what was written is as safe as was asked for.
+    pub(crate) fn finish(self, context: &mut Context<'_>, concern: &WriteConcern, reply: &mut DocumentWriter<'_>) {
+        self.errors.write(reply);
+        self.retried.write(reply);
+        write_concern_error(self.retried.wait(concern, context, self.commit.as_ref()), reply);
+    }
+}
+
+/// Refuses empty commands and ones with too many operations.
+fn check_count(count: usize) -> Result<()> {
+    if (1..=OPERATIONS_MAX).contains(&count) {
+        return Ok(());
+    }
+    Err(CommandError::named(
+        "InvalidLength",
+        format!("Write batch sizes must be between 1 and {OPERATIONS_MAX}. Got {count} operations."),
+    ))
+}
+
+/// Documents of a sequence come unchecked.
+pub(crate) fn validated(statement: &RawDocument) -> Result<()> {
+    Ok(validate_document(statement.as_bytes(), &STATEMENT_LIMITS)?)
+}
+
+/// A statement that changes all documents that match can not be retried: nobody knows which were changed before. `field` is what says so.
+pub(crate) fn check_retryable(context: &Context<'_>, is_single: bool, field: &str) -> Result<()> {
+    if is_single || !context.session.is_retryable_write() {
+        return Ok(());
+    }
+    Err(CommandError::named("InvalidOptions", format!("Cannot use (or request) retryable writes with {field}")))
+}
+
+/// Whether an upsert that has failed so would find other circumstances.
+pub(crate) fn may_try_upsert_again(context: &Context<'_>, error: &CommandError) -> bool {
+    error.code_name == "DuplicateKey" || is_dropped_outside(context, error)
+}
+
+/// Whether the collection was dropped meanwhile, outside of transactions, where what is there then can be used.
+pub(crate) fn is_dropped_outside(context: &Context<'_>, error: &CommandError) -> bool {
+    error.code_name == "QueryPlanKilled" && context.session.transaction().is_none()
+}
+
+/// Errors of single operations of a write command, by their position in the request.
+#[derive(Debug, Default)]
+struct WriteErrors(Vec<(usize, CommandError)>);
+
+impl WriteErrors {
+    fn push(&mut self, position: usize, error: CommandError) {
+        self.0.push((position, error));
+    }
+
+    /// Writes `writeErrors`, if there are any.
+    fn write(&self, reply: &mut DocumentWriter<'_>) {
+        if self.0.is_empty() {
+            return;
+        }
+        reply.array("writeErrors", |list| {
+            for (position, error) in &self.0 {
+                list.push_document(|item| {
+                    item.count("index", *position as u64);
+                    item.int32("code", error.code);
+                    error.write_details(item);
+                    item.string("errmsg", &error.message);
+                });
+            }
+        });
+    }
+}
+
+/// The statements of a retryable write that an earlier try has executed.
+#[derive(Debug, Default)]
+pub(super) struct RetriedStatements(Vec<i32>);
+
+impl RetriedStatements {
+    pub(super) fn push(&mut self, statement: i32) {
+        self.0.push(statement);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Writes `retriedStmtIds`, if there are any.
+    pub(super) fn write(&self, reply: &mut DocumentWriter<'_>) {
+        if !self.0.is_empty() {
+            reply.array("retriedStmtIds", |list| self.0.iter().for_each(|statement| list.push_int32(*statement)));
+        }
+    }
+
+    /// Waits for the write concern: after a retry for everything committed so far, because nobody knows which commit it was.
+    pub(super) fn wait(
+        &self,
+        concern: &WriteConcern,
+        context: &mut Context<'_>,
+        commit: Option<&CommitInfo>,
+    ) -> Result<()> {
+        concern.wait(context, commit)?;
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            concern.wait_for_all(&context.server.store, &context.server.replica_set)
+        }
+    }
+}
