@@ -9,6 +9,7 @@ pub(crate) mod crud;
 pub(crate) mod diagnostics;
 pub(crate) mod fail_points;
 pub(crate) mod oplog_view;
+pub(crate) mod read_source;
 pub(crate) mod replication;
 pub(crate) mod schema;
 pub(crate) mod sessions;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aggregation::{AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use collection::{Namespace, is_local, served_entry};
+use collection::{is_local, served_entry};
 use document::{FieldPath, Number, elements};
 use executor::{DistinctValues, ValueList};
 use oplog::{Oplog, OplogError, OplogPosition};
@@ -19,6 +19,7 @@ use crate::DocumentWriter;
 use crate::handlers::crud::find::FindArguments;
 use crate::handlers::crud::pipeline_host::CommandHost;
 use crate::handlers::crud::query_arguments::variables;
+use crate::handlers::read_source::OPLOG;
 use crate::handlers::tail::{Tail, Tailing};
 use crate::request::arguments::Arguments;
 use crate::request::document_writer::document_of;
@@ -28,9 +29,7 @@ use crate::state::context::{Context, ServerContext};
 use crate::state::operations::Operation;
 use crate::state::replica_set::terms::Terms;
 
-/// The collection's name.
-pub(crate) const NAMESPACE: &str = "local.oplog.rs";
-/// Its database.
+/// The collection's database.
 pub(crate) const DATABASE: &str = "local";
 const COLLECTION: &str = "oplog.rs";
 
@@ -50,7 +49,7 @@ pub(crate) fn find(
     if tail.is_none() {
         context.operation.set_time_limit(arguments.generic.max_time)?;
     }
-    let cursor = ClientCursor::new(NAMESPACE.to_owned(), Box::new(OplogResults::new(results, tail)))
+    let cursor = ClientCursor::new(OPLOG.to_owned(), Box::new(OplogResults::new(results, tail)))
         .with_session(arguments.generic.session);
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     write_first_batch(context, cursor, limit, parsed.is_single_batch || parsed.limit == 1, reply)
@@ -124,6 +123,36 @@ fn for_each_match(
         }
     }
     Ok(())
+}
+
+/// The entries that match, for who reads the oplog as a foreign collection. `filter` is the query's, as it was sent.
+pub(crate) fn matching_entries(
+    server: &ServerContext,
+    query: CanonicalQuery,
+    filter: &RawDocument,
+) -> Result<BoxSource> {
+    Ok(Box::new(Matching { entries: entries(server, Some(filter), false)?, query }))
+}
+
+struct Matching {
+    entries: BoxSource,
+    query: CanonicalQuery,
+}
+
+impl DocumentSource for Matching {
+    fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
+        while let Some(entry) = self.entries.next()? {
+            if self
+                .query
+                .filter
+                .matches(&entry)
+                .map_err(|error| AggregationError::Host(Box::new(CommandError::from(error))))?
+            {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
 }
 
 fn follow(store: &Arc<Store>, from: OplogPosition) -> Result<OplogFollower> {
@@ -283,11 +312,6 @@ pub(crate) fn description(server: &ServerContext) -> Result<RawDocumentBuf> {
 pub(crate) fn bytes(server: &ServerContext) -> u64 {
     let statistics = server.store.oplog().statistics();
     statistics.end_position.0 - statistics.first_position.0
-}
-
-/// Whether a namespace is that of the oplog.
-pub(crate) fn is_oplog(namespace: &Namespace) -> bool {
-    namespace.as_str() == NAMESPACE
 }
 
 /// What `collStats` says of it.

@@ -11,6 +11,7 @@ use transaction::{CommitInfo, TransactionError};
 
 use crate::DocumentWriter;
 use crate::handlers::crud::write_errors::write_concern_error;
+use crate::handlers::read_source::is_oplog;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::WriteConcern;
@@ -64,7 +65,7 @@ fn existing_collection(
 /// InvalidNamespace (73).
 pub(crate) fn check_may_create(namespace: &Namespace) -> Result<()> {
     let name = namespace.collection();
-    if (name.starts_with("system.") && name != "system.js") || crate::handlers::oplog_view::is_oplog(namespace) {
+    if (name.starts_with("system.") && name != "system.js") || is_oplog(namespace) {
         return Err(CommandError::named("InvalidNamespace", format!("Invalid system namespace: {namespace}")));
     }
     Ok(())

@@ -11,17 +11,18 @@ use aggregation::{
 };
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use collection::{Namespace, Validation};
-use executor::{ExecutionTotals, QueryExecutor, Verbosity};
+use executor::{ExecutionTotals, QueryExecutor, Target, Verbosity};
 use planner::{CanonicalQuery, DiskUse, Hint};
 use query_language::expression::Variables;
 
 use super::explain::write_document;
-use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, services, target_of, variables};
+use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, services, variables};
 use super::query_memory::check_memory_for;
 use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::crud::pipeline_host::CommandHost;
+use crate::handlers::read_source::ReadSource;
 use crate::handlers::{change_stream, oplog_view};
 use crate::request::arguments::{Arguments, required};
 use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableApi, WriteConcernUse};
@@ -105,8 +106,9 @@ pub(crate) fn run(
     if writes {
         context.operation.goes_on_without_client();
     }
-    let (query, rest) = split(pipeline, &parsed, &variables)?;
-    let (source, examined) = open_source(context, &parsed, query, &rest)?;
+    let read = source_of(context, &parsed, &pipeline)?;
+    let (query, rest) = split(pipeline, &parsed, read.as_ref(), &variables)?;
+    let (source, examined) = open_source(context, &parsed, read, query)?;
     let host = CommandHost::new(context, parsed.namespace.database(), parsed.disk_use());
     let host = Arc::new(host.with_validation(parsed.validation));
     let results = rest.run(source, host)?;
@@ -218,13 +220,26 @@ fn check_in_transaction(stages: &[&RawDocument]) -> Result<()> {
     Ok(())
 }
 
+/// What the pipeline reads from; `None` when its first stage makes the documents.
+fn source_of(
+    context: &Context<'_>,
+    parsed: &AggregateArguments<'_>,
+    pipeline: &Pipeline,
+) -> Result<Option<ReadSource>> {
+    match pipeline.source() {
+        PipelineSource::FirstStage => Ok(None),
+        PipelineSource::Collection => ReadSource::of(context, parsed.namespace.clone()).map(Some),
+    }
+}
+
 /// Splits off what the executor can do.
 fn split(
     pipeline: Pipeline,
     parsed: &AggregateArguments<'_>,
+    read: Option<&ReadSource>,
     variables: &Arc<Variables>,
 ) -> Result<(CanonicalQuery, Pipeline)> {
-    if pipeline.source() == PipelineSource::FirstStage || oplog_view::is_oplog(&parsed.namespace) {
+    if !matches!(read, Some(ReadSource::Stored(_))) {
         return Ok((query(None, variables)?, pipeline));
     }
     let pushdown = pipeline.split_pushdown()?;
@@ -240,19 +255,19 @@ fn split(
 fn open_source(
     context: &Context<'_>,
     parsed: &AggregateArguments<'_>,
+    read: Option<ReadSource>,
     query: CanonicalQuery,
-    rest: &Pipeline,
 ) -> Result<(BoxSource, Option<Arc<Examined>>)> {
-    if rest.source() == PipelineSource::FirstStage {
-        return Ok((aggregation::source_of(Vec::new()), None));
-    }
     let server = context.server;
-    if oplog_view::is_oplog(&parsed.namespace) {
-        let first = parsed.stages.first().and_then(|stage| document::get_field(stage, "$match"));
-        let entries = oplog_view::entries(server, first.and_then(|filter| filter.as_document()), false)?;
-        return Ok((entries, None));
-    }
-    let (target, _) = target_of(context, parsed.namespace.clone())?;
+    let target = match read {
+        None => return Ok((aggregation::source_of(Vec::new()), None)),
+        Some(ReadSource::Oplog) => {
+            let first = parsed.stages.first().and_then(|stage| document::get_field(stage, "$match"));
+            let entries = oplog_view::entries(server, first.and_then(|filter| filter.as_document()), false)?;
+            return Ok((entries, None));
+        }
+        Some(ReadSource::Stored(stored)) => stored.target(),
+    };
     let view = context.read_view();
     let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
     let examined = Arc::new(Examined::of(&executor));
@@ -346,8 +361,12 @@ pub(crate) fn explain(
 ) -> Result<bson::Document> {
     let variables = variables(context, parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
-    let (query, rest) = split(pipeline, &parsed, &variables)?;
-    let (target, _) = target_of(context, parsed.namespace.clone())?;
+    let read = source_of(context, &parsed, &pipeline)?;
+    let (query, rest) = split(pipeline, &parsed, read.as_ref(), &variables)?;
+    let target = match read {
+        None => Target::missing(parsed.namespace.clone()),
+        Some(read) => read.target_for("explain of commands")?,
+    };
     let view = context.server.store.read_view();
     let mut executor =
         QueryExecutor::new(&services(context.server), view, target, Arc::new(query), &context.operation)?;

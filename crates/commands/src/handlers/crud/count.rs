@@ -8,10 +8,11 @@ use document::Number;
 use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
 
-use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
+use super::query_arguments::{check_collation, hint, query, services, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
+use crate::handlers::read_source::ReadSource;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Class, Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
@@ -38,15 +39,15 @@ pub(crate) fn run(
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     let query = parse(context, &mut arguments)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
-    let server = context.server;
-    if oplog_view::is_oplog(&namespace) {
-        reply.count("n", oplog_view::count_entries(context, &query, filter_of(&arguments)?)?);
-        return Ok(());
-    }
-    let (target, _) = target_of(context, namespace)?;
-    let view = server.store.read_view();
-    let inspect = |executor: &QueryExecutor| context.note_executor(executor);
-    reply.count("n", executor::count(&services(server), view, target, Arc::new(query), &context.operation, inspect)?);
+    let counted = match ReadSource::of(context, namespace)? {
+        ReadSource::Oplog => oplog_view::count_entries(context, &query, filter_of(&arguments)?)?,
+        ReadSource::Stored(stored) => {
+            let (services, view) = (services(context.server), context.server.store.read_view());
+            let inspect = |executor: &QueryExecutor| context.note_executor(executor);
+            executor::count(&services, view, stored.target(), Arc::new(query), &context.operation, inspect)?
+        }
+    };
+    reply.count("n", counted);
     Ok(())
 }
 

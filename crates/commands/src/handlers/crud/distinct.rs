@@ -8,10 +8,11 @@ use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
 
 use super::count::filter_of;
-use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
+use super::query_arguments::{check_collation, hint, query, services, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
+use crate::handlers::read_source::ReadSource;
 use crate::request::arguments::{Arguments, required};
 use crate::request::cluster_time::bson_timestamp;
 use crate::request::declaration::{Class, Declaration, Needs, SessionUse};
@@ -39,14 +40,13 @@ pub(crate) fn run(
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     let (query, key) = parse(context, &mut arguments)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
-    let server = context.server;
-    let values = if oplog_view::is_oplog(&namespace) {
-        oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?
-    } else {
-        let (target, _) = target_of(context, namespace)?;
-        let view = context.read_view();
-        let inspect = |executor: &QueryExecutor| context.note_executor(executor);
-        executor::distinct(&services(server), view, target, Arc::new(query), key, &context.operation, inspect)?
+    let values = match ReadSource::of(context, namespace)? {
+        ReadSource::Oplog => oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?,
+        ReadSource::Stored(stored) => {
+            let (services, view) = (services(context.server), context.read_view());
+            let inspect = |executor: &QueryExecutor| context.note_executor(executor);
+            executor::distinct(&services, view, stored.target(), Arc::new(query), key, &context.operation, inspect)?
+        }
     };
     reply.array("values", |list| values.iter().for_each(|(kind, value)| list.push_bytes(kind, value)));
     if let Some(time) = context.snapshot_time() {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bson::{Bson, RawDocument};
 use collection::Namespace;
 use document::elements;
-use executor::{QueryExecutor, Verbosity};
+use executor::{QueryExecutor, Target, Verbosity};
 use planner::CanonicalQuery;
 
-use super::query_arguments::{services, target_of};
+use super::query_arguments::services;
 use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::read_source::ReadSource;
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
@@ -63,9 +64,6 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
         return Err(CommandError::named("CommandNotFound", "Explain failed due to unknown command: "));
     };
     check_database(context, inner)?;
-    if context.request.database == "local" && first.value().as_str() == Some("oplog.rs") {
-        return Err(CommandError::not_implemented("explain of commands on local.oplog.rs"));
-    }
     let server = context.server;
     match first.name() {
         "find" => {
@@ -82,16 +80,14 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
         "count" => {
             let mut arguments = Arguments::new("count", inner);
             let query = Arc::new(count::parse(context, &mut arguments)?);
-            let (target, _) =
-                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?)?;
+            let target = target_of(context, arguments.collection_name()?)?;
             let view = server.store.read_view();
             Ok(executor::explain_count(&services(server), view, target, query, verbosity, &context.operation)?)
         }
         "distinct" => {
             let mut arguments = Arguments::new("distinct", inner);
             let (query, key) = distinct::parse(context, &mut arguments)?;
-            let (target, _) =
-                target_of(context, Namespace::new(context.request.database, arguments.collection_name()?)?)?;
+            let target = target_of(context, arguments.collection_name()?)?;
             let view = server.store.read_view();
             let query = Arc::new(query);
             Ok(executor::explain_distinct(&services(server), view, target, query, key, verbosity, &context.operation)?)
@@ -109,6 +105,11 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
         }
         name => Err(CommandError::named("CommandNotFound", format!("Explain failed due to unknown command: {name}"))),
     }
+}
+
+/// What the command that is explained reads from.
+fn target_of(context: &Context<'_>, collection: &str) -> Result<Target> {
+    ReadSource::of(context, Namespace::new(context.request.database, collection)?)?.target_for("explain of commands")
 }
 
 /// The command that is explained is one of the same database.
@@ -130,7 +131,7 @@ fn explain_query(
     verbosity: Verbosity,
 ) -> Result<bson::Document> {
     let server = context.server;
-    let (target, _) = target_of(context, Namespace::new(context.request.database, collection)?)?;
+    let target = target_of(context, collection)?;
     let view = server.store.read_view();
     let mut executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
     Ok(executor.explain(verbosity, &context.operation)?)

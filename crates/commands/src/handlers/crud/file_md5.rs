@@ -9,9 +9,10 @@ use executor::QueryExecutor;
 use md5::{Digest, Md5};
 use query_language::expression::sort_pattern::SortPattern;
 
-use super::query_arguments::{query, services, target_of, variables};
+use super::query_arguments::{query, services, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::read_source::ReadSource;
 use crate::handlers::schema::db_hash::hex;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Class, Declaration, Needs};
@@ -50,7 +51,7 @@ pub(crate) fn run(
     filter.append(bson::raw::cstr!("files_id"), file.value());
     let mut chunks = query(Some(&filter), &variables(context, None)?)?;
     chunks.sort = Some(SortPattern::parse(&rawdoc! { "files_id": 1, "n": 1 })?);
-    let (target, _) = target_of(context, namespace)?;
+    let target = ReadSource::of(context, namespace)?.target_for("filemd5")?;
     let (services, view) = (services(context.server), context.read_view());
     let mut found = QueryExecutor::new(&services, view, target, Arc::new(chunks), &context.operation)?;
     let (mut hash, mut number) = (Md5::new(), 0);

@@ -13,10 +13,11 @@ use query_language::expression::sort_pattern::SortPattern;
 use query_language::projection::{Projection, ProjectionKind};
 use transaction::Store;
 
-use super::query_arguments::{check_collation, hint, query, services, target_of, variables};
+use super::query_arguments::{check_collation, hint, query, services, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
+use crate::handlers::read_source::{ReadSource, Stored};
 use crate::handlers::tail::{Tail, Tailing};
 use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableApi};
@@ -76,9 +77,11 @@ pub(crate) fn run(
     let parsed = parse(&mut arguments)?;
     // Whatever becomes of it: what came is counted.
     count(&context.server.counts.query, 1);
-    if namespace.as_str() == oplog_view::NAMESPACE {
-        return oplog_view::find(context, &parsed, &arguments, reply);
-    }
+    let full_name = namespace.as_str().to_owned();
+    let stored = match ReadSource::of(context, namespace)? {
+        ReadSource::Oplog => return oplog_view::find(context, &parsed, &arguments, reply),
+        ReadSource::Stored(stored) => stored,
+    };
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut query = canonical_query(context, &parsed)?;
     if parsed.is_tailable {
@@ -86,20 +89,9 @@ pub(crate) fn run(
     }
     let query = Arc::new(query);
     let server = context.server;
-    let full_name = namespace.as_str().to_owned();
-    let (target, collection) = target_of(context, namespace)?;
-    let mut tail = None;
-    if let Some(collection) = collection.filter(|_| parsed.is_tailable) {
-        if collection.ring().is_none() {
-            let message = "error processing query: tailable cursor requested on non capped collection";
-            return Err(CommandError::bad_value(message));
-        }
-        // As in MongoDB, a cursor on nothing is closed at once: clients open another one after a while.
-        let has_documents = collection.counts().documents() > 0;
-        tail = has_documents.then(|| Tail::of_collection(&server.store, &full_name, parsed.tailing()));
-    }
+    let tail = if parsed.is_tailable { tail_of(context, &stored, &full_name, parsed.tailing())? } else { None };
     let view = context.read_view();
-    let executor = QueryExecutor::new(&services(server), view, target, query, &context.operation)?;
+    let executor = QueryExecutor::new(&services(server), view, stored.target(), query, &context.operation)?;
     let left = Some(parsed.limit).filter(|limit| *limit > 0);
     let source = QuerySource { executor, view: CursorView::of(context), left, tail };
     let mut cursor = ClientCursor::new(full_name.clone(), Box::new(source))
@@ -111,6 +103,20 @@ pub(crate) fn run(
     let is_single = parsed.is_single_batch || parsed.limit == 1;
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     write_first_batch(context, cursor, limit, is_single, reply)
+}
+
+/// What a tailable cursor waits for. As in MongoDB, one on nothing is closed at once: clients open another one after a while.
+fn tail_of(context: &Context<'_>, stored: &Stored, full_name: &str, tailing: Tailing) -> Result<Option<Tail>> {
+    match stored {
+        Stored::Ring(ring) if ring.counts().documents() > 0 => {
+            Ok(Some(Tail::of_collection(&context.server.store, full_name, tailing)))
+        }
+        Stored::Ring(_) | Stored::Missing(_) => Ok(None),
+        Stored::Collection(_) => {
+            let message = "error processing query: tailable cursor requested on non capped collection";
+            Err(CommandError::bad_value(message))
+        }
+    }
 }
 
 /// Reads the fields.

@@ -15,9 +15,11 @@ use planner::DiskUse;
 use transaction::{CommitInfo, DefinitionScope, InsertOrder, ReadView, RenameTarget, Transaction};
 
 use super::aggregate::ExecutorSource;
-use super::query_arguments::{OwnedInterrupt, query, services, target_in};
+use super::query_arguments::{OwnedInterrupt, query, services};
 use super::spill_files::{CountedMemory, SpillFiles};
 use crate::handlers::diagnostics::current_op::current_operations;
+use crate::handlers::oplog_view;
+use crate::handlers::read_source::ReadSource;
 use crate::handlers::schema;
 use crate::request::error::{CommandError, Result};
 use crate::state::context::{Context, ServerContext};
@@ -76,7 +78,10 @@ impl CommandHost {
     fn open(&self, namespace: &aggregation::Namespace, foreign: &ForeignQuery) -> Result<BoxSource> {
         let query = query(Some(&foreign.filter), &foreign.variables)?;
         let namespace = self.namespace(namespace)?;
-        let (target, _) = target_in(self.collection(&namespace)?, namespace);
+        let target = match ReadSource::found_by(namespace, |namespace| self.collection(namespace))? {
+            ReadSource::Oplog => return oplog_view::matching_entries(&self.server, query, &foreign.filter),
+            ReadSource::Stored(stored) => stored.target(),
+        };
         let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
         let interrupt = self.interrupt.clone();
         let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;

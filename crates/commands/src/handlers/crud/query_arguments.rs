@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{DateTime, RawDocument, Timestamp};
-use collection::{Collection, Namespace};
 use document::EmptyTimestamps;
-use executor::{ExecutorError, Interrupt, Interruption, QueryServices, Target};
+use executor::{ExecutorError, Interrupt, Interruption, QueryServices};
 use planner::{CanonicalQuery, Hint, PlanError};
 use query_language::expression::{EvaluationContext, Expression, ParseContext, Variables, check_bound};
 use query_language::filter::{Filter, FilterOptions};
@@ -126,19 +125,6 @@ pub(crate) fn services(server: &ServerContext) -> QueryServices {
         index_filters: server.index_filters.clone(),
         memory: server.memory.clone(),
         forbids_collection_scans: server.parameters.forbids_collection_scans(),
-    }
-}
-
-/// The collection a query is about, which may be missing.
-pub(crate) fn target_of(context: &Context<'_>, namespace: Namespace) -> Result<(Target, Option<Arc<Collection>>)> {
-    Ok(target_in(context.collection(&namespace)?, namespace))
-}
-
-/// The target in a collection that was looked up.
-pub(crate) fn target_in(found: Option<Arc<Collection>>, namespace: Namespace) -> (Target, Option<Arc<Collection>>) {
-    match found {
-        Some(collection) => (Target::of(&collection), Some(collection)),
-        None => (Target::missing(namespace), None),
     }
 }
 

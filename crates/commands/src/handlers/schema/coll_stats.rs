@@ -12,6 +12,7 @@ use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::diagnostics::host_and_port;
 use crate::handlers::oplog_view;
+use crate::handlers::read_source::{OPLOG, ReadSource};
 use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::document_writer::document_of;
@@ -45,17 +46,14 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
     reply.string("ns", namespace.as_str());
-    if oplog_view::is_oplog(&namespace) {
-        oplog_view::write_statistics(context.server, scale_factor, reply);
-        return Ok(());
+    match ReadSource::now(context.server, namespace)? {
+        ReadSource::Oplog => oplog_view::write_statistics(context.server, scale_factor, reply),
+        ReadSource::Stored(stored) => match stored.collection() {
+            Some(collection) => write_storage(context.server, collection, scale_factor, reply)?,
+            None => write_nothing(scale_factor, reply),
+        },
     }
-    match context.server.store.catalog().lookup(namespace.as_str()) {
-        Some(collection) => write_storage(context.server, &collection, scale_factor, reply),
-        None => {
-            write_nothing(scale_factor, reply);
-            Ok(())
-        }
-    }
+    Ok(())
 }
 
 /// The one document that `$collStats` yields for `database.collection`.
@@ -144,7 +142,7 @@ fn write_sections(
         };
         existing_collection(server, namespace, missing)
     };
-    if let (Some(scale_factor), oplog_view::NAMESPACE) = (storage_scale, namespace) {
+    if let (Some(scale_factor), OPLOG) = (storage_scale, namespace) {
         document.document("storageStats", |section| oplog_view::write_statistics(server, scale_factor, section));
         return Ok(());
     }
