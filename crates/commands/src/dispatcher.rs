@@ -297,7 +297,7 @@ impl Dispatcher {
     ) -> Result<Outcome> {
         let mut arguments = Arguments::new(command.declaration.name, context.request.body);
         if context.session.transaction().is_none() {
-            arguments.generic.write_concern = self.server.default_concerns.write_concern(&self.server);
+            arguments.generic.write_concern = self.server.default_concerns.write_concern(&self.server.replica_set);
         }
         match command.handler {
             Handler::Reply(run) => run(context, arguments, reply).map(|()| Outcome::Reply),

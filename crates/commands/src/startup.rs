@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use document::ObjectIdGenerator;
-use parking_lot::Mutex;
 use platform::{Clock, Random, WorkingMemory};
 use transaction::Store;
 
@@ -27,6 +26,7 @@ use crate::state::profiler::Profiler;
 use crate::state::replica_set::ReplicaSet;
 use crate::state::session_end::TIMEOUT;
 use crate::state::topology::Topology;
+use crate::state::writing::Writing;
 
 impl ServerContext {
     /// The state of a server over an open store.
@@ -62,10 +62,9 @@ impl ServerContext {
             profiler: Profiler::default(),
             fsync_lock: FsyncLock::default(),
             started: clock.monotonic(),
-            write_contexts: Mutex::default(),
+            writing: Writing::new(store.clone(), clock.clone(), object_ids),
             topology: Topology::new(process_id),
             tells_of_stop: AtomicBool::new(false),
-            object_ids,
             store,
             clock,
             facts,

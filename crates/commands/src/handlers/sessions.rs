@@ -17,7 +17,7 @@ pub(crate) mod start_session;
 /// Ends a session with what runs in it, but for the command that asks for it.
 fn kill(context: &Context<'_>, session: Uuid) {
     context.server.operations.kill_of_session(session, &context.operation);
-    end(context.server, session);
+    end(&context.server.store, &context.server.cursors, session);
 }
 
 /// The sessions that a command of the form `{<command>: [{id: <UUID>}, ...]}` names.

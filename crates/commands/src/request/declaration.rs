@@ -4,7 +4,7 @@
 //! with a command. Nothing else lists commands by name.
 
 use crate::request::privileges::Privilege;
-use crate::request::read_concern::Level;
+use crate::request::read_level::Level;
 
 /// See the module's head.
 #[derive(Debug)]

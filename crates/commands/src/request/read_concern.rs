@@ -10,46 +10,13 @@ use oplog::Oplog;
 use platform::Timestamp;
 use transaction::{ReadView, Store};
 
-use crate::request::arguments::Field;
 use crate::request::declaration::{CursorUse, Declaration};
 use crate::request::error::{CommandError, Result};
+use crate::request::field::Field;
+pub(crate) use crate::request::read_level::Level;
 
 /// How long a point in time that a client was told of can be read from, as in MongoDB (`minSnapshotHistoryWindowInSeconds`).
 pub(crate) const SNAPSHOT_WINDOW: std::time::Duration = std::time::Duration::from_secs(300);
-
-/// `readConcern.level`.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// None was given: `local`, or what the command needs.
-    #[default]
-    Default,
-    /// `local`.
-    Local,
-    /// `available`.
-    Available,
-    /// `majority`.
-    Majority,
-    /// `linearizable`.
-    Linearizable,
-    /// `snapshot`.
-    Snapshot,
-}
-
-impl Level {
-    /// All beside `local`.
-    pub(crate) const ALL: &[Level] = &[Level::Available, Level::Majority, Level::Linearizable, Level::Snapshot];
-
-    /// Its name in commands.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Level::Default | Level::Local => "local",
-            Level::Available => "available",
-            Level::Majority => "majority",
-            Level::Linearizable => "linearizable",
-            Level::Snapshot => "snapshot",
-        }
-    }
-}
 
 /// Stages that look at this server as it is, and at no data.
 const LOCAL_STAGES: [&str; 6] =

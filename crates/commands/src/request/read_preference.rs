@@ -6,8 +6,8 @@
 use bson::RawBsonRef;
 use document::{Number, array_elements, elements};
 
-use crate::request::arguments::Field;
 use crate::request::error::{CommandError, Result};
+use crate::request::field::Field;
 
 /// The least staleness that can be asked for: below it the times that members tell of each other are not exact enough.
 const STALENESS_SECONDS_MIN: f64 = 90.0;

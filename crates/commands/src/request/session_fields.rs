@@ -6,10 +6,10 @@ use bson::{RawBsonRef, RawDocument, Uuid};
 use document::elements;
 use platform::Timestamp;
 
-use crate::request::arguments::session_id;
 use crate::request::cluster_time;
 use crate::request::declaration::{Declaration, SessionUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::field::session_id;
 use crate::request::read_concern::ReadConcern;
 use crate::request::stable_api::ApiParameters;
 use crate::request::write_concern::check_is_taken;

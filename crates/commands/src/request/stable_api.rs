@@ -7,9 +7,9 @@
 use bson::{RawBsonRef, RawDocument};
 use document::{array_elements, elements, get_field};
 
-use crate::request::arguments::Field;
 use crate::request::declaration::{Declaration, StableApi};
 use crate::request::error::{CommandError, Result};
+use crate::request::field::Field;
 
 /// Fields of commands of version 1 that are not in it.
 const FIELDS: &[(&str, &[&str])] = &[

@@ -5,8 +5,8 @@
 use bson::RawBsonRef;
 use document::Number;
 
-use crate::request::arguments::Field;
 use crate::request::error::Result;
+use crate::request::field::Field;
 use crate::request::session_fields::invalid;
 
 /// The numbers of a write command's statements: `stmtIds`, or those from `stmtId` on.

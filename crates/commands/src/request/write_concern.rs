@@ -12,9 +12,9 @@ use std::time::Duration;
 use bson::{RawBsonRef, RawDocument};
 use document::{Number, elements};
 
-use crate::request::arguments::Field;
 use crate::request::declaration::{Declaration, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
+use crate::request::field::Field;
 
 /// Refuses `writeConcern` where it says nothing.
 ///

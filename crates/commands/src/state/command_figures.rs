@@ -10,7 +10,7 @@ use crate::DocumentWriter;
 use crate::request::declaration::Class;
 use crate::request::declaration::{Declaration, SessionUse};
 use crate::request::error::CommandError;
-use crate::state::context::count;
+use crate::state::operation_counts::count;
 
 /// Of one command.
 #[derive(Debug, Default)]

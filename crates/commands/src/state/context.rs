@@ -4,16 +4,13 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
 use bson::oid::ObjectId;
 use collection::{Collection, CollectionOptions, Namespace, StatementDetails};
-use document::ObjectIdGenerator;
 use executor::{ExecutionTotals, QueryExecutor};
-use parking_lot::Mutex;
-use platform::command_memory::measure;
 use platform::{Clock, WorkingMemory};
 use transaction::{DefinitionScope, ReadView, Store, Waiting, WriteContext};
 
@@ -26,9 +23,12 @@ use crate::state::default_concerns::DefaultConcerns;
 use crate::state::execution_notes::{Detail, Execution, ExecutionNotes};
 use crate::state::fail_points::{FailPoints, error_of};
 use crate::state::issued_timestamps::IssuedTimestamps;
+pub(crate) use crate::state::operation_counts::{OperationCounts, count};
 use crate::state::operations::{Operation, OperationSlot, Operations};
 use crate::state::replica_set::{ReplicaSet, ReplicaSetFacts};
+use crate::state::session_end::end_expired;
 use crate::state::topology::Topology;
+use crate::state::writing::Writing;
 
 /// What the build knows of itself.
 #[derive(Debug, Clone)]
@@ -107,28 +107,6 @@ pub trait DiagnosticLog: Send + Sync {
     fn startup_warnings(&self) -> (Vec<String>, u64);
 }
 
-/// Counts of operations by kind, for `serverStatus`.
-#[derive(Debug, Default)]
-pub(crate) struct OperationCounts {
-    pub(crate) insert: AtomicU64,
-    pub(crate) query: AtomicU64,
-    pub(crate) update: AtomicU64,
-    pub(crate) delete: AtomicU64,
-    pub(crate) get_more: AtomicU64,
-    pub(crate) command: AtomicU64,
-    pub(crate) documents_inserted: AtomicU64,
-    pub(crate) documents_updated: AtomicU64,
-    pub(crate) documents_deleted: AtomicU64,
-    pub(crate) documents_returned: AtomicU64,
-    pub(crate) keys_examined: AtomicU64,
-    pub(crate) docs_examined: AtomicU64,
-    /// Operations that sorted what no index gives in order, and that read a collection as a whole.
-    pub(crate) sorts: AtomicU64,
-    pub(crate) collection_scans: AtomicU64,
-    /// Commands and statements that failed because of another's writes.
-    pub(crate) write_conflicts: AtomicU64,
-}
-
 /// Traffic since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NetworkFigures {
@@ -148,11 +126,6 @@ pub struct NetworkFigures {
     pub connections_active: u64,
 }
 
-/// Adds to a counter.
-pub(crate) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Ordering::Relaxed);
-}
-
 /// The server's state, shared by all connections.
 pub struct ServerContext {
     pub(crate) store: Arc<Store>,
@@ -165,7 +138,6 @@ pub struct ServerContext {
     pub(crate) cursors: ClientCursors,
     pub(crate) operations: Operations,
     pub(crate) counts: OperationCounts,
-    pub(crate) object_ids: ObjectIdGenerator,
     pub(crate) timestamps: Arc<IssuedTimestamps>,
     pub(crate) topology: Topology,
     /// Whether clients have been told that writes have stopped.
@@ -183,19 +155,7 @@ pub struct ServerContext {
     pub(crate) fail_points: Arc<FailPoints>,
     pub(crate) replica_set: ReplicaSet,
     pub(crate) default_concerns: DefaultConcerns,
-    pub(crate) write_contexts: Mutex<Vec<PooledBuffers>>,
-}
-
-/// Reusable buffers of writes that are kept.
-const WRITE_CONTEXTS_MAX: usize = 64;
-/// What those of one may have grown to: one large document does not stay.
-const WRITE_CONTEXT_BYTES_MAX: i64 = 256 << 10;
-
-/// Buffers of a write, with by how much they have grown at most.
-#[derive(Default)]
-pub(crate) struct PooledBuffers {
-    context: WriteContext,
-    grown: i64,
+    pub(crate) writing: Writing,
 }
 
 impl ServerContext {
@@ -204,8 +164,17 @@ impl ServerContext {
     /// # Errors
     /// InvalidReplicaSetConfig when what is stored is of another set; those of the store.
     pub fn begin(&self) -> Result<(), CommandError> {
-        self.replica_set.begin(self)?;
-        self.default_concerns.load(self)
+        self.replica_set.begin(&self.writing)?;
+        if self.replica_set.membership().is_some() {
+            self.topology_changed();
+        }
+        self.default_concerns.load(&self.writing)
+    }
+
+    /// What `hello` says has changed: counts it, and has all that wait for it answered.
+    pub fn topology_changed(&self) {
+        self.topology.count_change();
+        self.hooks.topology_changed();
     }
 
     /// The store underneath.
@@ -233,7 +202,7 @@ impl ServerContext {
     /// Ends what has been idle for too long: cursors and sessions. Called every few seconds by the server.
     pub fn close_idle(&self) {
         self.cursors.close_idle(self.parameters.cursor_timeout());
-        crate::state::session_end::end_expired(self);
+        end_expired(&self.store, &self.cursors, self.session_timeout);
     }
 
     /// Aborts transactions that have been open for too long. Called every second by the server.
@@ -297,23 +266,12 @@ impl ServerContext {
 
     /// Lends the reusable buffers of a write.
     pub(crate) fn with_write_context<T>(&self, write: impl FnOnce(&mut WriteContext) -> T) -> T {
-        let pooled = self.write_contexts.lock().pop();
-        let PooledBuffers { mut context, grown } = pooled.unwrap_or_default();
-        let (result, more) = measure(|| write(&mut context));
-        let grown = grown + more.max(0);
-        context.set_statement(None);
-        context.set_transaction(None);
-        context.set_waiting(Waiting::Always);
-        let mut pool = self.write_contexts.lock();
-        if pool.len() < WRITE_CONTEXTS_MAX && grown <= WRITE_CONTEXT_BYTES_MAX {
-            pool.push(PooledBuffers { context, grown });
-        }
-        result
+        self.writing.with_context(write)
     }
 
     /// A new ObjectId.
     pub(crate) fn new_object_id(&self) -> ObjectId {
-        self.object_ids.next((self.clock.wall_millis() / 1000) as u32)
+        self.writing.new_object_id()
     }
 }
 

@@ -13,8 +13,9 @@ use crate::DocumentWriter;
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::WriteConcern;
-use crate::state::context::ServerContext;
+use crate::state::replica_set::ReplicaSet;
 use crate::state::replica_set::stored;
+use crate::state::writing::Writing;
 
 /// Where they are stored, and as which document.
 const NAMESPACE: &str = "config.settings";
@@ -22,8 +23,8 @@ const ID: &str = "ReadWriteConcernDefaults";
 
 /// Whether `listCollections` is silent about a collection that is there. A plain server plays a router, into which `mongorestore` restores nothing at all
 /// when the dump of a whole server has anything of `config`; and `mongodump` takes `config.settings` along wherever it is listed. It can be read by its name.
-pub(crate) fn is_unlisted(server: &ServerContext, namespace: &str) -> bool {
-    namespace == NAMESPACE && server.replica_set.is_alone()
+pub(crate) fn is_unlisted(replica_set: &ReplicaSet, namespace: &str) -> bool {
+    namespace == NAMESPACE && replica_set.is_alone()
 }
 
 /// What has been set.
@@ -43,14 +44,14 @@ pub(crate) struct DefaultConcerns {
 
 impl DefaultConcerns {
     /// Reads what was set before the start.
-    pub(crate) fn load(&self, server: &ServerContext) -> Result<()> {
-        let stored = stored::read_all(server, NAMESPACE)?;
+    pub(crate) fn load(&self, writing: &Writing) -> Result<()> {
+        let stored = stored::read_all(writing, NAMESPACE)?;
         let found = stored.iter().find(|document| document::document_id(document) == Some(RawBsonRef::String(ID)));
         if let Some(found) = found {
             match SetConcerns::decode(found) {
                 Ok(concerns) => *self.set.write() = Arc::new(concerns),
                 // Those that go without saying are used, until others are set.
-                Err(error) => stored::tell_replaced(server, NAMESPACE, error.to_string()),
+                Err(error) => stored::tell_replaced(writing, NAMESPACE, error.to_string()),
             }
         }
         Ok(())
@@ -62,26 +63,26 @@ impl DefaultConcerns {
     }
 
     /// Keeps other defaults, durably.
-    pub(crate) fn change(&self, server: &ServerContext, mut concerns: SetConcerns) -> Result<()> {
-        let now = DateTime::from_millis(server.clock.wall_millis());
-        concerns.updated = Some((server.store.visible_timestamp(), now));
-        stored::put(server, NAMESPACE, &concerns.encode()?)?;
+    pub(crate) fn change(&self, writing: &Writing, mut concerns: SetConcerns) -> Result<()> {
+        let now = DateTime::from_millis(writing.clock.wall_millis());
+        concerns.updated = Some((writing.store.visible_timestamp(), now));
+        stored::put(writing, NAMESPACE, &concerns.encode()?)?;
         *self.set.write() = Arc::new(concerns);
         Ok(())
     }
 
     /// The write concern of a command that names none.
-    pub(crate) fn write_concern(&self, server: &ServerContext) -> WriteConcern {
+    pub(crate) fn write_concern(&self, replica_set: &ReplicaSet) -> WriteConcern {
         match &self.set.read().write {
             Some((_, concern)) => concern.clone(),
             // As in MongoDB, where what a set acknowledges is what it keeps.
-            None if !server.replica_set.is_alone() => WriteConcern::majority(),
+            None if !replica_set.is_alone() => WriteConcern::majority(),
             None => WriteConcern::default(),
         }
     }
 
     /// Writes what `getDefaultRWConcern` says.
-    pub(crate) fn write(&self, server: &ServerContext, reply: &mut DocumentWriter<'_>) {
+    pub(crate) fn write(&self, replica_set: &ReplicaSet, now: DateTime, reply: &mut DocumentWriter<'_>) {
         let set = self.set();
         let source = |is_set| if is_set { "global" } else { "implicit" };
         let level = set.read_level.as_deref().unwrap_or("local");
@@ -89,7 +90,7 @@ impl DefaultConcerns {
         match &set.write {
             Some((concern, _)) => reply.embed("defaultWriteConcern", concern),
             None => reply.document("defaultWriteConcern", |concern| {
-                if server.replica_set.is_alone() {
+                if replica_set.is_alone() {
                     concern.int32("w", 1);
                 } else {
                     concern.string("w", "majority");
@@ -103,7 +104,7 @@ impl DefaultConcerns {
         }
         reply.string("defaultWriteConcernSource", source(set.write.is_some()));
         reply.string("defaultReadConcernSource", source(set.read_level.is_some()));
-        reply.date("localUpdateWallClockTime", DateTime::from_millis(server.clock.wall_millis()));
+        reply.date("localUpdateWallClockTime", now);
     }
 }
 

@@ -23,11 +23,12 @@ use bson::{RawDocument, RawDocumentBuf, rawdoc};
 use oplog::Oplog;
 use parking_lot::{Mutex, RwLock};
 use platform::Timestamp;
+use transaction::Store;
 
 use self::configuration::Configuration;
 use self::terms::Terms;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::ServerContext;
+use crate::state::writing::Writing;
 
 /// How long who asks for the times waits for the disk.
 const DURABLE_WAIT: Duration = Duration::from_millis(200);
@@ -137,9 +138,9 @@ impl ReplicaSet {
     }
 
     /// The newest commit that is visible, and one that is durable with all before it: the same, unless the disk stands still.
-    pub(crate) fn times(&self, server: &ServerContext) -> (Timestamp, Timestamp) {
-        let (visible, end) = server.store.visible_end();
-        if server.store.oplog().wait_durable_within(end, DURABLE_WAIT).unwrap_or(false) {
+    pub(crate) fn times(&self, store: &Store) -> (Timestamp, Timestamp) {
+        let (visible, end) = store.visible_end();
+        if store.oplog().wait_durable_within(end, DURABLE_WAIT).unwrap_or(false) {
             self.durable.fetch_max(visible.0, Ordering::AcqRel);
         }
         (visible, Timestamp(self.durable.load(Ordering::Acquire)))
@@ -165,33 +166,33 @@ impl ReplicaSet {
     }
 
     /// A member as it is after a start: the primary, if the set has a configuration or need not be told to begin.
-    pub(crate) fn begin(&self, server: &ServerContext) -> Result<()> {
+    pub(crate) fn begin(&self, writing: &Writing) -> Result<()> {
         let _changing = self.changing.lock();
-        let had_one = server.store.catalog().lookup(stored::CONFIGURATION).is_some();
-        let stored = stored::read(server, stored::CONFIGURATION)?;
+        let had_one = writing.store.catalog().lookup(stored::CONFIGURATION).is_some();
+        let stored = stored::read(writing, stored::CONFIGURATION)?;
         let Some(facts) = &self.facts else {
             if stored.is_some() {
                 tracing::warn!("the data is that of a member of a replica set, and the server is started without one");
             }
             return Ok(());
         };
-        *self.terms.write() = Arc::new(Terms::of_member(&stored::read_all(server, stored::TERMS)?));
+        *self.terms.write() = Arc::new(Terms::of_member(&stored::read_all(writing, stored::TERMS)?));
         let stored = stored.and_then(|stored| match Configuration::parse(&stored) {
             Ok(configuration) => Some(configuration),
             Err(error) => {
-                stored::tell_replaced(server, stored::CONFIGURATION, error.to_string());
+                stored::tell_replaced(writing, stored::CONFIGURATION, error.to_string());
                 None
             }
         });
         match (stored, facts.initiation) {
-            (Some(stored), _) if server.store.writes_stopped().is_some() => {
-                self.stay(server, stored);
+            (Some(stored), _) if writing.store.writes_stopped().is_some() => {
+                self.stay(writing, stored);
                 Ok(())
             }
-            (None, _) if server.store.writes_stopped().is_some() => Ok(()),
-            (Some(stored), _) => self.go_on(server, facts, stored),
+            (None, _) if writing.store.writes_stopped().is_some() => Ok(()),
+            (Some(stored), _) => self.go_on(writing, facts, stored),
             (None, initiation) if had_one || initiation == Initiation::Automatic => {
-                self.take_office(server, Configuration::of_one(&facts.name, facts.host()))
+                self.take_office(writing, Configuration::of_one(&facts.name, facts.host()))
             }
             (None, _) => {
                 tracing::info!(set = facts.name, "the replica set waits for replSetInitiate");
@@ -201,14 +202,14 @@ impl ReplicaSet {
     }
 
     /// Nothing can be written from the start on: what was stored is told, so that clients find what can be read.
-    fn stay(&self, server: &ServerContext, configuration: Configuration) {
-        let (term, elected) = (configuration.term, server.store.visible_timestamp());
-        let elected_millis = server.clock.wall_millis();
-        self.install(server, Membership { configuration, term, elected, elected_millis });
+    fn stay(&self, writing: &Writing, configuration: Configuration) {
+        let (term, elected) = (configuration.term, writing.store.visible_timestamp());
+        let elected_millis = writing.clock.wall_millis();
+        self.install(Membership { configuration, term, elected, elected_millis });
     }
 
     /// Becomes the primary of the set that is stored.
-    fn go_on(&self, server: &ServerContext, facts: &ReplicaSetFacts, mut configuration: Configuration) -> Result<()> {
+    fn go_on(&self, writing: &Writing, facts: &ReplicaSetFacts, mut configuration: Configuration) -> Result<()> {
         if configuration.name != facts.name {
             return Err(configuration::invalid(format!(
                 "the data is that of a member of the replica set '{}', and the server is started as one of '{}'",
@@ -220,14 +221,14 @@ impl ReplicaSet {
             configuration.member.host.clone_from(advertised);
             configuration.version = configuration.version.saturating_add(1);
         }
-        self.take_office(server, configuration)
+        self.take_office(writing, configuration)
     }
 
     /// Initiates the set with a configuration.
     ///
     /// # Errors
     /// NoReplicationEnabled, AlreadyInitialized, InvalidReplicaSetConfig; those of the store.
-    pub(crate) fn initiate(&self, server: &ServerContext, configuration: Configuration) -> Result<()> {
+    pub(crate) fn initiate(&self, writing: &Writing, configuration: Configuration) -> Result<()> {
         let _changing = self.changing.lock();
         self.check_name(&configuration)?;
         if self.membership.read().is_some() {
@@ -241,7 +242,7 @@ impl ReplicaSet {
         if configuration.id().is_some() {
             return Err(configuration::invalid("replica set ID must not be specified when the set is initiated"));
         }
-        self.take_office(server, configuration)
+        self.take_office(writing, configuration)
     }
 
     /// Replaces the configuration, in the same term.
@@ -250,7 +251,7 @@ impl ReplicaSet {
     /// NewReplicaSetConfigurationIncompatible, InvalidReplicaSetConfig; those of the store.
     pub(crate) fn reconfigure(
         &self,
-        server: &ServerContext,
+        writing: &Writing,
         change: impl FnOnce(&Configuration) -> Result<Configuration>,
     ) -> Result<()> {
         let _changing = self.changing.lock();
@@ -258,9 +259,9 @@ impl ReplicaSet {
         let mut configuration = change(&before.configuration)?;
         self.check_name(&configuration)?;
         configuration.term = before.term;
-        stored::put(server, stored::CONFIGURATION, &configuration.to_document()?)?;
-        server.store.log_note(&note("Reconfig set"))?;
-        self.install(server, Membership { configuration, ..(*before).clone() });
+        stored::put(writing, stored::CONFIGURATION, &configuration.to_document()?)?;
+        writing.store.log_note(&note("Reconfig set"))?;
+        self.install(Membership { configuration, ..(*before).clone() });
         Ok(())
     }
 
@@ -276,23 +277,23 @@ impl ReplicaSet {
     }
 
     /// Begins a new term as the primary. The term is on disk before anything is done in it.
-    fn take_office(&self, server: &ServerContext, configuration: Configuration) -> Result<()> {
-        let voted = stored::read(server, stored::ELECTION)?;
+    fn take_office(&self, writing: &Writing, configuration: Configuration) -> Result<()> {
+        let voted = stored::read(writing, stored::ELECTION)?;
         let last = voted.as_ref().and_then(|vote| document::get_field(vote, "term")?.as_i64()).unwrap_or(0);
         let term = last.max(configuration.term) + 1;
         let id = voted.and_then(|vote| document::get_field(&vote, "_id")?.as_object_id());
         let vote =
-            rawdoc! { "_id": id.unwrap_or_else(|| server.new_object_id()), "term": term, "candidateIndex": 0i64 };
-        stored::put(server, stored::ELECTION, &vote)?;
+            rawdoc! { "_id": id.unwrap_or_else(|| writing.new_object_id()), "term": term, "candidateIndex": 0i64 };
+        stored::put(writing, stored::ELECTION, &vote)?;
         if configuration.id().is_none() {
-            server.store.log_note(&note("initiating set"))?;
+            writing.store.log_note(&note("initiating set"))?;
         }
-        let mut configuration = configuration.with_id(server.new_object_id());
+        let mut configuration = configuration.with_id(writing.new_object_id());
         configuration.term = term;
-        stored::put(server, stored::CONFIGURATION, &configuration.to_document()?)?;
-        let elected = server.store.log_note(&note("new primary"))?.timestamp;
-        self.remember_term(server, elected, term)?;
-        let elected_millis = server.clock.wall_millis();
+        stored::put(writing, stored::CONFIGURATION, &configuration.to_document()?)?;
+        let elected = writing.store.log_note(&note("new primary"))?.timestamp;
+        self.remember_term(writing, elected, term)?;
+        let elected_millis = writing.clock.wall_millis();
         tracing::info!(
             log_id = 21331,
             set = configuration.name,
@@ -300,30 +301,29 @@ impl ReplicaSet {
             term,
             "Transition to primary complete; database writes are now permitted"
         );
-        self.install(server, Membership { configuration, term, elected, elected_millis });
+        self.install(Membership { configuration, term, elected, elected_millis });
         Ok(())
     }
 
     /// Notes when a term began, and forgets those that ended before the oplog begins.
-    fn remember_term(&self, server: &ServerContext, began: Timestamp, term: i64) -> Result<()> {
-        stored::put(server, stored::TERMS, &terms::document(began, term)?)?;
+    fn remember_term(&self, writing: &Writing, began: Timestamp, term: i64) -> Result<()> {
+        stored::put(writing, stored::TERMS, &terms::document(began, term)?)?;
         let known = self.terms().and(began, term);
         // Where the oldest entry is damaged, all terms stay.
         if let Some(oldest) =
-            server.store.oldest_logged().or_else(|error| if error.is_damage() { Ok(None) } else { Err(error) })?
+            writing.store.oldest_logged().or_else(|error| if error.is_damage() { Ok(None) } else { Err(error) })?
         {
             let is_gone =
                 |document: &RawDocument| terms::term_of(document).is_some_and(|term| known.ended_before(term, oldest));
-            stored::retain(server, stored::TERMS, |document| !is_gone(document))?;
+            stored::retain(writing, stored::TERMS, |document| !is_gone(document))?;
         }
         *self.terms.write() = Arc::new(known);
         Ok(())
     }
 
-    /// Makes it known.
-    fn install(&self, server: &ServerContext, membership: Membership) {
+    /// Makes it known; who has called this tells the clients that wait (`ServerContext::topology_changed`).
+    fn install(&self, membership: Membership) {
         *self.membership.write() = Some(Arc::new(membership));
-        server.topology_changed();
     }
 }
 

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use bson::Uuid;
+use transaction::Store;
 
-use crate::state::context::ServerContext;
+use crate::state::client_cursors::ClientCursors;
 
 /// How long a session lives without being used, in minutes, as `hello` says it.
 pub(crate) const TIMEOUT_MINUTES: i32 = 30;
@@ -15,14 +16,14 @@ pub(crate) const TIMEOUT_MINUTES: i32 = 30;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_MINUTES as u64 * 60);
 
 /// Ends a session and closes its cursors. It need not be known.
-pub(crate) fn end(server: &ServerContext, session: Uuid) {
-    if let Some(ended) = server.store.sessions().end(session) {
-        server.store.abort_open_transaction(&ended);
+pub(crate) fn end(store: &Store, cursors: &ClientCursors, session: Uuid) {
+    if let Some(ended) = store.sessions().end(session) {
+        store.abort_open_transaction(&ended);
     }
-    server.cursors.close_of_session(session);
+    cursors.close_of_session(session);
 }
 
-/// Ends the sessions that have not been used for too long; called now and then.
-pub(crate) fn end_expired(server: &ServerContext) {
-    server.store.sessions().expired(server.session_timeout).into_iter().for_each(|session| end(server, session));
+/// Ends the sessions that have not been used for so long; called now and then.
+pub(crate) fn end_expired(store: &Store, cursors: &ClientCursors, unused: Duration) {
+    store.sessions().expired(unused).into_iter().for_each(|session| end(store, cursors, session));
 }

@@ -1,14 +1,13 @@
 //! The topology as clients see it: `topologyVersion`, and telling those who wait for another one.
 //!
 //! Written by `hello` and with errors that say that the server's state has changed. Whoever changes what `hello` says calls
-//! [`ServerContext::topology_changed`] afterwards: clients that wait are then answered at once.
+//! `ServerContext::topology_changed` afterwards: clients that wait are then answered at once.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bson::oid::ObjectId;
 
 use crate::DocumentWriter;
-use crate::state::context::ServerContext;
 
 /// Which version of the topology there is.
 #[derive(Debug)]
@@ -41,12 +40,9 @@ impl Topology {
             version.int64("counter", self.counter.load(Ordering::Acquire));
         });
     }
-}
 
-impl ServerContext {
-    /// What `hello` says has changed: counts it, and has all that wait for it answered.
-    pub fn topology_changed(&self) {
-        self.topology.counter.fetch_add(1, Ordering::AcqRel);
-        self.hooks.topology_changed();
+    /// It has changed.
+    pub(crate) fn count_change(&self) {
+        self.counter.fetch_add(1, Ordering::AcqRel);
     }
 }

@@ -1,5 +1,7 @@
 //! `getDefaultRWConcern`: the read and write concerns of commands that name none.
 
+use bson::DateTime;
+
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
@@ -35,7 +37,8 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.server.default_concerns.write(context.server, reply);
+    let now = DateTime::from_millis(context.server.clock.wall_millis());
+    context.server.default_concerns.write(&context.server.replica_set, now, reply);
     if is_in_memory {
         reply.boolean("inMemory", true);
     }

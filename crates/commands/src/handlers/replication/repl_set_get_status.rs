@@ -66,7 +66,7 @@ struct Times {
 
 impl Times {
     fn of(server: &ServerContext) -> Self {
-        let (applied, durable) = server.replica_set.times(server);
+        let (applied, durable) = server.replica_set.times(&server.store);
         Self { applied, durable }
     }
 

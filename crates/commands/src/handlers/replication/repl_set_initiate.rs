@@ -42,7 +42,7 @@ pub(crate) fn run(
     let facts = server.replica_set.facts()?;
     match target.value() {
         RawBsonRef::Document(given) if !given.is_empty() => {
-            server.replica_set.initiate(server, Configuration::parse(given)?)
+            server.replica_set.initiate(&server.writing, Configuration::parse(given)?)?;
         }
         // What shells send that were given nothing.
         RawBsonRef::Document(_)
@@ -51,11 +51,12 @@ pub(crate) fn run(
         | RawBsonRef::Boolean(true)
         | RawBsonRef::Int32(1)
         | RawBsonRef::Double(1.0) => {
-            server.replica_set.initiate(server, Configuration::of_one(&facts.name, facts.host()))?;
+            server.replica_set.initiate(&server.writing, Configuration::of_one(&facts.name, facts.host()))?;
             reply.string("info2", "no configuration specified. Using a default configuration for the set");
             reply.string("me", facts.host());
-            Ok(())
         }
-        _ => Err(target.wrong_type("type 'object'")),
+        _ => return Err(target.wrong_type("type 'object'")),
     }
+    server.topology_changed();
+    Ok(())
 }

@@ -48,7 +48,9 @@ pub(crate) fn run(
     server.replica_set.initiated()?;
     let given: &RawDocument = target.required(Field::document)?;
     let new = Configuration::parse(given)?;
-    server.replica_set.reconfigure(server, |old| succeed(old, new, is_forced))
+    server.replica_set.reconfigure(&server.writing, |old| succeed(old, new, is_forced))?;
+    server.topology_changed();
+    Ok(())
 }
 
 /// The new configuration, if it may follow the old one.

@@ -1,6 +1,6 @@
 //! `setDefaultRWConcern`: sets the read and write concerns of commands that name none. Durable before it is answered.
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{DateTime, RawDocument, RawDocumentBuf};
 use document::get_field;
 
 use crate::DocumentWriter;
@@ -59,8 +59,9 @@ pub(crate) fn run(
         Some(given) if !given.is_empty() => concerns.write = Some(write_concern(server, given)?),
         _ => {}
     }
-    server.default_concerns.change(server, concerns)?;
-    server.default_concerns.write(server, reply);
+    server.default_concerns.change(&server.writing, concerns)?;
+    let now = DateTime::from_millis(server.clock.wall_millis());
+    server.default_concerns.write(&server.replica_set, now, reply);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs, StableApi, WithoutClient};
 use crate::request::error::Result;
 use crate::state::context::Context;
+use crate::state::session_end::end;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -24,7 +25,7 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     for session in super::session_list(&mut arguments)? {
-        crate::state::session_end::end(context.server, session);
+        end(&context.server.store, &context.server.cursors, session);
     }
     Ok(())
 }

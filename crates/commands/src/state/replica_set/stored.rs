@@ -10,7 +10,7 @@ use collection::{Collection, Namespace, Validation};
 use transaction::{Acknowledgement, CommitInfo, Decision, SetAsideWork};
 
 use crate::request::error::{CommandError, Result};
-use crate::state::context::ServerContext;
+use crate::state::writing::Writing;
 
 /// The configuration.
 pub(crate) const CONFIGURATION: &str = "local.system.replset";
@@ -20,12 +20,12 @@ pub(crate) const ELECTION: &str = "local.replset.election";
 pub(crate) const TERMS: &str = "local.replset.terms";
 
 /// The documents of a collection, in their order; none when it is not there. One that is damaged is told of and dropped, so that what is put next has its place.
-pub(crate) fn read_all(server: &ServerContext, namespace: &str) -> Result<Vec<RawDocumentBuf>> {
-    match try_read_all(server, namespace) {
+pub(crate) fn read_all(writing: &Writing, namespace: &str) -> Result<Vec<RawDocumentBuf>> {
+    match try_read_all(writing, namespace) {
         Err(error) if error.is_damage() => {
-            tell_replaced(server, namespace, error.to_string());
-            if server.store.writes_stopped().is_none() {
-                server.store.drop_collection(&Namespace::parse(namespace)?)?;
+            tell_replaced(writing, namespace, error.to_string());
+            if writing.store.writes_stopped().is_none() {
+                writing.store.drop_collection(&Namespace::parse(namespace)?)?;
             }
             Ok(Vec::new())
         }
@@ -34,7 +34,7 @@ pub(crate) fn read_all(server: &ServerContext, namespace: &str) -> Result<Vec<Ra
 }
 
 /// What is stored cannot be read, and what goes without saying takes its place.
-pub(crate) fn tell_replaced(server: &ServerContext, namespace: &str, reason: String) {
+pub(crate) fn tell_replaced(writing: &Writing, namespace: &str, reason: String) {
     let work = SetAsideWork {
         what: "what a collection of the server's own has kept",
         namespace: namespace.to_owned(),
@@ -42,12 +42,12 @@ pub(crate) fn tell_replaced(server: &ServerContext, namespace: &str, reason: Str
         reason,
         advice: "it has begun anew with what a server has at first. Look at the replica set's configuration and the default concerns",
     };
-    server.store.set_aside(None, work);
+    writing.store.set_aside(None, work);
 }
 
-fn try_read_all(server: &ServerContext, namespace: &str) -> transaction::Result<Vec<RawDocumentBuf>> {
-    let Some(collection) = server.store.catalog().lookup(namespace) else { return Ok(Vec::new()) };
-    let mut cursor = server.store.read_view().record_cursor(&collection);
+fn try_read_all(writing: &Writing, namespace: &str) -> transaction::Result<Vec<RawDocumentBuf>> {
+    let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(Vec::new()) };
+    let mut cursor = writing.store.read_view().record_cursor(&collection);
     cursor.seek_first()?;
     let mut found = Vec::new();
     while cursor.next()?.is_some() {
@@ -57,59 +57,59 @@ fn try_read_all(server: &ServerContext, namespace: &str) -> transaction::Result<
 }
 
 /// The document of a collection that has one.
-pub(crate) fn read(server: &ServerContext, namespace: &str) -> Result<Option<RawDocumentBuf>> {
-    Ok(read_all(server, namespace)?.into_iter().next())
+pub(crate) fn read(writing: &Writing, namespace: &str) -> Result<Option<RawDocumentBuf>> {
+    Ok(read_all(writing, namespace)?.into_iter().next())
 }
 
 /// Puts a document in the place of the one that has its `_id`, or beside the others.
-pub(crate) fn put(server: &ServerContext, namespace: &str, document: &RawDocument) -> Result<()> {
-    let collection = server.store.collection_or_create(&Namespace::parse(namespace)?)?;
-    let commit = server.with_write_context(|write| {
-        let Some(place) = place_of(server, &collection, document)? else {
-            return Ok::<_, CommandError>(Some(server.store.insert_document(
+pub(crate) fn put(writing: &Writing, namespace: &str, document: &RawDocument) -> Result<()> {
+    let collection = writing.store.collection_or_create(&Namespace::parse(namespace)?)?;
+    let commit = writing.with_context(|write| {
+        let Some(place) = place_of(writing, &collection, document)? else {
+            return Ok::<_, CommandError>(Some(writing.store.insert_document(
                 write,
                 &collection,
                 document,
                 Validation::Bypass,
             )?));
         };
-        let changed = server.store.change_document(write, &collection, place, Validation::Bypass, |_, new| {
+        let changed = writing.store.change_document(write, &collection, place, Validation::Bypass, |_, new| {
             new.extend_from_slice(document.as_bytes());
             Ok::<_, CommandError>(Decision::ReplaceWhole)
         })?;
         Ok(changed.commit())
     })?;
-    make_durable(server, commit)
+    make_durable(writing, commit)
 }
 
 /// Removes the documents that are not to be kept.
-pub(crate) fn retain(server: &ServerContext, namespace: &str, keep: impl Fn(&RawDocument) -> bool) -> Result<()> {
-    let Some(collection) = server.store.catalog().lookup(namespace) else { return Ok(()) };
-    let mut cursor = server.store.read_view().record_cursor(&collection);
+pub(crate) fn retain(writing: &Writing, namespace: &str, keep: impl Fn(&RawDocument) -> bool) -> Result<()> {
+    let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(()) };
+    let mut cursor = writing.store.read_view().record_cursor(&collection);
     cursor.seek_first()?;
     let mut last = None;
     while let Some(place) = cursor.next()? {
         if keep(cursor.document()?) {
             continue;
         }
-        let changed = server.with_write_context(|write| {
-            server.store.change_document(write, &collection, place, Validation::Bypass, |_, _| {
+        let changed = writing.with_context(|write| {
+            writing.store.change_document(write, &collection, place, Validation::Bypass, |_, _| {
                 Ok::<_, CommandError>(Decision::Delete)
             })
         })?;
         last = changed.commit().or(last);
     }
-    make_durable(server, last)
+    make_durable(writing, last)
 }
 
 /// Where the document with the same `_id` is. These collections have a few documents.
 fn place_of(
-    server: &ServerContext,
+    writing: &Writing,
     collection: &Arc<Collection>,
     document: &RawDocument,
 ) -> Result<Option<collection::RecordId>> {
     let id = document::document_id(document);
-    let mut cursor = server.store.read_view().record_cursor(collection);
+    let mut cursor = writing.store.read_view().record_cursor(collection);
     cursor.seek_first()?;
     while let Some(place) = cursor.next()? {
         if document::document_id(cursor.document()?) == id {
@@ -119,9 +119,9 @@ fn place_of(
     Ok(None)
 }
 
-fn make_durable(server: &ServerContext, commit: Option<CommitInfo>) -> Result<()> {
+fn make_durable(writing: &Writing, commit: Option<CommitInfo>) -> Result<()> {
     match commit {
-        Some(commit) => Ok(server.store.acknowledge(&commit, Acknowledgement::Durable)?),
+        Some(commit) => Ok(writing.store.acknowledge(&commit, Acknowledgement::Durable)?),
         None => Ok(()),
     }
 }
