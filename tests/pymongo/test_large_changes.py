@@ -1,10 +1,10 @@
-"""A change of one document with hundreds of thousands of index entries: others write and read meanwhile."""
+"""A change of one document with very many index entries: others write and read meanwhile."""
 
 import threading
 
 from pymongo import ASCENDING, MongoClient
 
-ELEMENTS = 100_000
+ELEMENTS = 20_000
 
 
 def test_others_go_past_a_document_with_very_many_index_entries(server, database):
@@ -35,8 +35,8 @@ def test_others_go_past_a_document_with_very_many_index_entries(server, database
             seen_before += database.large.count_documents({"a": 3}) == 0
         thread.join()
         # Each of them took its turn; one that waited for the large change would have been one of a few.
-        assert number > 40, number
-        assert seen_before > 5, seen_before
+        assert number > 8, number
+        assert seen_before > 1, seen_before
         assert database.large.count_documents({"a": 3}) == 0
         assert database.large.count_documents({"a": ELEMENTS + 4}) == 1
         assert database.large.count_documents({"a": -1}) == number
