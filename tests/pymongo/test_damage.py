@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from bson import json_util
-from pymongo import MongoClient
+from pymongo import MongoClient, WriteConcern
 from pymongo.errors import OperationFailure, PyMongoError
 
 from server_process import ServerProcess, binary_path
@@ -102,9 +102,9 @@ def test_a_damaged_index_is_not_used_until_it_is_rebuilt(process):
 def test_a_collection_that_lacks_changes_refuses_until_it_is_dropped(process):
     process.start()
     with MongoClient(process.uri) as client:
-        durable = client["db"]["hurt"].with_options(write_concern=client.write_concern.__class__(w=1, j=True))
-        durable.update_one({"_id": DOCUMENTS - 1}, {"$set": {"n": -1}})
-        client["db"]["whole"].update_one({"_id": 1}, {"$set": {"n": -1}})
+        durable = client.get_database("db", write_concern=WriteConcern(j=True))
+        durable["hurt"].update_one({"_id": DOCUMENTS - 1}, {"$set": {"n": -1}})
+        durable["whole"].update_one({"_id": 1}, {"$set": {"n": -1}})
     process.kill()
     damage_last_leaf(process)
     process.start()

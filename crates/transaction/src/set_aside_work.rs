@@ -199,10 +199,10 @@ fn tell_marked(collection: &Arc<Collection>, marked: &mut Vec<Marked>) {
     });
     let of_collection = collection.aside().map(|reason| (None, "", reason, REPAIR_ADVICE));
     for (index, name, reason, advice) in of_collection.into_iter().chain(of_indexes) {
-        let is_known = |known: &&mut Marked| {
+        let is_known = |known: &Marked| {
             known.index == index && known.holder().is_some_and(|holder| Arc::ptr_eq(&holder, collection))
         };
-        if marked.iter_mut().find(is_known).is_some() {
+        if marked.iter().any(is_known) {
             continue;
         }
         let what = if index.is_some() { INDEX } else { COLLECTION };

@@ -132,10 +132,11 @@ impl Catalog {
 
     /// An entry that cannot be read: of a collection of which nothing more is known.
     fn note_unreadable(&self, error: &CollectionError, key: u128) -> Result<()> {
-        match error {
-            CollectionError::Engine(error) if !error.is_damage() => return Err(error.clone().into()),
-            // A long entry has pages of its own: the tree itself is whole.
-            CollectionError::Engine(_) | _ => {}
+        // Damage is of the pages that a long entry has of its own: the tree itself is whole.
+        if let CollectionError::Engine(error) = error
+            && !error.is_damage()
+        {
+            return Err(error.clone().into());
         }
         let (kind, number) = (key >> 64, key as u64);
         self.unreadable.lock().push(format!("entry {kind}/{number} of the catalog cannot be read: {error}"));
