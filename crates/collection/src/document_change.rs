@@ -115,7 +115,7 @@ impl DocumentChange {
         check_size(document)?;
         validator::check_insert(&access.definition.options, document, context.validation)?;
         self.batch.put_record(access.collection.record_tree(), &record_id.record_key(), document.as_bytes());
-        self.new_keys.read(&access.indexes, document);
+        self.new_keys.read(&access.indexes, document)?;
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.new_keys.generate(&access.indexes, position, document)?;
             self.take_entry_changes(position, index, record_id, Versions::NewOnly);
@@ -149,7 +149,7 @@ impl DocumentChange {
         self.overtaken = overtaken;
         planned?;
         let record_id = RecordId(insert.number());
-        self.new_keys.read(&access.indexes, document);
+        self.new_keys.read(&access.indexes, document)?;
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.new_keys.generate(&access.indexes, position, document)?;
             self.take_entry_changes(position, index, record_id, Versions::NewOnly);
@@ -182,7 +182,7 @@ impl DocumentChange {
                 continue;
             }
             let old = RawDocument::from_bytes(buffer).map_err(CollectionError::damaged("record"))?;
-            self.old_keys.read(&access.indexes, old);
+            self.old_keys.read(&access.indexes, old)?;
             for (position, index) in access.indexes.all().iter().enumerate() {
                 self.old_keys.generate(&access.indexes, position, old)?;
                 self.take_entry_changes(position, index, record_id, Versions::OldOnly);
@@ -242,12 +242,13 @@ impl DocumentChange {
         }
         let mut is_read = false;
         for (position, index) in access.indexes.all().iter().enumerate() {
+            self.field_changes.count_pass()?;
             if !index.is_touched_by(&self.field_changes, old, new) {
                 continue;
             }
             if !is_read {
-                self.old_keys.read(&access.indexes, old);
-                self.new_keys.read(&access.indexes, new);
+                self.old_keys.read(&access.indexes, old)?;
+                self.new_keys.read(&access.indexes, new)?;
                 is_read = true;
             }
             self.old_keys.generate(&access.indexes, position, old)?;
@@ -278,7 +279,7 @@ impl DocumentChange {
         if access.collection.ring().is_none() {
             self.batch.delete_record(access.collection.record_tree(), &record_id.record_key());
         }
-        self.old_keys.read(&access.indexes, old);
+        self.old_keys.read(&access.indexes, old)?;
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.old_keys.generate(&access.indexes, position, old)?;
             self.take_entry_changes(position, index, record_id, Versions::OldOnly);

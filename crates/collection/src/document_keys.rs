@@ -33,12 +33,15 @@ pub(crate) struct DocumentKeys {
 
 impl DocumentKeys {
     /// Finds the fields of `document` that the indexes need.
-    pub(crate) fn read(&mut self, indexes: &IndexList, document: &RawDocument) {
+    ///
+    /// # Errors
+    /// `IndexKey` when the command is to stop.
+    pub(crate) fn read(&mut self, indexes: &IndexList, document: &RawDocument) -> Result<()> {
         if self.list_version != indexes.version() {
             self.fields = ExtractedFields::new();
             self.list_version = indexes.version();
         }
-        indexes.generator().read(document, &mut self.fields);
+        Ok(indexes.generator().read(document, &mut self.fields)?)
     }
 
     /// Makes the keys of the document that was read in the index at `position` of the list.

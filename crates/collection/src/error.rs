@@ -1,6 +1,7 @@
 //! The one error type of this crate. MongoDB's numbers are attached in `commands`.
 
 use bson::RawDocumentBuf;
+use document::Interruption;
 use index_key::KeyError;
 use oplog::OplogError;
 use query_language::{ErrorKind, QueryError};
@@ -180,6 +181,13 @@ pub enum CollectionError {
     /// What is stored does not make sense: a damaged catalog, record or oplog entry.
     #[error("stored data is damaged: {0}")]
     Damaged(String),
+}
+
+/// Of a loop over what a command was given.
+impl From<Interruption> for CollectionError {
+    fn from(interruption: Interruption) -> Self {
+        Self::IndexKey(interruption.into())
+    }
 }
 
 impl CollectionError {

@@ -39,8 +39,10 @@ impl ExpiredRange {
 
     /// Whether `document` has expired by the index at `position` of the list.
     pub fn contains(&mut self, indexes: &IndexList, position: usize, document: &RawDocument) -> bool {
-        self.keys.read(indexes, document);
+        let is_read = self.keys.read(indexes, document).is_ok();
         let in_range = |key: &[u8]| key >= self.start.as_slice() && key < self.end.as_slice();
-        self.keys.generate(indexes, position, document).is_ok() && self.keys.keys().iter().any(|e| in_range(e.key))
+        is_read
+            && self.keys.generate(indexes, position, document).is_ok()
+            && self.keys.keys().iter().any(|e| in_range(e.key))
     }
 }

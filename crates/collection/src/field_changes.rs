@@ -9,7 +9,10 @@
 use std::ops::Range;
 
 use bson::RawDocument;
-use document::{Element, Elements};
+use document::{Element, Elements, Interruption, work};
+
+/// Up to so many, looking at each for each name is quicker than searching among the names.
+const FEW_CHANGES: usize = 8;
 
 /// What happened to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,10 +109,31 @@ impl FieldChanges {
 
     /// Whether the field called `name` changed.
     pub(crate) fn contains(&self, name: &[u8], old: &RawDocument, new: &RawDocument) -> bool {
+        self.changes.iter().any(|change| self.name(change, old, new) == name)
+    }
+
+    /// Whether a field changed whose name is among `names`, which are sorted.
+    pub(crate) fn contains_any(&self, names: &[Box<[u8]>], old: &RawDocument, new: &RawDocument) -> bool {
+        if self.changes.len() <= FEW_CHANGES {
+            return names.iter().any(|name| self.contains(name, old, new));
+        }
         self.changes.iter().any(|change| {
-            let bytes = if change.kind == FieldChangeKind::Removed { old.as_bytes() } else { new.as_bytes() };
-            slice(bytes, &change.name) == name
+            let name = self.name(change, old, new);
+            names.binary_search_by(|known| (**known).cmp(name)).is_ok()
         })
+    }
+
+    /// Counts a pass over all changes.
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub(crate) fn count_pass(&self) -> Result<(), Interruption> {
+        work::done(self.changes.len())
+    }
+
+    fn name<'a>(&self, change: &FieldChange, old: &'a RawDocument, new: &'a RawDocument) -> &'a [u8] {
+        let bytes = if change.kind == FieldChangeKind::Removed { old.as_bytes() } else { new.as_bytes() };
+        slice(bytes, &change.name)
     }
 
     /// The stored elements (type, name, value) of the set or inserted fields, in order.

@@ -447,32 +447,30 @@ impl Index {
     pub(crate) fn is_touched_by(&self, changes: &FieldChanges, old: &RawDocument, new: &RawDocument) -> bool {
         match &self.shape.dependencies {
             Dependencies::All => true,
-            Dependencies::Fields(fields) => fields.iter().any(|field| changes.contains(field, old, new)),
+            Dependencies::Fields(fields) => changes.contains_any(fields, old, new),
         }
     }
 }
 
 impl Dependencies {
     fn of(specification: &IndexSpecification) -> Dependencies {
-        let mut fields = Vec::new();
-        for element in document::elements(&specification.key) {
-            add_top_level(element.name_bytes(), &mut fields);
+        let key = document::elements(&specification.key).map(|element| top_level(element.name_bytes()));
+        let mut fields: Vec<Box<[u8]>> = key.collect();
+        if let Some(partial) = &specification.partial_filter {
+            let referenced = partial.filter().referenced_paths();
+            if referenced.whole_document {
+                return Dependencies::All;
+            }
+            fields.extend(referenced.paths.iter().map(|path| top_level(path.as_bytes())));
         }
-        let Some(partial) = &specification.partial_filter else { return Dependencies::Fields(fields) };
-        let referenced = partial.filter().referenced_paths();
-        if referenced.whole_document {
-            return Dependencies::All;
-        }
-        referenced.paths.iter().for_each(|path| add_top_level(path.as_bytes(), &mut fields));
+        fields.sort();
+        fields.dedup();
         Dependencies::Fields(fields)
     }
 }
 
-fn add_top_level(path: &[u8], fields: &mut Vec<Box<[u8]>>) {
-    let top = path.split(|byte| *byte == b'.').next().unwrap_or(path);
-    if !fields.iter().any(|known| **known == *top) {
-        fields.push(top.into());
-    }
+fn top_level(path: &[u8]) -> Box<[u8]> {
+    path.split(|byte| *byte == b'.').next().unwrap_or(path).into()
 }
 
 /// The indexes of a collection at one time; `_id_` is first.

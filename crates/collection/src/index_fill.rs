@@ -45,7 +45,7 @@ impl RecordEntries {
     ) -> Result<()> {
         self.batch.clear();
         let Some(index) = indexes.all().get(position) else { return Ok(()) };
-        self.keys.read(indexes, document);
+        self.keys.read(indexes, document)?;
         self.keys.generate(indexes, position, document)?;
         for entry in self.keys.keys().iter() {
             record_id.write_entry_key(entry.key, &mut self.entry_key);
@@ -102,7 +102,7 @@ pub(crate) fn build_alone(
     cursor.seek_first()?;
     while let Some(record_id) = cursor.next()? {
         let document = RawDocument::from_bytes(cursor.bytes()?).map_err(CollectionError::damaged("record"))?;
-        keys.read(&indexes, document);
+        keys.read(&indexes, document)?;
         if keys.generate(&indexes, position, document).is_err() {
             continue;
         }

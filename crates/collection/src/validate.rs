@@ -143,14 +143,15 @@ pub fn validate(
         note_damage(collection, checked, &mut index_report.problems)?;
     }
     if let Some(ring) = ring {
-        match engine.verify_ring(ring.ring()) {
-            Ok(checked) => checked.errors.into_iter().for_each(|error| report.problems.add(|| error)),
+        match engine.verify_ring(ring.ring(), is_stopped) {
+            Ok(None) => return Err(CollectionError::Stopped),
+            Ok(Some(checked)) => checked.errors.into_iter().for_each(|error| report.problems.add(|| error)),
             Err(error) => note_damage(collection, Err(error.into()), &mut report.problems)?,
         }
     }
     let index_trees = indexes.all().iter().map(|index| index.tree());
     for tree in index_trees.chain([collection.record_tree()]) {
-        check_pages(engine, collection, tree, &mut report.problems)?;
+        check_pages(engine, collection, tree, is_stopped, &mut report.problems)?;
     }
     collection.check_alive()?;
     Ok(report)
@@ -201,7 +202,7 @@ fn check_records(
         check_stopped(report.records, is_stopped)?;
         report.bytes += bytes.len() as u64;
         let Some(document) = check_document(bytes, record_id, report) else { continue };
-        keys.read(indexes, document);
+        keys.read(indexes, document)?;
         for (position, index_report) in report.indexes.iter_mut().enumerate() {
             match keys.generate(indexes, position, document) {
                 Ok(()) => check_keys(engine, snapshot, indexes, position, record_id, &keys, index_report)?,
@@ -359,7 +360,7 @@ impl Record {
             return Ok(());
         }
         let Ok(document) = RawDocument::from_bytes(&self.bytes) else { return Ok(()) };
-        self.keys.read(indexes, document);
+        self.keys.read(indexes, document)?;
         match self.keys.generate(indexes, position, document) {
             Ok(()) => self.has_keys = true,
             Err(error) if error.is_interruption() => return Err(error),
@@ -375,14 +376,21 @@ impl Record {
 
 /// A complaint may only mean that somebody was changing the tree: writers, which the gate keeps out, or the engine's
 /// background, which moves on. What is really wrong stays wrong.
-fn check_pages(engine: &Engine, collection: &Collection, tree: TreeId, problems: &mut Problems) -> Result<()> {
-    if engine.verify_tree(tree)?.is_ok() {
+fn check_pages(
+    engine: &Engine,
+    collection: &Collection,
+    tree: TreeId,
+    is_stopped: &dyn Fn() -> bool,
+    problems: &mut Problems,
+) -> Result<()> {
+    let verify = || engine.verify_tree_unless(tree, is_stopped)?.ok_or(CollectionError::Stopped);
+    if verify()?.is_ok() {
         return Ok(());
     }
     let _no_writers = collection.begin_definition_change();
     let mut errors = Vec::new();
     for _ in 0..PAGE_CHECKS {
-        errors = engine.verify_tree(tree)?.errors;
+        errors = verify()?.errors;
         if errors.is_empty() {
             break;
         }

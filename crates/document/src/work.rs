@@ -124,6 +124,15 @@ pub fn note_search(document: &[u8]) {
     }
 }
 
+/// Counts such a search, and asks when it is time to.
+///
+/// # Errors
+/// The command is to stop.
+#[inline]
+pub fn search(document: &[u8]) -> Result<(), Interruption> {
+    if document.len() >= LONG_SEARCH_BYTES { done(document.len() / BYTES_PER_SEARCHED) } else { Ok(()) }
+}
+
 /// Asks.
 ///
 /// # Errors

@@ -44,8 +44,8 @@ fn main() {
     let generator = KeyGenerator::new(patterns.iter().map(|pattern| (pattern.clone(), Sparse::No)));
     let document = workload_document(654_321);
     let (mut fields, mut keys) = (ExtractedFields::new(), KeySet::new());
-    generator.read(&document, &mut fields);
-    measure("read the fields of all ten indexes", 1, || generator.read(black_box(&document), &mut fields));
+    generator.read(&document, &mut fields).unwrap();
+    measure("read the fields of all ten indexes", 1, || generator.read(black_box(&document), &mut fields).unwrap());
     measure("compound key of 4 scalar fields", 10, || {
         for index in 0..10 {
             generator.keys(index, black_box(&document), &fields, &mut keys).unwrap();
@@ -53,7 +53,7 @@ fn main() {
         }
     });
     measure("both, per key of ten indexes", 10, || {
-        generator.read(black_box(&document), &mut fields);
+        generator.read(black_box(&document), &mut fields).unwrap();
         for index in 0..10 {
             generator.keys(index, &document, &fields, &mut keys).unwrap();
             black_box(&keys);
@@ -99,7 +99,7 @@ fn main() {
     let arrays = KeyGenerator::new([(KeyPattern::parse(&raw(doc! {"a.b": 1, "c": 1})).unwrap(), Sparse::No)]);
     let array_document = raw(doc! {"a": (0..10).map(|item| doc! {"b": item}).collect::<Vec<_>>(), "c": 1});
     let mut array_fields = ExtractedFields::new();
-    arrays.read(&array_document, &mut array_fields);
+    arrays.read(&array_document, &mut array_fields).unwrap();
     measure("multikey, per key of ten", 10, || {
         arrays.keys(0, black_box(&array_document), &array_fields, &mut keys).unwrap();
     });

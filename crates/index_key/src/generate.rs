@@ -27,8 +27,8 @@ pub enum Sparse {
 #[derive(Debug, Clone)]
 pub struct KeyGenerator {
     indexes: Vec<IndexPlan>,
-    /// The top-level fields that any index needs.
-    names: Vec<Box<[u8]>>,
+    /// The top-level fields that any index needs, by name, each with its slot.
+    names: Vec<(Box<[u8]>, u16)>,
 }
 
 #[derive(Debug, Clone)]
@@ -103,6 +103,9 @@ impl ShapeEntry {
     }
 }
 
+/// Where a field's value is, its type, and its slot if an index needs it.
+type FoundField = (std::ops::Range<usize>, ElementType, Option<u16>);
+
 /// Positions beyond this are looked up by name: documents that large are not worth remembering.
 const SHAPE_MAX: usize = 128;
 
@@ -134,16 +137,21 @@ impl KeyGenerator {
 
     /// The slot of a top-level field, new if no index had it yet.
     fn slot(&mut self, name: &str) -> u16 {
-        let position = self.names.iter().position(|known| **known == *name.as_bytes());
-        let slot = position.unwrap_or_else(|| {
-            self.names.push(name.as_bytes().into());
-            self.names.len() - 1
-        });
-        slot as u16
+        let slot = self.names.len() as u16;
+        match self.names.binary_search_by(|(known, _)| (**known).cmp(name.as_bytes())) {
+            Ok(known) => self.names.get(known).map_or(slot, |(_, slot)| *slot),
+            Err(place) => {
+                self.names.insert(place, (name.as_bytes().into(), slot));
+                slot
+            }
+        }
     }
 
     /// Finds, in one pass over `document`, the fields that the indexes need.
-    pub fn read(&self, document: &RawDocument, fields: &mut ExtractedFields) {
+    ///
+    /// # Errors
+    /// `Interrupted`.
+    pub fn read(&self, document: &RawDocument, fields: &mut ExtractedFields) -> Result<(), KeyError> {
         let ExtractedFields { slots, shape } = fields;
         slots.clear();
         slots.resize(self.names.len(), None);
@@ -151,13 +159,13 @@ impl KeyGenerator {
         let bytes = document.as_bytes();
         let mut start = 4;
         for position in 0.. {
-            let Some(rest) = bytes.get(start..).filter(|_| missing > 0) else { return };
+            let Some(rest) = bytes.get(start..).filter(|_| missing > 0) else { break };
             let known = shape.get(position).and_then(|entry| Some((entry.value_range(rest)?, entry)));
             let (range, element_type, slot) = match known {
                 Some((range, entry)) => (range, entry.element_type, entry.slot),
-                None => match self.learn(rest, position, shape) {
+                None => match self.learn(rest, position, shape)? {
                     Some(found) => found,
-                    None => return,
+                    None => break,
                 },
             };
             if let Some(place @ None) = slot.and_then(|slot| slots.get_mut(usize::from(slot))) {
@@ -167,6 +175,7 @@ impl KeyGenerator {
             }
             start += range.end;
         }
+        Ok(())
     }
 
     /// Reads the element that `rest` starts with and remembers it at its position; `None` at the end.
@@ -176,10 +185,12 @@ impl KeyGenerator {
         rest: &[u8],
         position: usize,
         shape: &mut Vec<ShapeEntry>,
-    ) -> Option<(std::ops::Range<usize>, ElementType, Option<u16>)> {
-        let (element, after) = split_element(rest)?;
+    ) -> Result<Option<FoundField>, KeyError> {
+        work::step()?;
+        let Some((element, after)) = split_element(rest) else { return Ok(None) };
         let name = element.name_bytes();
-        let slot = self.names.iter().position(|known| **known == *name).map(|slot| slot as u16);
+        let known = self.names.binary_search_by(|(known, _)| (**known).cmp(name)).ok();
+        let slot = known.and_then(|known| self.names.get(known)).map(|(_, slot)| *slot);
         if shape.len() <= position && position < SHAPE_MAX {
             shape.resize(position + 1, ShapeEntry::EMPTY);
         }
@@ -187,7 +198,7 @@ impl KeyGenerator {
             entry.set(element, slot);
         }
         let end = rest.len() - after.len();
-        Some((end - element.value_bytes().len()..end, element.element_type, slot))
+        Ok(Some((end - element.value_bytes().len()..end, element.element_type, slot)))
     }
 
     /// Writes the keys of `document`, which `fields` was read from, in the index numbered `index` into `keys`.
@@ -208,8 +219,10 @@ impl KeyGenerator {
         let mut any_present = false;
         for (field, slot) in plan.pattern.fields().iter().zip(&plan.slots) {
             let first = fields.stored(*slot, document);
-            let found =
-                first.map_or(Found::Missing, |(element_type, stored)| follow(element_type, stored, &field.path));
+            let found = match first {
+                Some((element_type, stored)) => follow(element_type, stored, &field.path)?,
+                None => Found::Missing,
+            };
             match found {
                 Found::Value(element_type, stored) => {
                     any_present = true;
@@ -252,33 +265,34 @@ enum Found<'d> {
 
 /// Follows the rest of `path` from the value of its first component, through documents only.
 #[inline]
-fn follow<'d>(element_type: ElementType, stored: &'d [u8], path: &FieldPath) -> Found<'d> {
+fn follow<'d>(element_type: ElementType, stored: &'d [u8], path: &FieldPath) -> Result<Found<'d>, KeyError> {
     if path.len() > 1 {
         return follow_inner(element_type, stored, path);
     }
-    if element_type == ElementType::Array { Found::Array } else { Found::Value(element_type, stored) }
+    Ok(if element_type == ElementType::Array { Found::Array } else { Found::Value(element_type, stored) })
 }
 
-fn follow_inner<'d>(mut element_type: ElementType, mut stored: &'d [u8], path: &FieldPath) -> Found<'d> {
+fn follow_inner<'d>(mut element_type: ElementType, mut stored: &'d [u8], path: &FieldPath) -> Result<Found<'d>, KeyError> {
     for index in 1..path.len() {
         match element_type {
             ElementType::EmbeddedDocument => {}
-            ElementType::Array => return Found::Array,
-            _ => return Found::Missing,
+            ElementType::Array => return Ok(Found::Array),
+            _ => return Ok(Found::Missing),
         }
+        work::search(stored)?;
         match elements_of_bytes(stored).find_named(path.name(index).as_bytes()) {
             Some(inner) => (element_type, stored) = (inner.element_type, inner.value_bytes()),
-            None => return Found::Missing,
+            None => return Ok(Found::Missing),
         }
     }
-    if element_type == ElementType::Array { Found::Array } else { Found::Value(element_type, stored) }
+    Ok(if element_type == ElementType::Array { Found::Array } else { Found::Value(element_type, stored) })
 }
 
 /// The keys of `document` in one index. For many documents or indexes use a [`KeyGenerator`].
 pub fn keys_for_document(pattern: &KeyPattern, sparse: Sparse, document: &RawDocument) -> Result<KeySet, KeyError> {
     let generator = KeyGenerator::new([(pattern.clone(), sparse)]);
     let (mut fields, mut keys) = (ExtractedFields::new(), KeySet::new());
-    generator.read(document, &mut fields);
+    generator.read(document, &mut fields)?;
     generator.keys(0, document, &fields, &mut keys)?;
     Ok(keys)
 }

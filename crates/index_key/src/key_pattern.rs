@@ -45,7 +45,7 @@ const FIELDS_MAX: usize = 32;
 impl KeyPattern {
     /// Parses and checks a key pattern, with MongoDB's messages.
     pub fn parse(document: &RawDocument) -> Result<Self, KeyError> {
-        let fields = elements(document).map(parse_field).collect::<Result<Box<[_]>, _>>()?;
+        let fields = elements(document).take(FIELDS_MAX + 1).map(parse_field).collect::<Result<Box<[_]>, _>>()?;
         if fields.is_empty() {
             return Err(KeyError::CannotCreateIndex("Index keys cannot be empty.".to_owned()));
         }

@@ -113,7 +113,7 @@ fn follow<'d>(mut place: Place<'d>, path: &FieldPath) -> Result<Place<'d>, KeyEr
         place = match place {
             Place::Ended(_) => return Ok(place),
             Place::Document { stored, next } => {
-                work::note_search(stored);
+                work::search(stored)?;
                 match elements_of_bytes(stored).find_named(path.name(next).as_bytes()) {
                     Some(element) => arrive(element, next + 1, path),
                     None => Place::Ended(None),
@@ -139,9 +139,9 @@ fn arrive<'d>(element: Element<'d>, next: usize, path: &FieldPath) -> Place<'d> 
 
 /// The element that component `next` of `path` names by its position, if it is a number and there is one.
 fn at_position<'d>(array: &'d [u8], next: usize, path: &FieldPath) -> Result<Option<Element<'d>>, KeyError> {
-    let Some(element) = path.position(next).and_then(|position| elements_of_bytes(array).nth(position)) else {
-        return Ok(None);
-    };
+    let Some(position) = path.position(next) else { return Ok(None) };
+    work::search(array)?;
+    let Some(element) = elements_of_bytes(array).nth(position) else { return Ok(None) };
     let name = path.name(next);
     let has_field = |item: Element<'_>| {
         item.element_type == ElementType::EmbeddedDocument

@@ -40,9 +40,14 @@ struct Visit {
 impl Engine {
     /// Checks one tree.
     pub fn verify_tree(&self, tree: TreeId) -> Result<VerifyReport> {
+        Ok(self.verify_tree_unless(tree, &|| false)?.unwrap_or_default())
+    }
+
+    /// Checks one tree; `None` when `is_stopped`, which is asked at each page, has ended it.
+    pub fn verify_tree_unless(&self, tree: TreeId, is_stopped: &dyn Fn() -> bool) -> Result<Option<VerifyReport>> {
         let mut report = VerifyReport::default();
-        self.verify_into(tree, &mut HashSet::new(), &mut report)?;
-        Ok(report)
+        let is_done = self.verify_into(tree, &mut HashSet::new(), &mut report, is_stopped)?;
+        Ok(is_done.then_some(report))
     }
 
     /// Checks these trees (all that there are, the catalog's included), that no page belongs to two of them, that every
@@ -51,7 +56,7 @@ impl Engine {
         let mut report = VerifyReport::default();
         let mut seen = HashSet::new();
         for tree in trees {
-            self.verify_into(*tree, &mut seen, &mut report)?;
+            self.verify_into(*tree, &mut seen, &mut report, &|| false)?;
         }
         let dropped: Vec<TreeId> = self.dropped_trees.lock().iter().collect();
         for tree in dropped {
@@ -72,10 +77,20 @@ impl Engine {
         Ok(report)
     }
 
-    fn verify_into(&self, tree: TreeId, seen: &mut HashSet<PageId>, report: &mut VerifyReport) -> Result<()> {
+    /// `false` when it was stopped.
+    fn verify_into(
+        &self,
+        tree: TreeId,
+        seen: &mut HashSet<PageId>,
+        report: &mut VerifyReport,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<bool> {
         let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
         let mut to_visit = vec![Visit { page: tree.root(), level: None, lower: Vec::new(), upper: None }];
         while let Some(visit) = to_visit.pop() {
+            if is_stopped() {
+                return Ok(false);
+            }
             let complain = |reason: &str| format!("tree {} page {}: {reason}", tree.0, visit.page.0);
             match self.trees.copy_page(visit.page, &mut image) {
                 Ok(true) => {}
@@ -105,7 +120,7 @@ impl Engine {
                 push_children(&node, &visit, &mut to_visit);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn check_overflow(

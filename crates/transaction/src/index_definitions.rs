@@ -19,6 +19,9 @@ use crate::store::Store;
 /// Most indexes of a collection, that on `_id` among them, as in MongoDB.
 const INDEXES_MAX: usize = 64;
 
+/// Units of work that comparing two specifications is.
+const COMPARISON_UNITS: usize = 16;
+
 /// How often a second request for an index looks whether the first is done with it.
 const BUILD_POLL: Duration = Duration::from_millis(10);
 
@@ -125,6 +128,7 @@ pub(crate) fn missing_indexes(
     for specification in specifications {
         let mut is_there = specification.is_id_index();
         for index in indexes.listed() {
+            count_comparison()?;
             if specification.compare_with(index.specification())? == Relation::Same {
                 if index.state() == IndexState::Building {
                     return Ok(None);
@@ -136,8 +140,8 @@ pub(crate) fn missing_indexes(
             continue;
         }
         add_missing(&mut missing, specification)?;
+        check_count(&collection.namespace(), indexes.listed().count(), &missing)?;
     }
-    check_count(&collection.namespace(), indexes.listed().count(), &missing)?;
     Ok(Some(missing))
 }
 
@@ -149,12 +153,14 @@ pub fn check_indexes_of_new(namespace: &Namespace, specifications: &[IndexSpecif
     let mut missing = Vec::new();
     for specification in specifications.iter().filter(|specification| !specification.is_id_index()) {
         add_missing(&mut missing, specification)?;
+        check_count(namespace, 1, &missing)?;
     }
-    check_count(namespace, 1, &missing)
+    Ok(())
 }
 
 fn add_missing(missing: &mut Vec<IndexSpecification>, specification: &IndexSpecification) -> Result<()> {
     for other in &*missing {
+        count_comparison()?;
         if specification.compare_with(other)? == Relation::Same {
             let message = format!("Identical index already exists: {}", other.name);
             return Err(CollectionError::IndexAlreadyExists(message).into());
@@ -162,6 +168,11 @@ fn add_missing(missing: &mut Vec<IndexSpecification>, specification: &IndexSpeci
     }
     missing.push(specification.clone());
     Ok(())
+}
+
+/// Two specifications are compared, whose partial filters may be long.
+fn count_comparison() -> Result<()> {
+    Ok(document::work::done(COMPARISON_UNITS).map_err(CollectionError::from)?)
 }
 
 /// Refuses what would be one index too many.

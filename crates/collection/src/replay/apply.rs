@@ -152,8 +152,8 @@ impl EntryApplier {
         new: Option<&RawDocument>,
     ) -> Result<()> {
         let indexes = collection.indexes();
-        old.into_iter().for_each(|old| self.old_keys.read(&indexes, old));
-        new.into_iter().for_each(|new| self.new_keys.read(&indexes, new));
+        old.into_iter().try_for_each(|old| self.old_keys.read(&indexes, old))?;
+        new.into_iter().try_for_each(|new| self.new_keys.read(&indexes, new))?;
         let mut newly_multikey = Vec::new();
         for (position, index) in indexes.all().iter().enumerate() {
             let is_untouched = matches!((old, new), (Some(old), Some(new))

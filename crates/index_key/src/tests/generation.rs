@@ -114,7 +114,7 @@ fn generator_follows_changing_shapes() {
         doc! {"_id": 1, "x": "s", "a": 2},
     ];
     for document in documents.map(raw) {
-        generator.read(&document, &mut fields);
+        generator.read(&document, &mut fields).unwrap();
         for (index, pattern) in indexes.iter().enumerate() {
             generator.keys(index, &document, &fields, &mut keys).unwrap();
             let alone = keys_for_document(pattern, Sparse::No, &document).unwrap();

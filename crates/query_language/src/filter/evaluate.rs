@@ -66,7 +66,7 @@ impl Subject<'_> {
             Subject::Element(value) => accepts(Some(value), details),
             Subject::Document(document) if path.len() == 1 => {
                 let name = path.first().as_bytes();
-                work::note_search(document);
+                work::search(document)?;
                 match elements_of_bytes(document).find(|element| element.name_bytes() == name) {
                     None => accepts(None, details),
                     Some(element) if element.element_type != ElementType::Array => {
@@ -117,12 +117,17 @@ pub(crate) fn evaluate(node: &FilterNode, subject: Subject<'_>, details: &mut Ma
     }
 }
 
+/// Conditions that are counted together.
+const COUNTED: usize = 64;
+
 fn all(children: &[FilterNode], subject: Subject<'_>, details: &mut MatchDetails) -> Outcome {
-    work::done(children.len())?;
-    for child in children {
-        if !evaluate(child, subject, details)? {
-            details.reset();
-            return Ok(false);
+    for children in children.chunks(COUNTED) {
+        work::done(children.len())?;
+        for child in children {
+            if !evaluate(child, subject, details)? {
+                details.reset();
+                return Ok(false);
+            }
         }
     }
     Ok(true)
@@ -130,10 +135,12 @@ fn all(children: &[FilterNode], subject: Subject<'_>, details: &mut MatchDetails
 
 /// Which branch matched decides nothing about positions, so branches report none.
 fn any(children: &[FilterNode], subject: Subject<'_>) -> Outcome {
-    work::done(children.len())?;
-    for child in children {
-        if evaluate(child, subject, &mut MatchDetails::default())? {
-            return Ok(true);
+    for children in children.chunks(COUNTED) {
+        work::done(children.len())?;
+        for child in children {
+            if evaluate(child, subject, &mut MatchDetails::default())? {
+                return Ok(true);
+            }
         }
     }
     Ok(false)

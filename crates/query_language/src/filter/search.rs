@@ -39,7 +39,7 @@ where
     #[inline]
     pub(crate) fn in_document(&mut self, document: &[u8], ordinal: usize, details: &mut MatchDetails) -> Outcome {
         let name = self.path.name(ordinal).as_bytes();
-        work::note_search(document);
+        work::search(document)?;
         match elements_of_bytes(document).find(|element| element.name_bytes() == name) {
             None => (self.accepts)(None, details),
             Some(element) => self.at_element(&element, ordinal, details),

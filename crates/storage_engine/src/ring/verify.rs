@@ -9,6 +9,9 @@ use super::{Ring, number_at, ring_key};
 use crate::engine::Engine;
 use crate::error::Result;
 
+/// Slots between questions whether to go on.
+const SLOTS_PER_QUESTION: u64 = 64;
+
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RingReport {
@@ -19,16 +22,20 @@ pub struct RingReport {
 }
 
 impl Engine {
-    /// Checks a ring. Nobody else may write to it meanwhile: the caller has its lock.
+    /// Checks a ring. Nobody else may write to it meanwhile: the caller has its lock. `None` when `is_stopped`, which is asked now and then,
+    /// has ended it.
     ///
     /// # Errors
     /// `RingFile`; those of reading the ring's tree.
-    pub fn verify_ring(&self, ring: &Arc<Ring>) -> Result<RingReport> {
+    pub fn verify_ring(&self, ring: &Arc<Ring>, is_stopped: &dyn Fn() -> bool) -> Result<Option<RingReport>> {
         let state = ring.state();
         let (mut window, mut report, mut value) = (Window::default(), RingReport::default(), Vec::new());
         let (mut documents, mut bytes, mut overrides) = (0, 0, 0);
         let (mut position, mut last) = (state.head, None);
         while position < state.tail {
+            if report.slots % SLOTS_PER_QUESTION == 0 && is_stopped() {
+                return Ok(None);
+            }
             match ring.fetch(&mut window, position, AHEAD)? {
                 Fetched::Slot(slot) => {
                     report.slots += 1;
@@ -49,7 +56,7 @@ impl Engine {
                 Fetched::Skip(to) => position = to,
                 other => {
                     report.errors.push(format!("ring position {position} cannot be read: {other:?}"));
-                    return Ok(report);
+                    return Ok(Some(report));
                 }
             }
         }
@@ -61,6 +68,6 @@ impl Engine {
         if counted != noted {
             report.errors.push(format!("slots, documents, bytes, overrides: {counted:?}, noted are {noted:?}"));
         }
-        Ok(report)
+        Ok(Some(report))
     }
 }
