@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use collection::{Collection, Index};
 use document::work;
-use query_language::QueryError;
 use query_language::filter::{FilterNode, Literal};
 use transaction::ReadView;
 
@@ -90,13 +89,15 @@ fn indexed(target: &Target<'_>, query: &CanonicalQuery, purpose: Purpose) -> Res
     }
     let mut roots = Vec::new();
     for index in &usable.indexes {
-        work::check().map_err(QueryError::from)?;
-        let assignment = Assignment::new(index, root);
+        work::check()?;
+        let assignment = Assignment::new(index, root)?;
         roots.extend(index_plan(&assignment, query, purpose, usable.hinted));
     }
     if let Some(or) = or_plan::plan(&usable, root)? {
         roots.push(sorted(or, query));
     }
+    // Bounds that were left off in their midst are not used.
+    work::step()?;
     match roots.is_empty() {
         false => Ok(roots),
         true if usable.hinted => Err(PlanError::NoQueryExecutionPlans(no_plan(target, query))),
@@ -170,7 +171,7 @@ fn min_max_scan(query: &CanonicalQuery, usable: &Usable) -> Result<PlanNode> {
         let message = "When using min()/max() a hint of which index to use must be provided";
         return Err(PlanError::Location(51173, message.to_owned()));
     };
-    let mut assignment = Assignment::new(index, query.filter.root());
+    let mut assignment = Assignment::new(index, query.filter.root())?;
     let partial = index.specification().partial_filter.is_some();
     if partial && !assignment.holds_all_matches(query.filter.root()) {
         return Err(PlanError::NoQueryExecutionPlans("No query solutions".to_owned()));

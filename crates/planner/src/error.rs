@@ -1,5 +1,6 @@
 //! The one error type of this crate. MongoDB's numbers are attached in `commands`.
 
+use document::Interruption;
 use query_language::QueryError;
 
 /// Shorthand for results of this crate.
@@ -26,4 +27,11 @@ pub enum PlanError {
     /// From the query language.
     #[error(transparent)]
     Query(#[from] QueryError),
+}
+
+/// Of a loop over conditions.
+impl From<Interruption> for PlanError {
+    fn from(interruption: Interruption) -> Self {
+        Self::Query(interruption.into())
+    }
 }

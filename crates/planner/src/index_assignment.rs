@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use collection::Index;
-use document::FieldPath;
+use document::{FieldPath, Interruption, work};
 use query_language::filter::FilterNode;
 
 use crate::hint::ScanDirection;
@@ -16,6 +16,9 @@ use crate::key_ranges::KeyRanges;
 use crate::plan::{IndexScanPlan, PlanNode};
 use crate::predicate_bounds::{Field, Tightness, bounds, rank};
 use crate::predicates::{Predicate, conjuncts, predicates};
+
+/// Predicates of other fields that are passed over in the time of a unit of work.
+const PREDICATES_PER_UNIT: usize = 4;
 
 /// An index with its part of a filter.
 #[derive(Debug, Clone)]
@@ -34,33 +37,36 @@ pub(crate) struct Assignment {
 
 impl Assignment {
     /// Assigns what it can of a filter.
-    pub(crate) fn new(index: &Arc<Index>, root: &FilterNode) -> Assignment {
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub(crate) fn new(index: &Arc<Index>, root: &FilterNode) -> Result<Assignment, Interruption> {
         let multikey_paths = index.multikey_paths();
         let fields = classify(index, &multikey_paths);
         let nodes = conjuncts(root);
-        let all = predicates(nodes);
+        let all = predicates(nodes)?;
         let mut assigner = Assigner {
             paths: index.pattern().fields().iter().map(|field| field.path.clone()).collect(),
             multikey_paths: &multikey_paths,
             used: Vec::new(),
             exact: vec![false; nodes.len()],
         };
-        let bounds: Vec<IntervalList> =
-            fields.iter().enumerate().map(|(position, field)| assigner.field(position, *field, &all)).collect();
+        let mut bounds = Vec::with_capacity(fields.len());
+        for (position, field) in fields.iter().enumerate() {
+            bounds.push(assigner.field(position, *field, &all)?);
+        }
         let exact = assigner.exact;
-        let on_field = |predicate: &&Predicate<'_>| {
-            index.pattern().fields().iter().any(|field| field.path.as_str() == predicate.path)
-        };
-        let rejects_missing = all.iter().filter(on_field).any(Predicate::rejects_missing);
+        let rejects_missing = rejects_missing(index, &all)?;
         let (mut key_filter, mut residual) = (Vec::new(), Vec::new());
         for (node, exact) in nodes.iter().zip(exact) {
             if exact {
                 continue;
             }
+            work::step()?;
             let on_keys = can_check_on_keys(node, index, &fields);
             if on_keys { &mut key_filter } else { &mut residual }.push(node.clone());
         }
-        Assignment { index: index.clone(), bounds, fields, multikey_paths, key_filter, residual, rejects_missing }
+        Ok(Assignment { index: index.clone(), bounds, fields, multikey_paths, key_filter, residual, rejects_missing })
     }
 
     /// Whether the scan reads less than the whole index.
@@ -108,6 +114,18 @@ pub(crate) fn joined(nodes: &[FilterNode]) -> Option<FilterNode> {
     }
 }
 
+/// Whether a predicate on a field of the index rejects documents that have none of its fields.
+fn rejects_missing(index: &Index, all: &[Predicate<'_>]) -> Result<bool, Interruption> {
+    let fields = index.pattern().fields();
+    for predicate in all {
+        work::step()?;
+        if fields.iter().any(|field| field.path.as_str() == predicate.path) && predicate.rejects_missing() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn classify(index: &Index, multikey_paths: &[u64]) -> Vec<Field> {
     let fields = index.pattern().fields().iter().zip(multikey_paths);
     let classified = fields.map(|(field, components)| {
@@ -128,18 +146,28 @@ struct Assigner<'p, 'f> {
 
 impl<'f> Assigner<'_, 'f> {
     /// The bounds of one field.
-    fn field(&mut self, position: usize, field: Field, all: &[Predicate<'f>]) -> IntervalList {
-        let Some(path) = self.paths.get(position) else { return IntervalList::full() };
+    fn field(
+        &mut self,
+        position: usize,
+        field: Field,
+        all: &[Predicate<'f>],
+    ) -> Result<IntervalList, Interruption> {
+        let Some(path) = self.paths.get(position) else { return Ok(IntervalList::full()) };
         let fitting = all.iter().filter(|predicate| predicate.path == path.as_str());
         let fitting = fitting.filter(|predicate| self.combines(position, predicate));
-        let mut candidates: Vec<_> = fitting.map(|predicate| (predicate, bounds(predicate.node, field))).collect();
-        candidates.sort_by_key(|(_, bounds)| std::cmp::Reverse(rank(&bounds.list)));
+        let ranked = fitting.map(|predicate| {
+            let bounds = bounds(predicate.node, field);
+            (rank(&bounds.list), predicate, bounds)
+        });
+        let mut candidates: Vec<_> = ranked.collect();
+        work::done(all.len() / PREDICATES_PER_UNIT + candidates.len())?;
+        candidates.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
         // A number in a path means an element to the index, and to the filter also a field of the elements.
         let is_positional = path.as_str().split('.').any(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
         let mut lists = Vec::new();
         let mut taken: Vec<&Predicate<'f>> = Vec::new();
-        for (predicate, bounds) in candidates {
-            if rank(&bounds.list) == 0 && bounds.tightness == Tightness::Inexact {
+        for (rank, predicate, bounds) in candidates {
+            if rank == 0 && bounds.tightness == Tightness::Inexact {
                 continue;
             }
             // What shares a key with one of them shares it with all.
@@ -153,7 +181,7 @@ impl<'f> Assigner<'_, 'f> {
             taken.push(predicate);
         }
         self.used.extend(taken.first().map(|predicate| (position, (*predicate).clone())));
-        IntervalList::intersection_of(lists)
+        Ok(IntervalList::intersection_of(lists))
     }
 
     /// A conjunct is a single predicate unless it has an `$elemMatch` in it.
@@ -196,6 +224,7 @@ impl<'f> Assigner<'_, 'f> {
 
 /// Whether a condition can be decided on the values in a key.
 fn can_check_on_keys(node: &FilterNode, index: &Index, fields: &[Field]) -> bool {
+    work::count(1);
     let on_plain_field = |path: &FieldPath| {
         let mut pairs = index.pattern().fields().iter().zip(fields);
         pairs.any(|(known, field)| *field == Field::Plain && known.path == *path)

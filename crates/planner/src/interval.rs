@@ -1,11 +1,12 @@
 //! Intervals of BSON values, and sorted lists of disjoint ones: what a field of an index is searched by.
 //!
-//! Always in ascending BSON order, whatever the direction of the index; `key_ranges` turns them into bytes.
+//! Always in ascending BSON order, whatever the direction of the index; `key_ranges` turns them into bytes. What takes long here ends early when the
+//! command is to stop, with bounds that mean nothing: `candidates` asks once more before it uses any.
 
 use std::cmp::Ordering;
 
 use bson::RawBsonRef;
-use document::compare_views;
+use document::{compare_views, work};
 use query_language::filter::Literal;
 
 /// One end of an interval.
@@ -116,7 +117,9 @@ impl IntervalList {
     /// The union of any intervals.
     pub fn new(mut intervals: Vec<Interval>) -> IntervalList {
         intervals.retain(|interval| !interval.is_empty());
-        intervals.sort_by(|left, right| compare_starts(&left.start, &right.start));
+        if work::sort_by(&mut intervals, |left, right| compare_starts(&left.start, &right.start)).is_err() {
+            return IntervalList::empty();
+        }
         let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len());
         for interval in intervals {
             match merged.last_mut() {
@@ -181,6 +184,9 @@ impl IntervalList {
         let (mut left, mut right) = (self.intervals.iter().peekable(), other.intervals.iter().peekable());
         let mut common = Vec::new();
         while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
+            if work::step().is_err() {
+                break;
+            }
             let start = if compare_starts(&first.start, &second.start).is_ge() { &first.start } else { &second.start };
             let first_ends = compare_ends(&first.end, &second.end).is_le();
             let end = if first_ends { &first.end } else { &second.end };
@@ -210,10 +216,11 @@ impl IntervalList {
 
     /// Whether everything in `self` is in `other`.
     pub fn is_within(&self, other: &IntervalList) -> bool {
+        let mut others = other.intervals.iter().peekable();
         self.intervals.iter().all(|inner| {
-            other.intervals.iter().any(|outer| {
-                compare_starts(&outer.start, &inner.start).is_le() && compare_ends(&inner.end, &outer.end).is_le()
-            })
+            // What ends before this one does holds none of those that follow either.
+            while others.next_if(|outer| compare_ends(&outer.end, &inner.end).is_lt()).is_some() {}
+            others.peek().is_some_and(|outer| compare_starts(&outer.start, &inner.start).is_le())
         })
     }
 }

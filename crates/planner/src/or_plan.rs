@@ -1,7 +1,6 @@
 //! Plans for `$or`: each branch by an index of its own, and every document once.
 
 use document::work;
-use query_language::QueryError;
 use query_language::filter::FilterNode;
 
 use crate::candidates::Usable;
@@ -9,7 +8,7 @@ use crate::error::Result;
 use crate::hint::ScanDirection;
 use crate::index_assignment::{Assignment, joined};
 use crate::plan::PlanNode;
-use crate::predicates::conjuncts;
+use crate::predicates::{conjuncts, size};
 use crate::ranking;
 
 /// Conditions of all branches together, each of which has those beside the `$or`, beyond which there is no such plan.
@@ -39,20 +38,14 @@ pub(crate) fn plan(usable: &Usable, root: &FilterNode) -> Result<Option<PlanNode
     Ok(None)
 }
 
-/// Conditions and constants in a filter.
-fn size(node: &FilterNode) -> usize {
-    let constants = if let FilterNode::In(leaf) = node { leaf.values().len() } else { 0 };
-    1 + constants + node.children().iter().map(size).sum::<usize>()
-}
-
 /// A plan for each branch; `None` when one has none.
 fn branch_plans(usable: &Usable, branches: &[FilterNode], others: &[FilterNode]) -> Result<Option<Vec<PlanNode>>> {
     let others_size: usize = others.iter().map(size).sum();
     let mut plans = Vec::with_capacity(branches.len());
     for branch in branches {
         let units = (size(branch) + others_size).saturating_mul(usable.indexes().len());
-        work::done(units.saturating_mul(UNITS_PER_CONDITION)).map_err(QueryError::from)?;
-        match branch_plan(usable, branch, others) {
+        work::done(units.saturating_mul(UNITS_PER_CONDITION))?;
+        match branch_plan(usable, branch, others)? {
             Some(plan) => plans.push(plan),
             None => return Ok(None),
         }
@@ -61,12 +54,17 @@ fn branch_plans(usable: &Usable, branches: &[FilterNode], others: &[FilterNode])
 }
 
 /// The best plan for one branch together with what else must hold.
-fn branch_plan(usable: &Usable, branch: &FilterNode, others: &[FilterNode]) -> Option<PlanNode> {
+fn branch_plan(usable: &Usable, branch: &FilterNode, others: &[FilterNode]) -> Result<Option<PlanNode>> {
     let mut nodes = conjuncts(branch).to_vec();
     nodes.extend_from_slice(others);
-    let root = joined(&nodes)?;
-    let assignments = usable.indexes().iter().map(|index| Assignment::new(index, &root));
-    let fitting = assignments.filter(|assignment| assignment.is_bounded() && assignment.holds_all_matches(&root));
-    let best = fitting.max_by_key(ranking::assignment_rank)?;
-    Some(best.fetch(ScanDirection::Forward))
+    let Some(root) = joined(&nodes) else { return Ok(None) };
+    let mut fitting = Vec::new();
+    for index in usable.indexes() {
+        let assignment = Assignment::new(index, &root)?;
+        if assignment.is_bounded() && assignment.holds_all_matches(&root) {
+            fitting.push(assignment);
+        }
+    }
+    let best = fitting.into_iter().max_by_key(ranking::assignment_rank);
+    Ok(best.map(|best| best.fetch(ScanDirection::Forward)))
 }

@@ -1,31 +1,56 @@
 //! Whether a filter lets through only documents that are in a partial index: then the index can serve it.
 //!
-//! Decides conservatively: `false` means "cannot tell".
+//! Decides conservatively: `false` means "cannot tell", which is also the answer when telling would take more than its steps.
 
 use document::FieldPath;
 use query_language::filter::FilterNode;
 
 use crate::predicate_bounds::{Field, Tightness, bounds};
-use crate::predicates::{conjuncts, predicates};
+use crate::predicates::{conjuncts, predicates, size};
+
+/// Steps that a decision may take, and beside them for each condition of both filters: each condition of one could be compared with each of the other,
+/// again at each level of both.
+const STEPS: usize = 1 << 14;
+const STEPS_PER_CONDITION: usize = 64;
 
 /// Whether every document that matches `filter` matches `condition`.
 pub(crate) fn implies(filter: &FilterNode, condition: &FilterNode) -> bool {
-    match condition {
-        FilterNode::And(parts) => parts.iter().all(|part| implies(filter, part)),
-        FilterNode::Or(parts) => {
-            parts.iter().any(|part| implies(filter, part)) || any_conjunct_implies(filter, condition)
-        }
-        leaf => any_conjunct_implies(filter, leaf),
-    }
+    let conditions = size(filter).saturating_add(size(condition));
+    Decision { steps_left: STEPS + STEPS_PER_CONDITION.saturating_mul(conditions) }.implies(filter, condition)
 }
 
-fn any_conjunct_implies(filter: &FilterNode, condition: &FilterNode) -> bool {
-    let same = condition.to_document();
-    conjuncts(filter).iter().any(|conjunct| match conjunct {
-        FilterNode::Or(branches) => branches.iter().all(|branch| implies(branch, condition)),
-        conjunct if conjunct.path() != condition.path() => false,
-        conjunct => conjunct.to_document() == same || leaf_implies(conjunct, condition),
-    })
+struct Decision {
+    steps_left: usize,
+}
+
+impl Decision {
+    /// Whether there are so many steps left.
+    fn take(&mut self, steps: usize) -> bool {
+        let is_enough = self.steps_left >= steps;
+        self.steps_left = self.steps_left.saturating_sub(steps);
+        is_enough
+    }
+
+    fn implies(&mut self, filter: &FilterNode, condition: &FilterNode) -> bool {
+        match condition {
+            _ if !self.take(1) => false,
+            FilterNode::And(parts) => parts.iter().all(|part| self.implies(filter, part)),
+            FilterNode::Or(parts) => {
+                parts.iter().any(|part| self.implies(filter, part)) || self.any_conjunct_implies(filter, condition)
+            }
+            leaf => self.any_conjunct_implies(filter, leaf),
+        }
+    }
+
+    fn any_conjunct_implies(&mut self, filter: &FilterNode, condition: &FilterNode) -> bool {
+        conjuncts(filter).iter().any(|conjunct| match conjunct {
+            _ if !self.take(1) => false,
+            FilterNode::Or(branches) => branches.iter().all(|branch| self.implies(branch, condition)),
+            conjunct if conjunct.path() != condition.path() => false,
+            conjunct if !self.take(size(conjunct) + size(condition)) => false,
+            conjunct => conjunct.to_document() == condition.to_document() || leaf_implies(conjunct, condition),
+        })
+    }
 }
 
 /// One positive predicate implies another about the same path when the values it accepts are among the other's.
@@ -35,7 +60,8 @@ fn leaf_implies(conjunct: &FilterNode, condition: &FilterNode) -> bool {
         return false;
     }
     if let FilterNode::Exists(_) = condition {
-        return predicates(std::slice::from_ref(conjunct)).iter().any(|predicate| predicate.rejects_missing());
+        let found = predicates(std::slice::from_ref(conjunct)).unwrap_or_default();
+        return found.iter().any(|predicate| predicate.rejects_missing());
     }
     // Any one value that the conjunct accepts is accepted by the condition.
     let (inner, outer) = (bounds(conjunct, Field::Multikey), bounds(condition, Field::Multikey));

@@ -32,6 +32,9 @@ struct CollectionPlans {
     plans: HashMap<String, CachedPlan>,
 }
 
+/// Longest shape that is remembered, in bytes: what has so many conditions takes longer than its trial does.
+const SHAPE_BYTES_MAX: usize = 16 << 10;
+
 /// Shapes of one collection beyond which its decisions are forgotten.
 const SHAPES_MAX: usize = 1000;
 
@@ -49,8 +52,11 @@ impl PlanCache {
         if is_current { known.plans.get(shape).cloned() } else { None }
     }
 
-    /// Notes a decision.
+    /// Notes a decision, unless it is about a very long filter.
     pub fn remember(&self, collection: &Collection, shape: String, plan: CachedPlan) {
+        if shape.len() + plan.signature.len() > SHAPE_BYTES_MAX {
+            return;
+        }
         let indexes = Arc::downgrade(&collection.indexes());
         let mut collections = self.collections.lock();
         let known = collections

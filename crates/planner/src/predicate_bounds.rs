@@ -1,6 +1,6 @@
 //! The intervals of one index field in which the keys of all matching documents have a value.
 //!
-//! Bounds may be too wide, never too narrow. How much is still to be checked is the [`Tightness`]. A document has one
+//! Bounds may be too wide, never too narrow (see `interval` for a command that is to stop). How much is still to be checked is the [`Tightness`]. A document has one
 //! key for every element of an array on the field's path, so bounds that depend on there being one value only are made
 //! for [`Field::Plain`] alone: paths that no document has an array on, and without numbers (which may be positions).
 //!
@@ -9,7 +9,7 @@
 
 use bson::RawBsonRef;
 use bson::spec::ElementType;
-use document::{CanonicalType, Number, canonical_type_of, elements_of_bytes};
+use document::{CanonicalType, Number, canonical_type_of, elements_of_bytes, work};
 use query_language::filter::{
     BitsFilter, Comparison, ComparisonOperator, FilterNode, InFilter, Literal, RegexFilter, TypeFilter,
 };
@@ -56,6 +56,9 @@ impl PredicateBounds {
 
 /// The bounds of a predicate whose leaves all have the path of the field.
 pub(crate) fn bounds(node: &FilterNode, field: Field) -> PredicateBounds {
+    if work::step().is_err() {
+        return PredicateBounds::unbounded();
+    }
     match node {
         FilterNode::AlwaysFalse => PredicateBounds::exact(IntervalList::empty()),
         FilterNode::And(children) => conjunction(children, field),
@@ -235,6 +238,9 @@ fn in_list(leaf: &InFilter, field: Field) -> PredicateBounds {
     let mut intervals = Vec::with_capacity(leaf.values().len());
     let mut tightness = Tightness::Exact;
     for bounds in values.chain(regexes) {
+        if work::step().is_err() {
+            return PredicateBounds::unbounded();
+        }
         tightness = tightness.min(bounds.tightness);
         intervals.extend(bounds.list.intervals().iter().cloned());
     }

@@ -1,6 +1,6 @@
 //! The predicates of a filter that an index could be searched by: its conjuncts, and those inside their `$elemMatch`.
 
-use document::FieldPath;
+use document::{FieldPath, Interruption, work};
 use query_language::filter::FilterNode;
 
 /// A predicate about the values at one path.
@@ -45,13 +45,22 @@ pub(crate) fn conjuncts(root: &FilterNode) -> &[FilterNode] {
     }
 }
 
+/// Conditions and constants in a filter.
+pub(crate) fn size(node: &FilterNode) -> usize {
+    let constants = if let FilterNode::In(leaf) = node { leaf.values().len() } else { 0 };
+    1 + constants + node.children().iter().map(size).sum::<usize>()
+}
+
 /// The predicates of the conjuncts.
-pub(crate) fn predicates(conjuncts: &[FilterNode]) -> Vec<Predicate<'_>> {
+///
+/// # Errors
+/// The command is to stop.
+pub(crate) fn predicates(conjuncts: &[FilterNode]) -> Result<Vec<Predicate<'_>>, Interruption> {
     let mut collector = Collector { found: Vec::new(), scopes: Vec::new(), next_scope: 0 };
     for (conjunct, node) in conjuncts.iter().enumerate() {
-        collector.collect(conjunct, "", node);
+        collector.collect(conjunct, "", node)?;
     }
-    collector.found
+    Ok(collector.found)
 }
 
 struct Collector<'f> {
@@ -61,7 +70,8 @@ struct Collector<'f> {
 }
 
 impl<'f> Collector<'f> {
-    fn collect(&mut self, conjunct: usize, prefix: &str, node: &'f FilterNode) {
+    fn collect(&mut self, conjunct: usize, prefix: &str, node: &'f FilterNode) -> Result<(), Interruption> {
+        work::step()?;
         match node {
             FilterNode::ElemMatchObject(leaf) => {
                 let path = join(prefix, leaf.path.as_str());
@@ -71,12 +81,14 @@ impl<'f> Collector<'f> {
                 for inner in conjuncts(&leaf.filter) {
                     // A position in an inner array is not what an index takes it for.
                     if inner.referenced_paths().paths.iter().all(|path| !has_position(path)) {
-                        self.collect(conjunct, &path, inner);
+                        self.collect(conjunct, &path, inner)?;
                     }
                 }
                 self.scopes.pop();
             }
-            FilterNode::And(children) => children.iter().for_each(|child| self.collect(conjunct, prefix, child)),
+            FilterNode::And(children) => {
+                children.iter().try_for_each(|child| self.collect(conjunct, prefix, child))?;
+            }
             node => {
                 if let Some(path) = sole_path(node) {
                     let path = join(prefix, path.as_str());
@@ -84,6 +96,7 @@ impl<'f> Collector<'f> {
                 }
             }
         }
+        Ok(())
     }
 }
 
