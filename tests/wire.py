@@ -45,6 +45,14 @@ class Wire:
         self.send_encoded(body)
         return self.receive()[3]
 
+    def run_with_sequence(self, body, name, document):
+        """A command with one document in a sequence beside it."""
+        self.request_id += 1
+        sequence = struct.pack("<i", 4 + len(name) + 1 + len(document)) + name + b"\0" + document
+        content = struct.pack("<IB", 0, 0) + body + b"\x01" + sequence
+        self.socket.sendall(struct.pack("<iiii", 16 + len(content), self.request_id, 0, 2013) + content)
+        return self.receive()[3]
+
     def _exactly(self, length):
         content = b""
         while len(content) < length:

@@ -3,8 +3,13 @@
 A stage wraps what it reads, so stages in a row make what no client could send. Whatever is asked of such a document, no recursion may end the process.
 """
 
+import struct
+
+import bson
 import pytest
 from pymongo.errors import OperationFailure
+
+from wire import Wire
 
 OVERFLOW = 15
 LEVELS_MAX = 200
@@ -131,3 +136,134 @@ def test_the_deepest_paths_there_are(things):
     assert found["b"] == 1 and found["a"] == wrapped(1, LEVELS_MAX - 2)
     things.update_one({"_id": 1}, {"$set": {path: 2}})
     assert things.find_one({path: 2}, hint=f"{path}_1")["_id"] == 1
+
+
+# What nests in a command, as deep as commands may be: each goes through planning, explain, the profiler and the list of what runs.
+# The first number is how many levels of documents and arrays one turn is.
+
+ROOM = LEVELS_MAX - 12
+
+
+def turned(once, turns, innermost):
+    for _ in range(turns):
+        innermost = once(innermost)
+    return innermost
+
+
+def expression(once, levels, innermost="$n"):
+    return [{"$project": {"x": turned(once, ROOM // levels, innermost)}}]
+
+
+def joined(stages):
+    return [{"$limit": 2}, {"$lookup": {"from": "things", "pipeline": stages, "as": "a"}}]
+
+
+FILTER_NESTS = {
+    "$and": turned(lambda inner: {"$and": [inner, {"n": {"$gte": 0}}]}, ROOM // 2, {"n": 1}),
+    "$or and $and": turned(lambda inner: {"$or": [{"$and": [inner, {"m": None}]}, {"x": 1}]}, ROOM // 4, {"n": 1}),
+    "$nor": turned(lambda inner: {"$nor": [inner]}, ROOM // 2, {"n": 1}),
+    "$not": {"n": turned(lambda inner: {"$not": inner}, ROOM - 2, {"$eq": 1})},
+    "$elemMatch": turned(lambda inner: {"a": {"$elemMatch": inner}}, ROOM // 2, {"n": 1}),
+    "$elemMatch of values": {"a": turned(lambda inner: {"$elemMatch": inner}, ROOM - 2, {"$gt": 1})},
+    "long paths": turned(lambda inner: {".".join(["a"] * 199): {"$elemMatch": inner}}, ROOM // 2, {"n": 1}),
+    "$expr": {"$expr": turned(lambda inner: {"$not": [inner]}, ROOM // 2 - 1, "$n")},
+    "a value": {"a": wrapped(1, ROOM)},
+    "a list": {"a": {"$in": [wrapped(1, ROOM - 2), 1]}},
+}
+PIPELINE_NESTS = {
+    "$cond": expression(lambda inner: {"$cond": [True, inner, 1]}, 2),
+    "$switch": expression(lambda inner: {"$switch": {"branches": [{"case": "$n", "then": inner}], "default": 0}}, 4),
+    "$let": expression(lambda inner: {"$let": {"vars": {"v": inner}, "in": "$$v"}}, 3),
+    "$map": expression(lambda inner: {"$map": {"input": [1], "in": inner}}, 2),
+    "$reduce": expression(lambda inner: {"$reduce": {"input": [1], "initialValue": 1, "in": inner}}, 2),
+    "$add": expression(lambda inner: {"$add": [inner]}, 2),
+    "documents": expression(lambda inner: {"a": inner}, 1),
+    "arrays": expression(lambda inner: [inner], 1),
+    "$match": [{"$match": FILTER_NESTS["$or and $and"]}],
+    "$lookup": turned(joined, (ROOM - 4) // 4, []),
+    "$unionWith": turned(lambda inner: [{"$unionWith": {"coll": "things", "pipeline": inner}}, {"$limit": 3}], (ROOM - 4) // 4, []),
+    "$facet": [{"$facet": {"x": turned(joined, (ROOM - 8) // 4, [])}}],
+    "$group": [{"$group": {"_id": wrapped("$n", ROOM), "x": {"$push": wrapped("$n", ROOM - 1)}}}],
+    "$addFields": [{"$addFields": wrapped("$n", ROOM)}],
+    "$sort": [{"$sort": {".".join(["a"] * LEVELS_MAX): 1}}],
+}
+
+
+def or_refused_by_name(run):
+    """Its outcome is not this test's; that the server has one is."""
+    try:
+        run()
+    except OperationFailure as error:
+        assert error.code in (2, 9, 15, 40, 67, 9016, 16410, 17276, 40602, 51024) or 4000 < error.code < 60000, error.details
+
+
+@pytest.fixture
+def nested(collection):
+    things = collection.database["things"]
+    things.insert_many([{"_id": n, "n": n, "a": wrapped(n, LEVELS_MAX - 2)} for n in range(4)])
+    collection.database.command("profile", 2)
+    yield things
+    collection.database.command("profile", 0)
+    collection.database.drop_collection("system.profile")
+    assert things.count_documents({}) == 4
+    things.drop()
+
+
+@pytest.mark.parametrize("name", FILTER_NESTS)
+def test_filters_as_deep_as_they_may_be(nested, name):
+    condition, database = FILTER_NESTS[name], nested.database
+    list(nested.find(condition))
+    nested.create_index([("n", 1), ("a", -1)])
+    list(nested.find(condition))
+    nested.update_many(condition, {"$set": {"n": 1}})
+    database.command("explain", {"find": "things", "filter": condition}, verbosity="executionStats")
+    list(database.client.admin.aggregate([{"$currentOp": {}}, {"$match": condition}]))
+    database.client.admin.command({"currentOp": 1, **condition})
+    or_refused_by_name(lambda: nested.update_one(condition, {"$set": {"x": 1}}, upsert=True))
+    nested.delete_many({"_id": {"$nin": list(range(4))}})
+    or_refused_by_name(lambda: nested.create_index("x", partialFilterExpression=condition))
+    or_refused_by_name(lambda: database.create_collection("valid", validator=condition))
+    or_refused_by_name(lambda: database["valid"].insert_one({"a": 1}))
+    or_refused_by_name(lambda: nested.update_one({}, {"$pull": {"a": condition}}))
+    or_refused_by_name(lambda: nested.update_one({}, {"$set": {"a.$[i]": 1}}, array_filters=[{"i.a": condition}]))
+    or_refused_by_name(lambda: nested.find_one(condition, hint=[("a", 1)]))
+    database.drop_collection("valid")
+    assert list(database["system.profile"].find({"ns": nested.full_name}).sort("command", 1))
+
+
+@pytest.mark.parametrize("name", PIPELINE_NESTS)
+def test_pipelines_as_deep_as_they_may_be(nested, name):
+    pipeline, database = PIPELINE_NESTS[name], nested.database
+    or_refused_by_name(lambda: list(nested.aggregate(pipeline)))
+    or_refused_by_name(lambda: list(nested.aggregate([*pipeline, {"$sort": {"x": 1}}, {"$group": {"_id": "$$ROOT"}}])))
+    or_refused_by_name(lambda: database.command("explain", {"aggregate": "things", "pipeline": pipeline, "cursor": {}}, verbosity="executionStats"))
+    or_refused_by_name(lambda: nested.update_many({}, pipeline))
+    or_refused_by_name(lambda: nested.find_one({}, pipeline[0].get("$project")))
+
+
+def test_projections_of_long_paths_in_one_another(nested):
+    """Each path is no longer than it may be, together they are."""
+    path = ".".join(["a"] * (LEVELS_MAX // 2))
+    for projection in [turned(lambda inner: {path: inner}, turns, 1) for turns in (3, ROOM // 2)]:
+        or_refused_by_name(lambda: nested.find_one({}, projection))
+        or_refused_by_name(lambda: list(nested.aggregate([{"$project": projection}])))
+        or_refused_by_name(lambda: list(nested.aggregate([{"$addFields": projection}])))
+        or_refused_by_name(lambda: list(nested.aggregate([{"$project": turned(lambda inner: {path: inner}, ROOM // 2, 0)}])))
+
+
+@pytest.mark.parametrize("levels", [LEVELS_MAX + 1, 5_000, 100_000])
+def test_deeper_messages_are_refused(server, nested, levels):
+    """In the command and in a sequence of documents beside it, also where nothing asks for it."""
+    deep = b"\x10n\x00\x01\x00\x00\x00"
+    for _ in range(levels):
+        deep = b"\x03a\x00" + struct.pack("<i", len(deep) + 5) + deep + b"\x00"
+    deep = struct.pack("<i", len(deep) + 5) + deep + b"\x00"
+    wire = Wire(server)
+    for command, name in [({"find": "things"}, b"filter"), ({"ping": 1}, b"comment"), ({"hello": 1}, b"client"), ({"explain": 1}, b"x")]:
+        body = bson.encode({**command, "$db": nested.database.name})
+        body = body[4:-1] + b"\x03" + name + b"\x00" + deep + b"\x00"
+        assert wire.run_encoded(struct.pack("<i", len(body) + 4) + body)["code"] in (15, 22, 10334)
+    for command, name in [({"insert": "things"}, b"documents"), ({"update": "things"}, b"updates"), ({"delete": "things"}, b"deletes")]:
+        reply = wire.run_with_sequence(bson.encode({**command, "$db": nested.database.name}), name, deep)
+        assert reply["ok"] == 0 or reply["writeErrors"], reply
+    wire.close()

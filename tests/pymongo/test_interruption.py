@@ -1,13 +1,11 @@
 """What is large ends when it is to: by killOp, by its time limit, when its client goes away, and when the server stops; and it takes time in proportion.
 
 Each stage, accumulator and command of the registries has an entry, what is bounded as well: a new one without an entry fails. The operators of filters,
-updates and expressions have theirs beside the code (`crates/query_language/src/watch/tests.rs`). Times are those that a loaded debug build needs.
+updates and expressions have theirs in `test_interruption_of_operators.py`, and beside the code (`crates/query_language/src/watch/tests.rs`). Times are those that a loaded debug build needs.
 """
 
-import itertools
 import pathlib
 import re
-import threading
 import time
 
 import bson
@@ -15,21 +13,12 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
+from interruption import END_SECONDS_MAX, WAIT_SECONDS_MAX, WAYS, assert_ends, note, running, wait_until, ways_of
 from server_process import ServerProcess
 from wire import Wire
 
-# A loop that never looks takes much longer.
-END_SECONDS_MAX = 3
-# A command that is not killed must still come to an end.
-WAIT_SECONDS_MAX = 60
-TIME_LIMIT_MS = 100
-# What is longer is not shown with its comment.
-SHOWN_BYTES_MAX = 4000
-INTERRUPTED, TIME_IS_OVER = 11601, 50
 DATABASE = "interruption"
 RECORDS = 40_000
-
-WAYS = ["time limit", "killOp", "client gone"]
 
 compatibility = (pathlib.Path(__file__).parents[2] / "docs" / "compatibility.md").read_text()
 
@@ -164,56 +153,8 @@ def filled(server):
         client.drop_database(DATABASE)
 
 
-numbers = itertools.count()
-
-
-def wait_until(condition, seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.005)
-    raise AssertionError(f"it did not come within {seconds} s")
-
-
-def running(client, comment):
-    return client.admin.command({"currentOp": 1, "command.comment": comment})["inprog"]
-
-
-def assert_ends(server, client, command, way):
-    """Sends the command, has it end in the midst, and measures how long that takes."""
-    comment = f"interruption {next(numbers)}"
-    way = way if len(bson.encode(command)) < SHOWN_BYTES_MAX else "time limit"
-    wire = Wire(server)
-    wire.socket.settimeout(WAIT_SECONDS_MAX)
-    limit = {"maxTimeMS": TIME_LIMIT_MS} if way == "time limit" else {}
-    begin = time.monotonic()
-    wire.send({**command, "comment": comment, **limit}, 0, "admin" if "applyOps" in command else DATABASE)
-    if way == "time limit":
-        reply = wire.receive()[3]
-        taken = time.monotonic() - begin - TIME_LIMIT_MS / 1000
-        expected = TIME_IS_OVER
-    else:
-        shown = wait_until(lambda: running(client, comment) or wire.has_reply(), WAIT_SECONDS_MAX)
-        time.sleep(0.1)
-        begin = time.monotonic()
-        if way == "killOp" and isinstance(shown, list):
-            client.admin.command("killOp", op=shown[0]["opid"])
-            reply = wire.receive()[3]
-        elif way == "killOp":
-            reply = wire.receive()[3]
-        else:
-            wire.close()
-            wait_until(lambda: not running(client, comment), WAIT_SECONDS_MAX)
-            reply = None
-        taken = time.monotonic() - begin
-        expected = INTERRUPTED
-    wire.close()
-    assert taken < END_SECONDS_MAX, f"{taken:.1f} s, {str(reply)[:200]}"
-    if reply is not None:
-        codes = [reply.get("code"), *(error["code"] for error in reply.get("writeErrors", []))]
-        is_done = reply["ok"] == 1 and next(iter(command)) in MAY_BE_DONE
-        assert expected in codes or is_done, str(reply)[:300]
+def assert_command_ends(server, client, command, way, name):
+    assert_ends(server, client, DATABASE, command, way, name, next(iter(command)) in MAY_BE_DONE)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -223,14 +164,15 @@ def test_stages_end(server, client, filled, stage, way):
     command = {"aggregate": "many", "pipeline": [*STAGES[stage], *sink], "cursor": {}}
     # What writes goes on without its client.
     if not (stage == "$out" and way == "client gone"):
-        assert_ends(server, client, command, way)
+        assert_command_ends(server, client, command, way, stage)
 
 
 @pytest.mark.parametrize("name", ACCUMULATORS)
 def test_accumulators_end(server, client, filled, name):
     group = {"$group": {"_id": None, "a": {name: ACCUMULATORS[name]}}}
     command = {"aggregate": "many", "pipeline": [*ENDLESS, group, *COUNTED], "cursor": {}}
-    assert_ends(server, client, command, WAYS[len(name) % 3])
+    for way in ways_of(len(name)):
+        assert_command_ends(server, client, command, way, f"accumulator {name}")
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -238,7 +180,8 @@ def test_operators_on_large_values_end(server, client, filled, name):
     """Again and again, so that it lasts, and the kill comes in the midst of it."""
     repeated = {"$reduce": {"input": {"$range": [0, 500]}, "initialValue": 0, "in": {"$cond": [{"$eq": [VALUES[name], "$$value"]}, 0, 1]}}}
     command = {"aggregate": "large", "pipeline": [{"$project": {"r": repeated}}], "cursor": {}}
-    assert_ends(server, client, command, WAYS[len(name) % 3])
+    for way in ways_of(len(name)):
+        assert_command_ends(server, client, command, way, f"large {name}")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -246,7 +189,7 @@ def test_operators_on_large_values_end(server, client, filled, name):
 def test_commands_end(server, client, filled, name, way):
     command, ends_with_client = COMMANDS[name]
     if way != "client gone" or ends_with_client:
-        assert_ends(server, client, command, way)
+        assert_command_ends(server, client, command, way, name)
 
 
 def test_get_more_ends(server, client, filled):
@@ -254,8 +197,24 @@ def test_get_more_ends(server, client, filled):
     for way in ["killOp", "client gone"]:
         wire = Wire(server)
         cursor = wire.run(first, DATABASE)["cursor"]
-        assert_ends(server, client, {"getMore": cursor["id"], "collection": "many"}, way)
+        assert_command_ends(server, client, {"getMore": cursor["id"], "collection": "many"}, way, "getMore")
         wire.close()
+
+
+def test_clients_that_left_hold_no_tickets(server, client, filled):
+    """Forty at once: more than run side by side."""
+    wires = [Wire(server) for _ in range(40)]
+    for wire in wires:
+        wire.send({**find(filter=LONG_FILTER), "comment": "left"}, 0, DATABASE)
+    wait_until(lambda: len(running(client, "left")) == len(wires), WAIT_SECONDS_MAX)
+    for wire in wires:
+        wire.close()
+    begin = time.monotonic()
+    assert filled["many"].find_one({"_id": 1})
+    wait_until(lambda: not running(client, "left"), WAIT_SECONDS_MAX)
+    taken = time.monotonic() - begin
+    note("forty finds", "client gone", taken)
+    assert taken < 2 * END_SECONDS_MAX
 
 
 @pytest.mark.parametrize("name", ["aggregate", "update by a pipeline"])
@@ -271,6 +230,7 @@ def test_the_server_stops_promptly(tmp_path, name):
         wait_until(lambda: running(client, "stopped"), WAIT_SECONDS_MAX)
     begin = time.monotonic()
     process.stop()
+    note(f"the server in {name}", "SIGTERM", time.monotonic() - begin)
     assert time.monotonic() - begin < 2 * END_SECONDS_MAX
     wire.close()
 
@@ -307,6 +267,13 @@ LARGE = {
     "array filters": {"update": "one", "updates": [{"q": {"_id": 2}, "u": {"$set": {f"list.$[i{n}].x{n}": 1 for n in range(MANY // 20)}}, "arrayFilters": [{f"i{n}.x": n} for n in range(MANY // 20)]}]},
     "upsert": {"update": "new", "updates": [{"q": {"$and": [{f"f{n}": 1} for n in range(MANY)]}, "u": {"$set": {"z": 1}}, "upsert": True}]},
     "validate": {"validate": "keys"},
+    "sessions that end": {"endSessions": [{"id": bson.Binary(n.to_bytes(16, "big"), 4)} for n in range(MANY // 2)]},
+    "sessions to kill": {"killAllSessionsByPattern": [{"lsid": {"id": bson.Binary(n.to_bytes(16, "big"), 4)}} for n in range(MANY // 2)]},
+    "cursors to kill": {"killCursors": "one", "cursors": [bson.Int64(n + 1) for n in range(MANY)]},
+    "collections to hash": {"dbHash": 1, "collections": [f"c{n}" for n in range(MANY)]},
+    "a filter in a partial index": find(filter={"$and": [{"p": {"$gt": n}} for n in range(MANY // 8)]}),
+    "a list in a partial index": find(filter={"p": {"$in": list(range(MANY // 2))}}),
+    "fields of a partial index": {"update": "partial", "updates": [{"q": {"_id": 1}, "u": {"$set": fields(MANY)}}]},
 }
 
 
@@ -317,6 +284,11 @@ def one(server):
         database["one"].insert_many([{"_id": 1, "a": 1}, {"_id": 2, "list": [{"x": n} for n in range(3)], "far": []}])
         database["many"].insert_many([{"_id": n, "a": n} for n in range(100)])
         database["many"].create_index("a")
+        wide = {"$and": [{"p": {"$in": list(range(20_000))}}, {"$or": [{f"q{n}": {"$gt": n}} for n in range(20_000)]}]}
+        database["many"].create_index("p", name="p", partialFilterExpression=wide["$and"][0])
+        database["many"].create_index([("p", -1)], name="wide", partialFilterExpression=wide)
+        database["partial"].insert_one({"_id": 1})
+        database["partial"].create_index("f1", partialFilterExpression={"$and": [{f"f{n}": {"$gt": n}} for n in range(20_000)]})
         # Keys of two documents between one another.
         database["keys"].create_index("k")
         database["keys"].insert_many([{"k": list(range(first, 40_000, 2))} for first in range(2)])
@@ -327,10 +299,31 @@ def one(server):
 @pytest.mark.parametrize("name", LARGE)
 def test_what_is_large_takes_time_in_proportion(one, name):
     """A square of these would take longer than the guard by far."""
-    reply = one.command({**LARGE[name], "maxTimeMS": GUARD_MS})
+    reply = one.client["admin" if "killAllSessionsByPattern" in LARGE[name] else one.name].command({**LARGE[name], "maxTimeMS": GUARD_MS})
     assert not reply.get("writeErrors"), str(reply)[:300]
     if name == "validate":
         assert reply["valid"] and reply["keysPerIndex"]["k_1"] == 40_000
+
+
+def test_very_many_indexes_are_refused_before_they_are_compared(one):
+    """A square of these comparisons would be made while other definitions wait."""
+    with pytest.raises(OperationFailure) as refused:
+        one.command({"createIndexes": "one", "indexes": [{"key": {f"f{n}": 1}, "name": f"f{n}"} for n in range(MANY // 2)], "maxTimeMS": GUARD_MS})
+    assert refused.value.code == 67
+
+
+def nested_either(levels):
+    """`$or` and `$and` in turns: what a filter and a condition could be compared by takes a power of the levels."""
+    condition = {"a": 1}
+    for number in range(levels):
+        condition = {"$or": [{"$and": [condition, {f"x{number}": 1}]}, {"$and": [{f"y{number}": 1}, {f"z{number}": 1}]}]}
+    return condition
+
+
+def test_a_nested_filter_beside_a_nested_partial_index(one):
+    one["nested"].insert_one({"_id": 1, "a": 1})
+    one["nested"].create_index("a", partialFilterExpression=nested_either(12))
+    assert one.command({"find": "nested", "filter": {**nested_either(20), "a": 1}, "maxTimeMS": GUARD_MS})["ok"] == 1
 
 
 def test_a_long_path_with_many_conditions_is_refused(one):

@@ -180,12 +180,7 @@ impl KeyGenerator {
 
     /// Reads the element that `rest` starts with and remembers it at its position; `None` at the end.
     #[inline(never)]
-    fn learn(
-        &self,
-        rest: &[u8],
-        position: usize,
-        shape: &mut Vec<ShapeEntry>,
-    ) -> Result<Option<FoundField>, KeyError> {
+    fn learn(&self, rest: &[u8], position: usize, shape: &mut Vec<ShapeEntry>) -> Result<Option<FoundField>, KeyError> {
         work::step()?;
         let Some((element, after)) = split_element(rest) else { return Ok(None) };
         let name = element.name_bytes();
@@ -272,7 +267,11 @@ fn follow<'d>(element_type: ElementType, stored: &'d [u8], path: &FieldPath) -> 
     Ok(if element_type == ElementType::Array { Found::Array } else { Found::Value(element_type, stored) })
 }
 
-fn follow_inner<'d>(mut element_type: ElementType, mut stored: &'d [u8], path: &FieldPath) -> Result<Found<'d>, KeyError> {
+fn follow_inner<'d>(
+    mut element_type: ElementType,
+    mut stored: &'d [u8],
+    path: &FieldPath,
+) -> Result<Found<'d>, KeyError> {
     for index in 1..path.len() {
         match element_type {
             ElementType::EmbeddedDocument => {}

@@ -146,12 +146,7 @@ struct Assigner<'p, 'f> {
 
 impl<'f> Assigner<'_, 'f> {
     /// The bounds of one field.
-    fn field(
-        &mut self,
-        position: usize,
-        field: Field,
-        all: &[Predicate<'f>],
-    ) -> Result<IntervalList, Interruption> {
+    fn field(&mut self, position: usize, field: Field, all: &[Predicate<'f>]) -> Result<IntervalList, Interruption> {
         let Some(path) = self.paths.get(position) else { return Ok(IntervalList::full()) };
         let fitting = all.iter().filter(|predicate| predicate.path == path.as_str());
         let fitting = fitting.filter(|predicate| self.combines(position, predicate));

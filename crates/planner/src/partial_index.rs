@@ -74,3 +74,61 @@ fn positive_path(node: &FilterNode) -> Option<&FieldPath> {
         leaf => leaf.path(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bson::raw::RawDocumentBuf;
+    use bson::{Document, doc};
+    use query_language::filter::{Filter, FilterOptions};
+
+    use super::*;
+
+    fn parsed(filter: &Document) -> Filter {
+        Filter::parse(&RawDocumentBuf::try_from(filter).unwrap(), &FilterOptions::default()).unwrap()
+    }
+
+    fn is_implied(filter: &Document, condition: &Document) -> bool {
+        implies(parsed(filter).root(), parsed(condition).root())
+    }
+
+    #[test]
+    fn what_is_among_the_values_of_a_condition_is_told() {
+        let some = |values: &[i32]| doc! { "a": { "$in": values.to_vec() } };
+        for (filter, condition, expected) in [
+            (some(&[1, 3]), some(&[1, 2, 3]), true),
+            (some(&[1, 4]), some(&[1, 2, 3]), false),
+            (some(&[0]), some(&[1, 2, 3]), false),
+            (some(&[5, 6, 7]), doc! { "$or": [{ "a": { "$lt": 0 } }, { "a": { "$gt": 4 } }] }, true),
+            (doc! { "a": { "$gte": 5 } }, doc! { "a": { "$gt": 4 } }, true),
+            (doc! { "a": { "$gte": 4 } }, doc! { "a": { "$gt": 4 } }, false),
+            (doc! { "a": 1, "b": 2 }, doc! { "b": { "$exists": true }, "a": { "$lte": 1 } }, true),
+            (doc! { "$or": [{ "a": 1 }, { "a": 2, "b": 1 }] }, doc! { "a": { "$gt": 0 } }, true),
+            (doc! { "$or": [{ "a": 1 }, { "b": 1 }] }, doc! { "a": { "$gt": 0 } }, false),
+        ] {
+            assert_eq!(is_implied(&filter, &condition), expected, "{filter} {condition}");
+        }
+    }
+
+    #[test]
+    fn very_many_values_are_told() {
+        let (few, many): (Vec<i32>, Vec<i32>) = ((0..100_000).step_by(2).collect(), (0..100_000).collect());
+        assert!(is_implied(&doc! { "a": { "$in": few.clone() } }, &doc! { "a": { "$in": many.clone() } }));
+        assert!(!is_implied(&doc! { "a": { "$in": many } }, &doc! { "a": { "$in": few } }));
+    }
+
+    /// Each level of one could be compared with each of the other.
+    #[test]
+    fn deeply_nested_conditions_come_to_an_end() {
+        let nested = |levels: i32| {
+            (0..levels).fold(doc! { "a": 1 }, |inner, level| {
+                let (x, y, z) = (format!("x{level}"), format!("y{level}"), format!("z{level}"));
+                doc! { "$or": [{ "$and": [inner, { x: 1 }] }, { "$and": [{ y: 1 }, { z: 1 }] }] }
+            })
+        };
+        assert!(!is_implied(&nested(40), &nested(39)));
+        let same = doc! { "a": 1, "$or": [{ "b": 1 }, { "c": 1 }] };
+        assert!(is_implied(&same, &same));
+    }
+}

@@ -5,9 +5,10 @@
 //! mark, and replay adds what it replays. The definition lock is held while a checkpoint is frozen (microseconds), so it has no half of a change of definitions.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
+use collection::CollectionError;
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
 use storage_engine::CheckpointInProgress;
@@ -205,19 +206,33 @@ impl Store {
     /// # Errors
     /// As `checkpoint_step`.
     pub fn requested_checkpoint(&self) -> Result<()> {
+        self.requested_checkpoint_unless(&|| false)
+    }
+
+    /// The same, unless `is_stopped`, which is asked while the background makes it, ends the waiting. The checkpoint is made in any case.
+    ///
+    /// # Errors
+    /// As `requested_checkpoint`; `Collection` with `Stopped`.
+    pub fn requested_checkpoint_unless(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         let after = self.checkpoints.begun.load(Ordering::Acquire);
         let answer = self.checkpoints.requests.lock().as_mut().map(|requests| {
             let (done, answer) = sync_channel(1);
             requests.push(Request { after, done });
             answer
         });
-        match answer.map(|answer| answer.recv()) {
-            Some(Ok(answered)) => answered,
-            Some(Err(_)) | None => {
-                let _hurry = self.checkpoints.hurry();
-                self.checkpoint_after(after, Pace::AtOnce)
+        if let Some(answer) = answer {
+            loop {
+                match answer.recv_timeout(LOOK_PAUSE) {
+                    Ok(answered) => return answered,
+                    Err(RecvTimeoutError::Timeout) if is_stopped() => return Err(CollectionError::Stopped.into()),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    // There is no background thread any more.
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
             }
         }
+        let _hurry = self.checkpoints.hurry();
+        self.checkpoint_after(after, Pace::AtOnce)
     }
 
     /// Makes the checkpoints that somebody waits for.

@@ -1,11 +1,13 @@
 //! Commands about logical sessions. What ends with a session is in [`crate::state::session_end`].
 
+use std::collections::HashSet;
+
 use bson::{RawBsonRef, RawDocument, Uuid};
 
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
 use crate::state::context::Context;
-use crate::state::session_end::end;
+use crate::state::session_end;
 
 pub(crate) mod end_sessions;
 pub(crate) mod kill_all_sessions;
@@ -14,16 +16,30 @@ pub(crate) mod kill_sessions;
 pub(crate) mod refresh_sessions;
 pub(crate) mod start_session;
 
-/// Ends a session with what runs in it, but for the command that asks for it.
-fn kill(context: &Context<'_>, session: Uuid) {
-    context.server.operations.kill_of_session(session, &context.operation);
-    end(&context.server.store, &context.server.cursors, session);
+/// Ends sessions; some of them when the command is to stop.
+fn end(context: &Context<'_>, sessions: &HashSet<Uuid>) -> Result<()> {
+    session_end::end(&context.server.store, &context.server.cursors, sessions, &|| context.operation.check_interrupt())
+}
+
+/// Ends sessions with what runs in them, but for the command that asks for it.
+fn kill(context: &Context<'_>, sessions: &HashSet<Uuid>) -> Result<()> {
+    context.server.operations.kill_of_sessions(sessions, &context.operation);
+    end(context, sessions)
+}
+
+/// The ids of all sessions that there are.
+fn all(context: &Context<'_>) -> HashSet<Uuid> {
+    context.server.store.sessions().all().iter().map(|session| session.id()).collect()
 }
 
 /// The sessions that a command of the form `{<command>: [{id: <UUID>}, ...]}` names.
-fn session_list(arguments: &mut Arguments<'_>) -> Result<Vec<Uuid>> {
+fn session_list(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<HashSet<Uuid>> {
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let sessions = target.documents()?.into_iter().flatten().map(session_id).collect::<Result<_>>()?;
+    let mut sessions = HashSet::new();
+    for session in target.documents()?.into_iter().flatten() {
+        context.operation.check_interrupt()?;
+        sessions.insert(session_id(session)?);
+    }
     for field in arguments.fields() {
         arguments.generic(field)?;
     }

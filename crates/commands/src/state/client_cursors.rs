@@ -9,7 +9,7 @@ mod eviction;
 mod figures;
 mod first_batch;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -492,11 +492,14 @@ impl ClientCursors {
         }
     }
 
-    /// Closes the cursors of a session that ended.
-    pub(crate) fn close_of_session(&self, session: bson::Uuid) {
-        self.close_where(|entry| match entry {
-            Entry::Idle(idle) => idle.cursor.session == Some(session),
-            Entry::InUse { session: of, .. } => *of == Some(session),
+    /// Closes the cursors of sessions that ended.
+    pub(crate) fn close_of_sessions(&self, sessions: &HashSet<bson::Uuid>) {
+        self.close_where(|entry| {
+            let of = match entry {
+                Entry::Idle(idle) => idle.cursor.session,
+                Entry::InUse { session, .. } => *session,
+            };
+            of.is_some_and(|session| sessions.contains(&session))
         });
     }
 

@@ -3,6 +3,7 @@
 //! Used by `dispatcher` (from before a command waits for its place until its end), by long loops through [`Operation::check_interrupt`], by `currentOp` and `killOp`.
 //! Every connection has a slot of its own, so that registering a command touches nothing shared.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -275,10 +276,11 @@ impl Operations {
         }
     }
 
-    /// Asks the commands of a session to end, but for one that asks for it itself.
-    pub(crate) fn kill_of_session(&self, session: bson::Uuid, own: &Operation<'_>) {
+    /// Asks the commands of sessions to end, but for the one that asks for it itself.
+    pub(crate) fn kill_of_sessions(&self, sessions: &HashSet<bson::Uuid>, own: &Operation<'_>) {
         for (operation, slot, _) in self.running() {
-            if operation.session == Some(session) && !std::ptr::eq(&*slot, own.registered.slot) {
+            let is_named = operation.session.is_some_and(|session| sessions.contains(&session));
+            if is_named && !std::ptr::eq(&*slot, own.registered.slot) {
                 slot.end.store(KILLED, Ordering::Relaxed);
             }
         }

@@ -1,11 +1,15 @@
 //! Keys of documents: golden tables of multikey expansion, and the generator against the slow path.
 
+use std::sync::Arc;
+
 use bson::{Bson, RawDocumentBuf, doc};
+use document::Interruption;
 use document::strategies::documents;
+use document::work::{Watch, watch};
 use proptest::prelude::*;
 
 use super::order::pattern;
-use crate::{ExtractedFields, KeyGenerator, KeyPattern, KeySet, Sparse, decode_key, keys_for_document};
+use crate::{ExtractedFields, KeyError, KeyGenerator, KeyPattern, KeySet, Sparse, decode_key, keys_for_document};
 
 fn raw(document: bson::Document) -> RawDocumentBuf {
     (&document).try_into().unwrap()
@@ -120,6 +124,31 @@ fn generator_follows_changing_shapes() {
             let alone = keys_for_document(pattern, Sparse::No, &document).unwrap();
             assert_eq!(keys.iter().collect::<Vec<_>>(), alone.iter().collect::<Vec<_>>());
         }
+    }
+}
+
+struct Stopped;
+
+impl Watch for Stopped {
+    fn interruption(&self) -> Option<Interruption> {
+        Some(Interruption { name: "Interrupted", message: "operation was interrupted" })
+    }
+}
+
+/// Fields that no index has are passed over, too, and so is what lies beside the end of a path.
+#[test]
+fn wide_documents_end_when_the_command_is_to() {
+    let wide: bson::Document = (0..5_000).map(|number| (format!("f{number}"), Bson::Int32(number))).collect();
+    let items: Vec<i32> = (0..200_000).collect();
+    for (key, document) in [
+        (doc! {"a": 1}, wide.clone()),
+        (doc! {"n.x": 1, "n.y": 1, "n.z": 1}, doc! {"n": wide}),
+        (doc! {"items.0.x": 1, "items.1.x": 1}, doc! {"items": items}),
+    ] {
+        let (pattern, document) = (pattern(key.clone()), raw(document));
+        let _watching = watch(Arc::new(Stopped));
+        let outcome = keys_for_document(&pattern, Sparse::No, &document);
+        assert!(matches!(outcome, Err(KeyError::Interrupted(_))), "{key}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every operator of the registries, on input that is large for it, ends when the command is to stop. An operator without an entry fails.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bson::raw::{RawBson, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, Timestamp, doc};
@@ -245,5 +246,34 @@ fn updates_end() {
         let parsed = Update::parse(UpdateSource::Document(&update), &[], &options).unwrap();
         let _watching = watch(Arc::new(Stopped));
         assert_interrupted(operator.name, parsed.apply(&document, &context));
+    }
+}
+
+/// Counts how often it is asked.
+#[derive(Default)]
+struct Counted(AtomicU64);
+
+impl Watch for Counted {
+    fn interruption(&self) -> Option<Interruption> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+/// Each of many conditions is a pass over a large document: who is killed in the midst does not wait for them all.
+#[test]
+fn many_conditions_on_a_large_document_ask_throughout() {
+    const CONDITIONS: usize = 300;
+    let document: Document = (0..20_000).map(|number| (format!("f{number}"), Bson::Int32(number))).collect();
+    let document = RawDocumentBuf::try_from(&document).unwrap();
+    let conditions: Vec<Document> = (0..CONDITIONS as i32).map(|number| doc! {format!("x{number}"): number}).collect();
+    for (operator, is_match) in [("$or", false), ("$nor", true)] {
+        let filter = RawDocumentBuf::try_from(&doc! {operator: conditions.clone()}).unwrap();
+        let filter = Filter::parse(&filter, &FilterOptions::default()).unwrap();
+        let counted = Arc::new(Counted::default());
+        let _watching = watch(counted.clone());
+        assert_eq!(filter.matches(&document).unwrap(), is_match);
+        let asked = counted.0.load(Ordering::Relaxed) as usize;
+        assert!(asked >= CONDITIONS, "{operator}: {asked}");
     }
 }

@@ -32,7 +32,8 @@ pub(crate) fn run(
         match field.name() {
             "cursors" => {
                 let Some(items) = field.array()? else { continue };
-                ids = Some(array_elements(items).map(cursor_id).collect::<Result<Vec<i64>>>()?);
+                let id = |item| context.operation.check_interrupt().and_then(|()| cursor_id(item));
+                ids = Some(array_elements(items).map(id).collect::<Result<Vec<i64>>>()?);
             }
             _ => arguments.generic(field)?,
         }
@@ -41,7 +42,11 @@ pub(crate) fn run(
     if ids.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one cursor id in: { cursors: [] }"));
     }
-    let (killed, missing): (Vec<i64>, Vec<i64>) = ids.into_iter().partition(|id| context.server.cursors.kill(*id));
+    let (mut killed, mut missing) = (Vec::new(), Vec::new());
+    for id in ids {
+        context.operation.check_interrupt()?;
+        if context.server.cursors.kill(id) { &mut killed } else { &mut missing }.push(id);
+    }
     reply.array("cursorsKilled", |list| killed.iter().for_each(|id| list.push_int64(*id)));
     reply.array("cursorsNotFound", |list| missing.iter().for_each(|id| list.push_int64(*id)));
     reply.array("cursorsAlive", |_| {});

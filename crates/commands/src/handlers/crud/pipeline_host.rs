@@ -183,7 +183,7 @@ impl PipelineHost for CommandHost {
     }
 
     fn current_operations(&self, wanted: IdleOperations) -> aggregation::Result<Vec<RawDocumentBuf>> {
-        current_operations(&self.server, wanted).map_err(host_error)
+        current_operations(&self.server, wanted, &|| self.interrupt.check_command()).map_err(host_error)
     }
 
     fn replace_collection(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Box<dyn OutputWriter>> {

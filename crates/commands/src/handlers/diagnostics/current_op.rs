@@ -3,6 +3,7 @@
 //!
 //! Fields that no command has are a filter on the entries, as in MongoDB.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,9 +58,11 @@ pub(crate) fn run(
             _ => filter.push(field),
         }
     }
+    let is_to_stop = || context.operation.check_interrupt();
     let filter = Filter::parse(&document_of_fields(&filter)?, &FilterOptions::default())?;
     let mut entries = Vec::new();
-    for entry in current_operations(context.server, wanted)? {
+    for entry in current_operations(context.server, wanted, &is_to_stop)? {
+        is_to_stop()?;
         if filter.matches(&entry)? {
             entries.push(entry);
         }
@@ -73,14 +76,18 @@ pub(crate) fn run(
 }
 
 /// What is running, and of what is not, what is wanted. Also for the stage `$currentOp`.
-pub(crate) fn current_operations(server: &ServerContext, wanted: IdleOperations) -> Result<Vec<RawDocumentBuf>> {
-    let (mut entries, mut busy_sessions) = (Vec::new(), Vec::new());
+pub(crate) fn current_operations(
+    server: &ServerContext,
+    wanted: IdleOperations,
+    is_to_stop: &dyn Fn() -> Result<()>,
+) -> Result<Vec<RawDocumentBuf>> {
+    let (mut entries, mut busy_sessions) = (Vec::new(), HashSet::new());
     let open = server.store.listed_transactions();
+    let open_of: HashMap<_, _> = open.iter().map(|(session, open)| ((*session, open.txn_number), open)).collect();
     for (operation, slot, elapsed) in server.operations.running() {
-        let is_its_own = |(session, open): &&(bson::Uuid, OpenTransaction)| {
-            (Some(*session), Some(open.txn_number)) == (operation.session, operation.transaction)
-        };
-        let transaction = open.iter().find(is_its_own).map(|(_, open)| open);
+        is_to_stop()?;
+        let own = operation.session.zip(operation.transaction);
+        let transaction = own.and_then(|own| open_of.get(&own).copied());
         entries.push(describe(server, &operation, &slot, elapsed, transaction)?);
         busy_sessions.extend(operation.session);
     }
@@ -91,6 +98,7 @@ pub(crate) fn current_operations(server: &ServerContext, wanted: IdleOperations)
     }
     if wanted.connections {
         for slot in server.operations.idle() {
+            is_to_stop()?;
             entries.push(document_of(|entry| {
                 write_connection(server, &slot, entry);
                 entry.boolean("active", false);
@@ -101,11 +109,13 @@ pub(crate) fn current_operations(server: &ServerContext, wanted: IdleOperations)
     }
     if wanted.sessions {
         for (session, transaction) in open.iter().filter(|(session, _)| !busy_sessions.contains(session)) {
+            is_to_stop()?;
             entries.push(describe_transaction(server, *session, transaction)?);
         }
     }
     if wanted.cursors {
         for cursor in server.cursors.idle() {
+            is_to_stop()?;
             entries.push(describe_cursor(server, &cursor)?);
         }
     }

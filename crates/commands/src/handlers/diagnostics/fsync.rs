@@ -59,7 +59,7 @@ pub(crate) fn run(
     // Under the lock nothing is written, so there is nothing to be made durable.
     if !server.fsync_lock.is_locked() {
         // The oplog is durable up to the checkpoint's end, and the checkpoint holds everything before its mark.
-        server.store.requested_checkpoint()?;
+        server.store.requested_checkpoint_unless(&|| context.operation.check_interrupt().is_err())?;
     }
     reply.int32("numFiles", 1);
     Ok(())

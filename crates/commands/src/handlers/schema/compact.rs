@@ -45,7 +45,7 @@ pub(crate) fn run(
     let store = &context.server.store;
     let taken = || Ok::<_, crate::CommandError>(store.engine().statistics()?.store.backed_bytes);
     let before = taken()?;
-    store.requested_checkpoint()?;
+    store.requested_checkpoint_unless(&|| context.operation.check_interrupt().is_err())?;
     reply.size("bytesFreed", before.saturating_sub(taken()?));
     Ok(())
 }

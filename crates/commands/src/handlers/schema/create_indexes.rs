@@ -53,11 +53,15 @@ pub(crate) fn run(
         }
     }
     let listed = required(listed, "createIndexes.indexes")?;
-    let specifications: Vec<_> = listed.into_iter().map(parse).collect::<std::result::Result<_, _>>()?;
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let mut specifications = Vec::new();
+    for specification in listed {
+        context.operation.check_interrupt()?;
+        specifications.push(parse(specification)?);
+    }
     if specifications.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
     let Built { collection, created, is_new } = build(context, &namespace, &specifications)?;
     reply.count("numIndexesBefore", created.before as u64);
     reply.count("numIndexesAfter", created.after as u64);

@@ -1,5 +1,6 @@
 //! `dbHash`: a hash of each collection of a database, over its documents in the order of `_id`, so that copies can be compared.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::{RawDocument, rawdoc};
@@ -31,7 +32,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let database = context.request.database;
     check_database_name(database)?;
-    let mut wanted = Vec::new();
+    let mut wanted = HashSet::new();
     for field in arguments.fields() {
         match field.name() {
             "collections" => wanted = names(field)?,
@@ -45,8 +46,7 @@ pub(crate) fn run(
         let namespace = collection.namespace();
         let name = namespace.collection();
         // Records of the profiler are each server's own.
-        name != crate::handlers::diagnostics::profile::COLLECTION
-            && (wanted.is_empty() || wanted.contains(&name.to_owned()))
+        name != crate::handlers::diagnostics::profile::COLLECTION && (wanted.is_empty() || wanted.contains(name))
     });
     let view = context.read_view();
     let (mut hashes, mut all) = (Vec::new(), Md5::new());
@@ -72,7 +72,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn names(field: crate::request::arguments::Field<'_>) -> Result<Vec<String>> {
+fn names(field: crate::request::arguments::Field<'_>) -> Result<HashSet<String>> {
     let name = |element: document::Element<'_>| match element.value() {
         bson::RawBsonRef::String(name) => Ok(name.to_owned()),
         _ => Err(CommandError::bad_value("collections entries have to be strings")),

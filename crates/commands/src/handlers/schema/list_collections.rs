@@ -59,6 +59,7 @@ pub(crate) fn run(
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut documents = Vec::new();
     for collection in context.server.store.catalog().collections_of(database) {
+        context.operation.check_interrupt()?;
         if default_concerns::is_unlisted(&context.server.replica_set, collection.namespace().as_str()) {
             continue;
         }

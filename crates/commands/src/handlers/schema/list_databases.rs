@@ -73,6 +73,7 @@ fn disk_bytes(context: &Context<'_>, database: &str) -> Result<u64> {
     let estimator = SizeEstimator::new(store)?;
     let mut bytes = 0;
     for collection in store.catalog().collections_of(database) {
+        context.operation.check_interrupt()?;
         bytes += estimator.sizes(&collection)?.total_bytes();
     }
     if database == oplog_view::DATABASE {

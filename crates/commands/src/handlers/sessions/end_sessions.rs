@@ -6,7 +6,6 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs, StableApi, WithoutClient};
 use crate::request::error::Result;
 use crate::state::context::Context;
-use crate::state::session_end::end;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -24,8 +23,6 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    for session in super::session_list(&mut arguments)? {
-        end(&context.server.store, &context.server.cursors, session);
-    }
-    Ok(())
+    let sessions = super::session_list(context, &mut arguments)?;
+    super::end(context, &sessions)
 }

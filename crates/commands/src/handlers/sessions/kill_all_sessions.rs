@@ -34,9 +34,5 @@ pub(crate) fn run(
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    if !names_users {
-        let sessions = context.server.store.sessions().all();
-        sessions.iter().for_each(|session| super::kill(context, session.id()));
-    }
-    Ok(())
+    if names_users { Ok(()) } else { super::kill(context, &super::all(context)) }
 }

@@ -1,6 +1,8 @@
 //! `killAllSessionsByPattern`: ends the sessions that match one of the patterns `{lsid}`, `{uid}`, `{users}`, `{roles}` or `{}`. There are no
 //! users yet, so only an `lsid` and the empty pattern match anything.
 
+use std::collections::HashSet;
+
 use bson::{RawDocument, Uuid};
 use document::elements;
 
@@ -39,21 +41,23 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let patterns = target.documents()?.into_iter().flatten().map(pattern).collect::<Result<Vec<_>>>()?;
+    let (mut named, mut names_all) = (HashSet::new(), false);
+    for source in target.documents()?.into_iter().flatten() {
+        context.operation.check_interrupt()?;
+        match pattern(source)? {
+            Pattern::All => names_all = true,
+            Pattern::One(session) => drop(named.insert(session)),
+            Pattern::NoSession => {}
+        }
+    }
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    for session in context.server.store.sessions().all() {
-        let is_match = patterns.iter().any(|pattern| match pattern {
-            Pattern::All => true,
-            Pattern::One(id) => *id == session.id(),
-            Pattern::NoSession => false,
-        });
-        if is_match {
-            super::kill(context, session.id());
-        }
+    let mut killed = super::all(context);
+    if !names_all {
+        killed.retain(|session| named.contains(session));
     }
-    Ok(())
+    super::kill(context, &killed)
 }
 
 fn pattern(source: &RawDocument) -> Result<Pattern> {

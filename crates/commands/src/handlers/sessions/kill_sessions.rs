@@ -21,10 +21,9 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let mut killed = super::session_list(&mut arguments)?;
+    let mut killed = super::session_list(context, &mut arguments)?;
     if killed.is_empty() {
-        killed = context.server.store.sessions().all().iter().map(|session| session.id()).collect();
+        killed = super::all(context);
     }
-    killed.into_iter().for_each(|session| super::kill(context, session));
-    Ok(())
+    super::kill(context, &killed)
 }

@@ -22,7 +22,8 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    for session in super::session_list(&mut arguments)? {
+    for session in super::session_list(context, &mut arguments)? {
+        context.operation.check_interrupt()?;
         context.server.store.sessions().refresh(session)?;
     }
     Ok(())
