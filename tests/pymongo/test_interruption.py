@@ -271,6 +271,7 @@ LARGE = {
     "sessions to kill": {"killAllSessionsByPattern": [{"lsid": {"id": bson.Binary(n.to_bytes(16, "big"), 4)}} for n in range(MANY // 2)]},
     "cursors to kill": {"killCursors": "one", "cursors": [bson.Int64(n + 1) for n in range(MANY)]},
     "collections to hash": {"dbHash": 1, "collections": [f"c{n}" for n in range(MANY)]},
+    "a list behind a range of an index": {"find": "behind", "filter": {"a": {"$gte": 0}, "b": {"$in": list(range(MANY // 2))}}},
     "a filter in a partial index": find(filter={"$and": [{"p": {"$gt": n}} for n in range(MANY // 8)]}),
     "a list in a partial index": find(filter={"p": {"$in": list(range(MANY // 2))}}),
     "fields of a partial index": {"update": "partial", "updates": [{"q": {"_id": 1}, "u": {"$set": fields(MANY)}}]},
@@ -287,6 +288,8 @@ def one(server):
         wide = {"$and": [{"p": {"$in": list(range(20_000))}}, {"$or": [{f"q{n}": {"$gt": n}} for n in range(20_000)]}]}
         database["many"].create_index("p", name="p", partialFilterExpression=wide["$and"][0])
         database["many"].create_index([("p", -1)], name="wide", partialFilterExpression=wide)
+        database["behind"].insert_many([{"_id": n, "a": n, "b": -1} for n in range(MANY // 10)])
+        database["behind"].create_index([("a", 1), ("b", 1)])
         database["partial"].insert_one({"_id": 1})
         database["partial"].create_index("f1", partialFilterExpression={"$and": [{f"f{n}": {"$gt": n}} for n in range(20_000)]})
         # Keys of two documents between one another.

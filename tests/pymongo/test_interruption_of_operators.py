@@ -46,7 +46,7 @@ def filled(server):
                 "fields": {f"f{n}": n for n in range(ELEMENTS)},
             }
         )
-        for start in range(0, 2000, 200):
+        for start in range(0, 600, 200):
             database["changed"].insert_many(
                 [{"_id": n, "list": list(range(2000)), "fields": {f"f{m}": m for m in range(500)}} for n in range(start, start + 200)]
             )

@@ -33,6 +33,18 @@ pub(crate) struct IndexScan {
 /// Failures of checks in a row after which the scan seeks: stepping over a few keys costs less.
 const FAILED_CHECKS_MAX: u32 = 4;
 
+/// Ranges without an entry that are passed over at a time.
+const EMPTY_RANGES_MAX: usize = 64;
+
+/// Where a move has led.
+enum Moved {
+    /// To an entry within the ranges.
+    Inside,
+    /// To none yet: a point at which to ask whether to stop.
+    Between,
+    End,
+}
+
 /// What a key's look at its checks says.
 enum Checked {
     Passed,
@@ -57,16 +69,16 @@ impl IndexScan {
         }
     }
 
-    /// Moves to the next entry within the ranges, in the direction of the scan; `false` at the end.
+    /// Moves to the next entry within the ranges, in the direction of the scan.
     #[inline]
-    fn step(&mut self) -> Result<bool> {
+    fn step(&mut self) -> Result<Moved> {
         let ranges = &self.plan.ranges.ranges;
-        loop {
+        for _ in 0..EMPTY_RANGES_MAX {
             let ordinal = match self.plan.direction {
                 ScanDirection::Forward => Some(self.range),
                 ScanDirection::Backward => ranges.len().checked_sub(self.range + 1),
             };
-            let Some(range) = ordinal.and_then(|ordinal| ranges.get(ordinal)) else { return Ok(false) };
+            let Some(range) = ordinal.and_then(|ordinal| ranges.get(ordinal)) else { return Ok(Moved::End) };
             if !self.is_positioned {
                 self.statistics.seeks += 1;
                 match self.plan.direction {
@@ -81,7 +93,7 @@ impl IndexScan {
             };
             if !moved {
                 self.range = ranges.len();
-                return Ok(false);
+                return Ok(Moved::End);
             }
             self.statistics.keys_examined += 1;
             let key = self.cursor.key();
@@ -90,12 +102,13 @@ impl IndexScan {
                 ScanDirection::Backward => key >= range.low.as_slice(),
             };
             if is_inside {
-                return Ok(true);
+                return Ok(Moved::Inside);
             }
             self.range += 1;
             self.is_positioned = false;
             self.statistics.keys_examined -= u64::from(self.range < ranges.len());
         }
+        Ok(Moved::Between)
     }
 
     fn check(&mut self) -> Checked {
@@ -111,8 +124,7 @@ impl IndexScan {
             reader.skip_component();
             position += 1;
             let component = key.get(start..key.len() - reader.rest().len()).unwrap_or_default();
-            let inside = check.ranges.iter().any(|range| *range.low <= *component && *component < *range.high);
-            if inside {
+            if is_inside(check, component) {
                 continue;
             }
             self.failed_checks += 1;
@@ -159,15 +171,26 @@ impl IndexScan {
     }
 }
 
+/// How many ranges of a check begin at or before a component. There may be as many as a message has room for; they are disjoint and sorted.
+fn begun(check: &FieldCheck, component: &[u8]) -> usize {
+    check.ranges.partition_point(|range| *range.low <= *component)
+}
+
+fn is_inside(check: &FieldCheck, component: &[u8]) -> bool {
+    let last = begun(check, component).checked_sub(1).and_then(|last| check.ranges.get(last));
+    last.is_some_and(|range| *component < *range.high)
+}
+
 /// Appends where, after a component that is in none of a check's ranges, the next one begins.
 fn append_next(position: &mut Vec<u8>, check: &FieldCheck, component: &[u8], direction: ScanDirection) {
+    let begun = begun(check, component);
     match direction {
-        ScanDirection::Forward => match check.ranges.iter().find(|range| *component < *range.low) {
+        ScanDirection::Forward => match check.ranges.get(begun) {
             Some(range) => position.extend_from_slice(&range.low),
             None => append_after_prefix(position),
         },
         ScanDirection::Backward => {
-            if let Some(range) = check.ranges.iter().rfind(|range| *component >= *range.high) {
+            if let Some(range) = begun.checked_sub(1).and_then(|last| check.ranges.get(last)) {
                 position.extend_from_slice(&range.high);
             }
         }
@@ -178,9 +201,13 @@ impl PlanStage for IndexScan {
     fn next(&mut self, _: &Context<'_>) -> Result<Step> {
         for _ in 0..WORKS_PER_STEP {
             self.statistics.works += 1;
-            if !self.step()? {
-                self.statistics.is_at_end = true;
-                return Ok(Step::End);
+            match self.step()? {
+                Moved::Inside => {}
+                Moved::Between => return Ok(Step::Working),
+                Moved::End => {
+                    self.statistics.is_at_end = true;
+                    return Ok(Step::End);
+                }
             }
             if self.is_wanted()? {
                 self.statistics.advanced += 1;

@@ -79,8 +79,8 @@ impl<'f> Collector<'f> {
                 self.next_scope += 1;
                 self.scopes.push(scope);
                 for inner in conjuncts(&leaf.filter) {
-                    // A position in an inner array is not what an index takes it for.
-                    if inner.referenced_paths().paths.iter().all(|path| !has_position(path)) {
+                    // A position in an inner array is not what an index takes it for. Within an inner `$elemMatch` that has been looked at already.
+                    if self.scopes.len() > 1 || !names_position(inner) {
                         self.collect(conjunct, &path, inner)?;
                     }
                 }
@@ -102,6 +102,13 @@ impl<'f> Collector<'f> {
 
 fn join(prefix: &str, path: &str) -> String {
     if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") }
+}
+
+/// Whether a path in it has a number among its names.
+fn names_position(node: &FilterNode) -> bool {
+    let inner = if let FilterNode::ElemMatchObject(leaf) = node { Some(&*leaf.filter) } else { None };
+    node.path().is_some_and(|path| has_position(path.as_str()))
+        || node.children().iter().chain(inner).any(names_position)
 }
 
 fn has_position(path: &str) -> bool {

@@ -15,6 +15,7 @@ pub mod check;
 pub mod dist;
 pub mod documents;
 mod driver_tests;
+pub mod fuzz;
 pub mod longer;
 mod python_files;
 pub mod sensitivity;

@@ -4,7 +4,9 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, chaos, check, dist, documents, longer, sensitivity, simulation, suites, test_run, tidy, workspace};
+use xtask::{
+    bench, chaos, check, dist, documents, fuzz, longer, sensitivity, simulation, suites, test_run, tidy, workspace,
+};
 
 const USAGE: &str = "\
 Tasks of this repository:
@@ -15,6 +17,7 @@ Tasks of this repository:
   cargo xtask suites [NAME ...] test suites that others wrote, against the built server: pymongo, pymongo-replica-set; half an hour each
   cargo xtask chaos [...]      honest clients beside hostile ones, kills, a full disk, a clock that is set; --minutes N, --seed N
   cargo xtask longer [PART ...] what is too long for every change: chaos, simulator, fuzz, suites; two hours
+  cargo xtask fuzz [TARGET]    inputs that lead to new code, for each target of fuzz/; --seconds N each (300)
   cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
   cargo xtask dist             the programs as they are shipped: optimised across crates, debug information beside them; ten minutes
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         ["test", "drivers"] => test_run::run_drivers(&root),
         ["chaos", options @ ..] => chaos::run(&root, options),
         ["longer", parts @ ..] => longer::run(&root, parts),
+        ["fuzz", options @ ..] => fuzz::run(&root, options),
         ["suites", names @ ..] => suites::run(&root, names),
         ["simulate", options @ ..] => simulation::run(&root, options),
         ["dist"] => dist::run(&root),

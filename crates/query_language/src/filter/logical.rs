@@ -21,7 +21,7 @@ pub(crate) fn parse_list(
         let RawBsonRef::Document(filter) = entry? else {
             return bad_value("$or/$and/$nor entries need to be full objects");
         };
-        children.push(parser.document(filter, place)?);
+        children.push(parser.inside(|| parser.document(filter, place))?);
     }
     if children.is_empty() {
         return bad_value("$and/$or/$nor must be a nonempty array");
@@ -36,7 +36,9 @@ pub(crate) fn parse_not(parser: &Parser<'_>, operand: &FieldOperand<'_>) -> Resu
             FilterNode::Regex(RegexFilter::new(operand.path.clone(), regex.pattern.as_str(), regex.options.as_str())?)
         }
         RawBsonRef::Document(operators) if operators.is_empty() => return bad_value("$not cannot be empty"),
-        RawBsonRef::Document(operators) => parser.operators(operand.path, operators, operand.place)?,
+        RawBsonRef::Document(operators) => {
+            parser.inside(|| parser.operators(operand.path, operators, operand.place))?
+        }
         _ => return bad_value("$not needs a regex or a document"),
     };
     Ok(FilterNode::Not(Box::new(child)))

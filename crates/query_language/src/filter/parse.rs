@@ -39,11 +39,16 @@ pub(crate) struct Parser<'o> {
     budget: PathBudget,
     /// Bytes of the paths of the `$elemMatch`es around what is parsed.
     prefix_bytes: Cell<usize>,
+    /// Operators around what is parsed.
+    levels: Cell<usize>,
 }
+
+/// Filters in one another, as in MongoDB: whatever is done with a filter is done by functions that call themselves for what is inside.
+const LEVELS_MAX: usize = 100;
 
 impl<'o> Parser<'o> {
     pub(crate) fn new(options: &'o FilterOptions) -> Self {
-        Self { options, budget: PathBudget::default(), prefix_bytes: Cell::new(0) }
+        Self { options, budget: PathBudget::default(), prefix_bytes: Cell::new(0), levels: Cell::new(0) }
     }
 
     /// Counts a condition on this path.
@@ -51,11 +56,26 @@ impl<'o> Parser<'o> {
         self.budget.add(self.prefix_bytes.get() + path.as_str().len())
     }
 
-    /// What is parsed by `parse` stands below this path.
+    /// What is parsed by `parse` is what an operator is about.
+    ///
+    /// # Errors
+    /// `BadValue` when there are too many around it.
+    pub(crate) fn inside<T>(&self, parse: impl FnOnce() -> Result<T>) -> Result<T> {
+        let levels = self.levels.get();
+        if levels >= LEVELS_MAX {
+            return bad_value(format!("exceeded maximum query tree depth of {LEVELS_MAX}"));
+        }
+        self.levels.set(levels + 1);
+        let parsed = parse();
+        self.levels.set(levels);
+        parsed
+    }
+
+    /// What is parsed by `parse` is inside of an operator, and stands below this path.
     pub(crate) fn below<T>(&self, path: &FieldPath, parse: impl FnOnce() -> Result<T>) -> Result<T> {
         let before = self.prefix_bytes.get();
         self.prefix_bytes.set(before + path.as_str().len());
-        let parsed = parse();
+        let parsed = self.inside(parse);
         self.prefix_bytes.set(before);
         parsed
     }
