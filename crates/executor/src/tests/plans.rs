@@ -151,3 +151,37 @@ fn missing_collections_are_empty() {
     assert!(executor.next(&Uninterrupted).unwrap().is_none());
     assert_eq!(executor.plan_summary(), "EOF");
 }
+
+/// A range behind a range of the same index is checked key by key, whichever way the scan goes and however many values it has.
+#[test]
+fn lists_behind_a_range_are_sought_in_both_directions() {
+    let fixture = numbered(60);
+    for wanted in [vec![1], vec![-5, 1, 9], vec![-9, -8], vec![7, 8, 9], (0..50_000).map(|n| n * 3 + 1).collect()] {
+        for direction in [1, -1] {
+            let mut sorted = query(&doc! { "a": { "$gte": 2 }, "b": { "$in": wanted.clone() } });
+            sorted.sort = Some(SortPattern::parse(&raw(&doc! { "a": direction, "b": -direction })).unwrap());
+            let found: Vec<(i32, i32)> = fixture
+                .find(sorted)
+                .iter()
+                .map(|document| (document.get_i32("a").unwrap(), document.get_i32("b").unwrap()))
+                .collect();
+            let mut expected: Vec<(i32, i32)> = (0..60).map(|id| (id % 7, id % 3)).collect();
+            expected.retain(|(a, b)| *a >= 2 && wanted.contains(b));
+            expected.sort_by_key(|(a, b)| (a * direction, -b * direction));
+            assert_eq!(found, expected, "{direction} {}", wanted.len());
+        }
+    }
+}
+
+#[test]
+fn what_is_very_long_is_not_remembered() {
+    let fixture = numbered(100);
+    assert!(fixture.create_index(&doc! { "v": 2, "key": { "c": 1 }, "name": "c_1" }));
+    let remembered = || fixture.services.plan_cache.entries(fixture.collection.uuid()).len();
+    let mut filter = doc! { "a": { "$gt": 1 }, "c": { "$gt": 1 } };
+    fixture.find(query(&filter));
+    assert_eq!(remembered(), 1);
+    filter.extend((0..2_000).map(|number| (format!("x{number}"), bson::Bson::from(doc! { "$ne": 1 }))));
+    fixture.find(query(&filter));
+    assert_eq!(remembered(), 1);
+}
