@@ -2,10 +2,13 @@
 //!
 //! Decides conservatively: `false` means "cannot tell", which is also the answer when telling would take more than its steps.
 
+use std::cell::OnceCell;
+
+use bson::RawDocumentBuf;
 use document::FieldPath;
 use query_language::filter::FilterNode;
 
-use crate::predicate_bounds::{Field, Tightness, bounds};
+use crate::predicate_bounds::{Field, PredicateBounds, Tightness, bounds};
 use crate::predicates::{conjuncts, predicates, size};
 
 /// Steps that a decision may take, and beside them for each condition of both filters: each condition of one could be compared with each of the other,
@@ -43,29 +46,49 @@ impl Decision {
     }
 
     fn any_conjunct_implies(&mut self, filter: &FilterNode, condition: &FilterNode) -> bool {
+        let wanted = Wanted::new(condition);
         conjuncts(filter).iter().any(|conjunct| match conjunct {
             _ if !self.take(1) => false,
             FilterNode::Or(branches) => branches.iter().all(|branch| self.implies(branch, condition)),
             conjunct if conjunct.path() != condition.path() => false,
             conjunct if !self.take(size(conjunct) + size(condition)) => false,
-            conjunct => conjunct.to_document() == condition.to_document() || leaf_implies(conjunct, condition),
+            conjunct => wanted.is_implied_by(conjunct),
         })
     }
 }
 
-/// One positive predicate implies another about the same path when the values it accepts are among the other's.
-fn leaf_implies(conjunct: &FilterNode, condition: &FilterNode) -> bool {
-    let (Some(path), Some(wanted)) = (positive_path(conjunct), positive_path(condition)) else { return false };
-    if path != wanted {
-        return false;
+/// A condition that is compared with one conjunct after another, made ready for that when it is first needed.
+struct Wanted<'c> {
+    condition: &'c FilterNode,
+    document: OnceCell<RawDocumentBuf>,
+    bounds: OnceCell<PredicateBounds>,
+}
+
+impl<'c> Wanted<'c> {
+    fn new(condition: &'c FilterNode) -> Self {
+        Self { condition, document: OnceCell::new(), bounds: OnceCell::new() }
     }
-    if let FilterNode::Exists(_) = condition {
-        let found = predicates(std::slice::from_ref(conjunct)).unwrap_or_default();
-        return found.iter().any(|predicate| predicate.rejects_missing());
+
+    fn is_implied_by(&self, conjunct: &FilterNode) -> bool {
+        let document = self.document.get_or_init(|| self.condition.to_document());
+        conjunct.to_document() == *document || self.holds_values_of(conjunct)
     }
-    // Any one value that the conjunct accepts is accepted by the condition.
-    let (inner, outer) = (bounds(conjunct, Field::Multikey), bounds(condition, Field::Multikey));
-    outer.tightness == Tightness::Exact && inner.tightness == Tightness::Exact && inner.list.is_within(&outer.list)
+
+    /// One positive predicate implies another about the same path when the values it accepts are among the other's.
+    fn holds_values_of(&self, conjunct: &FilterNode) -> bool {
+        let (Some(path), Some(wanted)) = (positive_path(conjunct), positive_path(self.condition)) else { return false };
+        if path != wanted {
+            return false;
+        }
+        if let FilterNode::Exists(_) = self.condition {
+            let found = predicates(std::slice::from_ref(conjunct)).unwrap_or_default();
+            return found.iter().any(|predicate| predicate.rejects_missing());
+        }
+        // Any one value that the conjunct accepts is accepted by the condition.
+        let outer = self.bounds.get_or_init(|| bounds(self.condition, Field::Multikey));
+        let inner = bounds(conjunct, Field::Multikey);
+        outer.tightness == Tightness::Exact && inner.tightness == Tightness::Exact && inner.list.is_within(&outer.list)
+    }
 }
 
 fn positive_path(node: &FilterNode) -> Option<&FieldPath> {
