@@ -1,6 +1,6 @@
 //! Commands made of the fuzzer's choices, on a small store: no panic, a reply to each, and what is stored is consistent.
 //!
-//! Run by `cargo fuzz run commands -- -max_len=8192 -timeout=20 -rss_limit_mb=2048`; what it finds worth keeping stays in `corpus/commands`. The same commands, from seeds, are in
+//! Run by `cargo xtask fuzz commands`. The same commands, from seeds, are in
 //! `crates/commands/tests/generated`, which every test run includes.
 #![no_main]
 

@@ -1,6 +1,6 @@
 //! Whatever bytes come in as a frame: no panic, and no memory by what a length field says.
 //!
-//! Run by `cargo fuzz run frames`. The same calls, with generated frames, are in `crates/wire_protocol/tests/wire/properties.rs`,
+//! Run by `cargo xtask fuzz frames`. The same calls, with generated frames, are in `crates/wire_protocol/tests/wire/properties.rs`,
 //! which every test run includes.
 #![no_main]
 

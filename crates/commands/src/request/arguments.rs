@@ -61,6 +61,12 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// The command's `maxTimeMS`, for a command that parses what may take long. What is wrong with it is told when its turn comes.
+    pub(crate) fn time_limit(&self) -> Option<Duration> {
+        let field = self.fields().find(|field| field.name() == "maxTimeMS")?;
+        max_time(field).ok().flatten()
+    }
+
     /// Takes a field that any command may have, or refuses it.
     pub(crate) fn generic(&mut self, field: Field<'a>) -> Result<()> {
         match field.name() {

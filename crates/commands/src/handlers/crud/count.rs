@@ -37,8 +37,8 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    context.operation.set_time_limit(arguments.time_limit())?;
     let query = parse(context, &mut arguments)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
     let counted = match ReadSource::of(context, namespace)? {
         ReadSource::Oplog => oplog_view::count_entries(context, &query, filter_of(&arguments)?)?,
         ReadSource::Stored(stored) => {

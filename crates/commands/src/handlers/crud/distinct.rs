@@ -38,8 +38,8 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    context.operation.set_time_limit(arguments.time_limit())?;
     let (query, key) = parse(context, &mut arguments)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
     let values = match ReadSource::of(context, namespace)? {
         ReadSource::Oplog => oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?,
         ReadSource::Stored(stored) => {

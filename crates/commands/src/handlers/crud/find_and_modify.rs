@@ -103,10 +103,10 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    context.operation.set_time_limit(arguments.time_limit())?;
     let mut parsed = parse(context, &mut arguments)?;
     check_may_write(context, &namespace)?;
     parsed.set_statement(arguments.generic.statement_ids.of(0));
-    context.operation.set_time_limit(arguments.generic.max_time)?;
     let server = context.server;
     let mut retried = RetriedStatements::default();
     let done = match context.session.executed(parsed.statement) {

@@ -28,6 +28,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
+    context.operation.set_time_limit(arguments.time_limit())?;
     let Some((collection, shape)) = named_shape(context, &mut arguments)? else { return Ok(()) };
     let cache = &context.server.plan_cache;
     match shape {

@@ -34,6 +34,7 @@ pub(crate) fn run(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = collection::Namespace::new(context.request.database, arguments.collection_name()?)?;
+    context.operation.set_time_limit(arguments.time_limit())?;
     let mut example = ShapeArguments::default();
     let mut indexes = None;
     for field in arguments.fields() {

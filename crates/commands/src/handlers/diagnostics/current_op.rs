@@ -48,6 +48,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
+    context.operation.set_time_limit(arguments.time_limit())?;
     let (mut filter, mut wanted) = (Vec::new(), IdleOperations { sessions: true, ..IdleOperations::default() });
     for field in arguments.fields() {
         match field.name() {

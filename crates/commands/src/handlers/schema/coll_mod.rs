@@ -42,6 +42,7 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let namespace = target_namespace(context, &arguments)?;
+    context.operation.set_time_limit(arguments.time_limit())?;
     let (mut index, mut validation) = (None, Vec::new());
     for field in arguments.fields() {
         match field.name() {

@@ -46,6 +46,7 @@ pub(crate) fn run(
     if namespace.collection() != crate::handlers::diagnostics::profile::COLLECTION {
         check_may_create(&namespace)?;
     }
+    context.operation.set_time_limit(arguments.time_limit())?;
     let options = parse_options(&mut arguments)?;
     if options.validator.is_some() {
         check_may_validate(&namespace)?;

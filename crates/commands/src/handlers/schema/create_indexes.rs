@@ -41,6 +41,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = target_namespace(context, &arguments)?;
     check_may_create(&namespace)?;
+    context.operation.set_time_limit(arguments.time_limit())?;
     let (mut listed, mut parse): (_, Parse) = (None, IndexSpecification::parse);
     for field in arguments.fields() {
         match field.name() {
@@ -53,7 +54,6 @@ pub(crate) fn run(
         }
     }
     let listed = required(listed, "createIndexes.indexes")?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut specifications = Vec::new();
     for specification in listed {
         context.operation.check_interrupt()?;

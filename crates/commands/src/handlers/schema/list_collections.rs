@@ -43,6 +43,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let database = context.request.database;
     check_database_name(database)?;
+    context.operation.set_time_limit(arguments.time_limit())?;
     let (mut filter, mut size, mut detail) = (None, None, Detail::All);
     for field in arguments.fields() {
         match field.name() {
@@ -56,7 +57,6 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut documents = Vec::new();
     for collection in context.server.store.catalog().collections_of(database) {
         context.operation.check_interrupt()?;

@@ -36,6 +36,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
+    context.operation.set_time_limit(arguments.time_limit())?;
     let (mut filter, mut is_name_only) = (None, false);
     for field in arguments.fields() {
         match field.name() {
@@ -46,7 +47,6 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
     let (mut documents, mut total) = (Vec::new(), 0);
     let stored: BTreeSet<String> = context.server.store.catalog().databases().into_iter().collect();
     let own = OWN_DATABASES.iter().map(|name| (*name).to_owned());
