@@ -42,9 +42,10 @@ def free_port():
 class ServerProcess:
     """A server process, and the directory that outlives it."""
 
-    def __init__(self, directory, arguments=("--cache", "128MiB")):
+    def __init__(self, directory, arguments=("--cache", "128MiB"), before_exec=None):
         self.directory = pathlib.Path(directory)
         self.arguments = list(arguments)
+        self.before_exec = before_exec
         self.port = free_port()
         self.process = None
         self.log_path = self.directory / "server.log"
@@ -62,7 +63,7 @@ class ServerProcess:
         command = [str(binary_path()), "serve", "--data", str(self.directory / "data")]
         command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=self.before_exec)
 
     def start(self, seconds_max=START_SECONDS_MAX):
         """Starts the server and waits until it accepts connections. Returns how many seconds that took."""

@@ -24,12 +24,12 @@ use std::sync::atomic::AtomicU64;
 
 use bson::{RawDocument, Uuid};
 use parking_lot::{Mutex, RwLock};
-use platform::{Clock, Random};
-use storage_engine::{Batch, Engine, TreeId};
+use platform::{Clock, MemoryReservation, MemoryUse, Random};
+use storage_engine::{Batch, Engine, EngineError, TreeId};
 
 pub use change::{CatalogChange, IndexChange, IndexModification, Modification};
 
-use crate::collection::Collection;
+use crate::collection::{Collection, definition_bytes};
 use crate::document_change::NewlyMultikey;
 use crate::error::{CollectionError, Result};
 use crate::index::{Index, Succession};
@@ -247,13 +247,28 @@ impl Catalog {
         }
         let mut batch = Batch::new();
         let key = stored::key(COLLECTION_KEY, collection.ident());
-        batch.put(TreeId::CATALOG, &key, stored::encode_collection(collection).as_bytes());
+        let stored = stored::encode_collection(collection);
+        collection.count_memory(stored.as_bytes().len());
+        batch.put(TreeId::CATALOG, &key, stored.as_bytes());
         Ok(self.engine.apply_settled(&batch)?)
     }
 
     /// Whether `reap` has something to look at.
     pub fn has_dropped(&self) -> bool {
         !self.dropped.lock().is_empty()
+    }
+
+    /// Whether the memory budget has room for another definition, of which so many bytes are stored.
+    ///
+    /// # Errors
+    /// `Engine(NoMemory)`.
+    pub fn check_room(&self, stored_bytes: usize) -> Result<()> {
+        let room = self.engine.memory().check_lasting(MemoryUse::Definitions, definition_bytes(1, stored_bytes));
+        room.map_err(|error| EngineError::NoMemory(error).into())
+    }
+
+    fn reservation(&self) -> MemoryReservation {
+        self.engine.memory().reservation(MemoryUse::Definitions)
     }
 
     /// Drops the trees of dropped collections and indexes that nobody holds any more. Background work; returns how many

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use bson::Uuid;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use platform::MemoryReservation;
 use storage_engine::{Engine, EngineError, Ring, TreeId};
 
 use crate::error::{CollectionError, Result};
@@ -60,7 +61,15 @@ pub struct Collection {
     counts: CollectionCounts,
     /// Held while the catalog entry is encoded and stored, so that the newest one wins.
     pub(crate) persisting: Mutex<()>,
+    /// Counts what it takes in memory, with its indexes.
+    memory: Mutex<MemoryReservation>,
 }
+
+/// What a collection takes: itself, its names in three maps, its ring; and each index.
+const COLLECTION_BYTES: usize = 2 << 10;
+const INDEX_BYTES: usize = 1 << 10;
+/// How often what is stored of its definition is there in memory, parsed: a validator most of all.
+const DEFINITION_COPIES: usize = 6;
 
 /// The part of a collection that `renameCollection` and `collMod` change.
 #[derive(Debug)]
@@ -89,7 +98,13 @@ pub struct ExclusiveAccess<'a> {
     _gate: RwLockWriteGuard<'a, ()>,
 }
 
+/// What a collection with so many indexes takes.
+pub(crate) fn definition_bytes(indexes: usize, stored_bytes: usize) -> u64 {
+    (COLLECTION_BYTES + indexes * INDEX_BYTES + stored_bytes * DEFINITION_COPIES) as u64
+}
+
 impl Collection {
+    #[allow(clippy::too_many_arguments, reason = "each is a part of what a collection is, and there are two callers")]
     pub(crate) fn new(
         ident: u64,
         uuid: Uuid,
@@ -98,6 +113,7 @@ impl Collection {
         namespace: Namespace,
         options: CollectionOptions,
         indexes: IndexList,
+        memory: MemoryReservation,
     ) -> Collection {
         Collection {
             ident,
@@ -114,7 +130,14 @@ impl Collection {
             record_ids: RecordIds::default(),
             counts: CollectionCounts::default(),
             persisting: Mutex::new(()),
+            memory: Mutex::new(memory),
         }
+    }
+
+    /// Has the memory budget know what it takes, with so many bytes stored of its definition. Whether there is room was asked before.
+    pub(crate) fn count_memory(&self, stored_bytes: usize) {
+        let indexes = self.indexes.load().all().len();
+        self.memory.lock().resize_unchecked(definition_bytes(indexes, stored_bytes));
     }
 
     /// Its number inside this data directory, never used again.

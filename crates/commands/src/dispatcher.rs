@@ -235,8 +235,8 @@ impl Dispatcher {
         let operations = &self.server.operations;
         let registered = operations.register(&client.slot, command, request.database, body, fields.session, queued);
         let operation = self.admit(registered, command, &fields, granted)?;
-        let (store, memory) = (&*self.server.store, &self.server.memory);
-        let beginning = Beginning { command, database: request.database, store, memory };
+        let (store, memory, cursors) = (&*self.server.store, &self.server.memory, &self.server.cursors);
+        let beginning = Beginning { command, database: request.database, store, memory, cursors };
         let session = OperationSession::begin(&fields, &beginning, &operation)?;
         session.txn_number().into_iter().for_each(|number| client.slot.set_transaction(number));
         let snapshot = if session.transaction().is_none() { fields.read_concern.view(store, command)? } else { None };

@@ -45,8 +45,8 @@ impl ServerContext {
         let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
         let fail_points = Arc::<FailPoints>::default();
         let context = Arc::new(Self {
-            plan_cache: Arc::new(planner::PlanCache::new()),
-            index_filters: Arc::new(planner::IndexFilters::new()),
+            plan_cache: Arc::new(planner::PlanCache::new(memory.budget())),
+            index_filters: Arc::new(planner::IndexFilters::new(memory.budget().clone())),
             cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
             operations: Operations::new(clock.clone(), fail_points.clone()),
             admission: Arc::new(Admission::new(clock.clone())),
@@ -56,7 +56,7 @@ impl ServerContext {
             counts: OperationCounts::default(),
             session_timeout: TIMEOUT,
             parameters: Parameters::default(),
-            usage: NamespaceUsage::default(),
+            usage: NamespaceUsage::new(memory.budget()),
             timestamps: Arc::default(),
             figures: CommandFigures::new(&mut registry::declarations()),
             profiler: Profiler::default(),

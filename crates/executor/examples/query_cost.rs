@@ -55,8 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let collection = store.collection_or_create(&Namespace::parse("test.c")?)?;
     let services = QueryServices {
         store,
-        plan_cache: Arc::new(PlanCache::new()),
-        index_filters: Arc::new(IndexFilters::new()),
+        plan_cache: Arc::new(PlanCache::new(&platform::MemoryBudget::unlimited())),
+        index_filters: Arc::new(IndexFilters::new(platform::MemoryBudget::unlimited())),
         memory: WorkingMemory::simulated(100 << 20)?,
         forbids_collection_scans: false,
     };

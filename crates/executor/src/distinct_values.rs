@@ -15,6 +15,9 @@ use crate::error::{ExecutorError, Result};
 /// Bytes that the values of a reply may have.
 const VALUES_BYTES_MAX: usize = 16 << 20;
 
+/// By which part of what it has the buffer grows.
+const GROWTH_SHARE: usize = 4;
+
 /// Values in the order in which they were added.
 #[derive(Debug, Default)]
 pub struct ValueList {
@@ -79,10 +82,21 @@ impl ValueList {
             key_length: key.len() as u32,
             value_length: 1 + value.len() as u32,
         };
+        self.make_room(key.len() + 1 + value.len())?;
         self.bytes.extend_from_slice(key);
         self.bytes.push(*kind);
         self.bytes.extend_from_slice(value);
         self.places.push(place);
+        Ok(())
+    }
+
+    /// Asks for memory before the buffer grows; a large one grows by a quarter, not to twice its size.
+    fn make_room(&mut self, bytes: usize) -> Result<()> {
+        if self.bytes.capacity() - self.bytes.len() < bytes {
+            let more = bytes.max(self.bytes.len() / GROWTH_SHARE);
+            query_language::before_allocating_if_large(more)?;
+            self.bytes.reserve_exact(more);
+        }
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use bson::RawDocumentBuf;
 use collection::{Collection, Index};
 use index_key::KeyPattern;
 use parking_lot::RwLock;
+use platform::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};
 
 use crate::canonical_query::CanonicalQuery;
 use crate::plan_cache::query_shape;
@@ -44,6 +45,17 @@ pub struct IndexFilter {
 }
 
 impl IndexFilter {
+    fn memory_bytes(&self) -> usize {
+        let documents = [&self.query, &self.sort, &self.projection, &self.collation];
+        let indexes = self.indexes.iter().map(|allowed| match allowed {
+            AllowedIndex::Name(name) => name.len() + size_of::<AllowedIndex>(),
+            AllowedIndex::KeyPattern(pattern) => pattern.as_bytes().len() + size_of::<AllowedIndex>(),
+        });
+        documents.iter().map(|document| document.as_bytes().len()).sum::<usize>()
+            + indexes.sum::<usize>()
+            + FILTER_BYTES
+    }
+
     /// Whether the planner may consider an index.
     pub fn allows(&self, index: &Index) -> bool {
         self.indexes.iter().any(|allowed| match allowed {
@@ -55,9 +67,13 @@ impl IndexFilter {
     }
 }
 
+/// What a filter takes beside its documents and its shape.
+const FILTER_BYTES: usize = 512;
+
 /// The filters of one server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct IndexFilters {
+    budget: Arc<MemoryBudget>,
     collections: RwLock<HashMap<[u8; 16], CollectionFilters>>,
     /// How many collections have filters: mostly none, and then no query computes its shape.
     count: AtomicUsize,
@@ -66,24 +82,31 @@ pub struct IndexFilters {
 #[derive(Debug)]
 struct CollectionFilters {
     collection: Weak<Collection>,
-    by_shape: BTreeMap<String, Arc<IndexFilter>>,
+    by_shape: BTreeMap<String, (Arc<IndexFilter>, MemoryReservation)>,
 }
 
 impl IndexFilters {
-    /// No filters.
-    pub fn new() -> IndexFilters {
-        IndexFilters::default()
+    /// No filters, which are counted in a budget.
+    pub fn new(budget: Arc<MemoryBudget>) -> IndexFilters {
+        IndexFilters { budget, collections: RwLock::default(), count: AtomicUsize::new(0) }
     }
 
     /// Sets the filter of a shape, in place of another.
-    pub fn set(&self, collection: &Arc<Collection>, shape: String, filter: IndexFilter) {
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn set(&self, collection: &Arc<Collection>, shape: String, filter: IndexFilter) -> Result<(), OverBudget> {
+        let bytes = (shape.len() + filter.memory_bytes()) as u64;
+        self.budget.check_lasting(MemoryUse::Remembered, bytes)?;
+        let memory = self.budget.reserve_fixed(MemoryUse::Remembered, bytes);
         let mut collections = self.collections.write();
         collections.retain(|_, filters| filters.collection.upgrade().is_some_and(|known| known.check_alive().is_ok()));
         let filters = collections
             .entry(collection.uuid().bytes())
             .or_insert_with(|| CollectionFilters { collection: Arc::downgrade(collection), by_shape: BTreeMap::new() });
-        filters.by_shape.insert(shape, Arc::new(filter));
+        filters.by_shape.insert(shape, (Arc::new(filter), memory));
         self.count.store(collections.len(), Ordering::Release);
+        Ok(())
     }
 
     /// The filter for a query.
@@ -93,14 +116,14 @@ impl IndexFilters {
         }
         let collections = self.collections.read();
         let filters = collections.get(&collection.uuid().bytes())?;
-        filters.by_shape.get(&query_shape(query)).cloned()
+        filters.by_shape.get(&query_shape(query)).map(|(filter, _)| filter.clone())
     }
 
     /// The filters of a collection.
     pub fn list(&self, collection: &Collection) -> Vec<Arc<IndexFilter>> {
         let collections = self.collections.read();
         let filters = collections.get(&collection.uuid().bytes());
-        filters.map(|filters| filters.by_shape.values().cloned().collect()).unwrap_or_default()
+        filters.map(|filters| filters.by_shape.values().map(|(filter, _)| filter.clone()).collect()).unwrap_or_default()
     }
 
     /// Removes the filter of a shape, if there is one.

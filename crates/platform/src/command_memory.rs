@@ -18,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::memory_check;
 use crate::{Clock, MemoryBudget, MemoryReservation, MemoryUse, OverBudget, SystemClock};
 
 /// What every command may hold without being counted one by one: it is a part of what its thread is counted with.
@@ -83,12 +84,14 @@ pub fn command_memory_limit(budget: &MemoryBudget) -> u64 {
 #[inline]
 pub fn note_allocated(bytes: usize) {
     ALLOCATED.set(ALLOCATED.get().wrapping_add(bytes as i64));
+    memory_check::note(bytes as i64);
 }
 
 /// This thread has given so many bytes back to the allocator.
 #[inline]
 pub fn note_freed(bytes: usize) {
     ALLOCATED.set(ALLOCATED.get().wrapping_sub(bytes as i64));
+    memory_check::note(-(bytes as i64));
 }
 
 /// Calls `work`, and gives what it returns with how much more this thread has allocated than freed meanwhile.

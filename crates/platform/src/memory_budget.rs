@@ -36,11 +36,17 @@ pub enum MemoryUse {
     WriteSets,
     /// Where pages are and what refers to them: grows with the data on disk.
     PageTables,
+    /// Collections and indexes as the catalog has them in memory: grows with how many there are.
+    Definitions,
+    /// Logical sessions, and what each has to know of its writes.
+    Sessions,
+    /// What is remembered of queries: decisions of the planner, index filters, figures by namespace.
+    Remembered,
 }
 
 impl MemoryUse {
     /// All uses, in the order in which they are shown.
-    pub const ALL: [MemoryUse; 10] = [
+    pub const ALL: [MemoryUse; 13] = [
         MemoryUse::Frames,
         MemoryUse::History,
         MemoryUse::Log,
@@ -51,6 +57,9 @@ impl MemoryUse {
         MemoryUse::Operations,
         MemoryUse::WriteSets,
         MemoryUse::PageTables,
+        MemoryUse::Definitions,
+        MemoryUse::Sessions,
+        MemoryUse::Remembered,
     ];
 
     /// Its name in statistics.
@@ -66,6 +75,9 @@ impl MemoryUse {
             MemoryUse::Operations => "operations",
             MemoryUse::WriteSets => "writeSets",
             MemoryUse::PageTables => "pageTables",
+            MemoryUse::Definitions => "definitions",
+            MemoryUse::Sessions => "sessions",
+            MemoryUse::Remembered => "remembered",
         }
     }
 }
@@ -203,6 +215,21 @@ impl MemoryBudget {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether so many bytes could be reserved that leave much (`resize_leaving_much`).
+    pub fn fits_leaving_much(&self, bytes: u64) -> bool {
+        bytes <= self.free().saturating_sub(self.limit / LASTING_SHARE)
+    }
+
+    /// Whether so many bytes more that last may be taken for a use: it has a little in any case, and beyond that leaves much to what comes and goes.
+    ///
+    /// # Errors
+    /// `OverBudget`: they may not.
+    pub fn check_lasting(&self, purpose: MemoryUse, bytes: u64) -> Result<(), OverBudget> {
+        let always = self.used_for(purpose).saturating_add(bytes) <= self.limit / LITTLE_SHARE;
+        let free = self.free().saturating_sub(self.limit / LASTING_SHARE);
+        if always || bytes <= free { Ok(()) } else { Err(OverBudget { wanted: bytes, free }) }
+    }
+
     /// An empty reservation, to grow.
     pub fn reservation(self: &Arc<Self>, purpose: MemoryUse) -> MemoryReservation {
         MemoryReservation { budget: self.clone(), purpose, bytes: 0 }
@@ -238,6 +265,11 @@ impl MemoryReservation {
     /// Bytes reserved.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What it is used for.
+    pub fn purpose(&self) -> MemoryUse {
+        self.purpose
     }
 
     /// The budget it is a part of.
@@ -392,6 +424,17 @@ mod tests {
         assert!(small.resize_leaving_some(3 << 20).is_err());
         small.resize_leaving_some(1 << 20).unwrap();
         assert_eq!(budget.free(), 1 << 20);
+    }
+
+    #[test]
+    fn what_lasts_has_a_little_in_any_case_and_leaves_much_to_what_does_not() {
+        let budget = MemoryBudget::new(64 << 20);
+        budget.check_lasting(MemoryUse::Sessions, 56 << 20).unwrap();
+        assert!(budget.check_lasting(MemoryUse::Sessions, 57 << 20).is_err());
+        let _operations = budget.reserve_fixed(MemoryUse::Operations, 64 << 20);
+        let _sessions = budget.reserve_fixed(MemoryUse::Sessions, 1 << 20);
+        budget.check_lasting(MemoryUse::Sessions, 1 << 20).unwrap();
+        assert!(budget.check_lasting(MemoryUse::Sessions, 2 << 20).is_err());
     }
 
     #[test]

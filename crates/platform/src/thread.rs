@@ -3,6 +3,8 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
+use crate::memory_check;
+
 /// Starts a thread called `name` (the kernel shows the first 15 bytes) that runs `body`.
 ///
 /// # Errors
@@ -12,5 +14,9 @@ pub fn spawn_named<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    Builder::new().name(name.to_owned()).spawn(body)
+    Builder::new().name(name.to_owned()).spawn(|| {
+        let result = body();
+        memory_check::thread_ends();
+        result
+    })
 }

@@ -102,6 +102,8 @@ pub struct Configuration {
     pub clock_drift_max: Duration,
     /// Whether clients may make commands fail on purpose.
     pub has_test_commands: bool,
+    /// Whether what is allocated is compared with what the budget accounts for.
+    pub checks_memory: bool,
     /// The replica set that the server is a member of.
     pub replica_set: Option<ReplicaSet>,
 }
@@ -147,6 +149,7 @@ impl Configuration {
             stop_grace: grace,
             clock_drift_max: settings.max_clock_drift_seconds.map_or(CLOCK_DRIFT_MAX, Duration::from_secs),
             has_test_commands: settings.enable_test_commands.unwrap_or(false),
+            checks_memory: settings.check_memory.unwrap_or(false),
             replica_set,
         })
     }

@@ -10,7 +10,7 @@ use bson::raw::cstr;
 use bson::rawdoc;
 use clap::{Parser, Subcommand};
 use commands::{BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
-use platform::{DirectoryLock, Disk, Random, RealDisk, SystemRandom, TemporaryStore, WorkingMemory};
+use platform::{DirectoryLock, Disk, Random, RealDisk, SystemRandom, TemporaryStore, WorkingMemory, memory_check};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
 use server::{CommandService, DiagnosticLog, Listeners, LogDestination, STARTUP_WARNINGS, ServeOptions, ServerHandle};
 use storage_engine::EngineOptions;
@@ -30,6 +30,7 @@ mod health_command;
 mod inspect_command;
 mod lab_command;
 mod memory_plan;
+mod memory_watch;
 mod mongod_command;
 mod movable_clock;
 mod profile_sampler;
@@ -175,6 +176,9 @@ fn serve_logged(
     );
     remote_access::check(&listeners.addresses(), configuration.allows_remote_without_login)?;
     let handle = ServerHandle::new(configuration.connections_max, log.clone());
+    if configuration.checks_memory {
+        memory_check::begin_counting();
+    }
     let plan = MemoryPlan::new(configuration);
     allocator::keep_within(configuration.memory_bytes);
     let options = ServeOptions {
@@ -236,6 +240,9 @@ fn open_service(
     tracing::info!(target: "storage", ?recovery, "the database is open");
     if let Some(reason) = store.writes_stopped() {
         tracing::warn!(target: STARTUP_WARNINGS, reason, "the server takes no writes");
+    }
+    if configuration.checks_memory {
+        memory_watch::begin(&store, &plan.budget, &plan.reserved);
     }
     store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
     let facts = server_facts(configuration, listeners);

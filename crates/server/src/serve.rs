@@ -97,6 +97,7 @@ fn runtime(connections_max: usize) -> io::Result<Runtime> {
         .thread_keep_alive(THREAD_KEPT)
         .thread_stack_size(THREAD_STACK_BYTES)
         .thread_name("plimsoll")
+        .on_thread_stop(platform::memory_check::thread_ends)
         .enable_all()
         .build()
 }

@@ -72,7 +72,7 @@ impl Simulation {
             0 => MemoryBudget::new(LITTLE_MEMORY_BYTES),
             _ => MemoryBudget::unlimited(),
         };
-        let begun = store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets));
+        let begun = store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets), 0);
         let transaction = begun.unwrap_or_else(|error| self.fail(format_args!("{error}")));
         let mut context = WriteContext::new();
         context.set_transaction(Some(transaction.clone()));

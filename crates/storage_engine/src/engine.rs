@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use platform::{Clock, Disk, MemoryReservation, MemoryUse, Timestamp};
+use platform::{Clock, Disk, MemoryBudget, MemoryReservation, MemoryUse, Timestamp};
 
 use crate::background::ReclaimPace;
 use crate::batch::Batch;
@@ -136,6 +136,11 @@ impl Engine {
             return Ok(());
         }
         Err(EngineError::Setup(format!("a new page store gave page {} first, not {}", tree.0, TreeId::CATALOG.0)))
+    }
+
+    /// The memory budget of the process.
+    pub fn memory(&self) -> Arc<MemoryBudget> {
+        self.table_memory.lock().budget().clone()
     }
 
     /// Where the oplog's replay must begin; `None` for a new database.

@@ -102,6 +102,13 @@ impl Engine {
         })
     }
 
+    /// What has been allocated of the memory that is set aside for buffers when the engine is opened: version history, rings,
+    /// and changes that wait for their leaf, which are a part of the cache.
+    pub fn buffer_bytes(&self) -> u64 {
+        let history = self.trees.history.statistics().memory_bytes;
+        history + self.rings.buffered_bytes() + self.trees.cache.buffered_bytes() as u64
+    }
+
     fn table_bytes(&self) -> u64 {
         self.trees.cache.table_bytes() + self.store.memory_bytes()
     }

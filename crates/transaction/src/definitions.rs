@@ -54,6 +54,7 @@ impl Store {
             return Err(CollectionError::NamespaceExists(message).into());
         }
         self.catalog.check_definitions(namespace, None, [&*options.to_document()])?;
+        self.catalog.check_room(options.to_document().as_bytes().len())?;
         let create = CatalogChange::Create { namespace: namespace.clone(), uuid, options };
         let commit = self.change_definition(&create)?;
         let created = self.catalog.lookup_uuid(uuid);
@@ -167,7 +168,9 @@ impl Store {
         let indexes = collection.indexes();
         let indexes: Vec<&IndexSpecification> = indexes.all().iter().map(|index| index.specification()).collect();
         let before = Some(modification.state_before(uuid, &collection.definition().options, &indexes));
-        self.change_definition(&CatalogChange::Modify { namespace, uuid, modification, before })
+        let change = CatalogChange::Modify { namespace, uuid, modification, before };
+        self.catalog.check_room(change.encode(0).len())?;
+        self.change_definition(&change)
     }
 
     /// The same as `change_definition` where names come to mean something else.

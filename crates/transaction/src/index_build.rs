@@ -78,6 +78,7 @@ impl Store {
             return Err(CollectionError::CannotCreateIndex(message.to_owned()).into());
         }
         check_definitions(self, collection, &specifications)?;
+        self.catalog.check_room(specifications.iter().map(|wanted| wanted.to_document().as_bytes().len()).sum())?;
         let mut started = StartedBuild { trees: Vec::new(), commit: None };
         for specification in specifications {
             let change = CatalogChange::StartIndexBuild(index_change(collection, &specification));

@@ -15,6 +15,7 @@ mod change;
 mod collection_use;
 mod commit;
 mod creation;
+mod forgotten;
 mod large_change;
 mod large_commit;
 mod progress;
@@ -89,6 +90,8 @@ pub struct OpenTransaction {
     pub began: Duration,
     /// How long its commands have run, those that have ended.
     pub active: Duration,
+    /// The connection that began it.
+    pub connection: u64,
 }
 
 impl std::fmt::Debug for OpenTransaction {
@@ -105,6 +108,8 @@ pub(crate) struct OpenTransactions {
     aborted: AtomicU64,
     sessions: Mutex<Vec<Weak<Session>>>,
     uses: Arc<CollectionUses>,
+    /// Held while forgotten ones are looked for.
+    ending: Mutex<()>,
 }
 
 /// What became of transactions since the start.
@@ -174,15 +179,17 @@ impl Drop for Transaction {
 }
 
 impl Store {
-    /// Begins a transaction, which the session then has; one that it had is aborted. `memory` is what its changes are counted in.
+    /// Begins a transaction, which the session then has; one that it had is aborted. `memory` is what its changes are counted in,
+    /// `connection` who begins it.
     ///
     /// # Errors
-    /// `TransactionTooOld`; `ConflictingOperation` when the number was used.
+    /// `TransactionTooOld`; `ConflictingOperation` when the number was used; `Engine(NoMemory)`: perhaps forgotten ones can make room.
     pub fn begin_transaction(
         &self,
         session: &Arc<Session>,
         txn_number: i64,
         memory: MemoryReservation,
+        connection: u64,
     ) -> Result<Arc<Transaction>> {
         let (newest, _) = session.record().lock().newest();
         if txn_number < newest {
@@ -196,7 +203,7 @@ impl Store {
         self.abort_open_transaction(session);
         let mut own_memory = memory.budget().reservation(MemoryUse::WriteSets);
         own_memory.resize_leaving_much(TRANSACTION_BYTES).map_err(EngineError::NoMemory)?;
-        session.record().lock().set_transaction(txn_number, NumberUse::Open);
+        session.change_record(|record| record.set_transaction(txn_number, NumberUse::Open));
         let transaction = Arc::new(Transaction {
             number: self.open_transactions.last_number.fetch_add(1, Ordering::Relaxed) + 1,
             engine: self.engine.clone(),
@@ -211,8 +218,9 @@ impl Store {
             _memory: own_memory,
         });
         let began = self.clock.monotonic();
+        let active = Duration::ZERO;
         *session.transaction().lock() =
-            Some(OpenTransaction { txn_number, transaction: transaction.clone(), began, active: Duration::ZERO });
+            Some(OpenTransaction { txn_number, transaction: transaction.clone(), began, active, connection });
         let mut open = self.open_transactions.sessions.lock();
         if open.len() == open.capacity() {
             open.retain(|session| session.upgrade().is_some_and(|session| session.transaction().lock().is_some()));
@@ -272,7 +280,7 @@ impl Store {
             false => (NumberUse::Aborted, &self.open_transactions.aborted),
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        session.record().lock().set_transaction(txn_number, state);
+        session.change_record(|record| record.set_transaction(txn_number, state));
         committed
     }
 
@@ -290,7 +298,7 @@ impl Store {
     pub fn abort_open_transaction(&self, session: &Arc<Session>) -> Option<i64> {
         let open = session.transaction().lock().take()?;
         self.open_transactions.aborted.fetch_add(1, Ordering::Relaxed);
-        session.record().lock().set_transaction(open.txn_number, NumberUse::Aborted);
+        session.change_record(|record| record.set_transaction(open.txn_number, NumberUse::Aborted));
         open.transaction.release();
         Some(open.txn_number)
     }
@@ -298,9 +306,9 @@ impl Store {
     /// Begins, or goes on with, a retryable write; an older transaction of the session is aborted.
     ///
     /// # Errors
-    /// As `Session::begin_retryable_write`.
+    /// As `SessionTable::begin_retryable_write`.
     pub fn begin_retryable_write(&self, session: &Arc<Session>, txn_number: i64) -> Result<()> {
-        session.begin_retryable_write(txn_number)?;
+        self.sessions.begin_retryable_write(session, txn_number)?;
         let is_older = session.transaction().lock().as_ref().is_some_and(|open| open.txn_number < txn_number);
         if is_older {
             self.abort_open_transaction(session);
@@ -311,13 +319,17 @@ impl Store {
     /// Aborts transactions that are open for longer than `limit`; gives their sessions and numbers. Background work.
     pub fn expire_transactions(&self, limit: Duration) -> Vec<(bson::Uuid, i64)> {
         let now = self.clock.monotonic();
-        let sessions: Vec<Arc<Session>> =
-            self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect();
+        let sessions = self.sessions_with_transactions();
         let is_expired = |session: &&Arc<Session>| {
             session.transaction().lock().as_ref().is_some_and(|open| now.saturating_sub(open.began) > limit)
         };
         let expired = sessions.iter().filter(is_expired);
         expired.filter_map(|session| Some((session.id(), self.abort_open_transaction(session)?))).collect()
+    }
+
+    /// The sessions that have had one since the list was last shortened.
+    fn sessions_with_transactions(&self) -> Vec<Arc<Session>> {
+        self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// How many transactions are open, and the oldest with its session.
@@ -328,8 +340,7 @@ impl Store {
 
     /// The open transactions with their sessions, the oldest first.
     pub fn listed_transactions(&self) -> Vec<(bson::Uuid, OpenTransaction)> {
-        let sessions: Vec<Arc<Session>> =
-            self.open_transactions.sessions.lock().iter().filter_map(Weak::upgrade).collect();
+        let sessions = self.sessions_with_transactions();
         let mut open: Vec<(bson::Uuid, OpenTransaction)> =
             sessions.iter().filter_map(|session| Some((session.id(), session.transaction().lock().clone()?))).collect();
         // A session is listed once for each transaction that it has begun.

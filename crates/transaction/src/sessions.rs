@@ -23,8 +23,8 @@ use std::time::Duration;
 use bson::Uuid;
 use collection::{Catalog, LoggedStatement, SessionReplay};
 use parking_lot::Mutex;
-use platform::Clock;
-use storage_engine::{Batch, Engine, TreeId};
+use platform::{Clock, MemoryBudget, MemoryUse};
+use storage_engine::{Batch, Engine, EngineError, TreeId};
 
 pub use record::ExecutedStatement;
 pub use session::{CheckedOutSession, Session};
@@ -38,27 +38,36 @@ use record::SessionRecord;
 /// Most sessions at once, as in MongoDB (`maxSessions`).
 const SESSIONS_MAX: usize = 1_000_000;
 const SHARDS: usize = 64;
+/// What a session takes: itself, its places in the maps, what allocations cost.
+const SESSION_BYTES: u64 = size_of::<Session>() as u64 + 128;
 /// Sessions stored in one batch.
 const BATCH_SESSIONS: usize = 64;
 
-type Shard = Mutex<HashMap<Uuid, Arc<Session>>>;
+type Sessions = HashMap<Uuid, Arc<Session>>;
+/// Once sessions take more than such a part of the memory budget, those that have written nothing make room for others.
+const MANY_SHARE: u64 = 16;
+/// Of the sessions of a shard that have written nothing, such a part is forgotten when there is no memory for another.
+const FORGOTTEN_SHARE: usize = 8;
 
 /// All sessions.
 pub struct SessionTable {
-    shards: Vec<Shard>,
+    shards: Vec<Mutex<Sessions>>,
+    sessions_max: usize,
     count: AtomicUsize,
     /// Those whose record is not in the tree as it is; each once.
     changed: Mutex<Vec<Arc<Session>>>,
     clock: Arc<dyn Clock>,
+    memory: Arc<MemoryBudget>,
 }
 
 impl SessionTable {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> SessionTable {
-        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        SessionTable { shards, count: AtomicUsize::new(0), changed: Mutex::default(), clock }
+    pub(crate) fn new(clock: Arc<dyn Clock>, memory: Arc<MemoryBudget>) -> SessionTable {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let (count, changed) = Default::default();
+        SessionTable { shards, sessions_max: SESSIONS_MAX, count, changed, clock, memory }
     }
 
-    fn shard(&self, id: Uuid) -> &Shard {
+    fn shard(&self, id: Uuid) -> &Mutex<Sessions> {
         // Drivers make them at random; the last byte is.
         &self.shards[usize::from(id.bytes()[15]) % SHARDS]
     }
@@ -66,21 +75,63 @@ impl SessionTable {
     /// Notes a use of a session; the first one begins it.
     ///
     /// # Errors
-    /// `TooManySessions`.
+    /// `TooManySessions`; `Engine(NoMemory)`.
     pub fn refresh(&self, id: Uuid) -> Result<Arc<Session>> {
+        self.used(id, |shard| {
+            if self.count.load(Ordering::Relaxed) >= self.sessions_max {
+                return Err(TransactionError::TooManySessions);
+            }
+            let are_many = self.memory.used_for(MemoryUse::Sessions) > self.memory.limit() / MANY_SHARE;
+            let has_made_room = (are_many || self.check_memory().is_err()) && self.forget_unwritten(shard);
+            if has_made_room { Ok(()) } else { self.check_memory() }
+        })
+    }
+
+    /// Forgets the oldest sessions that nobody uses and that have written nothing: whoever goes on with one begins it again and misses nothing.
+    fn forget_unwritten(&self, shard: &mut Sessions) -> bool {
+        let unwritten =
+            shard.values().filter(|session| Arc::strong_count(session) == 1 && session.has_written_nothing());
+        let mut oldest: Vec<_> = unwritten.map(|session| (session.last_use(), session.id().bytes())).collect();
+        oldest.sort_unstable();
+        oldest.truncate(oldest.len().div_ceil(FORGOTTEN_SHARE));
+        let forgotten = oldest.iter().filter_map(|(_, id)| shard.remove(&Uuid::from_bytes(*id))).count();
+        self.count.fetch_sub(forgotten, Ordering::Relaxed);
+        forgotten > 0
+    }
+
+    /// Whether sessions may take more memory.
+    fn check_memory(&self) -> Result<()> {
+        let room = self.memory.check_lasting(MemoryUse::Sessions, SESSION_BYTES);
+        room.map_err(|error| EngineError::NoMemory(error).into())
+    }
+
+    /// The session of this id, used now; begun if there is none and it may be.
+    fn used(&self, id: Uuid, may_begin: impl FnOnce(&mut Sessions) -> Result<()>) -> Result<Arc<Session>> {
         let now = self.clock.monotonic();
         let mut shard = self.shard(id).lock();
         if let Some(session) = shard.get(&id) {
             session.touch(now);
             return Ok(session.clone());
         }
-        if self.count.load(Ordering::Relaxed) >= SESSIONS_MAX {
-            return Err(TransactionError::TooManySessions);
-        }
-        let session = Arc::new(Session::new(id, now));
+        may_begin(&mut shard)?;
+        let session = Arc::new(Session::new(id, now, self.memory.reserve_fixed(MemoryUse::Sessions, SESSION_BYTES)));
         shard.insert(id, session.clone());
         self.count.fetch_add(1, Ordering::Relaxed);
         Ok(session)
+    }
+
+    /// The session of this id, which there was when the server stopped: it is there again, whatever memory there is now.
+    fn restored(&self, id: Uuid) -> Result<Arc<Session>> {
+        self.used(id, |_| Ok(()))
+    }
+
+    /// Begins, or goes on with, the retryable write of this number.
+    ///
+    /// # Errors
+    /// As `SessionRecord::begin_retryable_write`; `Engine(NoMemory)` when sessions hold so much that nothing may be remembered of another write.
+    pub(crate) fn begin_retryable_write(&self, session: &Session, txn_number: i64) -> Result<()> {
+        self.check_memory()?;
+        session.change_record(|record| record.begin_retryable_write(session.id(), txn_number))
     }
 
     /// The session of this id, if it was used before.
@@ -121,7 +172,7 @@ impl SessionTable {
 
     /// Notes that a statement was executed. Called between the commit's place in the oplog and its becoming visible.
     pub(crate) fn record_statement(&self, session: &Arc<Session>, txn_number: i64, executed: ExecutedStatement) {
-        if session.record().lock().add_statement(txn_number, executed) {
+        if session.change_record(|record| record.add_statement(txn_number, executed)) {
             self.changed(session);
         }
     }
@@ -135,13 +186,13 @@ impl SessionTable {
 
     /// Notes that a transaction was committed. As `record_statement`.
     pub(crate) fn record_commit(&self, session: &Arc<Session>, txn_number: i64) {
-        session.record().lock().set_transaction(txn_number, NumberUse::Committed);
+        session.change_record(|record| record.set_transaction(txn_number, NumberUse::Committed));
         self.changed(session);
     }
 
     /// Adds a statement that replay has met.
     fn restore(&self, statement: &LoggedStatement) {
-        let Ok(session) = self.refresh(statement.session) else { return };
+        let Ok(session) = self.restored(statement.session) else { return };
         let executed = ExecutedStatement {
             id: statement.statement,
             count_change: statement.count_change as i8,
@@ -180,9 +231,7 @@ impl SessionTable {
         while cursor.next()? {
             let id = <[u8; 16]>::try_from(cursor.key()).map_err(|_| record::damaged())?;
             let record = SessionRecord::decode(cursor.value()?)?;
-            if let Ok(session) = self.refresh(Uuid::from_bytes(id)) {
-                *session.record().lock() = record;
-            }
+            self.restored(Uuid::from_bytes(id))?.change_record(|old| *old = record);
         }
         Ok(())
     }
@@ -251,7 +300,7 @@ impl SessionReplay for &SessionTable {
     }
 
     fn commit(&mut self, session: Uuid, txn_number: i64) {
-        if let Ok(session) = self.refresh(session) {
+        if let Ok(session) = self.restored(session) {
             self.record_commit(&session, txn_number);
         }
     }
@@ -259,19 +308,68 @@ impl SessionReplay for &SessionTable {
 
 #[cfg(test)]
 mod tests {
+    use platform::SimulatedClock;
+
     use super::*;
 
+    fn table(budget: &Arc<MemoryBudget>) -> SessionTable {
+        SessionTable::new(Arc::new(SimulatedClock::new(0)), budget.clone())
+    }
+
+    fn id(number: u32) -> Uuid {
+        let mut bytes = [7; 16];
+        bytes[12..].copy_from_slice(&number.to_le_bytes());
+        Uuid::from_bytes(bytes)
+    }
+
+    fn write(sessions: &SessionTable, number: u32, statements: i32) -> Result<()> {
+        let session = sessions.refresh(id(number))?;
+        sessions.begin_retryable_write(&session, 1)?;
+        for id in 0..statements {
+            let details = Some(oplog::OplogPosition(9));
+            sessions.record_statement(&session, 1, ExecutedStatement { id, count_change: 0, details });
+        }
+        Ok(())
+    }
+
     #[test]
-    fn one_session_more_than_there_may_be_is_refused() {
-        let sessions = SessionTable::new(Arc::new(platform::SimulatedClock::new(0)));
-        let id = |number: u8| Uuid::from_bytes([number; 16]);
-        sessions.refresh(id(1)).unwrap();
-        // All others that there may be, but for one.
-        sessions.count.store(SESSIONS_MAX - 1, Ordering::Relaxed);
-        sessions.refresh(id(2)).unwrap();
+    fn more_than_there_may_be_are_refused() {
+        let sessions = SessionTable { sessions_max: 3, ..table(&MemoryBudget::unlimited()) };
+        (0..3).for_each(|number| drop(sessions.refresh(id(number)).unwrap()));
         assert!(matches!(sessions.refresh(id(3)), Err(TransactionError::TooManySessions)));
         sessions.refresh(id(1)).unwrap();
         sessions.end(id(1)).unwrap();
         sessions.refresh(id(3)).unwrap();
+    }
+
+    #[test]
+    fn when_memory_is_short_those_that_have_written_nothing_make_room() {
+        let budget = MemoryBudget::new(200_000);
+        let sessions = table(&budget);
+        write(&sessions, 0, 1).unwrap();
+        let held = sessions.refresh(id(1)).unwrap();
+        // All in one shard, whose last byte is the number's highest.
+        (2..2_000).for_each(|number| drop(sessions.refresh(id(number)).unwrap()));
+        assert!(budget.used() <= 200_000 && sessions.count() < 600, "{}", sessions.count());
+        assert!(sessions.find(id(0)).is_some_and(|session| session.executed(0).is_some()), "it has written");
+        assert!(sessions.find(id(1)).is_some_and(|found| Arc::ptr_eq(&found, &held)), "it is in use");
+        assert!(sessions.find(id(1_999)).is_some() && sessions.find(id(2)).is_none());
+        sessions.all().into_iter().for_each(|session| drop(sessions.end(session.id())));
+        drop((held, sessions));
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn what_they_have_written_is_counted_and_bounded() {
+        let budget = MemoryBudget::new(400_000);
+        let sessions = table(&budget);
+        let written = (0..1_000).take_while(|number| write(&sessions, *number, 100).is_ok()).count();
+        assert!((10..200).contains(&written), "{written}");
+        assert!(budget.used() <= 400_000);
+        // An older one may go on once others have ended.
+        assert!(matches!(write(&sessions, 0, 1), Err(TransactionError::Engine(EngineError::NoMemory(_)))));
+        (1..written as u32).for_each(|number| drop(sessions.end(id(number)).unwrap()));
+        sessions.changed.lock().clear();
+        write(&sessions, 0, 1).unwrap();
     }
 }

@@ -170,7 +170,7 @@ impl Store {
         engine.set_visible(oplog.last_timestamp());
         let catalog = Arc::new(Catalog::load(engine.clone(), clock.clone(), random)?);
         fill(&catalog, &engine)?;
-        let sessions = SessionTable::new(clock.clone());
+        let sessions = SessionTable::new(clock.clone(), engine.memory());
         let lost_sessions = sessions.load_or_lose(&engine, &catalog)?;
         let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads, &mut &sessions)?;
         options.interleaving.at(Moment::Recovered { timestamp: oplog.last_timestamp() });

@@ -103,6 +103,11 @@ impl WriteSet {
         Ok(())
     }
 
+    /// What is reserved for it.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.state.lock().memory.bytes()
+    }
+
     /// Counts memory that the transaction needs elsewhere, for its locks.
     ///
     /// # Errors

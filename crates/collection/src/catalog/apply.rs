@@ -67,7 +67,10 @@ impl Catalog {
         let now = self.clock.wall_millis();
         let id_index = Index::new(IndexSpecification::id_index()?, id_tree, IndexState::Ready, &[], now);
         let indexes = IndexList::new(vec![Arc::new(id_index)]);
-        Ok(Arc::new(Collection::new(ident, uuid, record_tree, ring, namespace.clone(), options, indexes)))
+        let (namespace, memory) = (namespace.clone(), self.reservation());
+        let collection = Collection::new(ident, uuid, record_tree, ring, namespace, options, indexes, memory);
+        collection.count_memory(0);
+        Ok(Arc::new(collection))
     }
 
     /// Gives a collection an index that is empty as yet.

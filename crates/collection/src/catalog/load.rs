@@ -120,8 +120,10 @@ impl Catalog {
             },
             None => None,
         };
+        let (namespace, memory) = (stored.namespace, self.reservation());
         let collection =
-            Collection::new(ident, stored.uuid, stored.record_tree, ring, stored.namespace, stored.options, indexes);
+            Collection::new(ident, stored.uuid, stored.record_tree, ring, namespace, stored.options, indexes, memory);
+        collection.count_memory(value.len());
         if let Some(reason) = stored.unreadable_options {
             collection.set_unreadable();
             aside = aside.or(Some(reason));

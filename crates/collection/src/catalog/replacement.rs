@@ -66,7 +66,9 @@ impl Catalog {
             batch.put(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, index.tree().0), &[]);
         }
         let key = stored::key(COLLECTION_KEY, collection.ident());
-        batch.put(TreeId::CATALOG, &key, stored::encode_collection(collection).as_bytes());
+        let stored = stored::encode_collection(collection);
+        collection.count_memory(stored.as_bytes().len());
+        batch.put(TreeId::CATALOG, &key, stored.as_bytes());
         self.engine.apply_settled(&batch)?;
         self.dropped
             .lock()

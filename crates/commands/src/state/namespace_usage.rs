@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use platform::{MemoryBudget, MemoryReservation, MemoryUse};
 
 use super::latency::{Histogram, RangeCounts};
 use crate::request::declaration::Class;
@@ -17,8 +18,13 @@ use crate::request::declaration::Declaration;
 
 /// Parts of the map, so that namespaces do not meet at one lock.
 const PARTS: usize = 32;
-/// Most namespaces in a part: names of collections that do not exist must not fill the memory.
-const NAMESPACES_MAX: usize = 16_384;
+/// All figures together take no more than such a part of the memory budget: names of collections that do not exist must not fill it. What does not fit is not
+/// recorded.
+const BYTES_SHARE: u64 = 32;
+/// What a namespace takes beside its name and its histograms.
+const NAMESPACE_BYTES: u64 = size_of::<NamespaceCounters>() as u64 + 64;
+/// And each histogram.
+const HISTOGRAM_BYTES: u64 = size_of::<Histogram>() as u64 + 16;
 
 /// What a command does with a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,21 +121,21 @@ type Part = RwLock<HashMap<Box<str>, NamespaceCounters>>;
 pub(crate) struct NamespaceUsage {
     parts: [Part; PARTS],
     hasher: RandomState,
-}
-
-impl Default for NamespaceUsage {
-    fn default() -> Self {
-        Self { parts: std::array::from_fn(|_| RwLock::default()), hasher: RandomState::new() }
-    }
+    memory: Mutex<MemoryReservation>,
+    bytes_max: u64,
 }
 
 impl Usage {
-    fn add(&self, operations: u64, elapsed: Duration) {
+    /// `takes` says whether there is memory for a histogram.
+    fn add(&self, operations: u64, elapsed: Duration, takes: impl FnOnce() -> bool) {
         self.operations.fetch_add(operations, Ordering::Relaxed);
         let microseconds = elapsed.as_micros() as u64;
         self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
         if let Some(each) = microseconds.checked_div(operations) {
-            self.histogram.get_or_init(Box::default).record(operations, each);
+            // Two threads at once may count it twice, and keep one.
+            let histogram = self.histogram.get();
+            let histogram = histogram.or_else(|| takes().then(|| self.histogram.get_or_init(Box::default)));
+            histogram.into_iter().for_each(|histogram| histogram.record(operations, each));
         }
     }
 
@@ -142,30 +148,64 @@ impl Usage {
 }
 
 impl NamespaceUsage {
+    /// No figures, which are counted in a budget.
+    pub(crate) fn new(budget: &Arc<MemoryBudget>) -> Self {
+        Self {
+            parts: std::array::from_fn(|_| RwLock::default()),
+            hasher: RandomState::new(),
+            memory: Mutex::new(budget.reservation(MemoryUse::Remembered)),
+            bytes_max: budget.limit() / BYTES_SHARE,
+        }
+    }
+
+    /// Whether there is memory for so many bytes, which are counted then.
+    fn takes(&self, bytes: u64) -> bool {
+        let mut memory = self.memory.lock();
+        let fits = memory.bytes() + bytes <= self.bytes_max;
+        if fits {
+            memory.grow_unchecked(bytes);
+        }
+        fits
+    }
+
+    fn give_back(&self, namespace: &str, counters: &NamespaceCounters) {
+        let histograms = counters.iter().filter(|usage| usage.histogram.get().is_some()).count() as u64;
+        let bytes = namespace.len() as u64 + NAMESPACE_BYTES + histograms * HISTOGRAM_BYTES;
+        let mut memory = self.memory.lock();
+        let left = memory.bytes().saturating_sub(bytes);
+        memory.shrink(left);
+    }
+
     /// Adds operations of a kind that took `elapsed` together.
     pub(crate) fn record(&self, namespace: &str, kind: UsageKind, operations: u64, elapsed: Duration) {
         let add = |counters: &NamespaceCounters| {
-            counters.get(kind as usize).into_iter().for_each(|usage| usage.add(operations, elapsed));
+            let takes = || self.takes(HISTOGRAM_BYTES);
+            counters.get(kind as usize).into_iter().for_each(|usage| usage.add(operations, elapsed, takes));
         };
         let part = self.part(namespace);
         if let Some(counters) = part.read().get(namespace) {
             return add(counters);
         }
         let mut part = part.write();
-        if part.len() < NAMESPACES_MAX || part.contains_key(namespace) {
+        if part.contains_key(namespace) || self.takes(namespace.len() as u64 + NAMESPACE_BYTES) {
             add(part.entry(namespace.into()).or_default());
         }
     }
 
     /// The figures of a collection that was dropped or renamed go with it.
     pub(crate) fn forget(&self, namespace: &str) {
-        self.part(namespace).write().remove(namespace);
+        if let Some(counters) = self.part(namespace).write().remove(namespace) {
+            self.give_back(namespace, &counters);
+        }
     }
 
     /// The same for all collections of a database.
     pub(crate) fn forget_database(&self, database: &str) {
         let is_of = |namespace: &str| namespace.split_once('.').is_some_and(|(of, _)| of == database);
-        self.parts.iter().for_each(|part| part.write().retain(|namespace, _| !is_of(namespace)));
+        for part in &self.parts {
+            let gone = part.write().extract_if(|namespace, _| is_of(namespace)).collect::<Vec<_>>();
+            gone.iter().for_each(|(namespace, counters)| self.give_back(namespace, counters));
+        }
     }
 
     /// The figures of all namespaces, sorted by name.
@@ -213,7 +253,8 @@ mod tests {
 
     #[test]
     fn operations_are_counted_by_namespace_and_kind() {
-        let usage = NamespaceUsage::default();
+        let budget = MemoryBudget::new(1 << 20);
+        let usage = NamespaceUsage::new(&budget);
         let micros = Duration::from_micros;
         usage.record("b.c", UsageKind::Update, 3, micros(10));
         usage.record("b.c", UsageKind::WriteCommand, 1, micros(5));
@@ -231,5 +272,20 @@ mod tests {
         usage.forget_database("b");
         usage.forget("a.c");
         assert!(usage.figures().is_empty());
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn names_without_end_take_a_part_of_the_budget() {
+        let budget = MemoryBudget::new(1 << 20);
+        let usage = NamespaceUsage::new(&budget);
+        for number in 0..1000 {
+            usage.record(&format!("a.{number}"), UsageKind::Query, 1, Duration::from_micros(1));
+        }
+        let known = usage.figures().len();
+        assert!((10..200).contains(&known), "{known}");
+        assert!(budget.used() <= 32 << 10);
+        usage.forget_database("a");
+        assert_eq!(budget.used(), 0);
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use collection::StatementDetails;
 use platform::{MemoryUse, WorkingMemory};
-use transaction::{CheckedOutSession, ExecutedStatement, Session, Statement, Store, Transaction};
+use storage_engine::EngineError;
+use transaction::{CheckedOutSession, ExecutedStatement, Session, Statement, Store, Transaction, TransactionError};
 
 use crate::request::declaration::{Declaration, SessionUse};
 use crate::request::error::{CommandError, Result};
@@ -54,6 +55,8 @@ pub(crate) struct Beginning<'a> {
     pub(crate) database: &'a str,
     pub(crate) store: &'a Store,
     pub(crate) memory: &'a WorkingMemory,
+    /// Those of transactions that are aborted to make room are closed.
+    pub(crate) cursors: &'a ClientCursors,
 }
 
 impl OperationSession {
@@ -71,7 +74,7 @@ impl OperationSession {
             return Err(CommandError::named("Interrupted", "operation was interrupted"));
         };
         if fields.is_in_transaction() {
-            return Self::begin_in_transaction(fields, with, session, txn_number);
+            return Self::begin_in_transaction(fields, with, session, txn_number, operation.connection());
         }
         store.begin_retryable_write(session.session(), txn_number)?;
         Ok(Self::Retryable { session, txn_number })
@@ -82,6 +85,7 @@ impl OperationSession {
         with: &Beginning<'_>,
         session: CheckedOutSession,
         txn_number: i64,
+        connection: u64,
     ) -> Result<Self> {
         if with.command.session_use == SessionUse::EndsTransaction {
             return Ok(Self::Ending { session, txn_number });
@@ -90,7 +94,19 @@ impl OperationSession {
         let transaction = if fields.goes_on_with_transaction() {
             store.continue_transaction(own, txn_number)?
         } else {
-            store.begin_transaction(own, txn_number, with.memory.budget().reservation(MemoryUse::WriteSets))?
+            let begin = || {
+                let memory = with.memory.budget().reservation(MemoryUse::WriteSets);
+                store.begin_transaction(own, txn_number, memory, connection)
+            };
+            match begin() {
+                Err(TransactionError::Engine(EngineError::NoMemory(_))) => {
+                    for (session, number) in store.end_forgotten_transactions(connection) {
+                        with.cursors.close_of_transaction(session, number);
+                    }
+                    begin()?
+                }
+                begun => begun?,
+            }
         };
         Ok(Self::Transaction { session, txn_number, transaction, has_failed: Cell::new(false) })
     }

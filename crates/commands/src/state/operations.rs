@@ -413,6 +413,11 @@ impl<'a> Operation<'a> {
         check_memory()
     }
 
+    /// The connection that it came by.
+    pub(crate) fn connection(&self) -> u64 {
+        self.registered.slot.connection
+    }
+
     /// It changes something, and goes on when its client goes away.
     pub(crate) fn goes_on_without_client(&self) {
         self.registered.slot.running.lock().1.ends_with_client = false;

@@ -39,8 +39,8 @@ impl Fixture {
         let collection = store.collection_or_create(&Namespace::parse("test.c").unwrap()).unwrap();
         let services = QueryServices {
             store,
-            plan_cache: Arc::new(PlanCache::new()),
-            index_filters: Arc::new(IndexFilters::new()),
+            plan_cache: Arc::new(PlanCache::new(&platform::MemoryBudget::unlimited())),
+            index_filters: Arc::new(IndexFilters::new(platform::MemoryBudget::unlimited())),
             memory: WorkingMemory::simulated(100 << 20).unwrap(),
             forbids_collection_scans: false,
         };

@@ -185,3 +185,25 @@ fn what_is_very_long_is_not_remembered() {
     fixture.find(query(&filter));
     assert_eq!(remembered(), 1);
 }
+
+#[test]
+fn decisions_are_counted_and_bounded() {
+    let fixture = Fixture::new();
+    let budget = platform::MemoryBudget::new(4 << 20);
+    let cache = planner::PlanCache::new(&budget);
+    let plan = || planner::CachedPlan { signature: "IXSCAN a_1".to_owned(), works: 1 };
+    for number in 0..2_000 {
+        cache.remember(&fixture.collection, format!("shape {number}"), plan());
+        cache.remember(&fixture.collection, "shape again".to_owned(), plan());
+    }
+    assert!((1..=64 << 10).contains(&budget.used()), "{}", budget.used());
+    assert_eq!(cache.find(&fixture.collection, "shape 1999"), Some(plan()));
+    let large = "x".repeat(64 << 10);
+    cache.remember(&fixture.collection, large.clone(), plan());
+    assert_eq!(cache.find(&fixture.collection, &large), None, "too large to be kept");
+    for (shape, _) in cache.entries(fixture.collection.uuid()).into_iter().skip(1) {
+        cache.forget_shape(&fixture.collection, &shape);
+    }
+    cache.forget(fixture.collection.uuid());
+    assert_eq!(budget.used(), 0);
+}

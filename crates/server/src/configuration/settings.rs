@@ -88,6 +88,11 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_ENABLE_TEST_COMMANDS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub enable_test_commands: Option<bool>,
 
+    /// Compare what is allocated with what the memory budget accounts for, all the time: a difference of more than 15 % of --memory that lasts is told
+    /// in the log and in serverStatus (plimsoll.memory.check). For tests; costs some percent of speed
+    #[arg(long, env = "PLIMSOLL_CHECK_MEMORY", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub check_memory: Option<bool>,
+
     /// A TOML file with any of these settings, for those that neither a flag nor the environment gives
     #[arg(long, env = "PLIMSOLL_CONFIG", value_name = "FILE")]
     #[serde(skip)]
@@ -116,6 +121,7 @@ impl Settings {
             advertise: self.advertise.or(other.advertise),
             max_clock_drift_seconds: self.max_clock_drift_seconds.or(other.max_clock_drift_seconds),
             enable_test_commands: self.enable_test_commands.or(other.enable_test_commands),
+            check_memory: self.check_memory.or(other.check_memory),
             config: self.config.or(other.config),
         }
     }

@@ -47,6 +47,7 @@ impl Store {
         }
         self.catalog.check_can_create(namespace)?;
         self.catalog.check_definitions(namespace, None, [&*options.to_document()])?;
+        self.catalog.check_room(options.to_document().as_bytes().len())?;
         let collection = self.catalog.create_private_collection(namespace, options)?;
         let mut owned = transaction.owned.lock();
         if owned.has_ended {

@@ -18,6 +18,8 @@ const HEADER_BYTES: usize = 1 + 8 + 1;
 const RUN_BYTES: usize = 4 + 4 + 1 + 8;
 /// Runs of statements that a retryable write may have when another command goes on with it: as many as one command has operations at most.
 const RUNS_MAX: usize = 100_000;
+/// Room for so many runs stays for the next write.
+const RUNS_KEPT: usize = 16;
 /// In the place of a position: there are no details.
 const NO_DETAILS: u64 = u64::MAX;
 
@@ -106,11 +108,17 @@ impl SessionRecord {
         }
     }
 
+    /// What it takes beside itself.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.runs.capacity() * size_of::<Run>()) as u64
+    }
+
     fn go_on_to(&mut self, txn_number: i64) {
         if txn_number > self.txn_number {
             self.txn_number = txn_number;
             self.number_use = NumberUse::Statements;
             self.runs.clear();
+            self.runs.shrink_to(RUNS_KEPT);
             self.highest = i32::MIN;
         }
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bson::Uuid;
 use parking_lot::{Condvar, Mutex};
+use platform::MemoryReservation;
 use storage_engine::{Batch, TreeId};
 
 use super::record::{ExecutedStatement, SessionRecord};
-use crate::error::Result;
 use crate::multi_document::OpenTransaction;
 
 /// How long a command waits for the session before it looks whether it should end.
@@ -27,6 +27,8 @@ pub struct Session {
     has_ended: AtomicBool,
     record: Mutex<SessionRecord>,
     transaction: Mutex<Option<OpenTransaction>>,
+    /// Counts it with its record.
+    memory: Mutex<MemoryReservation>,
 }
 
 /// A session that one command has for itself, until this is dropped.
@@ -34,7 +36,7 @@ pub struct Session {
 pub struct CheckedOutSession(Arc<Session>);
 
 impl Session {
-    pub(crate) fn new(id: Uuid, now: Duration) -> Session {
+    pub(crate) fn new(id: Uuid, now: Duration, memory: MemoryReservation) -> Session {
         Session {
             id,
             last_use: AtomicU64::new(now.as_millis() as u64),
@@ -44,6 +46,7 @@ impl Session {
             has_ended: AtomicBool::new(false),
             record: Mutex::default(),
             transaction: Mutex::default(),
+            memory: Mutex::new(memory),
         }
     }
 
@@ -79,14 +82,6 @@ impl Session {
         Some(CheckedOutSession(self.clone()))
     }
 
-    /// Begins, or goes on with, the retryable write of this number.
-    ///
-    /// # Errors
-    /// `TransactionTooOld` when the session has gone on to another; `IncompleteTransactionHistory` when the number was that of a transaction.
-    pub(crate) fn begin_retryable_write(&self, txn_number: i64) -> Result<()> {
-        self.record.lock().begin_retryable_write(self.id, txn_number)
-    }
-
     /// What a statement of the current retryable write has done, if it was executed.
     pub fn executed(&self, statement: i32) -> Option<ExecutedStatement> {
         self.record.lock().executed(statement)
@@ -106,6 +101,28 @@ impl Session {
 
     pub(crate) fn record(&self) -> &Mutex<SessionRecord> {
         &self.record
+    }
+
+    /// Whether there is nothing that anybody would miss.
+    pub(crate) fn has_written_nothing(&self) -> bool {
+        *self.record.lock() == SessionRecord::default() && self.transaction.lock().is_none()
+    }
+
+    /// Changes the record, and counts what it takes then.
+    pub(crate) fn change_record<T>(&self, change: impl FnOnce(&mut SessionRecord) -> T) -> T {
+        let mut record = self.record.lock();
+        let before = record.memory_bytes();
+        let result = change(&mut record);
+        let after = record.memory_bytes();
+        drop(record);
+        if after > before {
+            self.memory.lock().grow_unchecked(after - before);
+        } else if after < before {
+            let mut memory = self.memory.lock();
+            let left = memory.bytes().saturating_sub(before - after);
+            memory.shrink(left);
+        }
+        result
     }
 
     /// `true`: it had not been marked.

@@ -3,6 +3,8 @@
 use bson::rawdoc;
 use collection::catalog::{IndexModification, Modification};
 use collection::{CollectionError, CollectionOptions};
+use platform::{MemoryBudget, MemoryUse};
+use storage_engine::{EngineError, EngineOptions};
 
 use super::fixture::*;
 use crate::*;
@@ -140,4 +142,31 @@ fn a_clean_shutdown_leaves_nothing_to_replay() {
     assert_sound(&fixture.store);
     assert_eq!(contents(&fixture.store, &fixture.collection("db.c")).len(), 1);
     fixture.store.shutdown().unwrap();
+}
+
+#[test]
+fn definitions_are_counted_and_refused_when_they_would_fill_the_memory() {
+    let budget = MemoryBudget::new(4 << 20);
+    let engine = EngineOptions { memory: budget.clone(), ..options().engine };
+    let mut fixture = Fixture::with(StoreOptions { engine, ..options() });
+    let create = |store: &Store, number: i32| {
+        store.create_collection(&namespace(&format!("db.c{number}")), CollectionOptions::default()).map(drop)
+    };
+    let refused = (0..5_000).find_map(|number| Some((number, create(&fixture.store, number).err()?)));
+    let (count, error) = refused.unwrap();
+    assert!(
+        matches!(error, TransactionError::Collection(CollectionError::Engine(EngineError::NoMemory(_)))),
+        "{error:?}"
+    );
+    assert!(count > 200 && budget.used() < budget.limit(), "{count}");
+    let held = budget.used_for(MemoryUse::Definitions);
+    // A start has them all again, whatever they take; what is dropped makes room.
+    fixture.crash();
+    let again = budget.used_for(MemoryUse::Definitions);
+    assert!(again.abs_diff(held) < held / 8, "{again} and {held}");
+    assert!(create(&fixture.store, count).is_err());
+    fixture.store.drop_collection(&namespace("db.c0")).unwrap();
+    fixture.store.drop_collection(&namespace("db.c1")).unwrap();
+    fixture.store.catalog().reap().unwrap();
+    create(&fixture.store, count).unwrap();
 }

@@ -140,7 +140,7 @@ fn old_versions_beside_a_large_commit_stay_in_their_quota() {
     let run = Run::with(EngineOptions { history_quota_bytes: quota, ..options().engine });
     let session = run.fixture.store.sessions().refresh(session_id(1)).unwrap();
     let budget = MemoryBudget::new(20_000);
-    let transaction = run.fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets));
+    let transaction = run.fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets), 0);
     run.write_as(transaction.unwrap());
     let (store, collection) = (run.fixture.store.clone(), run.collection.clone());
     let most = Arc::new(Mutex::new(0));

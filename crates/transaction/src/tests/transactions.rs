@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{RawDocumentBuf, Uuid, rawdoc};
 use collection::{Collection, CollectionError, StatementDetails, Validation};
 use platform::{MemoryBudget, MemoryUse};
 use proptest::prelude::*;
+use storage_engine::EngineOptions;
 
 use super::fixture::*;
 use crate::*;
@@ -21,7 +23,7 @@ pub(super) fn session_id(number: u8) -> Uuid {
 
 pub(super) fn begin(store: &Store, session: u8, txn_number: i64) -> Arc<Transaction> {
     let session = store.sessions().refresh(session_id(session)).unwrap();
-    store.begin_transaction(&session, txn_number, memory()).unwrap()
+    store.begin_transaction(&session, txn_number, memory(), 0).unwrap()
 }
 
 pub(super) fn commit(store: &Store, session: u8, txn_number: i64) -> Result<Option<CommitInfo>> {
@@ -454,7 +456,8 @@ fn changes_that_do_not_fit_into_memory_are_spilled() {
     }
     let budget = MemoryBudget::new(700_000);
     let session = fixture.store.sessions().refresh(session_id(1)).unwrap();
-    let transaction = fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets)).unwrap();
+    let transaction =
+        fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets), 0).unwrap();
     let mut context = in_transaction(&transaction);
     let mut expected: BTreeMap<i32, i32> = (0..100).map(|id| (id, id)).collect();
     let mut state = 7_u32;
@@ -514,7 +517,8 @@ fn a_transaction_too_large_for_its_memory_is_refused() {
     let collection = fixture.collection("db.c");
     let session = fixture.store.sessions().refresh(session_id(1)).unwrap();
     let budget = MemoryBudget::new(60_000);
-    let transaction = fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets)).unwrap();
+    let transaction =
+        fixture.store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets), 0).unwrap();
     let mut context = in_transaction(&transaction);
     let padding = "x".repeat(10);
     // The changes can be spilled, the locks of their keys cannot.
@@ -526,4 +530,36 @@ fn a_transaction_too_large_for_its_memory_is_refused() {
     drop((context, transaction));
     fixture.store.abort_open_transaction(&session).unwrap();
     assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn forgotten_transactions_of_who_holds_most_make_room_for_others() {
+    let fixture = Fixture::with(StoreOptions {
+        engine: EngineOptions { memory: MemoryBudget::new(8 << 20), ..options().engine },
+        ..options()
+    });
+    let store = &fixture.store;
+    let begin = |number: u32, connection| {
+        let mut id = [number as u8; 16];
+        id[..4].copy_from_slice(&number.to_le_bytes());
+        let session = store.sessions().refresh(Uuid::from_bytes(id)).unwrap();
+        let memory = store.engine().memory().reservation(MemoryUse::WriteSets);
+        store.begin_transaction(&session, 1, memory, connection)
+    };
+    for number in 0..5 {
+        drop(begin(number, 2).unwrap());
+        fixture.clock.advance(Duration::from_millis(1));
+    }
+    let greedy = (5..10_000).take_while(|number| begin(*number, 1).is_ok()).count() as u32;
+    assert!(greedy > 500, "{greedy}");
+    assert_eq!(store.end_forgotten_transactions(3), [], "all of them are young");
+    fixture.clock.advance(Duration::from_secs(2));
+    let ended = store.end_forgotten_transactions(3);
+    let numbers: Vec<u32> =
+        ended.iter().map(|(id, _)| u32::from_le_bytes(*id.bytes().first_chunk().unwrap())).collect();
+    assert!(!numbers.is_empty() && numbers.iter().all(|number| (5..5 + greedy).contains(number)), "{numbers:?}");
+    assert!(begin(10_000, 3).is_ok());
+    let session = store.sessions().find(ended[0].0).unwrap();
+    assert!(matches!(store.continue_transaction(&session, 1), Err(TransactionError::NoSuchTransaction(_))));
+    assert_eq!(store.end_forgotten_transactions(3), [], "there is room");
 }

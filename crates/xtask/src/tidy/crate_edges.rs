@@ -44,7 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("index_key", &["document"]),
     ("lab", &[]),
     ("oplog", &["platform"]),
-    ("planner", &["collection", "document", "index_key", "query_language", "transaction"]),
+    ("planner", &["collection", "document", "index_key", "platform", "query_language", "transaction"]),
     ("platform", &[]),
     ("query_language", &["document"]),
     ("script_test", &[]),

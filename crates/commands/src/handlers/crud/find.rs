@@ -14,6 +14,7 @@ use query_language::projection::{Projection, ProjectionKind};
 use transaction::Store;
 
 use super::query_arguments::{check_collation, hint, query, services, variables};
+use super::query_memory::check_memory_for;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
@@ -199,6 +200,7 @@ pub(crate) fn canonical_query(context: &Context<'_>, parsed: &FindArguments<'_>)
     }
     if let Some(projection) = parsed.projection.filter(|projection| !projection.is_empty()) {
         let context = ParseContext::for_variables(&variables);
+        check_memory_for([projection].into_iter())?;
         query.projection = Some(Projection::parse(projection, ProjectionKind::Find, &context)?);
     }
     query.skip = parsed.skip;

@@ -14,6 +14,7 @@ use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::find::apply_sort;
 use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
+use super::query_memory::{check_memory_for, check_memory_for_update};
 use super::update::{Statement, apply, source_of, upsert};
 use super::write_errors::write_concern_error;
 use super::write_statements::{RetriedStatements, may_try_upsert_again};
@@ -256,6 +257,7 @@ fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
     }
     let projection = match fields.fields.filter(|fields| !fields.is_empty()) {
         Some(source) => {
+            check_memory_for([source].into_iter())?;
             Some(Projection::parse(source, ProjectionKind::Find, &ParseContext::for_variables(&variables))?)
         }
         None => None,
@@ -266,7 +268,9 @@ fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
         None => Change::Remove(query),
         Some(update) => {
             let options = UpdateOptions { multiplicity: Multiplicity::One, variables };
-            let update = Update::parse(source_of(update)?, &fields.array_filters, &options)?;
+            let source = source_of(update)?;
+            check_memory_for_update(source, &fields.array_filters)?;
+            let update = Update::parse(source, &fields.array_filters, &options)?;
             let is_upsert = fields.is_upsert;
             Change::Update(Box::new(Statement {
                 query,

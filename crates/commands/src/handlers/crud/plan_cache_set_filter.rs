@@ -59,7 +59,8 @@ pub(crate) fn run(
         collation: given(example.collation),
         indexes,
     };
-    context.server.index_filters.set(&collection, shape.clone(), filter);
+    let no_memory = |error| CommandError::named("ExceededMemoryLimit", format!("the filter cannot be kept: {error}"));
+    context.server.index_filters.set(&collection, shape.clone(), filter).map_err(no_memory)?;
     context.server.plan_cache.forget_shape(&collection, &shape);
     Ok(())
 }

@@ -18,6 +18,7 @@ use query_language::update::{
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
+use super::query_memory::check_memory_for_update;
 use super::records_to_change::{Changed, RecordsToChange};
 use super::write_statements::{
     StatementOrder, Statements, WriteStatements, check_retryable, is_dropped_outside, may_try_upsert_again, validated,
@@ -273,6 +274,7 @@ impl Statement {
         let variables = variables(context, fields.constants.or(options.declared))?;
         let &StatementOptions { validation, empty_timestamps, .. } = options;
         let options = UpdateOptions { multiplicity: fields.multiplicity, variables: variables.clone() };
+        check_memory_for_update(fields.update, &fields.array_filters)?;
         let update = Update::parse(fields.update, &fields.array_filters, &options)?;
         let mut query = query(Some(fields.filter), &variables)?;
         query.hint = fields.hint.clone();

@@ -4,6 +4,7 @@
 
 use bson::{DateTime, RawBsonRef};
 use platform::MemoryUse;
+use platform::memory_check::MemoryCheckFigures;
 use transaction::WRITES_STOPPED_ADVICE;
 
 use super::hello::write_identity;
@@ -195,6 +196,9 @@ fn write_budget(server: &ServerContext, section: &mut DocumentWriter<'_>) {
     section.document("uses", |uses| {
         MemoryUse::ALL.iter().for_each(|purpose| uses.size(purpose.name(), budget.used_for(*purpose)));
     });
+    if let Some(check) = platform::memory_check::figures() {
+        section.document("check", |section| write_memory_check(&check, section));
+    }
     section.size("operationBytesMax", server.memory.share());
     section.size("refused", budget.refused());
     let (runs, bytes) = server.memory.temporary().totals();
@@ -202,6 +206,15 @@ fn write_budget(server: &ServerContext, section: &mut DocumentWriter<'_>) {
         files.size("runs", runs);
         files.size("bytesWritten", bytes);
     });
+}
+
+/// What is allocated against what is accounted for (`--check-memory`).
+fn write_memory_check(check: &MemoryCheckFigures, section: &mut DocumentWriter<'_>) {
+    section.int64("allocatedBytes", check.allocated);
+    section.int64("accountedBytes", check.accounted);
+    section.int64("unaccountedBytesMax", check.unaccounted_max);
+    section.int64("boundBytes", check.bound);
+    section.size("timesBeyond", check.times_beyond);
 }
 
 fn write_storage_engine(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
