@@ -9,8 +9,9 @@
 //!        └── CommandError → {ok: 0, errmsg, code, codeName}
 //! ```
 //!
-//! In layers, from the top: `dispatcher`, `registry`, `handlers` (one command a file), `state` (what commands work with), `request` (what a
-//! command says). Read `dispatcher`, `registry`, `request/arguments`, then `handlers/crud/insert` and `handlers/crud/find`.
+//! In layers, from the top: `dispatcher`, `registry`, `handlers` (one command a file), `state` (what commands work
+//! with), `request` (what a command says). Read `dispatcher`, `registry`, `request/arguments`, then
+//! `handlers/crud/insert` and `handlers/crud/find`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod dispatcher;

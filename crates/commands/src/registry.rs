@@ -1,6 +1,7 @@
 //! The table of commands: what we have, and what MongoDB has and we refuse by name.
 //!
-//! Used by `dispatcher`, `listCommands` and the compatibility page. A command is declared beside its handler; here is one row for each.
+//! Used by `dispatcher`, `listCommands` and the compatibility page. A command is declared beside its handler; here is
+//! one row for each.
 
 mod refused;
 

@@ -1,6 +1,7 @@
 //! How a server begins: its state is put together, and what every server has is stored.
 //!
-//! Called by `server` once, before clients are served. Above all other layers, as the state is told which commands there are.
+//! Called by `server` once, before clients are served. Above all other layers, as the state is told which commands
+//! there are.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -80,7 +81,8 @@ impl ServerContext {
         context
     }
 
-    /// Stores what every server has: the document of the feature compatibility version. Called once by the server, when it is open.
+    /// Stores what every server has: the document of the feature compatibility version. Called once by the server, when
+    /// it is open.
     ///
     /// # Errors
     /// Those of an insert.

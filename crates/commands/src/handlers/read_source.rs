@@ -1,7 +1,7 @@
 //! What a query reads from: the one place where a name becomes something that has documents.
 //!
-//! Used by every command and stage that reads by name: `find`, `count`, `distinct`, `aggregate`, `explain`, `collStats`, `$lookup`. Whoever matches on
-//! [`ReadSource`] is told by the compiler when there is another kind.
+//! Used by every command and stage that reads by name: `find`, `count`, `distinct`, `aggregate`, `explain`,
+//! `collStats`, `$lookup`. Whoever matches on [`ReadSource`] is told by the compiler when there is another kind.
 
 use std::sync::Arc;
 

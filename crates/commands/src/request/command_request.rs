@@ -1,6 +1,7 @@
 //! One command as it came in.
 //!
-//! Made by `server` for each message, and by `dispatcher` for a command inside another; read by everything that is about a request.
+//! Made by `server` for each message, and by `dispatcher` for a command inside another; read by everything that is
+//! about a request.
 
 use bson::RawDocument;
 

@@ -1,7 +1,8 @@
 //! One field of a command: typed access with MongoDB's errors.
 //!
-//! Used by `arguments` and by all that reads a structure inside a command. A field that is null or undefined is as good as absent, as in MongoDB: what
-//! [`Field`] reads is `None` then, or false. Where MongoDB refuses null, the command says so ([`Field::given`]).
+//! Used by `arguments` and by all that reads a structure inside a command. A field that is null or undefined is as good
+//! as absent, as in MongoDB: what [`Field`] reads is `None` then, or false. Where MongoDB refuses null, the command
+//! says so ([`Field::given`]).
 
 use bson::{RawBsonRef, RawDocument};
 use document::{Element, Number, elements};

@@ -9,7 +9,8 @@ use std::time::Duration;
 pub enum Outcome {
     /// Send the reply.
     Reply,
-    /// Send the reply; to a client that takes several replies to one request, say that another follows, and run the request again for that.
+    /// Send the reply; to a client that takes several replies to one request, say that another follows, and run the
+    /// request again for that.
     ReplyAndMore(Next),
     /// Send nothing and close the connection: the server stops, or a fail point says so.
     CloseConnection,

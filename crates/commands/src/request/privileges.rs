@@ -1,7 +1,8 @@
 //! What a user must be allowed to do for a command, by the names of MongoDB's manual.
 //!
-//! Declared by each command ([`crate::request::declaration`]); shown by the compatibility page. There are no users yet, so nothing is refused for it.
-//! What depends on a command's fields (the stages of a pipeline, the target of a rename) its handler has to add.
+//! Declared by each command ([`crate::request::declaration`]); shown by the compatibility page. There are no users yet,
+//! so nothing is refused for it. What depends on a command's fields (the stages of a pipeline, the target of a rename)
+//! its handler has to add.
 
 /// Some actions on something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The fields of a command that are about its session: `lsid`, `txnNumber`, `autocommit` and `startTransaction`, with those read beside them.
+//! The fields of a command that are about its session: `lsid`, `txnNumber`, `autocommit` and `startTransaction`, with
+//! those read beside them.
 //!
 //! Read by `dispatcher` before the command runs; what follows from them is `state::operation_session`.
 

@@ -1,6 +1,7 @@
 //! Write concern: when a write is to be acknowledged.
 //!
-//! Read by every command that writes, and waited for in `state::acknowledgement`. On one server the choices are: applied (`w: 1`), durable (`j: true` or
+//! Read by every command that writes, and waited for in `state::acknowledgement`. On one server the choices are:
+//! applied (`w: 1`), durable (`j: true` or
 //! `w: "majority"`), and no reply at all (`w: 0`, which the client also says by not waiting). What only more servers could satisfy is answered as a replica set answers
 //! it: the write is done, and the reply has a `writeConcernError`.
 //!

@@ -11,7 +11,8 @@ use crate::request::write_concern::{Members, WriteConcern};
 use crate::state::context::Context;
 use crate::state::replica_set::ReplicaSet;
 
-/// What a command that has failed says of its write concern: a client that asks for more members than there are is told so in any case.
+/// What a command that has failed says of its write concern: a client that asks for more members than there are is told
+/// so in any case.
 ///
 /// # Errors
 /// Those of [`WriteConcern::check_satisfiable`]. A write concern that cannot be read is the command's own error.

@@ -19,8 +19,8 @@ pub(crate) trait CommandTable {
     /// The error for a name that no command has.
     fn refusal(&self, name: &str) -> CommandError;
 
-    /// Runs a command as a part of another one, for the same client and outside of its session; its reply is not wanted. Whoever calls this
-    /// waits for the write concern.
+    /// Runs a command as a part of another one, for the same client and outside of its session; its reply is not
+    /// wanted. Whoever calls this waits for the write concern.
     ///
     /// # Errors
     /// The command's own.

@@ -1,7 +1,8 @@
 //! What a command does in its session, as its fields ask for it ([`crate::request::session_fields`]).
 //!
-//! Begun by `dispatcher` before the command runs. A command with a `txnNumber` has its session for itself until it has replied. The write
-//! commands ask here which statements were executed before, all that read in which view; an error in a transaction aborts it.
+//! Begun by `dispatcher` before the command runs. A command with a `txnNumber` has its session for itself until it has
+//! replied. The write commands ask here which statements were executed before, all that read in which view; an error in
+//! a transaction aborts it.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -147,8 +148,8 @@ impl OperationSession {
         }
     }
 
-    /// What to do about an error of one statement: one that is not the statement's own ends the command, an interruption always and a conflict
-    /// in a transaction; and any aborts the transaction.
+    /// What to do about an error of one statement: one that is not the statement's own ends the command, an
+    /// interruption always and a conflict in a transaction; and any aborts the transaction.
     pub(crate) fn check_failure(&self, error: &CommandError) -> Result<()> {
         if error.is_interruption() {
             return Err(error.clone());

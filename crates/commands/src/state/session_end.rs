@@ -1,7 +1,8 @@
 //! The end of logical sessions: how long they live unused, and what ends with them.
 //!
-//! The sessions themselves are in `transaction::SessionTable`: a session lives from its first use until it is ended or has not been used
-//! for [`TIMEOUT`]. Its cursors are closed with it. Called by `sessions` for those that clients end, by the server for those that are forgotten.
+//! The sessions themselves are in `transaction::SessionTable`: a session lives from its first use until it is ended or
+//! has not been used for [`TIMEOUT`]. Its cursors are closed with it. Called by `sessions` for those that clients end,
+//! by the server for those that are forgotten.
 
 use std::collections::HashSet;
 use std::time::Duration;

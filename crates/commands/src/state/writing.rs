@@ -1,6 +1,7 @@
 //! What it takes to write: the store, the clock, new identities, and buffers that the next write takes over.
 //!
-//! Held by `ServerContext`; given whole to what writes of its own accord (`replica_set`, `default_concerns`), without the rest of the server.
+//! Held by `ServerContext`; given whole to what writes of its own accord (`replica_set`, `default_concerns`), without
+//! the rest of the server.
 
 use std::sync::Arc;
 

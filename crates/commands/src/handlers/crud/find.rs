@@ -106,7 +106,8 @@ pub(crate) fn run(
     write_first_batch(context, cursor, limit, is_single, reply)
 }
 
-/// What a tailable cursor waits for. As in MongoDB, one on nothing is closed at once: clients open another one after a while.
+/// What a tailable cursor waits for. As in MongoDB, one on nothing is closed at once: clients open another one after a
+/// while.
 fn tail_of(context: &Context<'_>, stored: &Stored, full_name: &str, tailing: Tailing) -> Result<Option<Tail>> {
     match stored {
         Stored::Ring(ring) if ring.counts().documents() > 0 => {

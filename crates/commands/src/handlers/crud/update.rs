@@ -138,7 +138,8 @@ impl Statements for Updates<'_> {
         self.totals.matched
     }
 
-    /// Somebody inserted it since we looked: now it can be updated. Or the collection was dropped: now it can be created.
+    /// Somebody inserted it since we looked: now it can be updated. Or the collection was dropped: now it can be
+    /// created.
     fn may_try_again(&self, context: &Context<'_>, error: &CommandError) -> bool {
         match self.phase {
             Phase::Updating => is_dropped_outside(context, error),

@@ -1,7 +1,8 @@
-//! The driver of commands that are a list of writes: which statements are still to be run, in which order, when one is run again, what an error of one
-//! means for the others, and the end of the reply.
+//! The driver of commands that are a list of writes: which statements are still to be run, in which order, when one is
+//! run again, what an error of one means for the others, and the end of the reply.
 //!
-//! Used by `insert`, `update` and `delete`. What a statement does is theirs ([`Statements`]); `insert` stores many at once and uses only the frame.
+//! Used by `insert`, `update` and `delete`. What a statement does is theirs ([`Statements`]); `insert` stores many at
+//! once and uses only the frame.
 
 use std::sync::atomic::AtomicU64;
 
@@ -21,7 +22,8 @@ use crate::state::context::{Context, OperationCounts, count};
 
 /// Most operations in one write command.
 pub(crate) const OPERATIONS_MAX: usize = 100_000;
-/// Attempts of a statement whose collection is dropped before it does anything, or of an upsert whose insert finds that another one was faster.
+/// Attempts of a statement whose collection is dropped before it does anything, or of an upsert whose insert finds that
+/// another one was faster.
 const STATEMENT_ATTEMPTS: usize = 10;
 /// A statement may carry a document and more.
 const STATEMENT_LIMITS: Limits = Limits { bytes_max: 48_000_000 };
@@ -194,7 +196,8 @@ pub(crate) fn validated(statement: &RawDocument) -> Result<()> {
     Ok(validate_document(statement.as_bytes(), &STATEMENT_LIMITS)?)
 }
 
-/// A statement that changes all documents that match can not be retried: nobody knows which were changed before. `field` is what says so.
+/// A statement that changes all documents that match can not be retried: nobody knows which were changed before.
+/// `field` is what says so.
 pub(crate) fn check_retryable(context: &Context<'_>, is_single: bool, field: &str) -> Result<()> {
     if is_single || !context.session.is_retryable_write() {
         return Ok(());
@@ -259,7 +262,8 @@ impl RetriedStatements {
         }
     }
 
-    /// Waits for the write concern: after a retry for everything committed so far, because nobody knows which commit it was.
+    /// Waits for the write concern: after a retry for everything committed so far, because nobody knows which commit it
+    /// was.
     pub(super) fn wait(
         &self,
         concern: &WriteConcern,
