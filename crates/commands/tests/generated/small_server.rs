@@ -16,6 +16,8 @@ pub(crate) struct SmallServer {
     dispatcher: Dispatcher,
     client: ClientContext,
     disk: Arc<SimulatedDisk>,
+    /// Time passes only by it, over all lives.
+    pub(crate) clock: Arc<SimulatedClock>,
 }
 
 struct Hooks;
@@ -72,38 +74,39 @@ impl SequenceSource for NoSequences {
 
 impl SmallServer {
     pub(crate) fn new() -> Self {
-        Self::on(Arc::new(SimulatedDisk::new(7)))
+        Self::on(Arc::new(SimulatedDisk::new(7)), Arc::new(SimulatedClock::new(1_790_000_000_000)))
     }
 
     /// Stopped in order, and started again.
     pub(crate) fn restarted(self) -> Self {
-        let Self { dispatcher, client, disk } = self;
+        let Self { dispatcher, client, disk, clock } = self;
         drop(client);
         dispatcher.server().store().shutdown().unwrap();
         drop(dispatcher);
-        Self::on(disk)
+        Self::on(disk, clock)
     }
 
-    fn on(disk: Arc<SimulatedDisk>) -> Self {
-        let clock = Arc::new(SimulatedClock::new(1_790_000_000_000));
+    fn on(disk: Arc<SimulatedDisk>, clock: Arc<SimulatedClock>) -> Self {
         let random = Arc::new(SeededRandom::new(7));
         let engine = EngineOptions { cache_bytes: 8 << 20, ..EngineOptions::default() };
         let options = StoreOptions { engine, engine_threads: false, replay_threads: 0, ..StoreOptions::default() };
         let store = Store::open(disk.clone(), clock.clone(), random.clone(), options).unwrap();
         let memory = WorkingMemory::simulated(16 << 20).unwrap();
-        let server = ServerContext::new(store, clock, &*random, facts(), Arc::new(Hooks), Arc::new(Hooks), memory);
+        let server =
+            ServerContext::new(store, clock.clone(), &*random, facts(), Arc::new(Hooks), Arc::new(Hooks), memory);
         server.begin().unwrap();
         let client = server.connect(1, "127.0.0.1:50000".to_owned());
-        Self { dispatcher: Dispatcher::new(server), client, disk }
+        Self { dispatcher: Dispatcher::new(server), client, disk, clock }
     }
 
     /// Runs a command; `None` where it has no reply.
     pub(crate) fn send(&mut self, command: &Document) -> Option<Document> {
         let body = RawDocumentBuf::try_from(command).ok()?;
         let name = command.keys().next()?;
+        let database = command.get_str("$db").unwrap_or("test");
         let attempt = Attempt::First;
         let request =
-            CommandRequest { name, database: "test", body: &body, sequences: &NoSequences, attempt, is_legacy: false };
+            CommandRequest { name, database, body: &body, sequences: &NoSequences, attempt, is_legacy: false };
         let mut reply = Vec::new();
         match self.dispatcher.run(&request, &mut self.client, &mut reply) {
             Outcome::Reply | Outcome::ReplyAndMore(_) => {

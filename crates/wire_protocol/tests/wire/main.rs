@@ -5,3 +5,4 @@ mod frames;
 mod malformed;
 mod properties;
 mod round_trips;
+mod scripts;
