@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use crate::chart::{Chart, Panel, grouped};
+use crate::chart::{LineChart, Series, grouped, standalone};
 use crate::error::LabError;
 use crate::result::{PhaseResult, RESULT_FILE, RunResult};
 use crate::throughput::{Second, ThroughputSource};
@@ -63,45 +63,52 @@ impl OutputDirectory {
     /// Writes `result.json` and what is made of it.
     pub(crate) fn write_result(&self, result: &RunResult) -> Result<(), LabError> {
         self.write_json(RESULT_FILE, result)?;
-        self.write("throughput.svg", &throughput_chart(result).to_svg())?;
+        self.write("throughput.svg", &throughput_chart(result))?;
         self.write("latency.hlog", &histogram_log(result))
     }
 }
 
-/// Throughput over time, a panel a phase.
-fn throughput_chart(result: &RunResult) -> Chart {
+/// Throughput over time, a chart a phase.
+fn throughput_chart(result: &RunResult) -> String {
     let parameters: Vec<String> = result.parameters.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    Chart {
-        title: format!("{}: {}", result.scenario, result.target.in_one_line()),
-        subtitle: format!("{}; {}", parameters.join(", "), result.started_at),
-        panels: result.phases.iter().map(panel).collect(),
-    }
+    let captions: Vec<(String, String)> = result.phases.iter().map(captions).collect();
+    let charts: Vec<LineChart<'_>> =
+        result.phases.iter().zip(&captions).map(|(phase, (title, unit))| phase_chart(phase, title, unit)).collect();
+    let title = format!("{}: {}", result.scenario, result.target.in_one_line());
+    standalone(&title, &format!("{}; {}", parameters.join(", "), result.started_at), &charts)
 }
 
-fn panel(phase: &PhaseResult) -> Panel {
-    let middle = |second: &Second| (f64::from(second.second) + second.length_seconds / 2.0, second.per_second);
+/// What is said of a phase, and what is counted.
+fn captions(phase: &PhaseResult) -> (String, String) {
     let is_documents = phase.throughput_unit == "documents";
     let mean = if is_documents { phase.documents_per_second } else { phase.operations_per_second };
     let count = if is_documents { phase.documents } else { phase.operations };
     let stopped = if phase.complete { "" } else { " (stopped early)" };
     let cpu = phase.server_cpu_microseconds_per_unit;
     let cpu = cpu.map(|cpu| format!(", server CPU {cpu:.1} us for each")).unwrap_or_default();
+    let title = format!(
+        "{}{stopped}: {} {} in {:.1} s, mean {}/s{cpu}",
+        phase.name,
+        grouped(count as f64),
+        phase.throughput_unit,
+        phase.duration_seconds,
+        grouped(mean)
+    );
+    (title, format!("{} / s, from {}", phase.throughput_unit, phase.throughput_source_explanation))
+}
+
+fn phase_chart<'p>(phase: &'p PhaseResult, title: &'p str, unit: &'p str) -> LineChart<'p> {
+    let middle = |second: &Second| (f64::from(second.second) + second.length_seconds / 2.0, second.per_second);
     let gap = phase.longest_gap;
-    Panel {
-        title: format!(
-            "{}{stopped}: {} {} in {:.1} s{cpu}",
-            phase.name,
-            grouped(count as f64),
-            phase.throughput_unit,
-            phase.duration_seconds
-        ),
-        rate_label: format!("{} / s", phase.throughput_unit),
-        points: phase.seconds.iter().map(middle).collect(),
-        duration: phase.duration_seconds,
-        mean,
-        shaded: (phase.throughput_source != ThroughputSource::SpreadOverCommands && gap.seconds >= 1.0)
-            .then(|| (gap.start, gap.seconds, format!("longest gap {:.1} s", gap.seconds))),
-        note: format!("Rate of each second, from {}.", phase.throughput_source_explanation),
+    let is_told = phase.throughput_source != ThroughputSource::SpreadOverCommands && gap.seconds >= 1.0;
+    LineChart {
+        title,
+        unit,
+        across: "seconds",
+        series: vec![Series { name: &phase.name, points: phase.seconds.iter().map(middle).collect() }],
+        shaded: is_told.then_some((gap.start, gap.start + gap.seconds)).into_iter().collect(),
+        shaded_meaning: "the longest gap",
+        logarithmic: false,
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod bench_report;
 mod certify_report;
-mod chart;
 mod compare_report;
 mod history_report;
 mod page;

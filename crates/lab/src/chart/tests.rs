@@ -2,17 +2,17 @@
 
 use super::*;
 
-fn chart(points: Vec<(f64, f64)>) -> Chart {
-    let panel = Panel {
-        title: "Update phase".to_owned(),
-        rate_label: "documents updated per second".to_owned(),
-        duration: points.last().map_or(0.0, |point| point.0),
-        points,
-        mean: 12_345.6,
-        shaded: Some((1.0, 2.0, "longest gap 2 s".to_owned())),
-        note: "from <counters> & commands".to_owned(),
+fn chart(points: Vec<(f64, f64)>) -> String {
+    let chart = LineChart {
+        title: "from <counters> & commands",
+        unit: "documents updated / s",
+        across: "time (seconds)",
+        series: vec![Series { name: "updates", points }],
+        shaded: vec![(1.0, 3.0)],
+        shaded_meaning: "longest gap 2 s",
+        logarithmic: false,
     };
-    Chart { title: "SERVER-44991 \"workload\"".to_owned(), subtitle: "a < b".to_owned(), panels: vec![panel] }
+    standalone("SERVER-44991 \"workload\"", "a < b", &[chart])
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn numbers_are_grouped() {
 
 #[test]
 fn the_document_is_well_formed_and_stands_alone() {
-    let svg = chart(vec![(0.5, 10_000.0), (1.5, 20_000.0), (2.5, 0.0), (3.5, 15_000.0)]).to_svg();
+    let svg = chart(vec![(0.5, 10_000.0), (1.5, 20_000.0), (2.5, 0.0), (3.5, 15_000.0)]);
     assert_balanced(&svg);
     assert!(svg.contains("prefers-color-scheme: dark"));
-    assert!(svg.contains("time (seconds)") && svg.contains("documents updated per second"));
+    assert!(svg.contains("time (seconds)") && svg.contains("documents updated / s"));
     assert!(svg.contains("a &lt; b") && svg.contains("&lt;counters&gt; &amp; commands"));
     assert!(!svg.contains("href") && !svg.contains("url(") && !svg.contains("<script"));
     assert_eq!(svg.matches("http").count(), 1, "only the name space");
@@ -54,7 +54,7 @@ fn the_document_is_well_formed_and_stands_alone() {
 #[test]
 fn empty_and_single_series_draw() {
     for points in [vec![], vec![(0.1, 5.0)], vec![(0.0, 0.0), (1.0, 0.0)]] {
-        let svg = chart(points).to_svg();
+        let svg = chart(points);
         assert_balanced(&svg);
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
     }

@@ -4,6 +4,8 @@
 //! from each other by more than their seconds say: with several runs a side that is measured, with one run a side it is
 //! assumed, from how much two runs of the same build differ on a shared machine.
 
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
 use crate::random::Random;
 
 /// Draws of the bootstrap.
@@ -102,77 +104,13 @@ pub(crate) fn variance(values: &[f64]) -> f64 {
 }
 
 /// The value below which a Student-distributed number lies with a probability of at least one half.
-///
-/// Cornish and Fisher's expansion about the normal quantile; for few degrees of freedom exact formulas.
-pub(crate) fn student_quantile(probability: f64, degrees_of_freedom: f64) -> f64 {
-    let tail = 2.0 * (1.0 - probability).max(1e-12);
-    if degrees_of_freedom <= 1.0 {
-        return 1.0 / (tail * std::f64::consts::FRAC_PI_2).tan();
-    }
-    if degrees_of_freedom <= 2.0 {
-        return (2.0 / (tail * (2.0 - tail)) - 2.0).max(0.0).sqrt();
-    }
-    let z = normal_quantile(probability);
+fn student_quantile(probability: f64, degrees_of_freedom: f64) -> f64 {
+    let probability = probability.clamp(0.5, 1.0 - 1e-12);
     if !degrees_of_freedom.is_finite() {
-        return z;
+        return Normal::standard().inverse_cdf(probability);
     }
-    // Hill, "Algorithm 396: Student's t-quantiles" (1970).
-    let n = degrees_of_freedom;
-    let a = 1.0 / (n - 0.5);
-    let b = (48.0 / a).powi(2) / 2304.0 * 48.0;
-    let mut c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36;
-    let d = ((94.5 / (b + c) - 3.0) / b + 1.0) * (a * std::f64::consts::FRAC_PI_2).sqrt() * n;
-    let mut y = (d * tail).powf(2.0 / n);
-    if y > 0.05 + a {
-        let x = -z;
-        y = x * x;
-        if n < 5.0 {
-            c += 0.3 * (n - 4.5) * (x + 0.6);
-        }
-        c += (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b;
-        y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x;
-        y = a * y * y;
-        y = if y > 0.002 { y.exp_m1() } else { 0.5 * y * y + y };
-    } else {
-        y = ((1.0 / (((n + 6.0) / (n * y) - 0.089 * d - 0.822) * (n + 2.0) * 3.0) + 0.5 / (n + 4.0)) * y - 1.0)
-            * (n + 1.0)
-            / (n + 2.0)
-            + 1.0 / y;
-    }
-    (n * y).sqrt()
-}
-
-/// Acklam's approximation of the normal quantile, for probabilities of one half and more; its error is below 2e-9.
-fn normal_quantile(probability: f64) -> f64 {
-    let tail = (1.0 - probability).clamp(1e-300, 0.5);
-    if tail < 0.024_25 {
-        let q = (-2.0 * tail.ln()).sqrt();
-        let above = ((((-7.784894002430293e-03 * q - 3.223964580411365e-01) * q - 2.400758277161838) * q
-            - 2.549732539343734)
-            * q
-            + 4.374664141464968)
-            * q
-            + 2.938163982698783;
-        let below =
-            (((7.784695709041462e-03 * q + 3.224671290700398e-01) * q + 2.445134137142996) * q + 3.754408661907416) * q
-                + 1.0;
-        return -above / below;
-    }
-    let q = 0.5 - tail;
-    let r = q * q;
-    let above = ((((-3.969683028665376e+01 * r + 2.209460984245205e+02) * r - 2.759285104469687e+02) * r
-        + 1.383_577_518_672_69e2)
-        * r
-        - 3.066479806614716e+01)
-        * r
-        + 2.506628277459239;
-    let below = ((((-5.447609879822406e+01 * r + 1.615858368580409e+02) * r - 1.556989798598866e+02) * r
-        + 6.680131188771972e+01)
-        * r
-        - 1.328068155288572e+01)
-        * r
-        + 1.0;
-    above * q / below
+    let student = StudentsT::new(0.0, 1.0, degrees_of_freedom.max(1.0));
+    student.map_or(f64::INFINITY, |student| student.inverse_cdf(probability))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::figure::fragmentation;
+use crate::chart::escape;
 
 const TERMINAL_COLUMNS: usize = 72;
 const TERMINAL_LINES: usize = 20;
@@ -53,7 +54,7 @@ pub(crate) fn svg(panels: &[Panel]) -> String {
     );
     for (number, panel) in panels.iter().enumerate() {
         let left = number * (WIDTH + 2 * MARGIN) + MARGIN;
-        let title = panel.title.replace('&', "&amp;").replace('<', "&lt;");
+        let title = escape(&panel.title);
         let figure = fragmentation(&panel.positions).map_or("none".to_owned(), |figure| format!("{figure:.2}"));
         out += &format!(
             "<text x=\"{left}\" y=\"30\">{title}: fragmentation {figure}</text>\n\

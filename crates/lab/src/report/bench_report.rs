@@ -1,8 +1,7 @@
 //! The report of a run.
 
-use super::chart::{LineChart, Series};
 use super::page::{Page, Tone};
-use crate::chart::grouped;
+use crate::chart::{LineChart, Series, grouped};
 use crate::profile::stalls;
 use crate::result::{PhaseResult, RunResult};
 

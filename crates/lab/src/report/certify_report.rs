@@ -1,10 +1,9 @@
 //! The report of a certification: the verdicts as a table, then each guarantee with its figures and what the load looked like.
 
-use super::chart::{LineChart, Series};
 use super::page::{Page, Tone};
 use crate::certify::Certificate;
 use crate::certify::judgement::{Bound, Evidence, Judgement, Verdict, with_unit};
-use crate::chart::grouped;
+use crate::chart::{LineChart, Series, grouped};
 
 pub(crate) fn certificate(certificate: &Certificate) -> String {
     let mut page = Page::new(&format!("Guarantees of {}", certificate.target.in_one_line()));

@@ -1,8 +1,7 @@
 //! The report of many results over time.
 
-use super::chart::{LineChart, Series};
 use super::page::{Page, Tone};
-use crate::chart::grouped;
+use crate::chart::{LineChart, Series, grouped};
 use crate::history::{History, Line};
 
 pub(crate) fn history(history: &History) -> String {

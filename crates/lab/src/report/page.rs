@@ -4,6 +4,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
 
+pub(super) use crate::chart::escape;
+
 /// A page being written.
 pub(super) struct Page {
     title: String,
@@ -184,8 +186,4 @@ fn with_code(text: &str) -> String {
         }
     }
     html
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
