@@ -14,6 +14,7 @@ TESTS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS), str(TESTS / "crash"), str(TESTS / "chaos")]
 
 import disturbances  # noqa: E402
+import hostile  # noqa: E402
 from judgement import percentile  # noqa: E402
 from run import MEMORY_MIB, Run  # noqa: E402
 
@@ -50,12 +51,16 @@ def main():
     parser.add_argument("--minutes", type=float, default=10, help="how long (default %(default)s)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="which random numbers")
     parser.add_argument("--losses-only", action="store_true", help="do not judge how long the honest wait: the machine is busy with other things")
+    parser.add_argument("--acts", help="only these hostile acts, with commas between them")
     arguments = parser.parse_args()
+    acts = sorted(arguments.acts.split(",") if arguments.acts else hostile.ACTS)
+    if unknown := set(acts) - set(hostile.ACTS):
+        parser.error(f"no acts {sorted(unknown)}; there are {sorted(hostile.ACTS)}")
     print(f"{arguments.minutes:g} minutes, --seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="plimsoll-chaos-") as directory:
         directory = pathlib.Path(directory)
         with disturbances.small_disk(directory) as disk:
-            run = Run(directory, disk, arguments.minutes, arguments.seed)
+            run = Run(directory, disk, arguments.minutes, arguments.seed, acts)
             try:
                 run.go()
             finally:

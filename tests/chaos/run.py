@@ -27,12 +27,12 @@ ROUND_SECONDS = 120
 ALONE_SHARE = 0.25
 
 
-def be_hostile(port, seed, stopping, outcomes, doing):
+def be_hostile(port, seed, acts, stopping, outcomes, doing):
     """A process of hostile clients, one act after the other."""
     os.nice(10)
     chance = random.Random(seed)
     while not stopping.is_set():
-        name = chance.choice(sorted(hostile.ACTS))
+        name = chance.choice(acts)
         doing.value = name.encode()
         try:
             outcome = hostile.ACTS[name](port, chance)
@@ -80,9 +80,10 @@ class Run:
 
     DATABASE = honest.DATABASE
 
-    def __init__(self, directory, disk, minutes, seed):
+    def __init__(self, directory, disk, minutes, seed, acts):
         self.disk, self.chance = disk, random.Random(seed)
         self.seconds = minutes * 60
+        self.acts = acts
         self.server = ServerProcess(directory, ["--memory", f"{MEMORY_MIB}MiB", "--enable-test-commands"])
         self.server_time = judgement.ServerTime()
         self.clients, self.watch = [], Watch(self.server)
@@ -138,7 +139,7 @@ class Run:
         collector = threading.Thread(target=self.collect, args=(outcomes,), daemon=True)
         seeds = [self.chance.random() for _ in range(HOSTILE_PROCESSES)]
         self.watch.doing = [multiprocessing.Array("c", 60) for _ in seeds]
-        arguments = [(self.server.port, seed, stopping, outcomes, doing) for seed, doing in zip(seeds, self.watch.doing)]
+        arguments = [(self.server.port, seed, self.acts, stopping, outcomes, doing) for seed, doing in zip(seeds, self.watch.doing)]
         processes = [multiprocessing.Process(target=be_hostile, args=one, daemon=True) for one in arguments]
         [process.start() for process in processes]
         collector.start()
