@@ -277,7 +277,7 @@ impl Trees {
                         node.copy_key(position, key);
                         None
                     }
-                    None => node.upper_fence().map(<[u8]>::to_vec),
+                    None => node.copy_upper_fence(),
                 };
                 self.cache.validate(&leaf)?;
                 Ok((first.is_some(), next))
@@ -326,9 +326,8 @@ impl Trees {
 
 /// Copies an entry's value out and says what its state is.
 pub(crate) fn copy_entry<B: PageBytes>(node: &Node<B>, position: usize, value: &mut Vec<u8>) -> EntryState {
-    let (bytes, overflow) = node.value(position);
     value.clear();
-    value.extend_from_slice(bytes);
+    let overflow = node.append_value(position, value);
     EntryState { presence: node.presence(position), version: node.version(position), overflow }
 }
 

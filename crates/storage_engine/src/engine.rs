@@ -16,8 +16,9 @@ use crate::checkpoint::{CheckpointInProgress, CheckpointMark, MarkContents};
 use crate::cursor::BTreeCursor;
 use crate::dropped_trees::DroppedTrees;
 use crate::error::{EngineError, Result};
+use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::history::History;
-use crate::node::{NodeBuilder, Presence};
+use crate::node::{NodeBuilder, PageMut, Presence};
 use crate::options::EngineOptions;
 use crate::page_cache::PageCache;
 use crate::page_store::{PageId, PageStore};
@@ -153,7 +154,9 @@ impl Engine {
         self.trees.cache.check_poisoned()?;
         let _barrier = self.barrier.read();
         let (page, mut frame) = self.trees.cache.create(self.trees.cache.reserve()?)?;
-        let _empty = NodeBuilder::new(&mut frame, page.0, 0, &[], None);
+        let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
+        let _empty = NodeBuilder::new(&mut image, page.0, 0, &[], None);
+        frame.put_image(&image);
         Ok(TreeId(page.0))
     }
 
@@ -343,7 +346,7 @@ impl Engine {
 
     /// Bytes of page frames whose contents are not on disk.
     pub fn dirty_bytes(&self) -> u64 {
-        (self.trees.cache.dirty_frames() * crate::frame_arena::PAGE_BYTES) as u64
+        (self.trees.cache.dirty_frames() * PAGE_BYTES) as u64
     }
 
     /// Number of checkpoints since the engine was opened.

@@ -1,25 +1,34 @@
-//! The arena of page frames and the optimistic latch of each: the one file of this crate with `unsafe`.
+//! The arena of page frames and the optimistic latch of each.
 //!
 //! Called by `page_cache`, which decides what each frame holds. Relies on the kernel for memory that costs nothing until it is touched.
 //!
-//! A frame is 16 KiB of memory and a header. Its latch is a version counter whose lowest bit means "exclusively
+//! A frame is 16 KiB of memory and a header. Its latch (`latch`) is a version counter whose lowest bit means "exclusively
 //! held". Readers write nothing: they note an even version, read the bytes through [`OptimisticPage`], and ask
 //! [`FrameArena::validate`] whether the version is still the same; if not, what they read is thrown away. Writers
 //! take the latch by moving the version from even to odd and give it back by moving it to the next even number.
 //!
-//! Life of a frame's latch: `even (free to read)` → `odd (one owner)` → `next even`, or back to the same even number
-//! when the owner changed nothing.
+//! Readers go on while a page is being written, and while its frame gets another page or is lent. So the bytes of a frame are
+//! read without its latch, and always written, through atomic words (`frame_words`), never through a slice. Only the
+//! holder of the latch, beside whom nobody writes, reads them as a slice.
+//!
+//! Why `unsafe`: the memory comes from the kernel, and the holder of a latch sees words as bytes.
 #![allow(unsafe_code)]
 
-use std::ops::{Deref, DerefMut};
+use std::cmp;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use crate::node::PageBytes;
+use self::frame_words::FrameWords;
+use self::latch::Latch;
+use crate::node::{PageBytes, PageMut};
 use crate::page_store::PageId;
+
+mod frame_words;
+mod latch;
 
 /// Bytes of a page in memory and of its uncompressed image.
 pub const PAGE_BYTES: usize = crate::page_store::PAGE_BYTES;
@@ -37,7 +46,7 @@ pub(crate) struct FrameId(pub(crate) u32);
 /// What is known of the page in a frame. Everything but the latch is written only while the latch is held.
 #[repr(align(64))]
 pub(crate) struct FrameHeader {
-    latch: AtomicU64,
+    latch: Latch,
     /// The page and one; 0 when free, so that headers never used are zeros, which take no memory.
     page: AtomicU64,
     /// Address on disk of the image this frame was read from or last written to; meaningful while clean.
@@ -87,8 +96,7 @@ pub(crate) struct FrameArena {
     count: usize,
 }
 
-// SAFETY: the raw memory is only reached through frames, whose latches give one exclusive owner at a time; optimistic
-// readers never form a reference that outlives validation (see `OptimisticPage`).
+// SAFETY: the raw memory is only reached as atomic words, or read by the holder of a frame's latch, beside whom nobody writes.
 unsafe impl Send for FrameArena {}
 // SAFETY: as above.
 unsafe impl Sync for FrameArena {}
@@ -124,28 +132,29 @@ impl FrameArena {
         unsafe { self.memory.as_ptr().add(frame.0 as usize * PAGE_BYTES) }
     }
 
+    fn words(&self, frame: FrameId) -> &FrameWords {
+        // SAFETY: a frame is as many bytes of our mapping, aligned to pages, as there are in the words; any bytes are valid.
+        unsafe { &*self.pointer(frame).cast::<FrameWords>() }
+    }
+
     /// The frame's version when nobody holds it exclusively.
     pub(crate) fn version(&self, frame: FrameId) -> Option<u64> {
-        let version = self.header(frame).latch.load(Ordering::Acquire);
-        (version & 1 == 0).then_some(version)
+        self.header(frame).latch.version()
     }
 
     /// Whether the frame is unchanged since `version` was read. Everything read from it before this call is then good.
     pub(crate) fn validate(&self, frame: FrameId, version: u64) -> bool {
-        fence(Ordering::Acquire);
-        self.header(frame).latch.load(Ordering::Relaxed) == version
+        self.header(frame).latch.validate(version)
     }
 
     /// A view for reading without a latch; see the rule in the module's head.
     pub(crate) fn optimistic(&self, frame: FrameId) -> OptimisticPage<'_> {
-        OptimisticPage { bytes: self.pointer(frame), arena: std::marker::PhantomData }
+        OptimisticPage(self.words(frame))
     }
 
     /// Copies the page out; `false` when it changed meanwhile and the copy is worthless.
     pub(crate) fn copy_optimistic(&self, frame: FrameId, version: u64, out: &mut PageImage) -> bool {
-        // SAFETY: both ranges are PAGE_BYTES long and do not overlap; a concurrent change is found by `validate`, and
-        // the destination is then discarded by the caller.
-        unsafe { std::ptr::copy_nonoverlapping(self.pointer(frame), out.as_mut_ptr(), PAGE_BYTES) };
+        self.words(frame).copy_page_out(out);
         self.validate(frame, version)
     }
 
@@ -161,11 +170,9 @@ impl FrameArena {
 
     /// Takes the latch if the frame is still at `version`.
     pub(crate) fn try_lock_at(&self, frame: FrameId, version: u64) -> Option<ExclusiveFrame<'_>> {
-        debug_assert!(version & 1 == 0);
-        let latch = &self.header(frame).latch;
-        latch.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        // Only now: a guard that is dropped gives the latch back, whoever has it.
-        Some(ExclusiveFrame { arena: self, frame, version, changed: true, is_lent: false })
+        // A guard that is dropped gives the latch back, whoever has it: so there is none before.
+        let is_locked = self.header(frame).latch.try_lock(version);
+        is_locked.then(|| ExclusiveFrame { arena: self, frame, version, changed: true, is_lent: false })
     }
 
     /// Takes the latch if nobody holds it.
@@ -195,7 +202,7 @@ fn unmap(memory: NonNull<u8>, bytes: usize) {
     let _ = unsafe { munmap(memory.as_ptr().cast(), bytes) };
 }
 
-/// An exclusively latched frame; its bytes are reached by dereferencing. Dropping it gives the latch back.
+/// An exclusively latched frame; its bytes are read by dereferencing and changed through [`PageMut`]. Dropping it gives the latch back.
 pub(crate) struct ExclusiveFrame<'a> {
     arena: &'a FrameArena,
     frame: FrameId,
@@ -227,7 +234,7 @@ impl Drop for ExclusiveFrame<'_> {
             return;
         }
         let next = if self.changed { self.version + 2 } else { self.version };
-        self.header().latch.store(next, Ordering::Release);
+        self.header().latch.unlock(next);
     }
 }
 
@@ -256,20 +263,19 @@ impl LentFrame {
 
     /// Its memory.
     pub(crate) fn bytes(&self) -> &PageImage {
-        // SAFETY: the latch is held by this value, and changes need it mutably.
+        // SAFETY: the latch is held by this value, and changes need it mutably: nobody writes meanwhile.
         unsafe { &*self.arena.pointer(self.frame).cast::<PageImage>() }
     }
 
-    /// Its memory, to be changed.
-    pub(crate) fn bytes_mut(&mut self) -> &mut PageImage {
-        // SAFETY: the latch is held by this value alone; optimistic readers of an earlier page fail validation.
-        unsafe { &mut *self.arena.pointer(self.frame).cast::<PageImage>() }
+    /// Writes bytes at a place in its memory. Readers of an earlier page may still look at it, and fail validation.
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.arena.words(self.frame).put(at, bytes);
     }
 }
 
 impl Drop for LentFrame {
     fn drop(&mut self) {
-        self.arena.header(self.frame).latch.store(self.version + 2, Ordering::Release);
+        self.arena.header(self.frame).latch.unlock(self.version + 2);
     }
 }
 
@@ -282,57 +288,97 @@ impl Deref for ExclusiveFrame<'_> {
     }
 }
 
-impl DerefMut for ExclusiveFrame<'_> {
-    fn deref_mut(&mut self) -> &mut PageImage {
-        // SAFETY: the latch is held by this guard alone; optimistic readers discard what they read meanwhile.
-        unsafe { &mut *self.arena.pointer(self.frame).cast::<PageImage>() }
+impl PageMut for ExclusiveFrame<'_> {
+    #[inline]
+    fn image(&self) -> &PageImage {
+        self
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.arena.words(self.frame).put(at, bytes);
+    }
+
+    #[inline]
+    fn put_u16(&mut self, at: usize, value: u16) {
+        assert!(at + 2 <= PAGE_BYTES);
+        self.arena.words(self.frame).put_number(at, value.into(), 2);
+    }
+
+    #[inline]
+    fn put_u64(&mut self, at: usize, value: u64) {
+        assert!(at + 8 <= PAGE_BYTES);
+        self.arena.words(self.frame).put_number(at, value, 8);
+    }
+
+    fn put_image(&mut self, image: &PageImage) {
+        self.arena.words(self.frame).put_page(image);
+    }
+
+    fn move_words_up(&mut self, words: Range<usize>) {
+        self.arena.words(self.frame).move_up(words);
+    }
+
+    fn move_words_down(&mut self, words: Range<usize>) {
+        self.arena.words(self.frame).move_down(words);
     }
 }
 
-/// The bytes of a frame read without its latch. Numbers are read once each with volatile loads and every range is
-/// checked against the page, so a page that changes underneath gives wrong answers but never a read outside of it.
+/// The bytes of a frame read without its latch. Every range is checked against the page, so a page that changes
+/// underneath gives wrong answers but never a read outside of it.
 #[derive(Clone, Copy)]
-pub(crate) struct OptimisticPage<'a> {
-    bytes: *const u8,
-    arena: std::marker::PhantomData<&'a FrameArena>,
+pub(crate) struct OptimisticPage<'a>(&'a FrameWords);
+
+impl OptimisticPage<'_> {
+    #[inline]
+    fn number(&self, at: usize, length: usize) -> u64 {
+        if at > PAGE_BYTES - length { 0 } else { self.0.number(at, length) }
+    }
+}
+
+/// The range as far as it is one of the page; otherwise an empty one.
+#[inline]
+fn checked(range: Range<usize>) -> Range<usize> {
+    if range.end <= PAGE_BYTES { range } else { 0..0 }
 }
 
 impl PageBytes for OptimisticPage<'_> {
     #[inline]
     fn u16_at(&self, at: usize) -> u16 {
-        if at > PAGE_BYTES - 2 {
-            return 0;
-        }
-        // SAFETY: in bounds by the check; `[u8; 2]` has no alignment; a torn value is discarded by `validate`.
-        u16::from_le_bytes(unsafe { self.bytes.add(at).cast::<[u8; 2]>().read_volatile() })
+        self.number(at, 2) as u16
     }
 
     #[inline]
     fn u32_at(&self, at: usize) -> u32 {
-        if at > PAGE_BYTES - 4 {
-            return 0;
-        }
-        // SAFETY: as in `u16_at`.
-        u32::from_le_bytes(unsafe { self.bytes.add(at).cast::<[u8; 4]>().read_volatile() })
+        self.number(at, 4) as u32
     }
 
     #[inline]
     fn u64_at(&self, at: usize) -> u64 {
-        if at > PAGE_BYTES - 8 {
-            return 0;
-        }
-        // SAFETY: as in `u16_at`.
-        u64::from_le_bytes(unsafe { self.bytes.add(at).cast::<[u8; 8]>().read_volatile() })
+        self.number(at, 8)
     }
 
     #[inline]
-    fn bytes(&self, at: usize, length: usize) -> &[u8] {
-        if at + length > PAGE_BYTES {
-            return &[];
-        }
-        // SAFETY: in bounds by the check. The bytes may change while they are compared or copied; the callers use
-        // the result only after `validate`, and nothing derived from these bytes is used as an index unchecked.
-        unsafe { std::slice::from_raw_parts(self.bytes.add(at), length) }
+    fn compare(&self, range: Range<usize>, other: &[u8]) -> cmp::Ordering {
+        let range = checked(range);
+        self.0.compare(range.start, range.len(), other)
+    }
+
+    #[inline]
+    fn shared(&self, range: Range<usize>, other: &[u8]) -> usize {
+        let range = checked(range);
+        self.0.shared(range.start, range.len(), other)
+    }
+
+    fn shared_inside(&self, one: Range<usize>, other: Range<usize>) -> usize {
+        self.0.shared_inside(checked(one), checked(other))
+    }
+
+    #[inline]
+    fn append_to(&self, range: Range<usize>, out: &mut Vec<u8>) {
+        let (range, before) = (checked(range), out.len());
+        out.resize(before + range.len(), 0);
+        self.0.copy_out(range.start, &mut out[before..]);
     }
 }
 
@@ -349,10 +395,10 @@ mod tests {
         assert!(arena.validate(frame, version));
         let mut held = arena.try_lock(frame).unwrap();
         assert!(arena.version(frame).is_none() && arena.try_lock(frame).is_none());
-        held[7] = 9;
+        held.put(7, &[9]);
         drop(held);
         assert!(!arena.validate(frame, version));
-        assert_eq!(arena.optimistic(frame).bytes(7, 1), &[9]);
+        assert_eq!(arena.optimistic(frame).u16_at(7), 9);
     }
 
     #[test]
@@ -370,6 +416,9 @@ mod tests {
         let arena = FrameArena::new(1).unwrap();
         let page = arena.optimistic(FrameId(0));
         assert_eq!(page.u64_at(PAGE_BYTES - 3), 0);
-        assert!(page.bytes(PAGE_BYTES - 1, 2).is_empty());
+        let mut out = Vec::new();
+        page.append_to(PAGE_BYTES - 1..PAGE_BYTES + 1, &mut out);
+        assert!(out.is_empty());
+        assert!(page.compare(PAGE_BYTES - 1..PAGE_BYTES + 1, &[0, 0]).is_lt());
     }
 }

@@ -165,7 +165,7 @@ impl EngineInspection {
             KIND_OVERFLOW => {
                 let length = (image.u32_at(LENGTH_AT) as usize).min(PAYLOAD_BYTES);
                 let next = Some(image.u64_at(NEXT_AT)).filter(|next| *next != LAST).map(PageId);
-                PageContent::Overflow { next, payload: image.bytes(HEADER_BYTES, length).to_vec() }
+                PageContent::Overflow { next, payload: image[HEADER_BYTES..HEADER_BYTES + length].to_vec() }
             }
             KIND_CHANGES => match crate::saved_changes::parse_page(image) {
                 Some((next, payload)) => PageContent::SavedChanges { next, bytes: payload.len() },

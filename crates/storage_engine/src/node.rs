@@ -16,6 +16,7 @@
 //! All numbers are little-endian, except that heads compare as the big-endian number of the suffix bytes.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::page_store::{ImageNotes, PageId, SlotArray};
@@ -74,20 +75,51 @@ const IMPLIED_CELL_BYTES: usize = 10;
 /// Bytes of the cell of [`Version::Chained`].
 const CHAINED_CELL_BYTES: usize = 18;
 
-/// Read access to a page's bytes: a private copy, a latched frame, or a frame read optimistically.
+/// Read access to a page's bytes: a private copy, a latched frame, or a frame read optimistically. The latter gives out
+/// no slices: its bytes may change while they are looked at. What leaves the page reads as zeros or as empty.
 pub(crate) trait PageBytes {
-    /// Two bytes as a number; 0 outside of the page.
+    /// Two bytes as a number.
     fn u16_at(&self, at: usize) -> u16;
-    /// Four bytes as a number; 0 outside of the page.
+    /// Four bytes as a number.
     fn u32_at(&self, at: usize) -> u32;
-    /// Eight bytes as a number; 0 outside of the page.
+    /// Eight bytes as a number.
     fn u64_at(&self, at: usize) -> u64;
-    /// A range of bytes; empty when it leaves the page.
-    fn bytes(&self, at: usize, length: usize) -> &[u8];
+    /// Compares a range with other bytes.
+    fn compare(&self, range: Range<usize>, other: &[u8]) -> Ordering;
+    /// Length of what a range and other bytes have in common.
+    fn shared(&self, range: Range<usize>, other: &[u8]) -> usize;
+    /// Length of what two ranges have in common.
+    fn shared_inside(&self, one: Range<usize>, other: Range<usize>) -> usize;
+    /// Copies a range behind what is in `out`.
+    fn append_to(&self, range: Range<usize>, out: &mut Vec<u8>);
+}
+
+/// Write access to a page's bytes: a private image or a latched frame. Every range must be inside of the page.
+pub(crate) trait PageMut {
+    /// The bytes as they are now.
+    fn image(&self) -> &PageImage;
+    /// Writes bytes.
+    fn put(&mut self, at: usize, bytes: &[u8]);
+    /// Writes two bytes.
+    fn put_u16(&mut self, at: usize, value: u16);
+    /// Writes eight bytes.
+    fn put_u64(&mut self, at: usize, value: u64);
+    /// Writes the whole page.
+    fn put_image(&mut self, image: &PageImage);
+    /// Moves words of eight bytes, given by number, by one word.
+    fn move_words_up(&mut self, words: Range<usize>);
+    /// As `move_words_up`, downwards.
+    fn move_words_down(&mut self, words: Range<usize>);
 }
 
 fn array_at<const N: usize>(image: &PageImage, at: usize) -> [u8; N] {
     image.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; N])
+}
+
+/// A range of a page; empty when it leaves it.
+#[inline]
+fn bytes_at(image: &PageImage, range: Range<usize>) -> &[u8] {
+    image.get(range).unwrap_or(&[])
 }
 
 impl PageBytes for &PageImage {
@@ -107,8 +139,56 @@ impl PageBytes for &PageImage {
     }
 
     #[inline]
-    fn bytes(&self, at: usize, length: usize) -> &[u8] {
-        self.get(at..at + length).unwrap_or(&[])
+    fn compare(&self, range: Range<usize>, other: &[u8]) -> Ordering {
+        bytes_at(self, range).cmp(other)
+    }
+
+    #[inline]
+    fn shared(&self, range: Range<usize>, other: &[u8]) -> usize {
+        common_prefix(bytes_at(self, range), other)
+    }
+
+    fn shared_inside(&self, one: Range<usize>, other: Range<usize>) -> usize {
+        common_prefix(bytes_at(self, one), bytes_at(self, other))
+    }
+
+    #[inline]
+    fn append_to(&self, range: Range<usize>, out: &mut Vec<u8>) {
+        out.extend_from_slice(bytes_at(self, range));
+    }
+}
+
+impl PageMut for PageImage {
+    #[inline]
+    fn image(&self) -> &PageImage {
+        self
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    #[inline]
+    fn put_u16(&mut self, at: usize, value: u16) {
+        self.put(at, &value.to_le_bytes());
+    }
+
+    #[inline]
+    fn put_u64(&mut self, at: usize, value: u64) {
+        self.put(at, &value.to_le_bytes());
+    }
+
+    fn put_image(&mut self, image: &PageImage) {
+        self.copy_from_slice(image);
+    }
+
+    fn move_words_up(&mut self, words: Range<usize>) {
+        self.copy_within(words.start * 8..words.end * 8, words.start * 8 + 8);
+    }
+
+    fn move_words_down(&mut self, words: Range<usize>) {
+        self.copy_within(words.start * 8..words.end * 8, words.start * 8 - 8);
     }
 }
 
@@ -246,22 +326,27 @@ impl<B: PageBytes> Node<B> {
         usize::from(self.0.u16_at(field::PREFIX_LENGTH))
     }
 
-    /// The bytes that all keys of the page begin with.
-    pub(crate) fn prefix(&self) -> &[u8] {
-        self.0.bytes(usize::from(self.0.u16_at(field::LOWER_AT)), self.prefix_length())
+    fn prefix_range(&self) -> Range<usize> {
+        range_of(self.0.u16_at(field::LOWER_AT), self.0.u16_at(field::PREFIX_LENGTH))
     }
 
-    /// Keys below this one are in pages to the left.
-    pub(crate) fn lower_fence(&self) -> &[u8] {
-        self.0.bytes(usize::from(self.0.u16_at(field::LOWER_AT)), usize::from(self.0.u16_at(field::LOWER_LENGTH)))
+    fn lower_range(&self) -> Range<usize> {
+        range_of(self.0.u16_at(field::LOWER_AT), self.0.u16_at(field::LOWER_LENGTH))
     }
 
-    /// Keys at or above this one are in pages to the right; `None` for the last page of a level.
-    pub(crate) fn upper_fence(&self) -> Option<&[u8]> {
+    fn upper_range(&self) -> Option<Range<usize>> {
         match self.0.u16_at(field::UPPER_LENGTH) {
             NO_FENCE => None,
-            length => Some(self.0.bytes(usize::from(self.0.u16_at(field::UPPER_AT)), usize::from(length))),
+            length => Some(range_of(self.0.u16_at(field::UPPER_AT), length)),
         }
+    }
+
+    /// A copy of the upper fence; see [`Node::upper_fence`].
+    pub(crate) fn copy_upper_fence(&self) -> Option<Vec<u8>> {
+        let range = self.upper_range()?;
+        let mut fence = Vec::with_capacity(range.len());
+        self.0.append_to(range, &mut fence);
+        Some(fence)
     }
 
     /// Whether the page has no upper fence. Its prefix is then a guess that fits the keys it has: a key that does not
@@ -319,7 +404,7 @@ impl<B: PageBytes> Node<B> {
 
     /// Whether a value is on overflow pages.
     pub(crate) fn has_overflow(&self) -> bool {
-        (0..self.count()).any(|position| self.value(position).1)
+        (0..self.count()).any(|position| self.is_overflow(position))
     }
 
     #[inline]
@@ -338,41 +423,57 @@ impl<B: PageBytes> Node<B> {
         if slot.version_kind() == 0 { slot.offset } else { usize::from(self.0.u16_at(slot.offset)) }
     }
 
-    /// The key's bytes after the page's prefix.
     #[inline]
-    pub(crate) fn suffix(&self, position: usize) -> &[u8] {
+    fn suffix_range(&self, position: usize) -> Range<usize> {
         let slot = self.slot(position);
-        self.0.bytes(self.entry_offset(slot) + 2, slot.suffix_length())
+        let start = self.entry_offset(slot) + 2;
+        start..start + slot.suffix_length()
     }
 
     /// Copies the whole key into `key`: one copy of prefix and suffix.
     pub(crate) fn copy_key(&self, position: usize, key: &mut Vec<u8>) {
         crate::counters::key_materialised();
         key.clear();
-        key.extend_from_slice(self.prefix());
-        key.extend_from_slice(self.suffix(position));
+        self.0.append_to(self.prefix_range(), key);
+        self.0.append_to(self.suffix_range(position), key);
     }
 
     /// Length of what the key at a position has in common with another key.
     pub(crate) fn shared_with(&self, position: usize, other: &[u8]) -> usize {
-        let in_prefix = common_prefix(self.prefix(), other);
+        let in_prefix = self.0.shared(self.prefix_range(), other);
         if in_prefix < self.prefix_length() {
             return in_prefix;
         }
-        in_prefix + common_prefix(self.suffix(position), other.get(in_prefix..).unwrap_or(&[]))
+        in_prefix + self.0.shared(self.suffix_range(position), other.get(in_prefix..).unwrap_or(&[]))
     }
 
-    /// The value's bytes, and whether they are a reference to overflow pages.
-    pub(crate) fn value(&self, position: usize) -> (&[u8], bool) {
-        let slot = self.slot(position);
-        let entry = self.entry_offset(slot);
-        let word = self.0.u16_at(entry);
-        let length = usize::from(word & !OVERFLOW_BIT);
-        (self.0.bytes(entry + 2 + slot.suffix_length(), length), word & OVERFLOW_BIT != 0)
+    /// Length of the prefix of the child at a position (see [`Node::child`]): of what its fences have in common. `None` when it
+    /// has no upper one.
+    pub(crate) fn child_prefix_length(&self, position: usize) -> Option<usize> {
+        let (count, prefix_length) = (self.count(), self.prefix_length());
+        // Both fences of the page begin with its prefix, as all of its keys do.
+        let behind_prefix = |fence: Range<usize>| (fence.start + prefix_length).min(fence.end)..fence.end;
+        let lower = match position.checked_sub(1) {
+            Some(before) => self.suffix_range(before),
+            None => behind_prefix(self.lower_range()),
+        };
+        let upper = if position < count { self.suffix_range(position) } else { behind_prefix(self.upper_range()?) };
+        Some(prefix_length + self.0.shared_inside(lower, upper))
+    }
+
+    /// Whether the value's bytes are a reference to overflow pages.
+    pub(crate) fn is_overflow(&self, position: usize) -> bool {
+        self.0.u16_at(self.entry_offset(self.slot(position))) & OVERFLOW_BIT != 0
+    }
+
+    /// Copies the value's bytes behind what is in `value`; whether they are a reference to overflow pages.
+    pub(crate) fn append_value(&self, position: usize, value: &mut Vec<u8>) -> bool {
+        self.0.append_to(self.value_range(position), value);
+        self.is_overflow(position)
     }
 
     /// Where the value's bytes are in the page.
-    pub(crate) fn value_range(&self, position: usize) -> std::ops::Range<usize> {
+    pub(crate) fn value_range(&self, position: usize) -> Range<usize> {
         let slot = self.slot(position);
         let entry = self.entry_offset(slot);
         let start = entry + 2 + slot.suffix_length();
@@ -404,12 +505,12 @@ impl<B: PageBytes> Node<B> {
     /// Compares the key at `position` with a suffix whose head is `head`.
     #[inline]
     fn compare_at(&self, position: usize, suffix: &[u8], head: u32) -> Ordering {
-        self.head(position).cmp(&head).then_with(|| self.suffix(position).cmp(suffix))
+        self.head(position).cmp(&head).then_with(|| self.0.compare(self.suffix_range(position), suffix))
     }
 
     /// Finds a key (whole, prefix included) by binary search. The key lies inside the page's fences.
     pub(crate) fn search(&self, key: &[u8]) -> Found {
-        if self.is_last() && !key.starts_with(self.prefix()) {
+        if self.is_last() && self.0.shared(self.prefix_range(), key) < self.prefix_length() {
             // It is not below the lower fence, which begins with the prefix; so it is above all that do.
             return Found::Before(self.count());
         }
@@ -429,10 +530,9 @@ impl<B: PageBytes> Node<B> {
 
     /// Position of the first entry whose key is at or above `key`, which may lie outside of the page's fences.
     pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
-        let prefix = self.prefix();
-        match key.get(..prefix.len()).unwrap_or(key).cmp(prefix) {
-            Ordering::Less => 0,
-            Ordering::Greater => self.count(),
+        match self.0.compare(self.prefix_range(), key.get(..self.prefix_length()).unwrap_or(key)) {
+            Ordering::Greater => 0,
+            Ordering::Less => self.count(),
             Ordering::Equal => match self.search(key) {
                 Found::At(position) | Found::Before(position) => position,
             },
@@ -457,8 +557,42 @@ impl<B: PageBytes> Node<B> {
 
     /// Heap bytes of an entry and its version cell.
     pub(crate) fn heap_bytes(&self, position: usize) -> usize {
-        2 + self.slot(position).suffix_length() + self.value(position).0.len() + self.version(position).cell_bytes()
+        let value_length = self.value_range(position).len();
+        2 + self.slot(position).suffix_length() + value_length + self.version(position).cell_bytes()
     }
+}
+
+/// What is given out as slices, by pages that stay as they are meanwhile.
+impl<'a> Node<&'a PageImage> {
+    /// The bytes that all keys of the page begin with.
+    pub(crate) fn prefix(&self) -> &'a [u8] {
+        bytes_at(self.0, self.prefix_range())
+    }
+
+    /// Keys below this one are in pages to the left.
+    pub(crate) fn lower_fence(&self) -> &'a [u8] {
+        bytes_at(self.0, self.lower_range())
+    }
+
+    /// Keys at or above this one are in pages to the right; `None` for the last page of a level.
+    pub(crate) fn upper_fence(&self) -> Option<&'a [u8]> {
+        self.upper_range().map(|range| bytes_at(self.0, range))
+    }
+
+    /// The key's bytes after the page's prefix.
+    #[inline]
+    pub(crate) fn suffix(&self, position: usize) -> &'a [u8] {
+        bytes_at(self.0, self.suffix_range(position))
+    }
+
+    /// The value's bytes, and whether they are a reference to overflow pages.
+    pub(crate) fn value(&self, position: usize) -> (&'a [u8], bool) {
+        (bytes_at(self.0, self.value_range(position)), self.is_overflow(position))
+    }
+}
+
+fn range_of(start: u16, length: u16) -> Range<usize> {
+    usize::from(start)..usize::from(start) + usize::from(length)
 }
 
 /// Heap and slot bytes that a new entry needs.

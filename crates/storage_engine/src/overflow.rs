@@ -15,7 +15,7 @@ use platform::command_memory::{self, Patience};
 use crate::TreeId;
 use crate::error::{EngineError, Result, Retry};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
-use crate::node::{HEADER_BYTES, KIND_OVERFLOW, PageBytes, field};
+use crate::node::{HEADER_BYTES, KIND_OVERFLOW, PageBytes, PageMut, field};
 use crate::page_cache::{Backoff, PageCache};
 use crate::page_store::PageId;
 
@@ -54,10 +54,12 @@ impl OverflowReference {
 /// Writes a value as a chain, last page first, and returns its reference. Inside the checkpoint barrier.
 pub(crate) fn write(cache: &PageCache, tree: TreeId, value: &[u8]) -> Result<OverflowReference> {
     let (mut next, checksum) = (LAST, crc32c::crc32c(value));
+    let mut image: Box<PageImage> = Box::new([0; PAGE_BYTES]);
     for payload in value.rchunks(PAYLOAD_BYTES) {
         let (page, mut frame) = cache.create(cache.reserve()?)?;
-        fill_chain_page(&mut frame, KIND_OVERFLOW, tree.0, next, payload);
-        frame[VALUE_CHECKSUM_AT..VALUE_CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
+        fill_chain_page(&mut image, KIND_OVERFLOW, tree.0, next, payload);
+        image[VALUE_CHECKSUM_AT..VALUE_CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
+        frame.put_image(&image);
         next = page.0;
     }
     Ok(OverflowReference { length: value.len() as u32, head: PageId(next) })

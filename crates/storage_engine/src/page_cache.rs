@@ -13,6 +13,7 @@
 //! * A page that was written is clean only if its latch's version did not move between copy and completion.
 //! * Client threads call [`PageCache::fix`], which may read a page, and wait for a free frame at most; they never write.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak, atomic::AtomicBool};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::counters::InvariantCounters;
 use crate::error::{Attempt, EngineError, Result, Retry};
 use crate::frame_arena::{ExclusiveFrame, FrameArena, FrameId, OptimisticPage, PAGE_BYTES, PageImage};
-use crate::node::Node;
+use crate::node::{Node, PageMut};
 use crate::page_store::{PageAddress, PageId, PageStore};
 use crate::page_table::{DiskPage, PageState, PageTable};
 
@@ -72,6 +73,11 @@ struct CheckpointCopy {
 struct LoadingShard {
     finished: Mutex<()>,
     changed: Condvar,
+}
+
+thread_local! {
+    /// The page being read: what is in a frame is written there as it is to stay.
+    static IMAGE: RefCell<Box<PageImage>> = RefCell::new(Box::new([0; PAGE_BYTES]));
 }
 
 /// Frames and the table that says what is in them.
@@ -301,14 +307,25 @@ impl PageCache {
     }
 
     fn read_into(&self, reserved: ReservedFrame<'_>, page: PageId, on_disk: DiskPage) -> Result<()> {
-        let mut frame = self.lock_reserved(&reserved);
-        self.store.read(page, on_disk.address, &mut frame[..])?;
+        IMAGE.with_borrow_mut(|image| self.read_by_way_of(image, reserved, page, on_disk))
+    }
+
+    fn read_by_way_of(
+        &self,
+        image: &mut PageImage,
+        reserved: ReservedFrame<'_>,
+        page: PageId,
+        on_disk: DiskPage,
+    ) -> Result<()> {
+        self.store.read(page, on_disk.address, image)?;
         self.pages_read.fetch_add(1, Ordering::Relaxed);
+        let dirty_since = if on_disk.is_buffered { self.merge_buffered(page, image)? } else { 0 };
+        let mut frame = self.lock_reserved(&reserved);
+        frame.put_image(image);
         let header = frame.header();
         header.address.store(on_disk.address.0, Ordering::Relaxed);
         header.forget_records();
         note_arrival(header, self.free.era());
-        let dirty_since = if on_disk.is_buffered { self.merge_buffered(page, &mut frame)? } else { 0 };
         header.dirty_epoch.store(dirty_since, Ordering::Release);
         self.dirty_frames.fetch_add(usize::from(dirty_since != 0), Ordering::Relaxed);
         frame.set_page(Some(page));

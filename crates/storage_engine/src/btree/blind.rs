@@ -8,7 +8,7 @@ use super::{Target, Trees, Write};
 use crate::batch::{Change, ChangeKind};
 use crate::error::{Attempt, EngineError, Result, Retry};
 use crate::frame_arena::PageImage;
-use crate::node::{Node, NodeMut, PageBytes, common_prefix};
+use crate::node::{Node, NodeMut, PageBytes};
 use crate::page_cache::{BufferedChange, BufferedPush, EncodedChanges, Fixed, MergeChanges};
 use crate::page_store::PageId;
 
@@ -36,7 +36,7 @@ impl Trees {
             let takes_changes = node.level() == 1 && !leads_to_last(&node, position);
             if takes_changes
                 && self.cache.is_on_disk(child)
-                && let Some(prefix_length) = leaf_prefix_length(&node, position)
+                && let Some(prefix_length) = node.child_prefix_length(position)
             {
                 self.cache.validate(&fixed)?;
                 let buffered = BufferedChange {
@@ -67,20 +67,6 @@ impl Trees {
 /// Whether the child at a position has no upper fence.
 fn leads_to_last<B: PageBytes>(parent: &Node<B>, position: usize) -> bool {
     position >= parent.count() && parent.is_last()
-}
-
-/// Length of the prefix of a leaf, from its parent; `None` for the last leaf, which has no upper fence.
-fn leaf_prefix_length<B: PageBytes>(parent: &Node<B>, position: usize) -> Option<usize> {
-    let count = parent.count();
-    match (position == 0, position >= count) {
-        (false, false) => {
-            let shared = common_prefix(parent.suffix(position - 1), parent.suffix(position));
-            Some(parent.prefix_length() + shared)
-        }
-        (true, false) => Some(parent.shared_with(position, parent.lower_fence())),
-        (false, true) => Some(parent.shared_with(count.checked_sub(1)?, parent.upper_fence()?)),
-        (true, true) => Some(common_prefix(parent.lower_fence(), parent.upper_fence()?)),
-    }
 }
 
 impl MergeChanges for Trees {

@@ -16,9 +16,9 @@ use super::{Leftovers, SparseLeaf, Trees};
 use crate::TreeId;
 use crate::batch::{Change, ChangeKind};
 use crate::error::{Attempt, Result};
-use crate::frame_arena::ExclusiveFrame;
+use crate::frame_arena::{ExclusiveFrame, PageImage};
 use crate::history::EntryState;
-use crate::node::{Found, Node, NodeMut, Presence, Version, common_prefix, entry_bytes};
+use crate::node::{Found, Node, NodeMut, PageMut, Presence, Version, common_prefix, entry_bytes};
 use crate::overflow::{self, OverflowReference};
 
 /// Longest key in bytes: two fences and two entries must fit into a page.
@@ -127,9 +127,9 @@ impl Trees {
         }
     }
 
-    pub(super) fn change_node(
+    pub(super) fn change_node<P: PageMut>(
         &self,
-        node: &mut NodeMut<'_>,
+        node: &mut NodeMut<'_, P>,
         change: Change<'_>,
         stored: Stored<'_>,
         write: Write,
@@ -158,9 +158,9 @@ impl Trees {
     }
 
     /// Gives an existing entry, live or ghost, a new value.
-    fn replace(
+    fn replace<P: PageMut>(
         &self,
-        node: &mut NodeMut<'_>,
+        node: &mut NodeMut<'_, P>,
         position: usize,
         suffix_length: usize,
         stored: Stored<'_>,
@@ -174,24 +174,30 @@ impl Trees {
         if view.contiguous_free() < needed {
             return Outcome::NoRoom(needed);
         }
-        let version = self.leave_behind(node, position, write, Presence::Live);
+        let version = self.leave_behind(&node.view(), position, write, Presence::Live);
         let is_placed = node.set_value(position, stored.bytes, stored.overflow)
             && node.set_version(position, version, Presence::Live);
         debug_assert!(is_placed, "room was checked");
         Outcome::Done
     }
 
-    fn delete(&self, node: &mut NodeMut<'_>, position: usize, change: Change<'_>, write: Write) -> Outcome {
+    fn delete<P: PageMut>(
+        &self,
+        node: &mut NodeMut<'_, P>,
+        position: usize,
+        change: Change<'_>,
+        write: Write,
+    ) -> Outcome {
         if node.view().presence(position) == Presence::Ghost {
             return Outcome::Nothing;
         }
         let Write::At(_) = write else {
-            self.leftovers.free_chain_of(node, position);
+            self.leftovers.free_chain_of(&node.view(), position);
             let used_before = node.view().used_bytes();
             node.remove(position);
             let has_become_small = used_before >= SMALL_NODE_BYTES && node.view().used_bytes() < SMALL_NODE_BYTES;
             if has_become_small || node.view().count() == 0 {
-                self.note_sparse(node, change.tree, 0);
+                self.note_sparse(&node.view(), change.tree, 0);
             }
             return Outcome::Done;
         };
@@ -199,7 +205,7 @@ impl Trees {
         if node.view().contiguous_free() < needed {
             return Outcome::NoRoom(needed);
         }
-        let version = self.leave_behind(node, position, write, Presence::Ghost);
+        let version = self.leave_behind(&node.view(), position, write, Presence::Ghost);
         let is_placed = node.set_version(position, version, Presence::Ghost);
         debug_assert!(is_placed, "room was checked");
         // When the deleted entries become half of the page, and when all are: compacted then, it is noted again as they go on.
@@ -208,27 +214,26 @@ impl Trees {
         if view.versioned() >= half {
             let ghosts = view.ghosts();
             if ghosts == half || ghosts == count {
-                self.note_sparse(node, change.tree, write.since());
+                self.note_sparse(&node.view(), change.tree, write.since());
             }
         }
         Outcome::Done
     }
 
     /// Keeps what older snapshots need of an entry that is about to become `next`, and gives the entry's new version.
-    fn leave_behind(&self, node: &NodeMut<'_>, position: usize, write: Write, next: Presence) -> Version {
-        let view = node.view();
+    fn leave_behind(&self, view: &Node<&PageImage>, position: usize, write: Write, next: Presence) -> Version {
         let (value, overflow) = view.value(position);
         let (presence, version) = (view.presence(position), view.version(position));
         let is_settled = self.snapshots.horizon().is_settled(version.since());
         let Write::At(since) = write else {
-            self.leftovers.free_chain_of(node, position);
+            self.leftovers.free_chain_of(view, position);
             return Version::Settled;
         };
         match (is_settled, presence, next) {
             // The ghost keeps the value and its chain; what was before is implied.
             (true, Presence::Live, Presence::Ghost) => Version::Implied { since },
             (true, Presence::Ghost, Presence::Live) => {
-                self.leftovers.free_chain_of(node, position);
+                self.leftovers.free_chain_of(view, position);
                 Version::Implied { since }
             }
             _ => {
@@ -244,8 +249,8 @@ impl Trees {
         }
     }
 
-    fn note_sparse(&self, node: &NodeMut<'_>, tree: TreeId, settled_at: u64) {
-        self.leftovers.sparse_leaves.push(SparseLeaf { tree, key: node.view().lower_fence().to_vec(), settled_at });
+    fn note_sparse(&self, node: &Node<&PageImage>, tree: TreeId, settled_at: u64) {
+        self.leftovers.sparse_leaves.push(SparseLeaf { tree, key: node.lower_fence().to_vec(), settled_at });
     }
 }
 
@@ -280,9 +285,8 @@ impl Write {
 
 impl Leftovers {
     /// Leaves the overflow chain of an entry, if it has one, to the background.
-    fn free_chain_of(&self, node: &NodeMut<'_>, position: usize) {
-        let view = node.view();
-        let (value, overflow) = view.value(position);
+    fn free_chain_of(&self, node: &Node<&PageImage>, position: usize) {
+        let (value, overflow) = node.value(position);
         if let Some(reference) = OverflowReference::decode(value).filter(|_| overflow) {
             self.chains.lock().push(reference.head);
         }

@@ -6,7 +6,7 @@ use super::{SCRATCH, SparseLeaf, Trees};
 use crate::TreeId;
 use crate::error::{Attempt, Result, Retry};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
-use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, SLOT_BYTES, common_prefix};
+use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, PageMut, SLOT_BYTES, common_prefix};
 use crate::page_cache::Fixed;
 use crate::page_store::PageId;
 
@@ -142,7 +142,7 @@ impl Trees {
                 return parent_frame.map(|_| None);
             };
             self.cache.prepare_change(&left_frame);
-            left_frame.copy_from_slice(&target[..]);
+            left_frame.put_image(target);
             self.cache.prepare_change(&parent_frame);
             let mut parent_node = NodeMut(&mut parent_frame);
             parent_node.set_child(left_at + 1, left.page);
@@ -196,7 +196,7 @@ impl Trees {
         };
         debug_assert_eq!(Node(&*child_frame).tree(), tree.0);
         self.cache.prepare_change(&root_frame);
-        root_frame.copy_from_slice(&child_frame[..]);
+        root_frame.put_image(&child_frame);
         Ok(Merged::Freed(vec![child.page]))
     }
 }

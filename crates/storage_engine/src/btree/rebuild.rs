@@ -7,43 +7,40 @@ use std::ops::Range;
 
 use super::{SCRATCH, Trees};
 use crate::frame_arena::{ExclusiveFrame, PAGE_BYTES, PageImage};
-use crate::node::{HEADER_BYTES, Node, NodeBuilder, Presence, Version, common_prefix};
+use crate::node::{HEADER_BYTES, Node, NodeBuilder, PageMut, Presence, Version, common_prefix};
 use crate::overflow::OverflowReference;
 use crate::page_store::PageId;
 
 impl Trees {
-    /// Rebuilds a latched node in place, without garbage and without settled versions.
-    pub(crate) fn compact(&self, frame: &mut PageImage) {
-        SCRATCH.with_borrow_mut(|[scratch, _]| {
-            scratch.copy_from_slice(&frame[..]);
-            let old = Node(&**scratch);
-            let lower = old.lower_fence().to_vec();
-            let upper = old.upper_fence().map(<[u8]>::to_vec);
-            if !self.build(&old, 0..old.count(), &lower, upper.as_deref(), frame) {
+    /// Rebuilds a node in place, without garbage and without settled versions.
+    pub(crate) fn compact(&self, page: &mut impl PageMut) {
+        SCRATCH.with_borrow_mut(|[rebuilt, _]| {
+            let old = Node(page.image());
+            if self.build(&old, 0..old.count(), old.lower_fence(), old.upper_fence(), rebuilt) {
+                page.put_image(rebuilt);
+            } else {
                 debug_assert!(false, "a compacted page has grown");
-                frame.copy_from_slice(&scratch[..]);
             }
         });
     }
 
     /// Rebuilds a latched last leaf with a shorter prefix. `false`, and nothing done: its entries would not fit.
     pub(super) fn shorten_prefix(&self, frame: &mut ExclusiveFrame<'_>, prefix_length: usize) -> bool {
-        SCRATCH.with_borrow_mut(|[scratch, _]| {
-            scratch.copy_from_slice(&frame[..]);
-            let old = Node(&**scratch);
+        SCRATCH.with_borrow_mut(|[rebuilt, _]| {
+            let old = Node(frame.image());
             let growth = old.prefix_length() - prefix_length;
             if old.live_bytes(growth) + old.lower_fence().len() + HEADER_BYTES > PAGE_BYTES {
                 return false;
             }
             let fences = (old.lower_fence(), old.upper_fence());
-            let mut builder = NodeBuilder::with_prefix(frame, old.tree(), old.level(), fences, prefix_length);
+            let mut builder = NodeBuilder::with_prefix(rebuilt, old.tree(), old.level(), fences, prefix_length);
             let mut chains = Vec::new();
             let fits = self.push_range(&mut builder, &old, 0..old.count(), &mut chains);
             if fits {
                 self.leave_chains(chains);
+                frame.put_image(rebuilt);
             } else {
                 debug_assert!(false, "a page that was measured does not fit");
-                frame.copy_from_slice(&scratch[..]);
             }
             fits
         })

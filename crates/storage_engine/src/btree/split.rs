@@ -9,8 +9,8 @@
 use super::{SCRATCH, Trees};
 use crate::TreeId;
 use crate::error::{Attempt, EngineError, Result, Retry};
-use crate::frame_arena::{PAGE_BYTES, PageImage};
-use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, SLOT_BYTES, Version, common_prefix, entry_bytes};
+use crate::frame_arena::{ExclusiveFrame, PAGE_BYTES, PageImage};
+use crate::node::{HEADER_BYTES, Node, NodeBuilder, NodeMut, PageMut, SLOT_BYTES, Version, common_prefix, entry_bytes};
 use crate::page_cache::Fixed;
 use crate::page_store::PageId;
 
@@ -76,23 +76,23 @@ impl Trees {
         if Node(&*parent_frame).contiguous_free() < SEPARATOR_ROOM {
             self.compact(&mut parent_frame);
         }
-        SCRATCH.with_borrow_mut(|[left_image, image]| {
-            image.copy_from_slice(&left_frame[..]);
-            let old = Node(&**image);
+        SCRATCH.with_borrow_mut(|[left_image, right_image]| {
+            let old = Node(left_frame.image());
             let Some(cut) = choose_cut(&old, key) else { return Ok(()) };
             let (right_page, mut right_frame) = self.cache.create(reserved)?;
             let lower = old.lower_fence();
             let right_from = cut.position + usize::from(!old.is_leaf());
-            let fits = self.build(&old, right_from..old.count(), &cut.separator, old.upper_fence(), &mut right_frame)
+            let fits = self.build(&old, right_from..old.count(), &cut.separator, old.upper_fence(), right_image)
                 && self.build(&old, 0..cut.position, lower, Some(&cut.separator), left_image);
             if !fits {
                 let reason = format!("cut before entry {} of {}, it does not fit into two", cut.position, old.count());
                 return Err(Retry::Failed(EngineError::Corrupt { tree: tree.0, page: fixed.page, reason }));
             }
-            left_frame.copy_from_slice(&left_image[..]);
             if !old.is_leaf() {
-                NodeMut(&mut left_frame).set_child(cut.position, old.child(cut.position));
+                NodeMut(&mut **left_image).set_child(cut.position, old.child(cut.position));
             }
+            right_frame.put_image(right_image);
+            left_frame.put_image(left_image);
             insert_separator(&mut parent_frame, &cut.separator, fixed.page, right_page);
             Ok(())
         })
@@ -103,15 +103,18 @@ impl Trees {
         let mut root_frame = self.cache.lock(&root)?;
         self.cache.prepare_change(&root_frame);
         let (child, mut child_frame) = self.cache.create(reserved)?;
-        child_frame.copy_from_slice(&root_frame[..]);
+        child_frame.put_image(&root_frame);
         let level = Node(&*root_frame).level() + 1;
-        NodeBuilder::new(&mut root_frame, tree.0, level, &[], None).set_rightmost(child);
+        SCRATCH.with_borrow_mut(|[image, _]| {
+            NodeBuilder::new(image, tree.0, level, &[], None).set_rightmost(child);
+            root_frame.put_image(image);
+        });
         Ok(())
     }
 }
 
 /// Puts a new right sibling beside `left` into their parent, which has room.
-fn insert_separator(parent: &mut PageImage, separator: &[u8], left: PageId, right: PageId) {
+fn insert_separator(parent: &mut ExclusiveFrame<'_>, separator: &[u8], left: PageId, right: PageId) {
     let mut parent = NodeMut(parent);
     let position = parent.view().child_position(separator);
     debug_assert_eq!(parent.view().child(position), left);

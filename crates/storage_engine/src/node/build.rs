@@ -2,7 +2,9 @@
 //!
 //! Called by `btree`. Relies on `edit` for the placing of entries.
 
-use super::{KIND_NODE, NO_FENCE, Node, NodeMut, PageBytes, Presence, SLOT_BYTES, Version, common_prefix, field};
+use super::{
+    KIND_NODE, NO_FENCE, Node, NodeMut, PageBytes, PageMut, Presence, SLOT_BYTES, Version, common_prefix, field,
+};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::page_store::PageId;
 
@@ -47,7 +49,7 @@ impl<'a> NodeBuilder<'a> {
     }
 
     /// Adds the entry of another node at a position, whatever that node's prefix. `false`: the page is full.
-    pub(crate) fn push_from<B: PageBytes>(&mut self, from: &Node<B>, position: usize, version: Version) -> bool {
+    pub(crate) fn push_from(&mut self, from: &Node<&PageImage>, position: usize, version: Version) -> bool {
         let (value, overflow) = from.value(position);
         let presence = from.presence(position);
         let old_prefix = from.prefix_length();
@@ -82,7 +84,7 @@ impl<'a> NodeBuilder<'a> {
 
     /// Sets the child for the keys above the last separator.
     pub(crate) fn set_rightmost(&mut self, child: PageId) {
-        self.node.put(field::RIGHTMOST, &child.0.to_le_bytes());
+        self.node.0.put_u64(field::RIGHTMOST, child.0);
     }
 }
 

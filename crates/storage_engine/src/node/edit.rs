@@ -1,30 +1,36 @@
 //! Changes of a node in place: insert, remove, new value, new version, ghost.
 //!
-//! Called by `btree`'s leaf and inner changes on exclusively latched frames. Every function that needs room says so
-//! by `false` and has then changed nothing; the caller compacts or splits.
+//! Called by `btree`'s leaf and inner changes, on exclusively latched frames and on private images. Every function that needs
+//! room says so by `false` and has then changed nothing; the caller compacts or splits.
+
+use smallvec::SmallVec;
 
 use super::{
-    CHAINED_CELL_BYTES, GHOST_BIT, HEADER_BYTES, IMPLIED_CELL_BYTES, Node, OVERFLOW_BIT, Presence, SLOT_BYTES, Slot,
-    VERSION_SHIFT, Version, entry_bytes, field, head_of,
+    CHAINED_CELL_BYTES, GHOST_BIT, HEADER_BYTES, IMPLIED_CELL_BYTES, Node, OVERFLOW_BIT, PageMut, Presence, SLOT_BYTES,
+    Slot, VERSION_SHIFT, Version, entry_bytes, field, head_of,
 };
 use crate::frame_arena::PageImage;
 use crate::page_store::PageId;
 
-/// A node open for changes.
-pub(crate) struct NodeMut<'a>(pub(crate) &'a mut PageImage);
+/// The first slot and the bytes of each, in words of eight bytes, by which slots move.
+const SLOTS_AT_WORD: usize = HEADER_BYTES / 8;
+const _: () = assert!(SLOT_BYTES == 8 && HEADER_BYTES.is_multiple_of(8));
 
-impl NodeMut<'_> {
+/// A node open for changes.
+pub(crate) struct NodeMut<'a, P: PageMut = PageImage>(pub(crate) &'a mut P);
+
+impl<P: PageMut> NodeMut<'_, P> {
     /// The same node for reading.
     pub(crate) fn view(&self) -> Node<&PageImage> {
-        Node(&*self.0)
+        Node(self.0.image())
     }
 
     pub(super) fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        self.0.put(at, bytes);
     }
 
     pub(super) fn put_u16(&mut self, at: usize, value: usize) {
-        self.put(at, &(value as u16).to_le_bytes());
+        self.0.put_u16(at, value as u16);
     }
 
     fn add_garbage(&mut self, bytes: usize) {
@@ -42,7 +48,7 @@ impl NodeMut<'_> {
     fn set_slot(&mut self, position: usize, offset: usize, flags: u16) {
         let at = HEADER_BYTES + position * SLOT_BYTES;
         self.put_u16(at + 4, offset);
-        self.put(at + 6, &flags.to_le_bytes());
+        self.0.put_u16(at + 6, flags);
     }
 
     fn count_versioned(&mut self, before: Slot, after: Slot) {
@@ -54,7 +60,7 @@ impl NodeMut<'_> {
     fn write_entry(&mut self, suffix: &[u8], value: &[u8], overflow: bool) -> usize {
         let at = self.allocate(2 + suffix.len() + value.len());
         let word = value.len() as u16 | if overflow { OVERFLOW_BIT } else { 0 };
-        self.put(at, &word.to_le_bytes());
+        self.0.put_u16(at, word);
         self.put(at + 2, suffix);
         self.put(at + 2 + suffix.len(), value);
         at
@@ -68,9 +74,9 @@ impl NodeMut<'_> {
 
     fn fill_cell(&mut self, at: usize, entry: usize, version: Version) {
         self.put_u16(at, entry);
-        self.put(at + 2, &version.since().to_le_bytes());
+        self.0.put_u64(at + 2, version.since());
         if let Version::Chained { position, .. } = version {
-            self.put(at + 10, &position.to_le_bytes());
+            self.0.put_u64(at + 10, position);
         }
     }
 
@@ -89,11 +95,10 @@ impl NodeMut<'_> {
         let entry = self.write_entry(suffix, value, overflow);
         let offset = if version == Version::Settled { entry } else { self.write_cell(entry, version) };
         let count = self.view().count();
-        let at = HEADER_BYTES + position * SLOT_BYTES;
-        self.0.copy_within(at..HEADER_BYTES + count * SLOT_BYTES, at + SLOT_BYTES);
-        self.put(at, &head_of(suffix).to_le_bytes());
+        self.0.move_words_up(SLOTS_AT_WORD + position..SLOTS_AT_WORD + count);
         let flags = suffix.len() as u16 | version.kind() << VERSION_SHIFT;
-        self.set_slot(position, offset, flags);
+        let slot = u64::from(head_of(suffix)) | (offset as u64) << 32 | u64::from(flags) << 48;
+        self.0.put_u64(HEADER_BYTES + position * SLOT_BYTES, slot);
         self.put_u16(field::COUNT, count + 1);
         if version != Version::Settled {
             let versioned = self.view().versioned();
@@ -109,8 +114,7 @@ impl NodeMut<'_> {
         self.count_versioned(slot, Slot { offset: 0, flags: 0 });
         self.add_garbage(heap);
         let count = self.view().count();
-        let at = HEADER_BYTES + position * SLOT_BYTES;
-        self.0.copy_within(at + SLOT_BYTES..HEADER_BYTES + count * SLOT_BYTES, at);
+        self.0.move_words_down(SLOTS_AT_WORD + position + 1..SLOTS_AT_WORD + count);
         self.put_u16(field::COUNT, count - 1);
     }
 
@@ -120,9 +124,9 @@ impl NodeMut<'_> {
         let entry = self.view().entry_offset(slot);
         let suffix_length = slot.suffix_length();
         let old_length = self.view().value(position).0.len();
-        let word = (value.len() as u16 | if overflow { OVERFLOW_BIT } else { 0 }).to_le_bytes();
+        let word = value.len() as u16 | if overflow { OVERFLOW_BIT } else { 0 };
         if value.len() <= old_length {
-            self.put(entry, &word);
+            self.0.put_u16(entry, word);
             self.put(entry + 2 + suffix_length, value);
             self.add_garbage(old_length - value.len());
             return true;
@@ -132,8 +136,9 @@ impl NodeMut<'_> {
             return false;
         }
         let at = self.allocate(needed);
-        self.put(at, &word);
-        self.0.copy_within(entry + 2..entry + 2 + suffix_length, at + 2);
+        let suffix: SmallVec<[u8; 64]> = SmallVec::from_slice(self.view().suffix(position));
+        self.0.put_u16(at, word);
+        self.put(at + 2, &suffix);
         self.put(at + 2 + suffix_length, value);
         if slot.version_kind() == 0 {
             self.set_slot(position, at, slot.flags);
@@ -178,6 +183,6 @@ impl NodeMut<'_> {
             let slot = self.view().slot(position);
             self.view().entry_offset(slot) + 2 + slot.suffix_length()
         };
-        self.put(at, &child.0.to_le_bytes());
+        self.0.put_u64(at, child.0);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::frame_arena::{FrameArena, FrameId, OptimisticPage};
 
 const LOWER: &[u8] = b"key/aa";
 const UPPER: &[u8] = b"key/zz";
@@ -56,49 +57,104 @@ fn check(image: &PageImage, model: &BTreeMap<Vec<u8>, (Vec<u8>, Version)>) {
     assert_eq!(node.versioned(), model.values().filter(|(_, version)| *version != Version::Settled).count());
 }
 
+/// What a reader without the latch finds is what is there.
+fn check_unlatched(node: &Node<OptimisticPage<'_>>, image: &PageImage, sought: &[u8]) {
+    let stable = Node(image);
+    assert_eq!(node.search(sought), stable.search(sought));
+    let outside = &sought[sought.len() / 2..];
+    assert_eq!(node.lower_bound(outside), stable.lower_bound(outside));
+    assert_eq!(node.copy_upper_fence().as_deref(), stable.upper_fence());
+    let (mut key, mut value) = (Vec::new(), b"before".to_vec());
+    for position in 0..node.count() {
+        node.copy_key(position, &mut key);
+        assert_eq!(key, [stable.prefix(), stable.suffix(position)].concat());
+        assert_eq!(node.shared_with(position, sought), common_prefix(&key, sought));
+        assert_eq!(node.version(position), stable.version(position));
+        value.truncate(6);
+        assert!(!node.append_value(position, &mut value));
+        assert_eq!(value, [b"before", stable.value(position).0].concat());
+    }
+    let mut fences = vec![LOWER.to_vec()];
+    fences.extend((0..node.count()).map(|position| [stable.prefix(), stable.suffix(position)].concat()));
+    fences.push(UPPER.to_vec());
+    for (position, pair) in fences.windows(2).enumerate() {
+        assert_eq!(node.child_prefix_length(position), Some(common_prefix(&pair[0], &pair[1])));
+    }
+}
+
+fn change(page: &mut impl PageMut, step: Step, model: &mut BTreeMap<Vec<u8>, (Vec<u8>, Version)>) -> Vec<u8> {
+    let mut node = NodeMut(page);
+    match step {
+        Step::Put(key, value) => {
+            match node.view().search(&key) {
+                Found::At(position) => {
+                    if node.set_value(position, &value, false) {
+                        model.get_mut(&key).unwrap().0 = value;
+                    }
+                }
+                Found::Before(position) => {
+                    if node.insert(position, &key[4..], &value, false, Version::Settled) {
+                        model.insert(key.clone(), (value, Version::Settled));
+                    }
+                }
+            }
+            key
+        }
+        Step::Remove(key) => {
+            if let Found::At(position) = node.view().search(&key) {
+                node.remove(position);
+                model.remove(&key);
+            }
+            key
+        }
+        Step::Version(key, since, chained) => {
+            if let Found::At(position) = node.view().search(&key) {
+                let version = match chained {
+                    true => Version::Chained { since, position: since },
+                    false => Version::Implied { since },
+                };
+                if node.set_version(position, version, Presence::Live) {
+                    model.get_mut(&key).unwrap().1 = version;
+                }
+            }
+            key
+        }
+        Step::Settle(key) => {
+            if let Found::At(position) = node.view().search(&key) {
+                assert!(node.set_version(position, Version::Settled, Presence::Live));
+                model.get_mut(&key).unwrap().1 = Version::Settled;
+            }
+            key
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
     fn a_node_is_a_sorted_map(steps in steps()) {
         let mut image = empty();
-        let mut model: BTreeMap<Vec<u8>, (Vec<u8>, Version)> = BTreeMap::new();
+        let mut model = BTreeMap::new();
         for step in steps {
-            let mut node = NodeMut(&mut image);
-            match step {
-                Step::Put(key, value) => match node.view().search(&key) {
-                    Found::At(position) => {
-                        if node.set_value(position, &value, false) {
-                            model.get_mut(&key).unwrap().0 = value;
-                        }
-                    }
-                    Found::Before(position) => {
-                        if node.insert(position, &key[4..], &value, false, Version::Settled) {
-                            model.insert(key, (value, Version::Settled));
-                        }
-                    }
-                },
-                Step::Remove(key) => {
-                    if let Found::At(position) = node.view().search(&key) {
-                        node.remove(position);
-                        model.remove(&key);
-                    }
-                }
-                Step::Version(key, since, chained) => {
-                    if let Found::At(position) = node.view().search(&key) {
-                        let version = if chained { Version::Chained { since, position: since } } else { Version::Implied { since } };
-                        if node.set_version(position, version, Presence::Live) {
-                            model.get_mut(&key).unwrap().1 = version;
-                        }
-                    }
-                }
-                Step::Settle(key) => {
-                    if let Found::At(position) = node.view().search(&key) {
-                        prop_assert!(node.set_version(position, Version::Settled, Presence::Live));
-                        model.get_mut(&key).unwrap().1 = Version::Settled;
-                    }
-                }
-            }
+            change(&mut *image, step, &mut model);
             check(&image, &model);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn so_is_one_in_a_frame_seen_with_its_latch_and_without(steps in steps()) {
+        let arena = FrameArena::new(1).unwrap();
+        let frame = FrameId(0);
+        arena.try_lock(frame).unwrap().put_image(&empty());
+        let mut model = BTreeMap::new();
+        for step in steps {
+            let mut latched = arena.try_lock(frame).unwrap();
+            let sought = change(&mut latched, step, &mut model);
+            check(&latched, &model);
+            check_unlatched(&Node(arena.optimistic(frame)), &latched, &sought);
         }
     }
 }
@@ -113,7 +169,7 @@ fn heads_order_like_their_suffixes() {
 #[test]
 fn bounds_outside_of_the_fences_are_the_ends() {
     let mut image = empty();
-    let mut node = NodeMut(&mut image);
+    let mut node = NodeMut(&mut *image);
     assert!(node.insert(0, b"mm", b"", false, Version::Settled));
     assert_eq!(node.view().lower_bound(b"a"), 0);
     assert_eq!(node.view().lower_bound(b"key"), 0);

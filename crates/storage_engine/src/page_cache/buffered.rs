@@ -16,7 +16,7 @@ use super::change_buffers::{CopiedChanges, Lender, Now, Pushed, Shard};
 use super::merging::{MERGE_BATCH_PAGES, MERGER_THREADS};
 use super::{BufferedChange, EncodedChanges, PageCache};
 use crate::error::{Attempt, EngineError, Result};
-use crate::frame_arena::{ExclusiveFrame, FrameId, LentFrame, PAGE_BYTES, PageImage};
+use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES, PageImage};
 use crate::page_store::{PageAddress, PageId};
 use crate::page_table::{DiskPage, PageState};
 
@@ -113,9 +113,9 @@ impl PageCache {
         merger.ok_or_else(|| EngineError::Setup("nobody merges buffered changes".to_owned()))
     }
 
-    /// Merges the buffered changes of a page into its frame, which holds the image from disk and is not published yet.
+    /// Merges the buffered changes of a page into its image from disk, which nobody else sees yet.
     /// Returns the epoch since which the page is dirty.
-    pub(super) fn merge_buffered(&self, page: PageId, frame: &mut ExclusiveFrame<'_>) -> Result<u64> {
+    pub(super) fn merge_buffered(&self, page: PageId, image: &mut PageImage) -> Result<u64> {
         let merger = self.merger()?;
         // The buffer stays until the page is published: a checkpoint must find one or the other, and so must whoever reads
         // the page again after a failure.
@@ -125,7 +125,7 @@ impl PageCache {
             (shard.copy(page), epoch)
         };
         let Some(copied) = copied else { return Ok(0) };
-        merger.merge_changes(page, frame, copied.encoded())?;
+        merger.merge_changes(page, image, copied.encoded())?;
         self.pages_merged.fetch_add(1, Ordering::Relaxed);
         Ok(epoch)
     }

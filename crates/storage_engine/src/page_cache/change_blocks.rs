@@ -91,10 +91,17 @@ impl ChangeBlocks {
         frame.map_or(&[], |frame| &frame.frame.bytes()[Self::range(block)][4..])
     }
 
-    /// A block's payload, to be written.
-    pub(super) fn payload_mut(&mut self, block: BlockId) -> &mut [u8] {
+    /// Writes a part of a block's payload, from a byte of it on.
+    pub(super) fn write(&mut self, block: BlockId, at: usize, bytes: &[u8]) {
+        debug_assert!(at + bytes.len() <= BLOCK_PAYLOAD_BYTES);
+        self.put(block, 4 + at, bytes);
+    }
+
+    fn put(&mut self, block: BlockId, at: usize, bytes: &[u8]) {
         let frame = self.frames.get_mut(block.0 as usize / FRAME_BLOCKS).and_then(Option::as_mut);
-        frame.map_or(&mut [], |frame| &mut frame.frame.bytes_mut()[Self::range(block)][4..])
+        if let Some(frame) = frame {
+            frame.frame.put(Self::range(block).start + at, bytes);
+        }
     }
 
     /// The block before it in its chain.
@@ -106,10 +113,7 @@ impl ChangeBlocks {
 
     /// Says which block is before it.
     pub(super) fn set_before(&mut self, block: BlockId, before: BlockId) {
-        let frame = self.frames.get_mut(block.0 as usize / FRAME_BLOCKS).and_then(Option::as_mut);
-        if let Some(frame) = frame {
-            frame.frame.bytes_mut()[Self::range(block)][..4].copy_from_slice(&before.0.to_le_bytes());
-        }
+        self.put(block, 0, &before.0.to_le_bytes());
     }
 }
 
@@ -153,7 +157,7 @@ mod tests {
         assert_eq!(lent, 2);
         assert!(arena.version(FrameId(0)).is_none(), "lent");
         for (number, block) in taken.iter().enumerate() {
-            blocks.payload_mut(*block).fill(number as u8);
+            blocks.write(*block, 0, &[number as u8; BLOCK_PAYLOAD_BYTES]);
             blocks.set_before(*block, BlockId(number as u32 + 7));
         }
         for (number, block) in taken.iter().enumerate() {

@@ -470,7 +470,7 @@ impl Shard<'_> {
                 buffer.last = block;
             }
             let (now, later) = rest.split_at(rest.len().min(BLOCK_PAYLOAD_BYTES - at));
-            blocks.payload_mut(buffer.last)[at..at + now.len()].copy_from_slice(now);
+            blocks.write(buffer.last, at, now);
             buffer.bytes += now.len() as u16;
             rest = later;
         }

@@ -82,7 +82,7 @@ impl Shard<'_> {
                 continue;
             }
             let (now, later) = rest.split_at(rest.len().min(BLOCK_PAYLOAD_BYTES - at));
-            self.contents.blocks.payload_mut(block)[at..at + now.len()].copy_from_slice(now);
+            self.contents.blocks.write(block, at, now);
             (at, rest) = (0, later);
             buffer.last = block;
         }
