@@ -468,16 +468,24 @@ impl<B: PageBytes> Node<B> {
 
     /// Copies the value's bytes behind what is in `value`; whether they are a reference to overflow pages.
     pub(crate) fn append_value(&self, position: usize, value: &mut Vec<u8>) -> bool {
-        self.0.append_to(self.value_range(position), value);
-        self.is_overflow(position)
+        let (range, is_overflow) = self.value_place(position);
+        self.0.append_to(range, value);
+        is_overflow
     }
 
     /// Where the value's bytes are in the page.
     pub(crate) fn value_range(&self, position: usize) -> Range<usize> {
+        self.value_place(position).0
+    }
+
+    /// As [`Node::value_range`], with whether they are a reference to overflow pages.
+    #[inline]
+    fn value_place(&self, position: usize) -> (Range<usize>, bool) {
         let slot = self.slot(position);
         let entry = self.entry_offset(slot);
+        let word = self.0.u16_at(entry);
         let start = entry + 2 + slot.suffix_length();
-        start..start + usize::from(self.0.u16_at(entry) & !OVERFLOW_BIT)
+        (start..start + usize::from(word & !OVERFLOW_BIT), word & OVERFLOW_BIT != 0)
     }
 
     pub(crate) fn version(&self, position: usize) -> Version {
@@ -587,7 +595,8 @@ impl<'a> Node<&'a PageImage> {
 
     /// The value's bytes, and whether they are a reference to overflow pages.
     pub(crate) fn value(&self, position: usize) -> (&'a [u8], bool) {
-        (bytes_at(self.0, self.value_range(position)), self.is_overflow(position))
+        let (range, is_overflow) = self.value_place(position);
+        (bytes_at(self.0, range), is_overflow)
     }
 }
 

@@ -137,16 +137,14 @@ impl FrameWords {
 
     /// Moves words by one, upwards. Only the holder of the latch does.
     pub(super) fn move_up(&self, words: Range<usize>) {
-        for index in words.rev() {
-            self.0[index + 1].store(self.0[index].load(Relaxed), Relaxed);
-        }
+        assert!(words.end < WORDS);
+        self.move_many_up(words);
     }
 
     /// Moves words by one, downwards. Only the holder of the latch does.
     pub(super) fn move_down(&self, words: Range<usize>) {
-        for index in words {
-            self.0[index - 1].store(self.0[index].load(Relaxed), Relaxed);
-        }
+        assert!(words.start > 0 && words.end <= WORDS);
+        self.move_many_down(words);
     }
 
     /// For tools that watch for races, and the model that the instructions are tested against.
@@ -155,6 +153,18 @@ impl FrameWords {
         for (number, chunk) in out.chunks_mut(WORD_BYTES).enumerate() {
             let word = self.number(at + number * WORD_BYTES, chunk.len()).to_le_bytes();
             chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+
+    #[cfg(any(test, not(target_arch = "x86_64"), watch_races))]
+    fn move_one_by_one(&self, words: Range<usize>, to_start: usize) {
+        let move_one = |index: usize| {
+            let to = to_start + index - words.start;
+            self.0[to].store(self.0[index].load(Relaxed), Relaxed);
+        };
+        match to_start > words.start {
+            true => words.clone().rev().for_each(move_one),
+            false => words.clone().for_each(move_one),
         }
     }
 
@@ -175,6 +185,14 @@ impl FrameWords {
     fn copy_long_in(&self, at: usize, bytes: &[u8]) {
         self.copy_words_in(at, bytes);
     }
+
+    fn move_many_up(&self, words: Range<usize>) {
+        self.move_one_by_one(words.clone(), words.start + 1);
+    }
+
+    fn move_many_down(&self, words: Range<usize>) {
+        self.move_one_by_one(words.clone(), words.start - 1);
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", not(watch_races)))]
@@ -189,6 +207,108 @@ impl FrameWords {
     fn copy_long_in(&self, at: usize, bytes: &[u8]) {
         // SAFETY: `at + bytes.len()` is inside of the words, which may be written through a shared reference.
         unsafe { copy_long(bytes.as_ptr(), self.0.as_ptr().cast::<u8>().cast_mut().add(at), bytes.len()) };
+    }
+
+    /// Moves words by one, the last first. The caller has checked that there is a word behind them.
+    #[inline]
+    fn move_many_up(&self, words: Range<usize>) {
+        // SAFETY: the words are ours, the one behind them too.
+        unsafe { move_up(self.0.as_ptr().add(words.start).cast::<u8>().cast_mut(), words.len() * WORD_BYTES) };
+    }
+
+    /// Moves words by one, the first first. The caller has checked that there is a word before them.
+    #[inline]
+    fn move_many_down(&self, words: Range<usize>) {
+        // SAFETY: the words are ours, the one before them too.
+        unsafe { move_down(self.0.as_ptr().add(words.start).cast::<u8>().cast_mut(), words.len() * WORD_BYTES) };
+    }
+}
+
+/// Moves `length` bytes (a multiple of 8) by 8 upwards, the last 64 first. What is written was read before.
+///
+/// # Safety
+/// These bytes and 8 behind them may be accessed, and are atomic words that nobody else writes.
+#[cfg(all(target_arch = "x86_64", not(watch_races)))]
+#[inline]
+unsafe fn move_up(from: *mut u8, length: usize) {
+    // SAFETY: the loops end before they would come to bytes before `from`.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "sub {left}, 64",
+            "jb 3f",
+            "movups {a}, [{from} + {left}]",
+            "movups {b}, [{from} + {left} + 16]",
+            "movups {c}, [{from} + {left} + 32]",
+            "movups {d}, [{from} + {left} + 48]",
+            "movups [{from} + {left} + 8], {a}",
+            "movups [{from} + {left} + 24], {b}",
+            "movups [{from} + {left} + 40], {c}",
+            "movups [{from} + {left} + 56], {d}",
+            "jmp 2b",
+            "3:",
+            "add {left}, 64",
+            "4:",
+            "sub {left}, 8",
+            "jb 5f",
+            "mov {word}, [{from} + {left}]",
+            "mov [{from} + {left} + 8], {word}",
+            "jmp 4b",
+            "5:",
+            from = in(reg) from,
+            left = inout(reg) length => _,
+            word = out(reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack),
+        );
+    }
+}
+
+/// Moves `length` bytes (a multiple of 8) by 8 downwards, the first 64 first. What is written was read before.
+///
+/// # Safety
+/// These bytes and 8 before them may be accessed, and are atomic words that nobody else writes.
+#[cfg(all(target_arch = "x86_64", not(watch_races)))]
+#[inline]
+unsafe fn move_down(from: *mut u8, length: usize) {
+    // SAFETY: the loops end before they would come to bytes behind `length`.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "sub {left}, 64",
+            "jb 3f",
+            "movups {a}, [{from}]",
+            "movups {b}, [{from} + 16]",
+            "movups {c}, [{from} + 32]",
+            "movups {d}, [{from} + 48]",
+            "movups [{from} - 8], {a}",
+            "movups [{from} + 8], {b}",
+            "movups [{from} + 24], {c}",
+            "movups [{from} + 40], {d}",
+            "add {from}, 64",
+            "jmp 2b",
+            "3:",
+            "add {left}, 64",
+            "4:",
+            "sub {left}, 8",
+            "jb 5f",
+            "mov {word}, [{from}]",
+            "mov [{from} - 8], {word}",
+            "add {from}, 8",
+            "jmp 4b",
+            "5:",
+            from = inout(reg) from => _,
+            left = inout(reg) length => _,
+            word = out(reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack),
+        );
     }
 }
 
@@ -355,12 +475,17 @@ mod tests {
         fn words_move_by_one(from in 1..60_usize, count in 0..60_usize) {
             let mut model = image();
             let words = filled(&model);
+            let one_by_one = filled(&model);
+            one_by_one.move_one_by_one(from..from + count, from + 1);
             words.move_up(from..from + count);
             model.copy_within(from * 8..(from + count) * 8, from * 8 + 8);
             prop_assert_eq!(&contents(&words)[..], &model[..]);
+            prop_assert_eq!(&contents(&one_by_one)[..], &model[..]);
+            one_by_one.move_one_by_one(from..from + count, from - 1);
             words.move_down(from..from + count);
             model.copy_within(from * 8..(from + count) * 8, from * 8 - 8);
             prop_assert_eq!(&contents(&words)[..], &model[..]);
+            prop_assert_eq!(&contents(&one_by_one)[..], &model[..]);
         }
     }
 }
