@@ -22,8 +22,10 @@ use crate::system_memory::{SystemMemory, left_bytes};
 
 /// Longest pause of the evictor.
 const EVICTION_PAUSE: Duration = Duration::from_millis(100);
-/// Pause of the merger while there is enough room for buffered changes.
+/// From the first page that is to be merged to merging, so that others join it.
 const MERGE_PAUSE: Duration = Duration::from_millis(5);
+/// Longest pause of the merger while there is enough room for buffered changes.
+const MERGE_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Pause of the reclaimer when there is nothing to do.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
 /// Dirty share of the frames, in percent, above which cold pages are written ahead of eviction.
@@ -50,18 +52,28 @@ impl Engine {
         self.trees.cache.set_has_evictor(true);
         self.spawn("page-evictor", |engine| {
             engine.trees.cache.wait_for_eviction_request(EVICTION_PAUSE);
-            while !engine.is_stopping() && (engine.evict_batch()? > 0 || engine.flush_batch()? > 0) {
+            while !engine.is_stopping() && engine.trees.cache.evict_clean_batch() {
+                platform::give_way_beside_long_work();
+            }
+            Ok(())
+        })?;
+        self.spawn("page-writer", |engine| {
+            engine.trees.cache.wait_for_victims(EVICTION_PAUSE);
+            while !engine.is_stopping() && (engine.write_victims()? > 0 || engine.flush_batch()? > 0) {
                 platform::give_way_beside_long_work();
             }
             Ok(())
         })?;
         for _ in 0..MERGER_THREADS {
             self.spawn("change-merger", |engine| {
-                let pause = match engine.merge_step()? {
-                    0 => MERGE_PAUSE,
-                    _ => engine.trees.cache.rest_of_merging(),
-                };
-                engine.clock.sleep(pause);
+                match engine.merge_step()? {
+                    0 => {
+                        engine.trees.cache.wait_for_merging(MERGE_PAUSE_MAX);
+                        // What becomes due at about the same time is merged together.
+                        engine.clock.sleep(MERGE_PAUSE);
+                    }
+                    _ => engine.clock.sleep(engine.trees.cache.rest_of_merging()),
+                }
                 Ok(())
             })?;
         }
@@ -138,6 +150,12 @@ impl Engine {
     /// Frees page frames; returns how many. Called when frames are wanted.
     pub fn evict_batch(&self) -> Result<usize> {
         let freed = self.trees.cache.evict_batch();
+        self.poison_on_error(freed)
+    }
+
+    /// Writes and frees what the evictor has found to be written; returns how many frames were freed.
+    fn write_victims(&self) -> Result<usize> {
+        let freed = self.trees.cache.write_victims();
         self.poison_on_error(freed)
     }
 

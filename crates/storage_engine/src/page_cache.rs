@@ -32,6 +32,7 @@ mod buffered;
 mod change_blocks;
 mod change_buffers;
 mod change_encoding;
+mod eviction;
 mod free_frames;
 mod merging;
 mod preparation;
@@ -43,6 +44,7 @@ pub(crate) use buffered::{BufferedPush, MergeChanges};
 use change_buffers::ChangeBuffers;
 pub(crate) use change_buffers::CopiedChanges;
 pub(crate) use change_encoding::{BufferedChange, EncodedChanges};
+use eviction::{EvictionClock, Victims};
 use free_frames::FreeFrames;
 pub(crate) use free_frames::ReservedFrame;
 pub(crate) use merging::MERGER_THREADS;
@@ -87,6 +89,8 @@ pub(crate) struct PageCache {
     store: Arc<PageStore>,
     free: FreeFrames,
     loading: [LoadingShard; LOADING_SHARDS],
+    clock: Mutex<EvictionClock>,
+    victims: Victims,
     writer: Mutex<Writer>,
     checkpoint_copies: Mutex<Vec<CheckpointCopy>>,
     preparation: Preparation,
@@ -120,6 +124,8 @@ impl PageCache {
         Ok(Self {
             free: FreeFrames::new(arena.len()),
             loading: Default::default(),
+            clock: Mutex::new(EvictionClock::new()),
+            victims: Victims::default(),
             writer: Mutex::new(Writer::new(&store)?),
             changes_to_save: Mutex::default(),
             page_mergers: PageMerger::each(&store)?,
@@ -195,6 +201,8 @@ impl PageCache {
     pub(crate) fn set_has_evictor(&self, has_evictor: bool) {
         self.has_evictor.store(has_evictor, Ordering::Release);
         self.free.wake_all();
+        self.victims.wake_all();
+        self.buffers.request_merging();
     }
 
     /// Stops all changes for good: a write failed, so nothing later may be acknowledged.

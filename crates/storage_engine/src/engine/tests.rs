@@ -18,6 +18,7 @@ mod merging;
 mod model;
 mod saved_changes;
 mod slow_checkpoint;
+mod stuck_disk;
 
 fn options() -> EngineOptions {
     EngineOptions { cache_bytes: 4 << 20, history_memory_bytes: 1 << 20, ..EngineOptions::default() }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::change_buffers::{CopiedChanges, Lender, Now, Pushed, Shard};
+use super::change_buffers::{CopiedChanges, Lender, MERGE_PERCENT, Now, Pushed, Shard};
 use super::merging::{MERGE_BATCH_PAGES, MERGER_THREADS};
 use super::{BufferedChange, EncodedChanges, PageCache};
 use crate::error::{Attempt, EngineError, Result};
@@ -20,8 +20,6 @@ use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES, PageImage};
 use crate::page_store::{PageAddress, PageId};
 use crate::page_table::{DiskPage, PageState};
 
-/// Share of the buffers' limit at which merging begins, in percent.
-const MERGE_PERCENT: usize = 90;
 /// One page in this many is merged at a time, the fullest.
 const MERGE_ONE_IN: usize = 32;
 /// Most pages chosen at a time.
@@ -187,11 +185,20 @@ impl PageCache {
             let batches = list.pages.len().div_ceil(MERGE_BATCH_PAGES).max(1);
             list.rest = MERGE_SPREAD.mul_f64(MERGER_THREADS as f64 / batches as f64).min(MERGE_REST_MAX);
             self.balance_buffers();
+            if batches > 1 {
+                // There is something for the other threads, too.
+                self.buffers.request_merging();
+            }
         }
         let left = list.pages.len().saturating_sub(MERGE_BATCH_PAGES);
         let mut batch = list.pages.split_off(left);
         batch.reverse();
         batch
+    }
+
+    /// The wait of a thread that merges, until something is to be merged or the time is over.
+    pub(crate) fn wait_for_merging(&self, at_most: Duration) {
+        self.buffers.wait_for_merging(at_most);
     }
 
     /// How long a thread that merges rests after a batch.

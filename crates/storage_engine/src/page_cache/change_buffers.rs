@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use platform::Timestamp;
@@ -25,9 +26,11 @@ use crate::node::change_bytes_max;
 use crate::page_store::PageId;
 
 mod merge_marks;
+mod merge_request;
 mod settling;
 
 pub(super) use merge_marks::MergeMark;
+use merge_request::MergeRequest;
 
 const SHARDS: usize = 16;
 /// Share of the cache that buffers may take, in percent.
@@ -47,6 +50,9 @@ const SPARSE_PARTS_MORE: usize = 64;
 
 /// Most pages of a shard that are chosen at a time because they are the fullest.
 const FULLEST_MAX: usize = 128;
+
+/// Share of a shard's memory at which merging begins, in percent.
+pub(super) const MERGE_PERCENT: usize = 90;
 
 /// Leaves of a shard that may wait for merging; more are merged when they are read or memory is short.
 const DUE_LEAVES_MAX: usize = 1 << 14;
@@ -213,6 +219,7 @@ pub(super) struct ChangeBuffers {
     leaves: AtomicUsize,
     lent_frames: AtomicUsize,
     limit: usize,
+    merging: MergeRequest,
 }
 
 /// What came of pushing a change.
@@ -246,7 +253,22 @@ impl ChangeBuffers {
             leaves: AtomicUsize::new(0),
             lent_frames: AtomicUsize::new(0),
             limit: cache_bytes / 100 * CACHE_PERCENT_MAX,
+            merging: MergeRequest::default(),
         }
+    }
+
+    /// Has the threads that merge look for what is to be done.
+    pub(super) fn request_merging(&self) {
+        self.merging.make();
+    }
+
+    pub(super) fn wait_for_merging(&self, at_most: Duration) {
+        self.merging.wait(at_most);
+    }
+
+    /// Whether some of a shard's leaves are to be merged because they take much of its memory.
+    fn is_short_of_memory(&self, contents: &ShardContents, percent: usize) -> bool {
+        contents.bytes() * 100 > self.shard_limit() * percent
     }
 
     /// Bytes of memory in use.
@@ -302,7 +324,7 @@ impl ChangeBuffers {
     pub(super) fn fullest(&self, percent: usize, one_in: usize, pages: &mut Vec<PageId>) {
         for shard in &self.shards {
             let contents = shard.lock();
-            if contents.bytes() * 100 > self.shard_limit() * percent {
+            if self.is_short_of_memory(&contents, percent) {
                 let wanted = (contents.map.len() / one_in).clamp(1, FULLEST_MAX);
                 append_fullest(&contents.map, wanted, pages);
             }
@@ -358,12 +380,16 @@ impl ChangeBuffers {
                 frame
             });
             let Some(block) = block else {
+                self.merging.make();
                 taken.into_iter().for_each(|block| self.free(contents, block, lender));
                 return None;
             };
             contents.used_blocks += 1;
             self.bytes.fetch_add(BLOCK_BYTES, Ordering::Relaxed);
             taken.push(block);
+        }
+        if count > 0 && self.is_short_of_memory(contents, MERGE_PERCENT) {
+            self.merging.make();
         }
         Some(taken)
     }
@@ -448,8 +474,8 @@ impl Shard<'_> {
             return Pushed::NoRoom;
         }
         buffer.count_change(change, suffix_length);
-        if buffer.is_due() && !was_due && self.contents.due.len() < DUE_LEAVES_MAX {
-            self.contents.due.push(page);
+        if buffer.is_due() && !was_due {
+            self.add_due(page);
         }
         self.insert(page, buffer);
         Pushed::Done
@@ -498,18 +524,30 @@ impl Shard<'_> {
         if !fits || !self.append(&mut buffer, changes.bytes, lender) {
             return false;
         }
-        if buffer.until_sparse == 0 && self.contents.due.len() < DUE_LEAVES_MAX {
-            self.contents.due.push(page);
+        if buffer.until_sparse == 0 {
+            self.add_due(page);
         }
         self.insert(page, buffer);
         true
     }
 
+    /// A leaf has become due for merging.
+    fn add_due(&mut self, page: PageId) {
+        if self.contents.due.len() < DUE_LEAVES_MAX {
+            self.contents.due.push(page);
+        }
+        self.buffers.request_merging();
+    }
+
     fn insert(&mut self, page: PageId, buffer: LeafBuffer) {
         let Some(number) = number_of(page) else { return };
         if self.contents.map.insert(number, buffer).is_none() {
-            self.buffers.leaves.fetch_add(1, Ordering::Relaxed);
+            let leaves = self.buffers.leaves.fetch_add(1, Ordering::Relaxed) + 1;
             self.buffers.bytes.fetch_add(ENTRY_BYTES, Ordering::Relaxed);
+            if leaves.is_multiple_of(PAGE_BYTES / ENTRY_BYTES) {
+                // Their entries are worth one more frame, which is to be withheld.
+                self.buffers.request_merging();
+            }
         }
     }
 

@@ -4,15 +4,14 @@
 //! order of their age; the lock is held for one batch, which is about half a megabyte written.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use super::replacement::{Cold, Spared, WORTH_MAX, leaves_now};
+use super::replacement::Cold;
 use super::{CheckpointCopy, Fixed, PageCache};
 use crate::counters::PageWriteScope;
 use crate::error::Result;
 use crate::frame_arena::{FrameId, NO_PAGE, PAGE_BYTES, PageImage};
 use crate::node::Node;
-use crate::page_store::{PageAddress, PageId, PageStore, WriteBatch, Written};
+use crate::page_store::{PageId, PageStore, WriteBatch, Written};
 use crate::page_table::{DiskPage, PageState};
 
 /// Pages in one batch.
@@ -27,9 +26,6 @@ pub(super) struct Writer {
     pub(super) image: Box<PageImage>,
     /// Pages of the batch that were copied out of frames; the others are checkpoint copies.
     pub(super) frames: Vec<Fixed>,
-    /// The eviction clock's hand.
-    hand: usize,
-    spared: Spared,
     ahead: AheadHand,
     /// Whether others may run between the pages of the batch: nobody waits for it.
     offers_processor: bool,
@@ -60,15 +56,7 @@ impl Writer {
     pub(super) fn new(store: &PageStore) -> Result<Self> {
         let batch = store.new_batch()?;
         let ahead = AheadHand { hand: 0, cold: Cold::Leaving, written: 0 };
-        Ok(Self {
-            batch,
-            image: Box::new([0; PAGE_BYTES]),
-            frames: Vec::new(),
-            hand: 0,
-            spared: Spared::new(),
-            ahead,
-            offers_processor: true,
-        })
+        Ok(Self { batch, image: Box::new([0; PAGE_BYTES]), frames: Vec::new(), ahead, offers_processor: true })
     }
 
     /// Takes the image that was copied from a frame into the batch.
@@ -98,60 +86,26 @@ pub(super) enum After {
 }
 
 impl PageCache {
-    /// Frees frames until the high mark is reached or a round of the clock found no more; returns how many were freed.
-    pub(crate) fn evict_batch(&self) -> Result<usize> {
-        let wanted = self.free.missing().min(BATCH_PAGES * 4);
-        if wanted == 0 {
-            return Ok(0);
-        }
+    /// Writes these frames' pages, which the clock has found to leave, and frees them; returns how many frames were freed.
+    pub(super) fn write_and_evict(&self, victims: &[FrameId]) -> Result<usize> {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
         let mut scope = PageWriteScope::begin(self.invariants());
-        let mut freed = 0;
         writer.offers_processor = self.frame_supply() >= OFFERED_FROM_SUPPLY;
-        for _ in 0..self.arena.len() * (2 + usize::from(WORTH_MAX)) {
-            let frame = FrameId(writer.hand as u32);
-            writer.hand = (writer.hand + 1) % self.arena.len();
-            let header = self.arena.header(frame);
-            if header.page() == NO_PAGE || !leaves_now(header, &mut writer.spared) {
-                continue;
-            }
-            if !header.is_dirty() {
-                freed += usize::from(self.evict_clean(frame));
-            } else if self.push_frame(writer, frame).is_some() {
+        for frame in victims {
+            if self.push_frame(writer, *frame).is_some() {
                 scope.count_page();
-            }
-            if freed + writer.frames.len() >= wanted || writer.frames.len() >= BATCH_PAGES {
-                break;
             }
         }
         writer.offers_processor = true;
         match self.write_batch(writer, After::Evict) {
-            Ok(written) => Ok(freed + written),
             // Readers go on with the frames of pages that need not be written.
-            Err(error) if error.is_disk_full() => match freed + self.evict_clean_pages(writer, wanted) {
+            Err(error) if error.is_disk_full() => match self.evict_any_clean(victims.len()) {
                 0 => Err(error),
                 freed => Ok(freed),
             },
-            Err(error) => Err(error),
+            written => written,
         }
-    }
-
-    /// Frees frames that are clean, whether used lately or not; returns how many.
-    fn evict_clean_pages(&self, writer: &mut Writer, wanted: usize) -> usize {
-        let mut freed = 0;
-        for _ in 0..self.arena.len() {
-            let frame = FrameId(writer.hand as u32);
-            writer.hand = (writer.hand + 1) % self.arena.len();
-            let header = self.arena.header(frame);
-            if header.page() != NO_PAGE && !header.is_dirty() {
-                freed += usize::from(self.evict_clean(frame));
-            }
-            if freed >= wanted {
-                break;
-            }
-        }
-        freed
     }
 
     /// Evicts everything that nobody is using, for tests and the simulator, which want pages read again.
@@ -200,22 +154,6 @@ impl PageCache {
         let pushed = writer.frames.len();
         self.write_batch(writer, After::Keep)?;
         Ok(pushed)
-    }
-
-    fn evict_clean(&self, frame: FrameId) -> bool {
-        let Some(latched) = self.arena.try_lock(frame) else { return false };
-        let header = latched.header();
-        if header.page() == NO_PAGE || header.is_dirty() {
-            latched.release_unchanged();
-            return false;
-        }
-        let address = PageAddress(header.address.load(Ordering::Relaxed));
-        let page = DiskPage::at(address);
-        self.table.set(PageId(header.page()), PageState::OnDisk(page));
-        latched.set_page(None);
-        drop(latched);
-        self.free.give_back(frame);
-        true
     }
 
     /// Copies a dirty frame's image into the batch; `None` when it is being changed just now.
@@ -353,15 +291,5 @@ impl PageCache {
         if !is_done {
             skipped.push(frame);
         }
-    }
-
-    /// The evictor's wait for work.
-    pub(crate) fn wait_for_eviction_request(&self, at_most: Duration) {
-        self.free.wait_for_request(at_most);
-    }
-
-    /// Share of the low mark of free frames that is there; below 1 the evictor is behind.
-    pub(crate) fn frame_supply(&self) -> f64 {
-        self.free.supply()
     }
 }
