@@ -27,6 +27,7 @@ fn small_options() -> PageStoreOptions {
         space_slack_bytes: 64 << 10,
         clean_step_bytes: 128 << 10,
         page_table_bytes_min: 1024,
+        ..PageStoreOptions::default()
     }
 }
 
