@@ -3,6 +3,7 @@
 //! Each is a function that does a bounded piece of work, so that threads (`start_background`) and the simulator drive the
 //! same code. Client threads call none of them (invariant I3).
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,8 +27,9 @@ const EVICTION_PAUSE: Duration = Duration::from_millis(100);
 const MERGE_PAUSE: Duration = Duration::from_millis(5);
 /// Longest pause of the merger while there is enough room for buffered changes.
 const MERGE_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Pause of the reclaimer when there is nothing to do.
+/// Pause of the reclaimer when there is nothing to do: twice as long each time, as long as that lasts.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
+const RECLAIM_PAUSE_MAX: Duration = Duration::from_millis(160);
 /// Dirty share of the frames, in percent, above which cold pages are written ahead of eviction.
 const DIRTY_PERCENT_MAX: usize = 85;
 /// Bytes of a piece of free space that is given back to the file system.
@@ -77,10 +79,14 @@ impl Engine {
                 Ok(())
             })?;
         }
-        self.spawn("reclaimer", |engine| {
+        let pause = Cell::new(RECLAIM_PAUSE);
+        self.spawn("reclaimer", move |engine| {
             engine.look_at_system_memory();
-            if !engine.reclaim_step()? {
-                engine.clock.sleep(RECLAIM_PAUSE);
+            if engine.reclaim_step()? {
+                pause.set(RECLAIM_PAUSE);
+            } else {
+                engine.clock.sleep(pause.get());
+                pause.set((pause.get() * 2).min(RECLAIM_PAUSE_MAX));
             }
             Ok(())
         })

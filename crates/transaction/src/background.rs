@@ -18,6 +18,8 @@ use crate::write_context::WriteContext;
 
 /// How often threads look whether something is due or they should end.
 const POLL: Duration = Duration::from_millis(50);
+/// How often the thread of expiry looks whether its pause has been shortened.
+const TTL_POLL: Duration = Duration::from_millis(500);
 /// From one piece of the oplog's space that is given back to the next.
 const OPLOG_SPACE_PAUSE: Duration = Duration::from_millis(100);
 /// Pause after an error of background work, before it is tried again.
@@ -141,9 +143,8 @@ impl Store {
     }
 
     fn pause(&self, pause: Duration) {
-        let until = self.clock.monotonic() + pause;
-        while !self.is_stopping() && self.clock.monotonic() < until {
-            self.clock.sleep(POLL.min(pause));
+        if !pause.is_zero() {
+            self.stopping.wait(pause);
         }
     }
 
@@ -158,13 +159,13 @@ impl Store {
         }
         let since = self.clock.monotonic();
         while !self.is_stopping() && self.clock.monotonic().saturating_sub(since) < self.ttl_interval() {
-            self.clock.sleep(POLL);
+            self.stopping.wait(TTL_POLL);
         }
         Ok(())
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.stopping.is_given()
     }
 
     /// Ends the threads, with a last checkpoint, so that the next start has nothing to replay. The caller has ended all
@@ -173,7 +174,7 @@ impl Store {
     /// # Errors
     /// `Engine`, `Oplog`, `Stopped`: of the last checkpoint. The next start recovers then.
     pub fn shutdown(&self) -> Result<()> {
-        self.stopping.store(true, Ordering::Release);
+        self.stopping.give();
         let background = self.background.lock().take();
         let (workers, flusher) = match background {
             Some(threads) => (threads.workers, Some((threads.flusher, threads.stop_flusher))),

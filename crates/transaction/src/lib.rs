@@ -47,6 +47,7 @@ mod sessions;
 mod set_aside_work;
 mod space;
 mod spilled_writes;
+mod stop_signal;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,7 @@ use crate::retention::Retention;
 use crate::sessions::{ExecutedStatement, SessionTable};
 use crate::set_aside_work::{SetAsideList, SetAsideWork};
 use crate::space::SpaceWatch;
+use crate::stop_signal::StopSignal;
 use crate::write_context::Statement;
 use crate::write_freeze::WriteFreeze;
 use crate::write_stop::WriteStop;
@@ -130,7 +131,7 @@ pub struct Store {
     pub(crate) write_freeze: WriteFreeze,
     pub(crate) feed: Feed,
     pub(crate) background: Mutex<Option<BackgroundThreads>>,
-    pub(crate) stopping: Arc<AtomicBool>,
+    pub(crate) stopping: StopSignal,
     /// Index builds that are stopped from here on are to go on at the next start.
     pub(crate) keeps_builds: AtomicBool,
     pub(crate) foreground: OnceLock<Box<Foreground>>,
@@ -197,7 +198,7 @@ impl Store {
             write_freeze: WriteFreeze::default(),
             feed: Feed::default(),
             background: Mutex::new(None),
-            stopping: Arc::new(AtomicBool::new(false)),
+            stopping: StopSignal::default(),
             keeps_builds: AtomicBool::new(false),
             foreground: OnceLock::new(),
             working_memory: OnceLock::new(),

@@ -1,0 +1,55 @@
+//! The end of the store's threads: a flag, and a wait that it ends.
+//!
+//! Called by `background`. A pause of a minute then takes neither a minute to be left nor the processor in between.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Whether the threads are to end.
+#[derive(Default)]
+pub(crate) struct StopSignal {
+    is_given: AtomicBool,
+    waiting: Mutex<()>,
+    given: Condvar,
+}
+
+impl StopSignal {
+    pub(crate) fn is_given(&self) -> bool {
+        self.is_given.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn give(&self) {
+        self.is_given.store(true, Ordering::Release);
+        // Who has not seen it is waiting once the lock is to be had.
+        drop(self.waiting.lock());
+        self.given.notify_all();
+    }
+
+    /// Waits for it, at most for a while.
+    pub(crate) fn wait(&self, at_most: Duration) {
+        let mut waiting = self.waiting.lock();
+        if !self.is_given() {
+            self.given.wait_for(&mut waiting, at_most);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn it_ends_a_pause_that_would_not_end_by_itself() {
+        let signal = Arc::new(StopSignal::default());
+        let waited = signal.clone();
+        let waiting = std::thread::spawn(move || waited.wait(Duration::from_secs(3600)));
+        signal.give();
+        waiting.join().unwrap();
+        signal.wait(Duration::from_secs(3600));
+        assert!(signal.is_given());
+    }
+}
