@@ -53,14 +53,14 @@ impl Engine {
     pub fn start_background(self: &Arc<Self>) -> Result<()> {
         self.trees.cache.set_has_evictor(true);
         self.spawn("page-evictor", |engine| {
-            engine.trees.cache.wait_for_eviction_request(EVICTION_PAUSE);
+            engine.trees.cache.frames.wait_for_eviction_request(EVICTION_PAUSE);
             while !engine.is_stopping() && engine.trees.cache.evict_clean_batch() {
                 platform::give_way_beside_long_work();
             }
             Ok(())
         })?;
         self.spawn("page-writer", |engine| {
-            engine.trees.cache.wait_for_victims(EVICTION_PAUSE);
+            engine.trees.cache.writer.wait_for_victims(EVICTION_PAUSE);
             while !engine.is_stopping() && (engine.write_victims()? > 0 || engine.flush_batch()? > 0) {
                 platform::give_way_beside_long_work();
             }
@@ -70,11 +70,11 @@ impl Engine {
             self.spawn("change-merger", |engine| {
                 match engine.merge_step()? {
                     0 => {
-                        engine.trees.cache.wait_for_merging(MERGE_PAUSE_MAX);
+                        engine.trees.cache.changes.wait_for_merging(MERGE_PAUSE_MAX);
                         // What becomes due at about the same time is merged together.
                         engine.clock.sleep(MERGE_PAUSE);
                     }
-                    _ => engine.clock.sleep(engine.trees.cache.rest_of_merging()),
+                    _ => engine.clock.sleep(engine.trees.cache.changes.rest_of_merging()),
                 }
                 Ok(())
             })?;
@@ -103,9 +103,9 @@ impl Engine {
     /// Merges some of the buffers of leaves that are nearly full and, while the memory for buffers is short, of those with the most
     /// changes; returns how many.
     pub fn merge_step(&self) -> Result<usize> {
-        let pages = self.trees.cache.next_to_merge();
+        let pages = self.trees.cache.changes.next_to_merge();
         if !pages.is_empty() {
-            let merged = self.trees.cache.merge_on_disk(&pages);
+            let merged = self.trees.cache.changes.merge_on_disk(&pages);
             self.poison_on_error(merged)?;
         }
         Ok(pages.len())
@@ -161,7 +161,7 @@ impl Engine {
 
     /// Writes and frees what the evictor has found to be written; returns how many frames were freed.
     fn write_victims(&self) -> Result<usize> {
-        let freed = self.trees.cache.write_victims();
+        let freed = self.trees.cache.writer.write_victims();
         self.poison_on_error(freed)
     }
 
@@ -175,10 +175,10 @@ impl Engine {
     /// Writes cold dirty pages while too many frames are dirty; returns how many.
     pub fn flush_batch(&self) -> Result<usize> {
         let cache = &self.trees.cache;
-        if cache.dirty_frames() * 100 <= cache.usable_frames() * DIRTY_PERCENT_MAX {
+        if cache.frames.dirty() * 100 <= cache.usable_frames() * DIRTY_PERCENT_MAX {
             return Ok(0);
         }
-        let flushed = cache.flush_batch();
+        let flushed = cache.writer.flush_batch();
         self.poison_on_error(flushed)
     }
 

@@ -156,7 +156,7 @@ impl Trees {
     /// Fixes the root, telling a tree that does not exist from one that is changing.
     pub(crate) fn fix_root(&self, tree: TreeId) -> Attempt<Fixed> {
         match self.cache.fix(tree.root()) {
-            Err(Retry::Restart) if !self.cache.is_allocated(tree.root()) => {
+            Err(Retry::Restart) if !self.cache.frames.is_allocated(tree.root()) => {
                 Err(Retry::Failed(EngineError::NoSuchTree(tree.0)))
             }
             fixed => fixed,

@@ -212,7 +212,7 @@ impl Engine {
         self.trees.cache.check_poisoned()?;
         let contents = MarkContents { mark, leftovers: KeptLeftovers::default(), saved_changes: None };
         // Only now: an image that is good has everything before the mark.
-        self.trees.cache.begin_preparation();
+        self.trees.cache.writer.begin_preparation();
         Ok(CheckpointInProgress {
             epoch: None,
             contents,
@@ -229,13 +229,13 @@ impl Engine {
 
     /// Dirty pages, and those that buffered changes would fill.
     fn pages_to_checkpoint(&self) -> usize {
-        self.trees.cache.dirty_frames() + self.trees.cache.buffered_bytes() / PAGE_BYTES
+        self.trees.cache.frames.dirty() + self.trees.cache.changes.buffered_bytes() / PAGE_BYTES
     }
 
     /// Writes one batch of leaves of records, before the checkpoint is frozen; `false` when all are written, or the disk is full: then it has less
     /// space for this than for the checkpoint, which gives some back.
     pub fn prepare_checkpoint_step(&self, checkpoint: &mut CheckpointInProgress) -> Result<bool> {
-        match self.trees.cache.write_preparation_batch(&mut checkpoint.hand) {
+        match self.trees.cache.writer.write_preparation_batch(&mut checkpoint.hand) {
             Err(error) if error.is_disk_full() => Ok(false),
             written => self.poison_on_error(written),
         }
@@ -253,7 +253,7 @@ impl Engine {
         checkpoint.contents.leftovers =
             KeptLeftovers { chains, dropped_trees: self.dropped_trees.lock().iter().collect() };
         checkpoint.epoch = Some(self.store.freeze_epoch()?);
-        self.trees.cache.end_preparation();
+        self.trees.cache.writer.end_preparation();
         (checkpoint.stage_began, checkpoint.hand) = (self.clock.monotonic(), 0);
         drop(barrier);
         checkpoint.saved.push_leftovers(&checkpoint.contents.leftovers.split_off());
@@ -282,7 +282,8 @@ impl Engine {
             return Ok(true);
         }
         checkpoint.pages_done += STEP_PAGES;
-        let written = self.trees.cache.write_checkpoint_batch(epoch, &mut checkpoint.hand, &mut checkpoint.skipped);
+        let written =
+            self.trees.cache.writer.write_checkpoint_batch(epoch, &mut checkpoint.hand, &mut checkpoint.skipped);
         if !checkpoint.skipped.is_empty() {
             // Somebody holds those pages' latches at this instant.
             self.clock.sleep(Duration::from_micros(50));
@@ -299,24 +300,24 @@ impl Engine {
             ToSave::Leaves(leaves) => leaves,
             unknown @ ToSave::Unknown => {
                 checkpoint.pages_total = self.pages_to_checkpoint();
-                *unknown = ToSave::Leaves(cache.unsaved_pages());
+                *unknown = ToSave::Leaves(cache.changes.unsaved_pages());
                 return Ok(true);
             }
         };
         for page in leaves.drain(leaves.len().saturating_sub(STEP_LEAVES)..) {
-            let unsaved = cache.take_unsaved_changes(page);
+            let unsaved = cache.changes.take_unsaved_changes(page);
             unsaved.iter().for_each(|changes| saved.push(page, changes.encoded()));
         }
         // Nobody adds to these any more once the leaves have all been looked at.
         let are_last = leaves.is_empty();
-        cache.take_changes_to_save().iter().for_each(|(page, changes)| saved.push(*page, changes.encoded()));
+        cache.changes.take_changes_to_save().iter().for_each(|(page, changes)| saved.push(*page, changes.encoded()));
         let written = saved.write(&self.store, epoch, are_last);
         checkpoint.pages_done += self.poison_on_error(written)?;
         if are_last {
             checkpoint.contents.saved_changes = saved.head();
             *to_save = ToSave::Nothing;
         }
-        let written = self.trees.cache.write_checkpoint_copies();
+        let written = self.trees.cache.writer.write_checkpoint_copies();
         self.poison_on_error(written)?;
         Ok(true)
     }
@@ -333,18 +334,18 @@ impl Engine {
         hurry: &dyn Fn() -> bool,
     ) -> Result<()> {
         let share = match checkpoint.epoch {
-            None => checkpoint.hand as f64 / self.trees.cache.frames() as f64,
+            None => checkpoint.hand as f64 / self.trees.cache.frames.len() as f64,
             Some(_) => checkpoint.pages_done as f64 / checkpoint.pages_total.max(1) as f64,
         };
         let until = checkpoint.stage_began + duration.mul_f64(share.min(1.0) / STAGES);
         // So few that writers are not paced for them.
         let copies_kept = STEP_PAGES.min(self.trees.cache.usable_frames() / COPIES_ONE_IN).max(1);
         while !hurry() && self.clock.monotonic() < until {
-            if self.trees.cache.waiting_copies() < copies_kept {
+            if self.trees.cache.writer.waiting_copies() < copies_kept {
                 self.clock.sleep(STEP_PAUSE.min(until.saturating_sub(self.clock.monotonic())));
                 continue;
             }
-            let written = self.trees.cache.write_checkpoint_copies();
+            let written = self.trees.cache.writer.write_checkpoint_copies();
             self.poison_on_error(written)?;
         }
         Ok(())

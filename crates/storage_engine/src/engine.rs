@@ -89,7 +89,7 @@ impl Engine {
             leftovers: Leftovers::default(),
         });
         let merger: std::sync::Weak<Trees> = Arc::downgrade(&trees);
-        trees.cache.set_merger(merger);
+        trees.cache.changes.set_merger(merger);
         let engine = Engine {
             trees,
             store,
@@ -346,7 +346,7 @@ impl Engine {
 
     /// Bytes of page frames whose contents are not on disk.
     pub fn dirty_bytes(&self) -> u64 {
-        (self.trees.cache.dirty_frames() * PAGE_BYTES) as u64
+        (self.trees.cache.frames.dirty() * PAGE_BYTES) as u64
     }
 
     /// Number of checkpoints since the engine was opened.

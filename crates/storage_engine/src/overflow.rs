@@ -141,7 +141,7 @@ fn read_page<'a>(cache: &PageCache, page: PageId, image: &'a mut PageImage) -> R
         match cache.fix(page).and_then(|fixed| cache.copy(&fixed, image)) {
             Ok(()) => break,
             Err(Retry::Failed(error)) => return Err(error),
-            Err(Retry::Restart) if !cache.is_allocated(page) => {
+            Err(Retry::Restart) if !cache.frames.is_allocated(page) => {
                 return Err(damaged(page, "an overflow page is not allocated"));
             }
             Err(Retry::Restart) => backoff.wait(),

@@ -119,10 +119,10 @@ impl Engine {
         let cache = &self.trees.cache;
         let frames = cache.usable_frames() as f64;
         Pressure {
-            dirty: ramps.dirty.at(cache.dirty_frames() as f64 / frames),
-            frames: ramps.frames.at(1.0 - cache.frame_supply()),
-            checkpoint_copies: ramps.checkpoint_copies.at(cache.waiting_copies() as f64 / frames),
-            buffered_changes: ramps.buffered_changes.at(cache.buffered_share()),
+            dirty: ramps.dirty.at(cache.frames.dirty() as f64 / frames),
+            frames: ramps.frames.at(1.0 - cache.frames.supply()),
+            checkpoint_copies: ramps.checkpoint_copies.at(cache.writer.waiting_copies() as f64 / frames),
+            buffered_changes: ramps.buffered_changes.at(cache.changes.buffered_share()),
             history: ramps.history.at(self.trees.history.memory_share()),
             sparse_leaves: ramps.sparse_leaves.at(self.trees.leftovers.sparse_leaves.backlog_share()),
             rings: ramps.rings.at(self.rings.buffered_share()),

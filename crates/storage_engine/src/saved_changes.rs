@@ -149,7 +149,7 @@ pub(crate) fn restore(cache: &PageCache, store: &PageStore, head: PageId) -> Res
     let mut read = |page, image: &mut PageImage| Ok(store.read(page, store.current_address(page), &mut image[..])?);
     let pages = for_each_record(&mut read, head, store.page_id_limit(), &mut |record| {
         match record {
-            Record::Changes(page, changes) => match cache.restore_changes(page, changes) {
+            Record::Changes(page, changes) => match cache.changes.restore_changes(page, changes) {
                 // The leaf itself is damaged, which whoever reads it is told.
                 Err(EngineError::Store(error)) if error.is_damage() => {}
                 Err(error) if error.is_damage() => lost = Some(error),

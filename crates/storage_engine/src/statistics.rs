@@ -80,13 +80,13 @@ impl Engine {
         let page_bytes = PAGE_BYTES as u64;
         let (snapshots, oldest_snapshot) = self.trees.snapshots.active();
         Ok(EngineStatistics {
-            cache_bytes: cache.frames() as u64 * page_bytes,
-            cache_used_bytes: cache.usable_frames().saturating_sub(cache.free_frames()) as u64 * page_bytes,
-            cache_dirty_bytes: cache.dirty_frames() as u64 * page_bytes,
-            pages_read: cache.pages_read(),
-            buffered_change_bytes: cache.buffered_bytes() as u64,
-            buffered_pages: cache.buffered_pages() as u64,
-            pages_merged: cache.pages_merged(),
+            cache_bytes: cache.frames.len() as u64 * page_bytes,
+            cache_used_bytes: cache.usable_frames().saturating_sub(cache.frames.free_count()) as u64 * page_bytes,
+            cache_dirty_bytes: cache.frames.dirty() as u64 * page_bytes,
+            pages_read: cache.frames.pages_read(),
+            buffered_change_bytes: cache.changes.buffered_bytes() as u64,
+            buffered_pages: cache.changes.buffered_pages() as u64,
+            pages_merged: cache.changes.pages_merged(),
             pages_written: cache.invariants().pages_written(),
             keys_materialised_writing_pages: cache.invariants().keys_materialised(),
             client_page_writes: cache.invariants().client_page_writes(),
@@ -106,11 +106,11 @@ impl Engine {
     /// and changes that wait for their leaf, which are a part of the cache.
     pub fn buffer_bytes(&self) -> u64 {
         let history = self.trees.history.statistics().memory_bytes;
-        history + self.rings.buffered_bytes() + self.trees.cache.buffered_bytes() as u64
+        history + self.rings.buffered_bytes() + self.trees.cache.changes.buffered_bytes() as u64
     }
 
     fn table_bytes(&self) -> u64 {
-        self.trees.cache.table_bytes() + self.store.memory_bytes()
+        self.trees.cache.frames.table_bytes() + self.store.memory_bytes()
     }
 
     /// Has the memory budget know how large the tables are. They grow in large pieces and rarely, so that a step of the
@@ -129,7 +129,8 @@ impl Engine {
     pub fn first_tree_statistics(&self, tree: TreeId, pages_max: usize) -> Result<TreeStatistics> {
         let pages = self.trees.walk_pages(tree, pages_max, Damage::Fails, &mut |_| Ok(ControlFlow::Continue(())))?;
         let all = pages.inner.iter().chain(&pages.leaves).chain(&pages.overflow);
-        let bytes_of = |page| self.trees.cache.disk_address(page).map_or(PAGE_BYTES, |at| at.length_bytes()) as u64;
+        let bytes_of =
+            |page| self.trees.cache.frames.disk_address(page).map_or(PAGE_BYTES, |at| at.length_bytes()) as u64;
         Ok(TreeStatistics {
             entries: pages.entries,
             inner_pages: pages.inner.len() as u64,

@@ -69,7 +69,7 @@ impl Engine {
             seen.extend(overflow::pages(&self.trees.cache, head)?);
         }
         for page in (0..self.store.page_id_limit()).map(PageId) {
-            if self.trees.cache.is_allocated(page) && !seen.contains(&page) {
+            if self.trees.cache.frames.is_allocated(page) && !seen.contains(&page) {
                 report.errors.push(format!("page {} is allocated and belongs to no tree", page.0));
             }
         }

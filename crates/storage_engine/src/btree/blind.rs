@@ -20,7 +20,7 @@ impl Trees {
         stored: Stored<'_>,
         write: Write,
     ) -> Attempt<Option<Fixed>> {
-        if !is_blind(change, stored) || !self.cache.takes_buffered(stored.bytes) {
+        if !is_blind(change, stored) || !self.cache.changes.takes_buffered(stored.bytes) {
             return self.find_leaf(change.tree, Target::Containing(change.key)).map(Some);
         }
         let mut fixed = self.fix_root(change.tree)?;
@@ -35,7 +35,7 @@ impl Trees {
             let child = node.child(position);
             let takes_changes = node.level() == 1 && !leads_to_last(&node, position);
             if takes_changes
-                && self.cache.is_on_disk(child)
+                && self.cache.frames.is_on_disk(child)
                 && let Some(prefix_length) = node.child_prefix_length(position)
             {
                 self.cache.validate(&fixed)?;
@@ -46,13 +46,13 @@ impl Trees {
                     value: stored.bytes,
                 };
                 let (settled, leads_here) = (self.snapshots.settled(), || self.cache.validate(&fixed));
-                let pushed = self.cache.buffer_change(child, buffered, prefix_length, settled, leads_here)?;
+                let pushed = self.cache.changes.buffer_change(child, buffered, prefix_length, settled, leads_here)?;
                 if pushed == BufferedPush::Done {
                     return Ok(None);
                 }
             }
             self.cache.validate(&fixed)?;
-            if node.level() == 1 && self.cache.wait_while_loading(child) {
+            if node.level() == 1 && self.cache.frames.wait_while_loading(child) {
                 // It may be on disk again, with the changes that came before this one merged.
                 return Err(Retry::Restart);
             }

@@ -120,10 +120,10 @@ impl Trees {
 
     fn prepare(&self, frame: &ExclusiveFrame<'_>, change: Change<'_>, stored: Stored<'_>) -> bool {
         match change.kind {
-            _ if stored.overflow => self.cache.prepare_change(frame),
-            ChangeKind::PutRecord | ChangeKind::DeleteRecord => self.cache.prepare_record_change(frame),
-            ChangeKind::BlindInsert | ChangeKind::BlindRemove => self.cache.prepare_blind_change(frame),
-            ChangeKind::Put | ChangeKind::Delete => self.cache.prepare_change(frame),
+            _ if stored.overflow => self.cache.writer.prepare_change(frame),
+            ChangeKind::PutRecord | ChangeKind::DeleteRecord => self.cache.writer.prepare_record_change(frame),
+            ChangeKind::BlindInsert | ChangeKind::BlindRemove => self.cache.writer.prepare_blind_change(frame),
+            ChangeKind::Put | ChangeKind::Delete => self.cache.writer.prepare_change(frame),
         }
     }
 

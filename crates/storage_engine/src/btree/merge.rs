@@ -86,7 +86,7 @@ impl Trees {
 
     fn compact_leaf(&self, fixed: &Fixed, versioned: usize) -> Attempt<Merged> {
         let mut frame = self.cache.lock(fixed)?;
-        self.cache.prepare_change(&frame);
+        self.cache.writer.prepare_change(&frame);
         self.compact(&mut frame);
         let node = Node(&*frame);
         let (left, count) = (node.versioned(), node.count());
@@ -141,9 +141,9 @@ impl Trees {
                 right_frame.release_unchanged();
                 return parent_frame.map(|_| None);
             };
-            self.cache.prepare_change(&left_frame);
+            self.cache.writer.prepare_change(&left_frame);
             left_frame.put_image(target);
-            self.cache.prepare_change(&parent_frame);
+            self.cache.writer.prepare_change(&parent_frame);
             let mut parent_node = NodeMut(&mut parent_frame);
             parent_node.set_child(left_at + 1, left.page);
             parent_node.remove(left_at);
@@ -195,7 +195,7 @@ impl Trees {
             return Err(Retry::Restart);
         };
         debug_assert_eq!(Node(&*child_frame).tree(), tree.0);
-        self.cache.prepare_change(&root_frame);
+        self.cache.writer.prepare_change(&root_frame);
         root_frame.put_image(&child_frame);
         Ok(Merged::Freed(vec![child.page]))
     }

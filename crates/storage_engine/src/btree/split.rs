@@ -71,8 +71,8 @@ impl Trees {
             parent_frame.release_unchanged();
             return Err(Retry::Restart);
         };
-        self.cache.prepare_change(&parent_frame);
-        self.cache.prepare_change(&left_frame);
+        self.cache.writer.prepare_change(&parent_frame);
+        self.cache.writer.prepare_change(&left_frame);
         if Node(&*parent_frame).contiguous_free() < SEPARATOR_ROOM {
             self.compact(&mut parent_frame);
         }
@@ -101,7 +101,7 @@ impl Trees {
     /// Moves the root's contents to a new page, which becomes its only child.
     fn grow_root(&self, tree: TreeId, root: Fixed, reserved: crate::page_cache::ReservedFrame<'_>) -> Attempt<()> {
         let mut root_frame = self.cache.lock(&root)?;
-        self.cache.prepare_change(&root_frame);
+        self.cache.writer.prepare_change(&root_frame);
         let (child, mut child_frame) = self.cache.create(reserved)?;
         child_frame.put_image(&root_frame);
         let level = Node(&*root_frame).level() + 1;

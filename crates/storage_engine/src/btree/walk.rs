@@ -100,7 +100,7 @@ impl Trees {
             match self.cache.fix(page).and_then(|fixed| self.cache.copy(&fixed, image)) {
                 Ok(()) => return Ok(true),
                 Err(Retry::Failed(error)) => return Err(error),
-                Err(Retry::Restart) if !self.cache.is_allocated(page) => return Ok(false),
+                Err(Retry::Restart) if !self.cache.frames.is_allocated(page) => return Ok(false),
                 Err(Retry::Restart) => backoff.wait(),
             }
         }

@@ -363,8 +363,8 @@ fn a_checkpoint_holds_what_was_buffered_before_it_and_nothing_later() {
     numbers().for_each(|number| insert(&engine, number + 4, &mut clock));
     assert!(engine.statistics().unwrap().buffered_pages > 5);
     // Some are read, and some are merged, before the checkpoint has come to them.
-    let pages = engine.trees.cache.unsaved_pages();
-    engine.trees.cache.merge_on_disk(&pages[..3]).unwrap();
+    let pages = engine.trees.cache.changes.unsaved_pages();
+    engine.trees.cache.changes.merge_on_disk(&pages[..3]).unwrap();
     let mut value = Vec::new();
     numbers().take(4).for_each(|number| assert!(engine.get_latest(tree, &key(number), &mut value).unwrap().is_some()));
     while engine.checkpoint_step(&mut begun).unwrap() {}
@@ -392,10 +392,10 @@ fn a_frame_is_written_once_a_batch_however_often_the_hand_comes_round() {
         batch.put(tree, &number.to_be_bytes(), &[7; 100]);
         commit(&engine, &batch, &mut clock);
     }
-    let dirty = engine.trees.cache.dirty_frames();
+    let dirty = engine.trees.cache.frames.dirty();
     assert!(dirty > 8 && dirty < 60, "{dirty}");
-    let written = engine.trees.cache.flush_batch().unwrap() + engine.trees.cache.flush_batch().unwrap();
-    assert_eq!((written, engine.trees.cache.dirty_frames()), (dirty, 0));
+    let written = engine.trees.cache.writer.flush_batch().unwrap() + engine.trees.cache.writer.flush_batch().unwrap();
+    assert_eq!((written, engine.trees.cache.frames.dirty()), (dirty, 0));
     assert_sound(&engine, &[TreeId::CATALOG, tree]);
 }
 

@@ -1,4 +1,4 @@
-//! Buffered changes and the page table: pushing a change for a leaf that is on disk, and merging when it is read.
+//! The second room: changes of leaves that are on disk. Pushing one, and merging them when the leaf is read.
 //!
 //! Called by `btree`'s blind changes (push), by the loading of a page (merge) and by the background (what to merge next).
 //! Relies on `change_buffers` for the bytes.
@@ -8,16 +8,19 @@
 //! begin to load it. So a parent that is found unchanged under the lock still leads the key to this leaf.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use super::change_buffers::{CopiedChanges, Lender, MERGE_PERCENT, Now, Pushed, Shard};
-use super::merging::{MERGE_BATCH_PAGES, MERGER_THREADS};
-use super::{BufferedChange, EncodedChanges, PageCache};
+use parking_lot::Mutex;
+
+use super::change_buffers::{ChangeBuffers, CopiedChanges, Lender, MERGE_PERCENT, Now, Pushed, Shard};
+use super::merging::{MERGE_BATCH_PAGES, MERGER_THREADS, PageMerger};
+use super::{BufferedChange, EncodedChanges, Frames};
+use crate::counters::InvariantCounters;
 use crate::error::{Attempt, EngineError, Result};
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES, PageImage};
-use crate::page_store::{PageAddress, PageId};
+use crate::page_store::{PageAddress, PageId, PageStore};
 use crate::page_table::{DiskPage, PageState};
 
 /// One page in this many is merged at a time, the fullest.
@@ -57,9 +60,85 @@ pub(crate) enum BufferedPush {
     Refused,
 }
 
-impl PageCache {
+/// Buffered changes, tied to the pages' words.
+pub(crate) struct ChangeBuffer {
+    pub(super) frames: Arc<Frames>,
+    pub(super) store: Arc<PageStore>,
+    pub(super) invariants: Arc<InvariantCounters>,
+    pub(super) buffers: ChangeBuffers,
+    /// What a checkpoint being written has to save of pages that were merged before it came to them.
+    changes_to_save: Mutex<Vec<(PageId, CopiedChanges)>>,
+    pub(super) page_mergers: [Mutex<PageMerger>; MERGER_THREADS],
+    /// Pages chosen to be merged, the next ones last.
+    pub(super) to_merge: Mutex<MergeList>,
+    pub(super) pages_merged: AtomicU64,
+    /// Merges buffered changes into a page that was read.
+    merger: OnceLock<Weak<dyn MergeChanges>>,
+}
+
+impl ChangeBuffer {
+    pub(super) fn new(frames: Arc<Frames>, store: Arc<PageStore>, invariants: Arc<InvariantCounters>) -> Result<Self> {
+        Ok(Self {
+            buffers: ChangeBuffers::new(frames.len() * PAGE_BYTES),
+            changes_to_save: Mutex::default(),
+            page_mergers: PageMerger::each(&store)?,
+            to_merge: Mutex::default(),
+            pages_merged: AtomicU64::new(0),
+            merger: OnceLock::new(),
+            frames,
+            store,
+            invariants,
+        })
+    }
+
+    /// Pages read that had buffered changes.
+    pub(crate) fn pages_merged(&self) -> u64 {
+        self.pages_merged.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn wake_all(&self) {
+        self.buffers.request_merging();
+    }
+
+    /// The page's word says `Loading` from now on; `false`: somebody else was first. Whoever buffers a change does it while the word stands still.
+    pub(super) fn begin_load(&self, page: PageId, on_disk: DiskPage) -> bool {
+        let mut shard = on_disk.is_buffered.then(|| self.buffers.lock(page));
+        let begun = self.frames.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk));
+        if begun && let Some(shard) = &mut shard {
+            shard.outdate_merge(page);
+        }
+        begun
+    }
+
+    /// The page is in a frame with all its changes. The buffer's entry goes in the same instant: a new one may be made as soon as the page is
+    /// evicted again.
+    pub(super) fn end_load(&self, page: PageId, on_disk: DiskPage, frame: FrameId) {
+        let shard = on_disk.is_buffered.then(|| self.buffers.lock(page));
+        self.frames.set_state(page, PageState::Resident(frame));
+        shard.into_iter().for_each(|mut shard| shard.forget(page, self));
+    }
+
+    /// Forgets a page that is on disk; `false`: it is elsewhere by now.
+    pub(super) fn free_on_disk(&self, page: PageId, on_disk: DiskPage) -> bool {
+        let mut shard = self.buffers.lock(page);
+        let is_free = self.frames.transition(page, PageState::OnDisk(on_disk), PageState::Empty);
+        if is_free {
+            self.keep_unsaved(page, &mut shard);
+            shard.forget(page, self);
+        }
+        is_free
+    }
+
+    /// The image of a page on disk was moved. While the shard is locked, nobody buffers a change, which would change the word.
+    pub(super) fn relocate(&self, page: PageId, old: PageAddress, new: PageAddress) -> bool {
+        let _shard = self.buffers.lock(page);
+        let PageState::OnDisk(current) = self.frames.state(page) else { return false };
+        let moved = DiskPage { address: new, ..current };
+        current.address == old && self.frames.transition(page, PageState::OnDisk(current), PageState::OnDisk(moved))
+    }
+
     /// Says who merges. Until then no page is buffered.
-    pub(crate) fn set_merger(&self, merger: std::sync::Weak<dyn MergeChanges>) {
+    pub(crate) fn set_merger(&self, merger: Weak<dyn MergeChanges>) {
         // Set once, when the engine is put together.
         let _ = self.merger.set(merger);
     }
@@ -79,19 +158,19 @@ impl PageCache {
         oldest: u64,
         still_leads_here: impl Fn() -> Attempt<()>,
     ) -> Attempt<BufferedPush> {
-        let PageState::OnDisk(seen) = self.table.get(page) else { return Ok(BufferedPush::Refused) };
+        let PageState::OnDisk(seen) = self.frames.state(page) else { return Ok(BufferedPush::Refused) };
         if !seen.is_buffered && seen.address.room_units() == 0 {
             return Ok(BufferedPush::Refused);
         }
         let mut shard = self.buffers.lock(page);
         let now = || Now { epoch: self.store.epoch(), oldest };
-        let PageState::OnDisk(on_disk) = self.table.get(page) else { return Ok(BufferedPush::Refused) };
+        let PageState::OnDisk(on_disk) = self.frames.state(page) else { return Ok(BufferedPush::Refused) };
         if on_disk.is_buffered {
             still_leads_here()?;
             return Ok(outcome(shard.push(page, change, prefix_length, 0, now(), self)));
         }
         let buffered = DiskPage { is_buffered: true, ..on_disk };
-        if !self.table.transition(page, PageState::OnDisk(on_disk), PageState::OnDisk(buffered)) {
+        if !self.frames.transition(page, PageState::OnDisk(on_disk), PageState::OnDisk(buffered)) {
             return Ok(BufferedPush::Refused);
         }
         let led_here = still_leads_here();
@@ -100,20 +179,20 @@ impl PageCache {
             Err(_) => Pushed::NoRoom,
         };
         if pushed == Pushed::NoRoom {
-            self.table.set(page, PageState::OnDisk(on_disk));
+            self.frames.set_state(page, PageState::OnDisk(on_disk));
         }
         led_here?;
         Ok(outcome(pushed))
     }
 
     pub(super) fn merger(&self) -> Result<Arc<dyn MergeChanges>> {
-        let merger = self.merger.get().and_then(std::sync::Weak::upgrade);
+        let merger = self.merger.get().and_then(Weak::upgrade);
         merger.ok_or_else(|| EngineError::Setup("nobody merges buffered changes".to_owned()))
     }
 
     /// Merges the buffered changes of a page into its image from disk, which nobody else sees yet.
     /// Returns the epoch since which the page is dirty.
-    pub(super) fn merge_buffered(&self, page: PageId, image: &mut PageImage) -> Result<u64> {
+    pub(super) fn merge_into(&self, page: PageId, image: &mut PageImage) -> Result<u64> {
         let merger = self.merger()?;
         // The buffer stays until the page is published: a checkpoint must find one or the other, and so must whoever reads
         // the page again after a failure.
@@ -141,9 +220,9 @@ impl PageCache {
     /// Copies the changes of a page that the checkpoint being written has yet to save, waiting for whoever reads or merges the page just now.
     pub(crate) fn take_unsaved_changes(&self, page: PageId) -> Option<CopiedChanges> {
         loop {
-            self.wait_while_loading(page);
+            self.frames.wait_while_loading(page);
             let mut shard = self.buffers.lock(page);
-            if !matches!(self.table.get(page), PageState::Loading(_)) {
+            if !matches!(self.frames.state(page), PageState::Loading(_)) {
                 return shard.take_unsaved(page, self.store.epoch());
             }
         }
@@ -159,13 +238,13 @@ impl PageCache {
     /// # Errors
     /// `Corrupt` when there is no such page; when it must be merged, as for that.
     pub(crate) fn restore_changes(&self, page: PageId, changes: EncodedChanges<'_>) -> Result<()> {
-        let PageState::OnDisk(on_disk @ DiskPage { is_buffered: false, .. }) = self.table.get(page) else {
+        let PageState::OnDisk(on_disk @ DiskPage { is_buffered: false, .. }) = self.frames.state(page) else {
             let reason = "changes were saved for it twice, or it is not allocated".to_owned();
             return Err(EngineError::Corrupt { tree: 0, page, reason });
         };
         let room = on_disk.address.room_bytes();
         if self.buffers.lock(page).restore(page, changes, room, self.store.epoch(), self) {
-            self.table.set(page, PageState::OnDisk(DiskPage { is_buffered: true, ..on_disk }));
+            self.frames.set_state(page, PageState::OnDisk(DiskPage { is_buffered: true, ..on_disk }));
             return Ok(());
         }
         self.merge_restored(page, on_disk, changes)
@@ -178,7 +257,7 @@ impl PageCache {
             list.pages = self.pages_to_merge();
             if !list.damaged.is_empty() {
                 let MergeList { pages, damaged, .. } = &mut *list;
-                damaged.retain(|page, address| self.disk_address(*page) == Some(*address));
+                damaged.retain(|page, address| self.frames.disk_address(*page) == Some(*address));
                 pages.retain(|page| !damaged.contains_key(page));
             }
             list.pages.reverse();
@@ -239,7 +318,7 @@ impl PageCache {
     }
 
     fn sort_by_address(&self, pages: &mut [PageId]) {
-        pages.sort_by_cached_key(|page| self.disk_address(*page).map_or(0, PageAddress::place));
+        pages.sort_by_cached_key(|page| self.frames.disk_address(*page).map_or(0, PageAddress::place));
     }
 
     /// Bytes of memory in buffered changes.
@@ -260,29 +339,22 @@ impl PageCache {
     /// Withholds as many frames as the buffers' memory outside of frames is worth, so that all together stays within the
     /// cache's budget.
     fn balance_buffers(&self) {
-        let wanted = self.buffers.entry_bytes().div_ceil(PAGE_BYTES);
-        self.free.set_withheld(wanted, |frame| self.arena.release_memory(frame));
+        self.frames.withhold(self.buffers.entry_bytes().div_ceil(PAGE_BYTES));
     }
 
-    /// Frames whose memory is lent to buffered changes.
-    pub(crate) fn withheld_frames(&self) -> usize {
-        self.free.withheld() + self.buffers.lent_frames()
+    /// Frames whose memory holds changes.
+    pub(super) fn lent_frames(&self) -> usize {
+        self.buffers.lent_frames()
     }
 }
 
-impl Lender for PageCache {
+impl Lender for ChangeBuffer {
     fn lend(&self) -> Option<LentFrame> {
-        let frame = self.free.try_take()?;
-        let lent = LentFrame::take(&self.arena, frame);
-        if lent.is_none() {
-            // The evictor looks at it for an instant.
-            self.free.give_back(frame);
-        }
-        lent
+        self.frames.lend()
     }
 
     fn give_back(&self, frame: FrameId) {
-        self.free.give_back(frame);
+        self.frames.free.give_back(frame);
     }
 }
 

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::PageCache;
 use super::replacement::{Spared, WORTH_MAX, leaves_now};
 use super::writing::BATCH_PAGES;
+use super::{Frames, PageCache, PageWriter};
 use crate::error::Result;
 use crate::frame_arena::{FrameId, NO_PAGE};
-use crate::page_store::{PageAddress, PageId};
+use crate::page_store::PageAddress;
 use crate::page_table::{DiskPage, PageState};
 
 /// With so many free frames, as a share of the low mark, the evictor waits for the victims that are being written. Writers
@@ -128,16 +128,16 @@ impl PageCache {
     /// Frees frames until the high mark is reached or a round of the clock found no more; returns how many were freed. For whoever is
     /// alone: writes what must be written.
     pub(crate) fn evict_batch(&self) -> Result<usize> {
-        let wanted = self.wanted_frames();
+        let wanted = self.frames.wanted();
         if wanted == 0 {
             return Ok(0);
         }
         let mut victims = Vec::new();
-        let freed = self.turn_clock(&self.whole_round(wanted, BATCH_PAGES), &[], &mut victims);
+        let freed = self.frames.turn_clock(&self.frames.whole_round(wanted, BATCH_PAGES), &[], &mut victims);
         if victims.is_empty() {
             return Ok(freed);
         }
-        match self.write_and_evict(&victims) {
+        match self.writer.write_and_evict(&victims) {
             Ok(written) => Ok(freed + written),
             Err(error) if error.is_disk_full() && freed > 0 => Ok(freed),
             Err(error) => Err(error),
@@ -146,66 +146,70 @@ impl PageCache {
 
     /// Frees clean frames and leaves dirty ones to the thread that writes. `false`: nothing more is to be done now.
     pub(crate) fn evict_clean_batch(&self) -> bool {
-        let missing = self.wanted_frames();
+        let missing = self.frames.wanted();
         if missing == 0 {
             return false;
         }
-        let outstanding = self.victims.outstanding();
+        let outstanding = self.writer.victims().outstanding();
         let is_all_found = outstanding.len() >= missing.min(BATCH_PAGES);
         let round = match is_all_found {
-            true if self.frame_supply() >= PATIENT_FROM_SUPPLY => {
-                self.victims.wait_until_written(PATIENCE);
+            true if self.frames.supply() >= PATIENT_FROM_SUPPLY => {
+                self.writer.victims().wait_until_written(PATIENCE);
                 return true;
             }
             true => {
-                let looks = (self.arena.len() / IMPATIENT_ONE_IN).max(BATCH_PAGES);
+                let looks = (self.frames.len() / IMPATIENT_ONE_IN).max(BATCH_PAGES);
                 Round { wanted: missing, dirty_max: 0, looks }
             }
-            false => self.whole_round(missing - outstanding.len(), BATCH_PAGES - outstanding.len()),
+            false => self.frames.whole_round(missing - outstanding.len(), BATCH_PAGES - outstanding.len()),
         };
         let mut found = Vec::new();
-        let freed = self.turn_clock(&round, &outstanding, &mut found);
+        let freed = self.frames.turn_clock(&round, &outstanding, &mut found);
         let has_found = freed > 0 || !found.is_empty();
-        self.victims.add(found);
+        self.writer.victims().add(found);
         if !has_found && is_all_found {
-            self.victims.wait_until_written(PATIENCE);
+            self.writer.victims().wait_until_written(PATIENCE);
         }
         has_found || is_all_found
     }
 
+    /// Evicts everything that nobody is using, for tests and the simulator, which want pages read again.
+    pub(crate) fn evict_all(&self) -> Result<usize> {
+        self.writer.evict_all(self.usable_frames().saturating_sub(self.frames.free_count()))
+    }
+}
+
+impl PageWriter {
     /// Writes the pages that the evictor has found to leave, and frees their frames; returns how many.
     pub(crate) fn write_victims(&self) -> Result<usize> {
-        let victims = self.victims.begin_writing();
+        let victims = self.victims().begin_writing();
         if victims.is_empty() {
             return Ok(0);
         }
         let freed = self.write_and_evict(&victims);
-        self.victims.end_writing();
+        self.victims().end_writing();
         freed
     }
 
     /// The wait of the thread that writes, until there is something to be written or the time is over.
     pub(crate) fn wait_for_victims(&self, at_most: Duration) {
-        self.victims.wait_for_work(at_most);
+        self.victims().wait_for_work(at_most);
     }
+}
 
+impl Frames {
     /// The evictor's wait for work.
     pub(crate) fn wait_for_eviction_request(&self, at_most: Duration) {
         self.free.wait_for_request(at_most);
     }
 
-    /// Share of the low mark of free frames that is there; below 1 the evictor is behind.
-    pub(crate) fn frame_supply(&self) -> f64 {
-        self.free.supply()
-    }
-
-    fn wanted_frames(&self) -> usize {
+    fn wanted(&self) -> usize {
         self.free.missing().min(BATCH_PAGES * 4)
     }
 
     /// So far that every page's worth is used up.
     fn whole_round(&self, wanted: usize, dirty_max: usize) -> Round {
-        Round { wanted, dirty_max, looks: self.arena.len() * (2 + usize::from(WORTH_MAX)) }
+        Round { wanted, dirty_max, looks: self.len() * (2 + usize::from(WORTH_MAX)) }
     }
 
     /// Frees the clean frames whose pages are to leave and collects the dirty ones, but those that are known; returns how many were freed.
@@ -213,8 +217,8 @@ impl PageCache {
         let mut clock = self.clock.lock();
         let mut freed = 0;
         for _ in 0..round.looks {
-            let frame = clock.next(self.arena.len());
-            let header = self.arena.header(frame);
+            let frame = clock.next(self.len());
+            let header = self.header(frame);
             if header.page() == NO_PAGE || !leaves_now(header, &mut clock.spared) {
                 continue;
             }
@@ -235,9 +239,9 @@ impl PageCache {
     pub(super) fn evict_any_clean(&self, wanted: usize) -> usize {
         let mut clock = self.clock.lock();
         let mut freed = 0;
-        for _ in 0..self.arena.len() {
-            let frame = clock.next(self.arena.len());
-            let header = self.arena.header(frame);
+        for _ in 0..self.len() {
+            let frame = clock.next(self.len());
+            let header = self.header(frame);
             if header.page() != NO_PAGE && !header.is_dirty() {
                 freed += usize::from(self.evict_clean(frame));
             }
@@ -249,18 +253,14 @@ impl PageCache {
     }
 
     pub(super) fn evict_clean(&self, frame: FrameId) -> bool {
-        let Some(latched) = self.arena.try_lock(frame) else { return false };
+        let Some(latched) = self.try_lock(frame) else { return false };
         let header = latched.header();
         if header.page() == NO_PAGE || header.is_dirty() {
             latched.release_unchanged();
             return false;
         }
         let address = PageAddress(header.address.load(Ordering::Relaxed));
-        let page = DiskPage::at(address);
-        self.table.set(PageId(header.page()), PageState::OnDisk(page));
-        latched.set_page(None);
-        drop(latched);
-        self.free.give_back(frame);
+        self.release(frame, latched, PageState::OnDisk(DiskPage::at(address)));
         true
     }
 }

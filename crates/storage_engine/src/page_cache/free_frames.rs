@@ -124,7 +124,7 @@ impl FreeFrames {
                 }
                 return Ok(ReservedFrame { frame, free: self, is_kept: false });
             }
-            if !cache.has_evictor() {
+            if !cache.frames.has_evictor() {
                 // Before the background is started and after it has ended, whoever needs a frame frees it.
                 drop(list);
                 if cache.evict_batch()? == 0 {

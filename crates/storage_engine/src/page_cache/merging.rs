@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::change_buffers::MergeMark;
-use super::{EncodedChanges, PageCache};
+use super::{ChangeBuffer, EncodedChanges};
 use crate::counters::PageWriteScope;
 use crate::error::Result;
 use crate::frame_arena::{PAGE_BYTES, PageImage};
@@ -67,14 +67,14 @@ impl PageMerger {
     }
 }
 
-impl PageCache {
+impl ChangeBuffer {
     /// Merges those of these pages (a batch at most) that are on disk and have buffered changes.
     pub(crate) fn merge_on_disk(&self, pages: &[PageId]) -> Result<()> {
         let mut merger = self.idle_merger();
         let merger = &mut *merger;
-        let mut scope = PageWriteScope::begin(self.invariants());
+        let mut scope = PageWriteScope::begin(&self.invariants);
         for page in pages {
-            if let PageState::OnDisk(on_disk @ DiskPage { is_buffered: true, .. }) = self.table.get(*page) {
+            if let PageState::OnDisk(on_disk @ DiskPage { is_buffered: true, .. }) = self.frames.state(*page) {
                 self.store.begin_read(on_disk.address);
             }
         }
@@ -132,7 +132,7 @@ impl PageCache {
     fn prepare_merge(&self, merger: &mut PageMerger, page: PageId, manner: Manner) -> Result<()> {
         let (copied, merging) = {
             let mut shard = self.buffers.lock(page);
-            let PageState::OnDisk(on_disk @ DiskPage { is_buffered: true, .. }) = self.table.get(page) else {
+            let PageState::OnDisk(on_disk @ DiskPage { is_buffered: true, .. }) = self.frames.state(page) else {
                 return Ok(());
             };
             match manner {
@@ -142,7 +142,7 @@ impl PageCache {
                 }
                 Manner::Alone => {
                     let Some(copied) = shard.copy(page) else { return Ok(()) };
-                    if !self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk)) {
+                    if !self.frames.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk)) {
                         return Ok(());
                     }
                     let epoch = self.keep_unsaved(page, &mut shard);
@@ -174,7 +174,7 @@ impl PageCache {
         // To a checkpoint that has begun since, the image would have changes that are not its own.
         let is_claimed = shard.end_merge(page, mark)
             && self.store.epoch() == epoch
-            && self.table.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk));
+            && self.frames.transition(page, PageState::OnDisk(on_disk), PageState::Loading(on_disk));
         if is_claimed {
             self.keep_unsaved(page, &mut shard);
             merging.mark = None;
@@ -189,8 +189,8 @@ impl PageCache {
                 self.buffers.lock(merging.page).end_merge(merging.page, mark);
             }
             None => {
-                self.table.set(merging.page, PageState::OnDisk(merging.on_disk));
-                self.notify_loaded(merging.page);
+                self.frames.set_state(merging.page, PageState::OnDisk(merging.on_disk));
+                self.frames.notify_loaded(merging.page);
             }
         }
     }
@@ -204,7 +204,7 @@ impl PageCache {
         epoch: u64,
     ) -> Result<()> {
         self.store.read_scattered(page, on_disk.address, &mut merger.image[..])?;
-        self.pages_read.fetch_add(1, Ordering::Relaxed);
+        self.frames.count_read();
         self.merger()?.merge_changes(page, &mut merger.image, changes)?;
         self.pages_merged.fetch_add(1, Ordering::Relaxed);
         let notes = Node(&*merger.image).notes();
@@ -216,9 +216,9 @@ impl PageCache {
         // Nobody has buffered changes meanwhile: the page is not on disk to them.
         let mut shard = self.buffers.lock(page);
         shard.forget(page, self);
-        self.table.set(page, PageState::OnDisk(DiskPage::at(written.address)));
+        self.frames.set_state(page, PageState::OnDisk(DiskPage::at(written.address)));
         drop(shard);
-        self.notify_loaded(page);
+        self.frames.notify_loaded(page);
     }
 
     /// Merges changes that a checkpoint has saved, while the store is being opened.
@@ -229,7 +229,7 @@ impl PageCache {
         let written = prepared.and_then(|()| Ok(self.store.write(&mut merger.batch)?));
         merger.batch.clear();
         for written in written? {
-            self.table.set(page, PageState::OnDisk(DiskPage::at(written.address)));
+            self.frames.set_state(page, PageState::OnDisk(DiskPage::at(written.address)));
         }
         Ok(())
     }

@@ -10,9 +10,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::writing::{After, BATCH_PAGES, Writer};
-use super::{Fixed, PageCache};
-use crate::counters::PageWriteScope;
+use super::Fixed;
+use super::writing::{After, BATCH_PAGES, PageWriter, Writer};
 use crate::error::Result;
 use crate::frame_arena::{ExclusiveFrame, FrameHeader, FrameId, NO_PAGE};
 use crate::node::Node;
@@ -27,7 +26,7 @@ pub(super) struct Preparation {
     frozen: AtomicU64,
 }
 
-impl PageCache {
+impl PageWriter {
     /// Begins a preparation. Everything before the position from which replay will begin has been applied.
     pub(crate) fn begin_preparation(&self) {
         let number = self.preparation.begun.fetch_add(1, Ordering::Relaxed) + 1;
@@ -40,7 +39,7 @@ impl PageCache {
         self.preparation.frozen.store(number, Ordering::Release);
     }
 
-    /// As [`PageCache::prepare_change`], for a change of a leaf that replay makes again and that moves nothing to or from another page. The leaf
+    /// As [`PageWriter::prepare_change`], for a change of a leaf that replay makes again and that moves nothing to or from another page. The leaf
     /// must get no overflow value by it.
     pub(crate) fn prepare_record_change(&self, frame: &ExclusiveFrame<'_>) -> bool {
         frame.header().holds_records.store(true, Ordering::Relaxed);
@@ -65,10 +64,10 @@ impl PageCache {
     /// Writes a batch of dirty leaves of records; `false` when none is left. `hand` is where the scan of the frames goes on. Those that are just being changed, or
     /// that the disk refuses, are left to the checkpoint.
     pub(crate) fn write_preparation_batch(&self, hand: &mut usize) -> Result<bool> {
-        let mut writer = self.writer.lock();
+        let mut writer = self.state.lock();
         let writer = &mut *writer;
-        let mut scope = PageWriteScope::begin(self.invariants());
-        while writer.frames.len() < BATCH_PAGES && *hand < self.arena.len() {
+        let mut scope = self.scope();
+        while writer.frames.len() < BATCH_PAGES && *hand < self.frames.len() {
             let frame = FrameId(*hand as u32);
             *hand += 1;
             if self.push_prepared(writer, frame).is_some() {
@@ -77,15 +76,15 @@ impl PageCache {
         }
         let pushed = writer.frames.clone();
         if let Err(error) = self.write_batch(writer, After::Keep) {
-            pushed.iter().for_each(|fixed| self.arena.header(fixed.frame).prepared_for.store(0, Ordering::Relaxed));
+            pushed.iter().for_each(|fixed| self.frames.header(fixed.frame).prepared_for.store(0, Ordering::Relaxed));
             return Err(error);
         }
-        Ok(*hand < self.arena.len())
+        Ok(*hand < self.frames.len())
     }
 
     /// Takes a leaf of records into the batch and notes that its image is good from now on, in one instant: what comes between takes that back.
     fn push_prepared(&self, writer: &mut Writer, frame: FrameId) -> Option<()> {
-        let header = self.arena.header(frame);
+        let header = self.frames.header(frame);
         let current = self.preparation.current.load(Ordering::Acquire);
         let is_wanted = || {
             header.holds_records.load(Ordering::Relaxed)
@@ -95,8 +94,8 @@ impl PageCache {
         if !is_wanted() {
             return None;
         }
-        let version = self.arena.version(frame)?;
-        let latched = self.arena.try_lock_at(frame, version)?;
+        let version = self.frames.version(frame)?;
+        let latched = self.frames.try_lock_at(frame, version)?;
         let (page, epoch) = (PageId(header.page()), header.dirty_epoch.load(Ordering::Acquire));
         let is_good = is_wanted() && page.0 != NO_PAGE && Node(&*latched).is_leaf() && !has_overflow(&latched);
         if is_good {

@@ -1,13 +1,19 @@
-//! Writing pages: eviction and the pages of a checkpoint. Background threads only (invariant I3).
+//! The third room: writing pages, of eviction and of checkpoints. Background threads only (invariant I3).
 //!
-//! Called by `engine`'s background functions. One `writer` lock makes the images of a page reach the store in the
-//! order of their age; the lock is held for one batch, which is about half a megabyte written.
+//! Called by `engine`'s background functions, and by whoever is about to change a page. One lock makes the images of a page
+//! reach the store in the order of their age; it is held for one batch, which is about half a megabyte written.
+//! Relies on `Frames` for what is dirty, and tells it what is clean. Knows no buffered changes.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
+
+use super::eviction::Victims;
+use super::preparation::Preparation;
 use super::replacement::Cold;
-use super::{CheckpointCopy, Fixed, PageCache};
-use crate::counters::PageWriteScope;
+use super::{Fixed, Frames};
+use crate::counters::{InvariantCounters, PageWriteScope};
 use crate::error::Result;
 use crate::frame_arena::{FrameId, NO_PAGE, PAGE_BYTES, PageImage};
 use crate::node::Node;
@@ -85,13 +91,70 @@ pub(super) enum After {
     Keep,
 }
 
-impl PageCache {
+/// The image of a page as the checkpoint being written needs it, taken before the page's next change.
+pub(super) struct CheckpointCopy {
+    pub(super) page: PageId,
+    pub(super) epoch: u64,
+    pub(super) image: Box<PageImage>,
+}
+
+/// Writes pages, and knows what a checkpoint needs of them.
+pub(crate) struct PageWriter {
+    pub(super) frames: Arc<Frames>,
+    pub(super) store: Arc<PageStore>,
+    invariants: Arc<InvariantCounters>,
+    pub(super) state: Mutex<Writer>,
+    checkpoint_copies: Mutex<Vec<CheckpointCopy>>,
+    pub(super) preparation: Preparation,
+    victims: Victims,
+}
+
+impl PageWriter {
+    pub(super) fn new(frames: Arc<Frames>, store: Arc<PageStore>, invariants: Arc<InvariantCounters>) -> Result<Self> {
+        Ok(Self {
+            state: Mutex::new(Writer::new(&store)?),
+            checkpoint_copies: Mutex::default(),
+            preparation: Preparation::default(),
+            victims: Victims::default(),
+            frames,
+            store,
+            invariants,
+        })
+    }
+
+    /// Checkpoint copies waiting to be written.
+    pub(crate) fn waiting_copies(&self) -> usize {
+        self.checkpoint_copies.lock().len()
+    }
+
+    /// Nobody writes as long as this lives.
+    pub(super) fn pause(&self) -> impl Sized + '_ {
+        self.state.lock()
+    }
+
+    pub(super) fn keep_copy(&self, copy: CheckpointCopy) {
+        self.checkpoint_copies.lock().push(copy);
+    }
+
+    /// What the evictor has found for this room.
+    pub(super) fn victims(&self) -> &Victims {
+        &self.victims
+    }
+
+    pub(super) fn wake_all(&self) {
+        self.victims.wake_all();
+    }
+
+    pub(super) fn scope(&self) -> PageWriteScope<'_> {
+        PageWriteScope::begin(&self.invariants)
+    }
+
     /// Writes these frames' pages, which the clock has found to leave, and frees them; returns how many frames were freed.
     pub(super) fn write_and_evict(&self, victims: &[FrameId]) -> Result<usize> {
-        let mut writer = self.writer.lock();
+        let mut writer = self.state.lock();
         let writer = &mut *writer;
-        let mut scope = PageWriteScope::begin(self.invariants());
-        writer.offers_processor = self.frame_supply() >= OFFERED_FROM_SUPPLY;
+        let mut scope = self.scope();
+        writer.offers_processor = self.frames.supply() >= OFFERED_FROM_SUPPLY;
         for frame in victims {
             if self.push_frame(writer, *frame).is_some() {
                 scope.count_page();
@@ -100,7 +163,7 @@ impl PageCache {
         writer.offers_processor = true;
         match self.write_batch(writer, After::Evict) {
             // Readers go on with the frames of pages that need not be written.
-            Err(error) if error.is_disk_full() => match self.evict_any_clean(victims.len()) {
+            Err(error) if error.is_disk_full() => match self.frames.evict_any_clean(victims.len()) {
                 0 => Err(error),
                 freed => Ok(freed),
             },
@@ -109,16 +172,16 @@ impl PageCache {
     }
 
     /// Evicts everything that nobody is using, for tests and the simulator, which want pages read again.
-    pub(crate) fn evict_all(&self) -> Result<usize> {
-        let mut writer = self.writer.lock();
+    /// `left` of the frames hold a page.
+    pub(super) fn evict_all(&self, mut left: usize) -> Result<usize> {
+        let mut writer = self.state.lock();
         let mut freed = 0;
         // Frames are first taken in their order: behind the last that holds a page the headers were perhaps never touched.
-        let mut left = self.usable_frames().saturating_sub(self.free_frames());
-        for frame in (0..self.arena.len() as u32).map(FrameId) {
+        for frame in (0..self.frames.len() as u32).map(FrameId) {
             if left == 0 {
                 break;
             }
-            let header = self.arena.header(frame);
+            let header = self.frames.header(frame);
             if header.page() == NO_PAGE {
                 continue;
             }
@@ -128,7 +191,7 @@ impl PageCache {
                 self.push_frame(&mut writer, frame);
                 freed += self.write_batch(&mut writer, After::Evict)?;
             } else {
-                freed += usize::from(self.evict_clean(frame));
+                freed += usize::from(self.frames.evict_clean(frame));
             }
         }
         Ok(freed)
@@ -137,12 +200,12 @@ impl PageCache {
     /// Writes a batch of dirty pages, the coldest first, and keeps them, so that most frames can be evicted without a
     /// write; returns how many. Called when too many frames are dirty.
     pub(crate) fn flush_batch(&self) -> Result<usize> {
-        let mut writer = self.writer.lock();
+        let mut writer = self.state.lock();
         let writer = &mut *writer;
-        let mut scope = PageWriteScope::begin(self.invariants());
-        for _ in 0..self.arena.len() * 3 {
-            let frame = writer.ahead.next(self.arena.len());
-            let header = self.arena.header(frame);
+        let mut scope = self.scope();
+        for _ in 0..self.frames.len() * 3 {
+            let frame = writer.ahead.next(self.frames.len());
+            let header = self.frames.header(frame);
             if header.is_dirty() && writer.ahead.cold.includes(header) && self.push_frame(writer, frame).is_some() {
                 writer.ahead.written += 1;
                 scope.count_page();
@@ -162,10 +225,10 @@ impl PageCache {
             // The hand has come round: it is in this batch already.
             return None;
         }
-        let version = self.arena.version(frame)?;
-        let header = self.arena.header(frame);
+        let version = self.frames.version(frame)?;
+        let header = self.frames.header(frame);
         let (page, epoch) = (PageId(header.page()), header.dirty_epoch.load(Ordering::Acquire));
-        if !self.arena.copy_optimistic(frame, version, &mut writer.image) || epoch == 0 || page.0 == NO_PAGE {
+        if !self.frames.copy(frame, version, &mut writer.image) || epoch == 0 || page.0 == NO_PAGE {
             return None;
         }
         writer.push_image(Fixed { page, frame, version }, epoch);
@@ -196,20 +259,18 @@ impl PageCache {
 
     /// Marks a page clean, unless it changed while its image was written. `true`: its frame is free now.
     fn finish_write(&self, fixed: &Fixed, written: &Written, after: After) -> bool {
-        let Some(latched) = self.arena.try_lock_at(fixed.frame, fixed.version) else { return false };
+        let Some(latched) = self.frames.try_lock_at(fixed.frame, fixed.version) else { return false };
         let header = latched.header();
         header.address.store(written.address.0, Ordering::Relaxed);
         let was_dirty = header.dirty_epoch.swap(0, Ordering::AcqRel) != 0;
-        self.dirty_frames.fetch_sub(usize::from(was_dirty), Ordering::Relaxed);
+        if was_dirty {
+            self.frames.count_clean();
+        }
         if after == After::Keep || header.used.load(Ordering::Relaxed) {
             latched.release_unchanged();
             return false;
         }
-        let page = DiskPage::at(written.address);
-        self.table.set(fixed.page, PageState::OnDisk(page));
-        latched.set_page(None);
-        drop(latched);
-        self.free.give_back(fixed.frame);
+        self.frames.release(fixed.frame, latched, PageState::OnDisk(DiskPage::at(written.address)));
         true
     }
 
@@ -221,16 +282,16 @@ impl PageCache {
         hand: &mut usize,
         skipped: &mut Vec<FrameId>,
     ) -> Result<bool> {
-        let mut writer = self.writer.lock();
+        let mut writer = self.state.lock();
         let writer = &mut *writer;
-        let mut scope = PageWriteScope::begin(self.invariants());
+        let mut scope = self.scope();
         // They were being changed when their turn came: blind changes, which leave them in the epoch, might do so again and again. What a
         // full disk has refused is tried first.
         if writer.batch.is_empty() {
             skipped.retain(|frame| !self.take_copy(*frame, epoch));
         }
         self.push_copies(writer, &mut scope);
-        while writer.batch.len() < BATCH_PAGES && *hand < self.arena.len() {
+        while writer.batch.len() < BATCH_PAGES && *hand < self.frames.len() {
             let frame = FrameId(*hand as u32);
             *hand += 1;
             self.push_for_epoch(writer, frame, epoch, skipped);
@@ -245,14 +306,14 @@ impl PageCache {
             return Err(error);
         }
         skipped.extend(pushed.iter().filter(|fixed| self.is_dirty_for(fixed, epoch)).map(|fixed| fixed.frame));
-        Ok(*hand < self.arena.len() || !skipped.is_empty() || !self.checkpoint_copies.lock().is_empty())
+        Ok(*hand < self.frames.len() || !skipped.is_empty() || !self.checkpoint_copies.lock().is_empty())
     }
 
     /// Writes the copies taken for the checkpoint so far, so that they do not pile up while its pages are still being
     /// found; returns how many.
     pub(crate) fn write_checkpoint_copies(&self) -> Result<usize> {
-        let mut writer = self.writer.lock();
-        let mut scope = PageWriteScope::begin(self.invariants());
+        let mut writer = self.state.lock();
+        let mut scope = self.scope();
         let pages = self.push_copies(&mut writer, &mut scope);
         self.write_batch(&mut writer, After::Keep)?;
         Ok(pages)
@@ -274,12 +335,12 @@ impl PageCache {
 
     /// Whether a written page still counts as dirty for the epoch: its latch was taken meanwhile, without a change.
     fn is_dirty_for(&self, fixed: &Fixed, epoch: u64) -> bool {
-        let header = self.arena.header(fixed.frame);
+        let header = self.frames.header(fixed.frame);
         header.page() == fixed.page.0 && header.is_dirty_for(epoch)
     }
 
     fn push_for_epoch(&self, writer: &mut Writer, frame: FrameId, epoch: u64, skipped: &mut Vec<FrameId>) {
-        let header = self.arena.header(frame);
+        let header = self.frames.header(frame);
         if !header.is_dirty_for(epoch) {
             return;
         }
@@ -291,5 +352,23 @@ impl PageCache {
         if !is_done {
             skipped.push(frame);
         }
+    }
+
+    /// Empties the frame of a page that is freed. What a checkpoint needs of it is copied first. `false`: its latch is taken.
+    pub(super) fn empty_frame(&self, page: PageId, frame: FrameId) -> bool {
+        let Some(latched) = self.frames.try_lock(frame) else { return false };
+        if latched.header().page() != page.0 {
+            latched.release_unchanged();
+            return false;
+        }
+        let dirty_since = latched.header().dirty_epoch.swap(0, Ordering::Relaxed);
+        if dirty_since != 0 {
+            self.frames.count_clean();
+            if dirty_since < self.store.epoch() {
+                self.copy_for_checkpoint(&latched, dirty_since);
+            }
+        }
+        self.frames.release(frame, latched, PageState::Empty);
+        true
     }
 }

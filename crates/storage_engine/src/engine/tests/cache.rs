@@ -114,7 +114,8 @@ fn what_was_loaded_in_order_lies_in_order_on_the_disk() {
     put_numbers(&engine, tree, 120_000, &mut clock);
     checkpoint(&engine);
     let leaves = engine.trees.pages_of(tree).unwrap().leaves;
-    let places: Vec<u64> = leaves.iter().map(|leaf| engine.trees.cache.disk_address(*leaf).unwrap().place()).collect();
+    let places: Vec<u64> =
+        leaves.iter().map(|leaf| engine.trees.cache.frames.disk_address(*leaf).unwrap().place()).collect();
     let forward = places.windows(2).filter(|pair| pair[0] < pair[1]).count();
     assert!(places.len() > 700 && forward * 10 > places.len() * 9, "{forward} of {}", places.len());
     assert_sound(&engine, &[TreeId::CATALOG, tree]);

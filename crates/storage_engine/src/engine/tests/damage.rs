@@ -59,7 +59,8 @@ fn a_batch_is_applied_but_for_the_tree_that_is_damaged() {
     drop(engine);
     disk.power_loss();
     let engine = open(&disk);
-    let left = (0..engine.store.page_id_limit()).filter(|page| engine.trees.cache.is_allocated(PageId(*page))).count();
+    let left =
+        (0..engine.store.page_id_limit()).filter(|page| engine.trees.cache.frames.is_allocated(PageId(*page))).count();
     let wanted = engine.trees.pages_of(whole).unwrap();
     assert!(left <= wanted.leaves.len() + wanted.inner.len() + 2, "{left} pages are left");
     assert!(all(&engine, &engine.begin_snapshot(), whole).iter().all(|(_, value)| value == b"new"));

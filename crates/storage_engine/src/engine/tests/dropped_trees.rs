@@ -42,7 +42,8 @@ fn any_number_of_dropped_trees_outlasts_a_crash() {
     while engine.reclaim_step().unwrap() {}
     // Twice: the pages of the first are given back with the second.
     (0..2).for_each(|_| checkpoint(&engine));
-    let left = (0..engine.store.page_id_limit()).filter(|page| engine.trees.cache.is_allocated(PageId(*page))).count();
+    let left =
+        (0..engine.store.page_id_limit()).filter(|page| engine.trees.cache.frames.is_allocated(PageId(*page))).count();
     assert!(left < 20, "{left} pages are left");
     assert_sound(&engine, &[TreeId::CATALOG, kept]);
 }

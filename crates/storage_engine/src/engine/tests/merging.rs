@@ -69,7 +69,11 @@ fn beside_changes(engine: &Engine, tree: TreeId, is_over: &AtomicBool, scans: &A
     let (cache, clock) = (&engine.trees.cache, SystemClock::new());
     while !is_over.load(Ordering::Relaxed) {
         match what {
-            0 | 1 => cache.buffered_page_ids().chunks(5).for_each(|pages| cache.merge_on_disk(pages).unwrap()),
+            0 | 1 => cache
+                .changes
+                .buffered_page_ids()
+                .chunks(5)
+                .for_each(|pages| cache.changes.merge_on_disk(pages).unwrap()),
             2 => drop(cache.evict_all().unwrap()),
             3 => {
                 let snapshot = engine.begin_snapshot();

@@ -159,8 +159,8 @@ impl ModelRun {
             }
             Step::Flip { key, bytes } => self.flip(key_bytes(key), bytes),
             Step::Merge => {
-                let pages = self.engine.trees.cache.buffered_page_ids();
-                pages.chunks(16).for_each(|pages| self.engine.trees.cache.merge_on_disk(pages).unwrap());
+                let pages = self.engine.trees.cache.changes.buffered_page_ids();
+                pages.chunks(16).for_each(|pages| self.engine.trees.cache.changes.merge_on_disk(pages).unwrap());
             }
             Step::Snapshot => self.snapshots.push((self.engine.begin_snapshot(), self.model.clone())),
             Step::Release if self.snapshots.is_empty() => {}

@@ -266,12 +266,12 @@ fn blind_changes_copy_no_page_for_the_checkpoint() {
     let cache = &engine.trees.cache;
     change(&|batch| batch.blind_insert(tree, &key(20), b"in it"));
     change(&|batch| batch.blind_remove(tree, &key(3)));
-    assert_eq!(cache.waiting_copies(), 0);
+    assert_eq!(cache.writer.waiting_copies(), 0);
     change(&|batch| batch.put(tree, &key(4), b"after"));
-    assert_eq!(cache.waiting_copies(), 1);
+    assert_eq!(cache.writer.waiting_copies(), 1);
     change(&|batch| batch.blind_insert(tree, &key(30), b"too late"));
     change(&|batch| batch.put(tree, &key(5), b"after"));
-    assert_eq!(cache.waiting_copies(), 1);
+    assert_eq!(cache.writer.waiting_copies(), 1);
     while engine.checkpoint_step(&mut begun).unwrap() {}
     assert_eq!(engine.publish_checkpoint(&mut begun, 99).unwrap().oplog_end, 99);
     disk.power_loss();

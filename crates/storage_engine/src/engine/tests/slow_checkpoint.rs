@@ -35,7 +35,7 @@ fn the_dirty_share_stays_level_during_a_checkpoint_of_minutes() {
         while engine.evict_batch().unwrap() > 0 {}
         engine.flush_batch().unwrap();
         engine.reclaim_step().unwrap();
-        engine.trees.cache.dirty_frames() as f64 / engine.trees.cache.usable_frames() as f64
+        engine.trees.cache.frames.dirty() as f64 / engine.trees.cache.usable_frames() as f64
     };
     let change_any = || change(random.below(u64::from(KEYS)) as u32);
     (0..KEYS).for_each(|key| {
@@ -55,7 +55,7 @@ fn the_dirty_share_stays_level_during_a_checkpoint_of_minutes() {
             return false;
         }
         shares.borrow_mut().push(change_any());
-        copies_max.set(copies_max.get().max(engine.trees.cache.waiting_copies()));
+        copies_max.set(copies_max.get().max(engine.trees.cache.writer.waiting_copies()));
         false
     };
     while engine.checkpoint_step(&mut checkpoint).unwrap() {

@@ -111,7 +111,7 @@ fn while_the_disk_answers_no_write_pages_are_read_into_frames_of_clean_ones() {
         let before = engine.statistics().unwrap().pages_read;
         read_all();
         let loaded = engine.statistics().unwrap().pages_read - before;
-        let is_writing = stuck.has_writer() && engine.trees.cache.dirty_frames() > 0;
+        let is_writing = stuck.has_writer() && engine.trees.cache.frames.dirty() > 0;
         stuck.set(false);
         assert!(!releaser.join().unwrap(), "it took a minute");
         assert!(is_writing, "no changed page was to leave");
