@@ -188,3 +188,26 @@ def test_a_list_of_a_million(server, database):
     results = outcomes(server, 3, count)
     assert set(results) <= {200, EXCEEDED_MEMORY_LIMIT, TOO_BUSY}
     assert len(list(database.narrow.find({"_id": {"$in": wanted[:100_000]}}))) == 200
+
+
+def test_an_update_of_half_a_million_fields(database):
+    """It is refused before it is parsed, and changes nothing."""
+    before = database.narrow.find_one({"_id": 0})
+    with pytest.raises(OperationFailure) as refused:
+        database.narrow.update_one({"_id": 0}, {"$set": {f"f{i}": 1 for i in range(500_000)}})
+    assert refused.value.code == EXCEEDED_MEMORY_LIMIT
+    assert database.narrow.find_one({"_id": 0}) == before
+
+
+def test_index_filters_are_refused_when_they_would_fill_the_memory(database):
+    def set_filter(number):
+        query = {f"{number}_{i}_" + "f" * 2000: 1 for i in range(1000)}
+        database.command("planCacheSetFilter", "narrow", query=query, indexes=["_id_"])
+
+    with pytest.raises(OperationFailure) as refused:
+        for number in range(200):
+            set_filter(number)
+    assert refused.value.code == EXCEEDED_MEMORY_LIMIT
+    database.command("planCacheClearFilters", "narrow")
+    set_filter(0)
+    database.command("planCacheClearFilters", "narrow")

@@ -206,7 +206,7 @@ const FORMATS: &[Format] = &[
             ("RUN_BYTES", "| 10 | {} each | runs of statements"),
             ("NO_DETAILS", "(8; {}: none) |"),
         ],
-        inward: &["RUNS_MAX"],
+        inward: &["RUNS_MAX", "RUNS_KEPT"],
     },
 ];
 
