@@ -23,7 +23,7 @@ use std::time::Duration;
 use bson::Uuid;
 use collection::{Catalog, LoggedStatement, SessionReplay};
 use parking_lot::Mutex;
-use platform::{Clock, MemoryBudget, MemoryUse};
+use platform::{Clock, MemoryBudget, MemoryUse, OverBudget};
 use storage_engine::{Batch, Engine, EngineError, TreeId};
 
 pub use record::ExecutedStatement;
@@ -44,7 +44,8 @@ const SESSION_BYTES: u64 = size_of::<Session>() as u64 + 128;
 const BATCH_SESSIONS: usize = 64;
 
 type Sessions = HashMap<Uuid, Arc<Session>>;
-/// Once sessions take more than such a part of the memory budget, those that have written nothing make room for others.
+/// Sessions may take such a part of the memory budget, whatever else takes: without one nearly nothing can be asked. Beyond it those that have written nothing
+/// make room for others.
 const MANY_SHARE: u64 = 16;
 /// Of the sessions of a shard that have written nothing, such a part is forgotten when there is no memory for another.
 const FORGOTTEN_SHARE: usize = 8;
@@ -82,8 +83,7 @@ impl SessionTable {
                 return Err(TransactionError::TooManySessions);
             }
             let are_many = self.memory.used_for(MemoryUse::Sessions) > self.memory.limit() / MANY_SHARE;
-            let has_made_room = (are_many || self.check_memory().is_err()) && self.forget_unwritten(shard);
-            if has_made_room { Ok(()) } else { self.check_memory() }
+            if are_many && self.forget_unwritten(shard) { Ok(()) } else { self.check_memory() }
         })
     }
 
@@ -101,8 +101,11 @@ impl SessionTable {
 
     /// Whether sessions may take more memory.
     fn check_memory(&self) -> Result<()> {
-        let room = self.memory.check_lasting(MemoryUse::Sessions, SESSION_BYTES);
-        room.map_err(|error| EngineError::NoMemory(error).into())
+        let are_few = self.memory.used_for(MemoryUse::Sessions) <= self.memory.limit() / MANY_SHARE;
+        if are_few || self.memory.fits_leaving_much(SESSION_BYTES) {
+            return Ok(());
+        }
+        Err(EngineError::NoMemory(OverBudget { wanted: SESSION_BYTES, free: self.memory.free() }).into())
     }
 
     /// The session of this id, used now; begun if there is none and it may be.

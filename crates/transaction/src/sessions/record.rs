@@ -108,6 +108,11 @@ impl SessionRecord {
         }
     }
 
+    /// Whether it has nothing that anybody would miss: nothing was written, or a transaction that was aborted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.number_use == NumberUse::Aborted || *self == SessionRecord::default()
+    }
+
     /// What it takes beside itself.
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.runs.capacity() * size_of::<Run>()) as u64

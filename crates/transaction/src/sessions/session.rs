@@ -105,7 +105,7 @@ impl Session {
 
     /// Whether there is nothing that anybody would miss.
     pub(crate) fn has_written_nothing(&self) -> bool {
-        *self.record.lock() == SessionRecord::default() && self.transaction.lock().is_none()
+        self.record.lock().is_empty() && self.transaction.lock().is_none()
     }
 
     /// Changes the record, and counts what it takes then.
