@@ -542,7 +542,7 @@ fn forgotten_transactions_of_who_holds_most_make_room_for_others() {
     let begin = |number: u32, connection| {
         let mut id = [number as u8; 16];
         id[..4].copy_from_slice(&number.to_le_bytes());
-        let session = store.sessions().refresh(Uuid::from_bytes(id)).unwrap();
+        let session = store.sessions().refresh(Uuid::from_bytes(id))?;
         let memory = store.engine().memory().reservation(MemoryUse::WriteSets);
         store.begin_transaction(&session, 1, memory, connection)
     };

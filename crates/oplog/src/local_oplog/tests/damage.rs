@@ -213,7 +213,7 @@ fn damage_with_something_behind_the_checkpoint_is_refused_and_nothing_is_changed
     let machine = Machine::new(1, 1 << 16);
     let written = written_log(&machine, 20);
     machine.disk.flip_bit(&machine.segment_path(0), SEGMENT_HEADER_BYTES + 3 * ENTRY_BYTES + 40, 2).unwrap();
-    for entries in [5, 19] {
+    for entries in [1, 3] {
         assert!(matches!(open_behind(&machine, &written, entries), Err(OplogError::Corrupt { .. })));
     }
     assert!(open_behind(&machine, &written, 20).unwrap().set_aside().is_some());
@@ -235,6 +235,19 @@ fn damage_with_something_behind_the_checkpoint_is_refused_and_nothing_is_changed
     assert!(matches!(open(), Err(OplogError::Corrupt { .. })));
     machine.disk.flip_bit(&machine.segment_path(0), SEGMENT_HEADER_BYTES + 19 * ENTRY_BYTES + 40, 2).unwrap();
     assert_eq!(read_all(&open().unwrap()).unwrap(), written, "nothing was cleared");
+}
+
+#[test]
+fn damage_before_the_checkpoint_is_passed_over_and_what_is_behind_it_is_read() {
+    for entries in [4, 5, 19] {
+        let machine = Machine::new(1, 1 << 16);
+        let written = written_log(&machine, 20);
+        machine.disk.flip_bit(&machine.segment_path(0), SEGMENT_HEADER_BYTES + 3 * ENTRY_BYTES + 40, 2).unwrap();
+        let oplog = open_behind(&machine, &written, entries).unwrap();
+        assert!(oplog.set_aside().is_some(), "{entries}");
+        assert_eq!(oplog.end_position().0, 20 * ENTRY_BYTES);
+        assert_eq!(read_from(&oplog, written[entries].position).unwrap(), written[entries..]);
+    }
 }
 
 #[test]

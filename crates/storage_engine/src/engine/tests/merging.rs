@@ -11,6 +11,8 @@ use super::*;
 const NUMBERS: u32 = 20_000;
 const PLACES: u32 = 8;
 const MOVES: u32 = 30_000;
+/// Tenths of those that may follow until much was merged.
+const TENTHS_MORE: u32 = 200;
 
 fn entry(number: u32, place: u32) -> Vec<u8> {
     // Neighbours in one leaf are of different numbers.
@@ -109,6 +111,10 @@ fn no_change_is_lost_when_buffers_are_merged_beside_all_else() {
         }
         let mut batch = Batch::new();
         (0..MOVES).for_each(|_| moves.step(&mut batch));
+        // Until much was merged, however fast the changes are.
+        let is_enough = || engine.statistics().unwrap().pages_merged > 1_000 && scans.load(Ordering::Relaxed) > 0;
+        let tenths = (0..TENTHS_MORE).take_while(|_| !is_enough());
+        tenths.for_each(|_| (0..MOVES / 10).for_each(|_| moves.step(&mut batch)));
         is_over.store(true, Ordering::Relaxed);
     });
     let statistics = engine.statistics().unwrap();
