@@ -20,9 +20,9 @@ use crate::{MemoryBudget, MemoryUse};
 
 /// A thread tells the others in such steps.
 const STEP_BYTES: i64 = 16 << 10;
-/// The bound, in percent of the budget: what commands hold before they are counted, spare room of buffers that grow, tasks. As much as the process may
-/// exceed its budget by.
-const BOUND_PERCENT: u64 = 15;
+/// The bound, in percent of the budget: what commands hold before they are counted, spare room of buffers that grow, tasks. Joins of many clients at
+/// once have 18, as their buffers double; other loads have half of that.
+const BOUND_PERCENT: u64 = 25;
 
 static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -160,21 +160,21 @@ mod tests {
         begin_counting();
         watch(budget.clone());
         let frames = budget.reserve_fixed(MemoryUse::Frames, 4 << 20);
-        let log = budget.reserve_fixed(MemoryUse::Log, 2 << 20);
+        let log = budget.reserve_fixed(MemoryUse::Log, 3 << 20);
         note(100);
-        note(2 << 20);
+        note(3 << 20);
         assert_eq!(look(0), None, "counted before it began, or not counted though it is reserved");
-        note(2 << 20);
+        note(3 << 20);
         assert_eq!(look(0), None, "it may be counted in a moment");
-        assert_eq!(look(0), Some((2 << 20) + 100));
-        note(-(2 << 20));
+        assert_eq!(look(0), Some((3 << 20) + 100));
+        note(-(3 << 20));
         assert_eq!(look(0), None);
-        assert_eq!(look(2 << 20), None);
-        assert_eq!(look(2 << 20), Some((2 << 20) + 100), "what is reserved and not filled accounts for nothing");
+        assert_eq!(look(3 << 20), None);
+        assert_eq!(look(3 << 20), Some((3 << 20) + 100), "what is reserved and not filled accounts for nothing");
         thread_ends();
         let found = figures().unwrap();
-        assert_eq!((found.allocated, found.accounted), ((2 << 20) + 100, 0));
-        assert_eq!((found.unaccounted_max, found.times_beyond), ((2 << 20) + 100, 2));
+        assert_eq!((found.allocated, found.accounted), ((3 << 20) + 100, 0));
+        assert_eq!((found.unaccounted_max, found.times_beyond), ((3 << 20) + 100, 2));
         drop((frames, log));
     }
 }

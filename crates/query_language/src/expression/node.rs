@@ -214,7 +214,11 @@ impl<'a> NamedArguments<'a> {
 
 fn evaluate_path<'a>(base: &Base, path: Option<&FieldPath>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
     let value = match (base, path) {
-        (Base::Root, Some(path)) => return Ok(path.evaluate(context.root())),
+        (Base::Root, Some(path)) => {
+            // Nothing else asks between the arguments of an operator, and each may pass over a large document.
+            work::search(context.root().as_bytes())?;
+            return Ok(path.evaluate(context.root()));
+        }
         (Base::Root, None) => Some(RawBsonRef::Document(context.root())),
         (Base::Now, _) => Some(RawBsonRef::DateTime(context.variables().now())),
         (Base::ClusterTime, _) => match context.variables().cluster_time() {
