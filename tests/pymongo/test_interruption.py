@@ -87,7 +87,7 @@ VALUES = {
     "$split": {"$split": ["$as", "a"]},
     "$replaceAll": {"$replaceAll": {"input": "$as", "find": "a", "replacement": "bb"}},
     "$let": {"$let": {"vars": {f"v{number}": "$as" for number in range(20_000)}, "in": "$$v1"}},
-    "$eq": {"$reduce": {"input": {"$range": [0, 2_000]}, "initialValue": 0, "in": {"$eq": [{"$range": [0, 50_000]}, {"$range": [0, 50_001]}]}}},
+    "$eq": {"$reduce": {"input": {"$range": [0, 200_000]}, "initialValue": 0, "in": {"$eq": [{"$range": [0, 50_000]}, {"$range": [0, 50_001]}]}}},
 }
 
 
