@@ -9,6 +9,9 @@ use crate::error::{ErrorKind, QueryError, Result};
 /// Bytes of one built value, MongoDB's limit for values on their way to a document.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Bytes by which the constants of a command's expressions may be longer than what stands in the command.
+pub(crate) const CONSTANT_GROWTH_MAX: usize = 1024 * 1024;
+
 /// Values of so many bytes are counted against what the command may hold.
 const COUNTED_BYTES: usize = 64 * 1024;
 

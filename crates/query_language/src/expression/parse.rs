@@ -25,7 +25,7 @@ pub(crate) fn parse_node(value: RawBsonRef<'_>, context: &ParseContext) -> Resul
             for item in array {
                 items.push(parse_node(item?, context)?);
             }
-            Ok(fold(Node::Array(items)))
+            fold(Node::Array(items), context)
         }
         literal => Ok(constant(literal)),
     }
@@ -55,7 +55,7 @@ fn parse_document(document: &RawDocument, context: &ParseContext) -> Result<Node
         check_output_name(name.as_str())?;
         fields.push((CString::from(name), parse_node(value, context)?));
     }
-    Ok(fold(Node::Object(fields)))
+    fold(Node::Object(fields), context)
 }
 
 /// Refuses what may not be a field of a document expression.
@@ -77,7 +77,7 @@ pub(crate) fn parse_operator(name: &str, argument: RawBsonRef<'_>, context: &Par
         Form::Eager { arity, .. } | Form::Lazy { arity, .. } => {
             let arguments = parse_arguments(argument, context)?;
             check_arity(operator, arity, arguments.len())?;
-            Ok(fold(Node::Positional { operator, arguments }))
+            fold(Node::Positional { operator, arguments }, context)
         }
         Form::Named { .. } => parse_named(operator, argument, context),
         Form::Special(parse) => parse(operator, argument, context),
@@ -119,7 +119,7 @@ fn parse_named(operator: &'static Operator, argument: RawBsonRef<'_>, context: &
     let given = parse_fields(operator.name, argument, fields, refusals)?;
     let parse = |value: Option<RawBsonRef<'_>>| value.map(|value| parse_node(value, context)).transpose();
     let arguments = given.into_iter().map(parse).collect::<Result<Vec<_>>>()?;
-    Ok(fold(Node::Named { operator, arguments }))
+    fold(Node::Named { operator, arguments }, context)
 }
 
 /// Sorts the fields of a named argument document into the order of `fields`, refusing what is unknown or left out.
@@ -208,19 +208,38 @@ fn parse_variable(name: &str, context: &ParseContext) -> Result<Base> {
 
 /// Replaces a node whose children are all constant by its value.
 ///
-/// A node that fails is kept: the error belongs to evaluation, where a branch not taken never raises it.
-pub(crate) fn fold(node: Node) -> Node {
-    let mut constant = true;
-    node.visit_children(&mut |child| constant &= child.as_constant().is_some());
+/// A node that fails is kept: the error belongs to evaluation, where a branch not taken never raises it. One whose value is much larger
+/// than what was said is kept as well: an expression is stored, compared, hashed and shown as a small thing.
+///
+/// # Errors
+/// The command is to stop.
+pub(crate) fn fold(node: Node, context: &ParseContext) -> Result<Node> {
+    let (mut constant, mut bytes) = (true, 0);
+    node.visit_children(&mut |child| match child.as_constant() {
+        Some(value) => bytes += bytes_of(value),
+        None => constant = false,
+    });
     if !constant || matches!(node, Node::Special(_) | Node::Path { .. }) {
-        return node;
+        return Ok(node);
     }
     let variables = Variables::new(bson::DateTime::from_millis(0), None, 0);
     let document = RawDocumentBuf::new();
     let folded = node.evaluate(&EvaluationContext::new(&document, &variables)).map(Value::into_owned);
     match folded {
-        Ok(value) => Node::Constant(value),
-        Err(_) => node,
+        Ok(value) if context.may_grow(bytes_of(&value).saturating_sub(bytes)) => Ok(Node::Constant(value)),
+        Err(error) if matches!(error.kind, ErrorKind::Interrupted(_)) => Err(error),
+        _ => Ok(node),
+    }
+}
+
+/// About how long a value is.
+fn bytes_of(value: &Value<'_>) -> usize {
+    match value.get() {
+        Some(RawBsonRef::String(text)) => text.len(),
+        Some(RawBsonRef::Document(document)) => document.as_bytes().len(),
+        Some(RawBsonRef::Array(array)) => array.as_bytes().len(),
+        Some(RawBsonRef::Binary(binary)) => binary.bytes.len(),
+        _ => 0,
     }
 }
 

@@ -157,6 +157,20 @@ fn values_do_not_grow_without_bound() {
     }
 }
 
+/// What a command says in a few bytes is not kept as millions, which every step of a query would copy, compare and show.
+#[test]
+fn constants_do_not_grow_without_bound() {
+    let size_of = |count: i32, times: usize| {
+        let list = vec![Bson::from(doc! {"$range": [0, count]}); times];
+        let source = RawBson::try_from(Bson::from(doc! {"$concatArrays": [list, "$a"]})).unwrap();
+        let expression = Expression::parse(source.as_raw_bson_ref(), &ParseContext::new()).unwrap();
+        bson::serialize_to_vec(&doc! {"shown": Bson::try_from(expression.to_bson().unwrap()).unwrap()}).unwrap().len()
+    };
+    assert!(size_of(1000, 1) > 8000, "a small one is worked out once");
+    assert!(size_of(2_000_000, 1) < 1000, "a large one is left as it is");
+    assert!(size_of(10_000, 50) < super::limits::CONSTANT_GROWTH_MAX + 10_000, "nor may many together");
+}
+
 /// Wants the command to stop.
 struct Stopped;
 

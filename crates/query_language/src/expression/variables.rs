@@ -4,12 +4,13 @@
 //! command's `Variables`, then in the chain of `Scope`s that the binding operators put on the stack.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use bson::raw::{RawBson, RawBsonRef, RawDocument};
 use bson::{DateTime, Timestamp};
 
+use super::limits::CONSTANT_GROWTH_MAX;
 use crate::error::{ErrorKind, QueryError, Result};
 
 /// The variables of one command: its clock readings, its `let`, and the state of `$rand`.
@@ -22,6 +23,7 @@ pub struct Variables {
     defined: Vec<(String, Option<RawBson>)>,
     /// Their positions by name.
     slots: Arc<HashMap<String, usize>>,
+    growth: Growth,
     random_state: AtomicU64,
 }
 
@@ -29,7 +31,7 @@ impl Variables {
     /// Variables of a command that started at `now`; `random_seed` feeds `$rand` and `$sample`.
     pub fn new(now: DateTime, cluster_time: Option<Timestamp>, random_seed: u64) -> Self {
         let random_state = AtomicU64::new(random_seed);
-        Self { now, cluster_time, defined: Vec::new(), slots: no_names(), random_state }
+        Self { now, cluster_time, defined: Vec::new(), slots: no_names(), growth: Growth::default(), random_state }
     }
 
     /// Adds a user variable (a field of the command's `let`); `None` is a missing value. Returns an error when the
@@ -83,6 +85,7 @@ impl Clone for Variables {
             cluster_time: self.cluster_time,
             defined: self.defined.clone(),
             slots: Arc::clone(&self.slots),
+            growth: self.growth.clone(),
             random_state: AtomicU64::new(self.next_random()),
         }
     }
@@ -98,7 +101,12 @@ pub struct ParseContext {
     bound: Option<Arc<BoundNames>>,
     /// Slots taken, bound ones included.
     len: usize,
+    growth: Growth,
 }
+
+/// The bytes by which the constants of a command's expressions are longer than what was said.
+#[derive(Debug, Clone, Default)]
+struct Growth(Arc<AtomicUsize>);
 
 impl Default for ParseContext {
     fn default() -> Self {
@@ -122,12 +130,13 @@ struct BoundNames {
 impl ParseContext {
     /// No user variables.
     pub fn new() -> Self {
-        Self { names: no_names(), bound: None, len: 0 }
+        Self { names: no_names(), bound: None, len: 0, growth: Growth::default() }
     }
 
     /// The variables of a command.
     pub fn for_variables(variables: &Variables) -> Self {
-        Self { names: Arc::clone(&variables.slots), bound: None, len: variables.defined.len() }
+        let growth = variables.growth.clone();
+        Self { names: Arc::clone(&variables.slots), bound: None, len: variables.defined.len(), growth }
     }
 
     /// This context and more names, in the slots from the one returned on. The names have been checked; of equal ones the last counts.
@@ -139,7 +148,14 @@ impl ParseContext {
             len += 1;
         }
         let bound = Some(Arc::new(BoundNames { parent: self.bound.clone(), names: bound }));
-        (ParseContext { names: Arc::clone(&self.names), bound, len }, self.len)
+        (ParseContext { names: Arc::clone(&self.names), bound, len, growth: self.growth.clone() }, self.len)
+    }
+
+    /// Whether a constant may take the place of what was said though it is longer by so many bytes; they are then counted.
+    pub(crate) fn may_grow(&self, bytes: usize) -> bool {
+        let Growth(grown) = &self.growth;
+        let after = |before: usize| before.checked_add(bytes).filter(|after| *after <= CONSTANT_GROWTH_MAX);
+        bytes == 0 || grown.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).is_ok()
     }
 
     /// The slot of a user variable, innermost first.

@@ -133,6 +133,7 @@ fn parsing_expressions_ends() {
         ("document", (0..MANY).map(|number| (format!("f{number}"), Bson::from("$a"))).collect::<Document>().into()),
         ("arguments", doc! {"$add": many("$a")}.into()),
         ("constants", many(doc! {"$add": [1, 2]}).into()),
+        ("a constant that takes long", doc! {"$range": [0, 100_000]}.into()),
     ] {
         let expression = RawBson::try_from(expression).unwrap();
         let _watching = watch(Arc::new(Stopped));

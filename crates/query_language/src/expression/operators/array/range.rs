@@ -24,6 +24,7 @@ fn range<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result
         let message = format!("$range would use too much memory and cannot spill: {count} elements");
         return Err(QueryError::new(ErrorKind::ExceededMemoryLimit, message));
     }
+    crate::before_allocating_if_large(usize::try_from(count.max(0) * ELEMENT_BYTES).unwrap_or(usize::MAX))?;
     let mut array = RawArrayBuf::new();
     for position in 0..count.max(0) {
         work::step()?;

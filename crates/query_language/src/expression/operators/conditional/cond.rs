@@ -29,7 +29,7 @@ fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseC
         let message = format!("Expression $cond takes exactly 3 arguments. {given} were passed in.");
         return Err(numbered(16020, message));
     }
-    Ok(decide(fold(Node::Positional { operator: &LAZY, arguments })))
+    Ok(decide(fold(Node::Positional { operator: &LAZY, arguments }, context)?))
 }
 
 /// A constant condition leaves only the branch it selects.

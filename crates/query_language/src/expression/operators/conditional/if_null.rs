@@ -15,7 +15,7 @@ fn parse(_: &'static Operator, argument: RawBsonRef<'_>, context: &ParseContext)
         let message = format!("$ifNull needs at least two arguments, had: {given}");
         return Err(numbered(1257300, message));
     }
-    Ok(crate::expression::parse::fold(Node::Positional { operator: &LAZY, arguments }))
+    crate::expression::parse::fold(Node::Positional { operator: &LAZY, arguments }, context)
 }
 
 fn evaluate<'a>(arguments: &'a [Node], context: &EvaluationContext<'a>) -> Result<Value<'a>> {

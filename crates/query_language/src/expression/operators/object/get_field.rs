@@ -36,7 +36,7 @@ fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseC
         let message = format!("$getField requires 'field' to evaluate to type String, but got {found}");
         return Err(numbered(5654602, message));
     }
-    Ok(crate::expression::parse::fold(Node::Named { operator: &NAMED, arguments: vec![Some(field), Some(input)] }))
+    crate::expression::parse::fold(Node::Named { operator: &NAMED, arguments: vec![Some(field), Some(input)] }, context)
 }
 
 fn evaluate<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {

@@ -51,7 +51,7 @@ fn parse(operator: &'static Operator, argument: RawBsonRef<'_>, context: &ParseC
             return Err(numbered(4161106, message));
         }
     }
-    Ok(fold(Node::Named { operator, arguments }))
+    fold(Node::Named { operator, arguments }, context)
 }
 
 fn set<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {

@@ -16,7 +16,7 @@ fn parse(_: &'static Operator, argument: RawBsonRef<'_>, context: &ParseContext)
         let given = arguments.len();
         return Err(numbered(17045, format!("$setEquals needs at least two arguments had: {given}")));
     }
-    Ok(fold(Node::Positional { operator: &EAGER, arguments }))
+    fold(Node::Positional { operator: &EAGER, arguments }, context)
 }
 
 fn equals<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
