@@ -8,13 +8,13 @@ use collection::RecordId;
 use document::work;
 use index_key::{Direction, encode_value};
 use planner::DiskUse;
-use platform::OperationMemory;
+use platform::{OperationMemory, RunMerge};
 use query_language::expression::sort_pattern::SortPattern;
 use transaction::ReadView;
 
 use crate::error::{ExecutorError, Result};
 use crate::return_key;
-use crate::sorted_runs::{Entry, RunMerge, SortedRuns};
+use crate::sorted_runs::{Entry, EntryFormat, SortedRuns};
 use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
 
@@ -44,7 +44,7 @@ enum State {
     Entries(usize),
     /// Yielding what is in files.
     Merging {
-        merge: RunMerge,
+        merge: RunMerge<EntryFormat>,
         current: Option<Entry>,
     },
 }
@@ -195,8 +195,9 @@ impl PlanStage for Sort {
                 is_found
             }
             State::Merging { merge, current } => {
-                *current = merge.next()?;
-                current.is_some()
+                let is_found = merge.next(current.get_or_insert_default())?;
+                *current = current.take().filter(|_| is_found);
+                is_found
             }
         };
         self.statistics.works += 1;

@@ -1,50 +1,63 @@
-//! Sorted runs of a SORT on temporary files, and their merge.
+//! The records of a SORT in sorted runs on temporary files.
 //!
-//! Called by `sort`. A record is a key whose bytes are in order, where the document came from, and the document. Runs are
-//! merged when there are many, so that few files are open and each merge reads few streams; a run that was made by
-//! merging stands before later ones, as equal keys keep the order in which they came.
+//! Called by `sort`; `platform` merges the runs. A record is a key whose bytes are in order, where the document came from, and the
+//! document.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 use std::io;
 use std::sync::Arc;
 
 use collection::RecordId;
 use document::work;
-use platform::{RunReader, RunWriter, TemporaryStore};
+use platform::{RunFormat, RunMerge, RunReader, RunWriter, TemporaryStore};
 
 use crate::error::{ExecutorError, Result};
 
-/// Runs of one level that are merged into one of the next.
-const FAN_IN: usize = 16;
 /// What a record without a record id has in its place; ids are positive.
 const NO_RECORD_ID: i64 = 0;
 
 /// A document to be sorted.
+#[derive(Default)]
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     pub(crate) document: Vec<u8>,
     pub(crate) record_id: Option<RecordId>,
 }
 
-/// Runs in the order in which they were made.
-pub(crate) struct SortedRuns {
-    store: Arc<TemporaryStore>,
-    runs: Vec<Run>,
-    /// Records that a run needs at most.
-    limit: usize,
-    bytes: u64,
+/// How entries stand in a run.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryFormat;
+
+impl RunFormat for EntryFormat {
+    type Run = RunReader;
+    type Record = Entry;
+    type Error = ExecutorError;
+
+    fn read(&self, run: &mut RunReader, buffer: &mut Vec<u8>, record: &mut Entry) -> Result<bool> {
+        let is_found = run.next(buffer).map_err(temporary_error)?;
+        if is_found {
+            work::done(work::of_bytes(buffer.len()))?;
+            *record = parse(buffer).ok_or_else(|| damaged("record"))?;
+        }
+        Ok(is_found)
+    }
+
+    fn compare(&self, left: &Entry, right: &Entry) -> Ordering {
+        left.key.cmp(&right.key)
+    }
 }
 
-struct Run {
-    /// How many merges its records have been through.
-    level: u32,
-    reader: RunReader,
+/// Sorted runs of entries, and their files.
+pub(crate) struct SortedRuns {
+    store: Arc<TemporaryStore>,
+    runs: platform::SortedRuns<EntryFormat>,
+    bytes: u64,
 }
 
 impl SortedRuns {
     pub(crate) fn new(store: &Arc<TemporaryStore>, limit: Option<usize>) -> SortedRuns {
-        SortedRuns { store: store.clone(), runs: Vec::new(), limit: limit.unwrap_or(usize::MAX), bytes: 0 }
+        let runs = platform::SortedRuns::new(EntryFormat, limit.unwrap_or(usize::MAX));
+        SortedRuns { store: store.clone(), runs, bytes: 0 }
     }
 
     /// Bytes of what was written, without merges.
@@ -60,97 +73,20 @@ impl SortedRuns {
             append(&mut writer, &entry).map_err(temporary_error)?;
             self.bytes += (entry.key.len() + entry.document.len()) as u64;
         }
-        self.runs.push(Run { level: 0, reader: writer.finish().map_err(temporary_error)? });
-        self.merge_levels()
-    }
-
-    fn merge_levels(&mut self) -> Result<()> {
-        while let Some(last) = self.runs.last() {
-            let level = last.level;
-            let same = self.runs.iter().rev().take_while(|run| run.level == level).count();
-            if same < FAN_IN {
-                break;
-            }
-            let merged: Vec<Run> = self.runs.drain(self.runs.len() - same..).collect();
-            let mut merge = RunMerge::new(merged, self.limit)?;
-            let mut writer = self.store.begin_run().map_err(temporary_error)?;
-            while let Some(entry) = merge.next()? {
+        let run = writer.finish().map_err(temporary_error)?;
+        let store = &self.store;
+        self.runs.push(run, |merge| {
+            let (mut writer, mut entry) = (store.begin_run().map_err(temporary_error)?, Entry::default());
+            while merge.next(&mut entry)? {
                 append(&mut writer, &entry).map_err(temporary_error)?;
             }
-            self.runs.push(Run { level: level + 1, reader: writer.finish().map_err(temporary_error)? });
-        }
-        Ok(())
+            writer.finish().map_err(temporary_error)
+        })
     }
 
     /// All records in order.
-    pub(crate) fn merge(self) -> Result<RunMerge> {
-        RunMerge::new(self.runs, self.limit)
-    }
-}
-
-/// The first records of several runs in order.
-pub(crate) struct RunMerge {
-    heads: BinaryHeap<Reverse<Head>>,
-    runs: Vec<Run>,
-    buffer: Vec<u8>,
-    left: usize,
-}
-
-/// The next record of a run.
-struct Head {
-    entry: Entry,
-    run: usize,
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Head) -> Ordering {
-        self.entry.key.cmp(&other.entry.key).then(self.run.cmp(&other.run))
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Head) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Head) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Head {}
-
-impl RunMerge {
-    fn new(runs: Vec<Run>, limit: usize) -> Result<RunMerge> {
-        let count = runs.len();
-        let mut merge = RunMerge { heads: BinaryHeap::with_capacity(count), runs, buffer: Vec::new(), left: limit };
-        for run in 0..count {
-            merge.advance(run)?;
-        }
-        Ok(merge)
-    }
-
-    /// The next record.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        let Some(Reverse(head)) = self.heads.pop() else { return Ok(None) };
-        self.left -= 1;
-        self.advance(head.run)?;
-        Ok(Some(head.entry))
-    }
-
-    fn advance(&mut self, run: usize) -> Result<()> {
-        let Some(source) = self.runs.get_mut(run) else { return Ok(()) };
-        if source.reader.next(&mut self.buffer).map_err(temporary_error)? {
-            work::done(work::of_bytes(self.buffer.len()))?;
-            let entry = parse(&self.buffer).ok_or_else(|| damaged("record"))?;
-            self.heads.push(Reverse(Head { entry, run }));
-        }
-        Ok(())
+    pub(crate) fn merge(self) -> Result<RunMerge<EntryFormat>> {
+        self.runs.merge()
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::work;
+use platform::RunMerge;
 use query_language::accumulator::value_bytes;
 use query_language::expression::sort_pattern::{SortKey, SortPattern};
 use query_language::expression::{DependencySet, Variables};
@@ -17,7 +18,7 @@ use query_language::expression::{DependencySet, Variables};
 use crate::context::{Memory, PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource, SpillReader};
-use crate::spill::{self, KeyOrder, RunMerge, Runs};
+use crate::spill::{self, KeyOrder, Record, RecordFormat, Runs};
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
 
 /// With a limit, documents kept beyond it before those too many are dropped.
@@ -127,7 +128,7 @@ pub(crate) struct Sorting {
 
 enum Output {
     Memory(std::vec::IntoIter<Entry>),
-    Merge { merge: RunMerge, left: u64 },
+    Merge { merge: RunMerge<RecordFormat>, left: u64 },
 }
 
 impl DocumentSource for Sorting {
@@ -141,7 +142,8 @@ impl DocumentSource for Sorting {
             Output::Merge { left: 0, .. } => Ok(None),
             Output::Merge { merge, left } => {
                 *left -= 1;
-                Ok(merge.next()?.map(|record| record.body))
+                let mut record = Record::default();
+                Ok(merge.next(&mut record)?.then_some(record.body))
             }
         }
     }

@@ -6,13 +6,11 @@
 //! A record of a run: number of the tree (2 bytes, big endian) ‖ length of the key (4, little endian) ‖ record id (8) ‖ key ‖ value.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 use std::io;
 use std::sync::Arc;
 
 use collection::{CollectionError, RecordId};
-use platform::{RunReader, TemporaryStore};
+use platform::{RunFormat, RunMerge, RunReader, TemporaryStore};
 
 use crate::error::{Result, TransactionError};
 
@@ -29,24 +27,44 @@ pub(super) struct BuiltEntry<'a> {
     pub(super) value: &'a [u8],
 }
 
-/// Runs that are merged.
-#[derive(Default)]
-pub(super) struct SortedRuns {
-    runs: Vec<RunReader>,
-    /// The next record of each run that is not at its end.
-    heads: BinaryHeap<Head>,
-    /// Whether the smallest has been given out.
-    is_used: bool,
+/// How entries stand in a run: as bytes, which are taken apart where they are looked at.
+#[derive(Clone, Copy)]
+struct EntryFormat;
+
+impl RunFormat for EntryFormat {
+    type Run = RunReader;
+    type Record = Vec<u8>;
+    type Error = TransactionError;
+
+    fn read(&self, run: &mut RunReader, _: &mut Vec<u8>, record: &mut Vec<u8>) -> Result<bool> {
+        run.next(record).map_err(file_error)
+    }
+
+    fn compare(&self, left: &Vec<u8>, right: &Vec<u8>) -> Ordering {
+        fn place(record: &[u8]) -> Option<(usize, &[u8])> {
+            decode(record).map(|entry| (entry.tree, entry.key))
+        }
+        place(left).cmp(&place(right))
+    }
 }
 
-struct Head {
+/// Runs that are merged.
+pub(super) struct SortedRuns {
+    merge: RunMerge<EntryFormat>,
+    len: usize,
+    /// What was given out last.
     record: Vec<u8>,
-    run: usize,
+}
+
+impl Default for SortedRuns {
+    fn default() -> Self {
+        SortedRuns { merge: RunMerge::new(usize::MAX), len: 0, record: Vec::new() }
+    }
 }
 
 impl SortedRuns {
     pub(super) fn len(&self) -> usize {
-        self.runs.len()
+        self.len
     }
 
     /// Writes a run; the entries are in order.
@@ -64,35 +82,26 @@ impl SortedRuns {
         }
         let mut reader = writer.finish().map_err(file_error)?;
         reader.give_back_behind();
-        let mut record = Vec::new();
-        if reader.next(&mut record).map_err(file_error)? {
-            self.heads.push(Head { record, run: self.runs.len() });
-        }
-        self.runs.push(reader);
+        self.merge.add(EntryFormat, reader)?;
+        self.len += 1;
         Ok(())
     }
 
-    /// Removes one run, and no entry is given out any more; `false` when there is none. The caller rests between them, because the system frees at once what a
-    /// file still has: its last piece, or all of it where the file system could not give it back before.
+    /// Removes one run, and no entry is given out any more; `false` when there is none.
     pub(super) fn remove_one(&mut self) -> bool {
-        self.heads.clear();
-        self.is_used = false;
-        self.runs.pop().is_some()
+        let is_removed = self.merge.close_one();
+        if !is_removed {
+            *self = SortedRuns::default();
+        }
+        is_removed
     }
 
     /// The smallest entry that has not been given out yet.
     pub(super) fn next(&mut self) -> Result<Option<BuiltEntry<'_>>> {
-        if self.is_used
-            && let Some(mut smallest) = self.heads.peek_mut()
-        {
-            let run = smallest.run;
-            let Some(reader) = self.runs.get_mut(run) else { return Err(damaged()) };
-            if !reader.next(&mut smallest.record).map_err(file_error)? {
-                PeekMut::pop(smallest);
-            }
+        if !self.merge.next(&mut self.record)? {
+            return Ok(None);
         }
-        self.is_used = true;
-        self.heads.peek().map(|head| decode(&head.record).ok_or_else(damaged)).transpose()
+        decode(&self.record).map(Some).ok_or_else(damaged)
     }
 }
 
@@ -115,30 +124,6 @@ fn file_error(error: io::Error) -> TransactionError {
     }
     TransactionError::TemporaryFile(error)
 }
-
-// By tree and key, the smallest first in a heap whose greatest comes first.
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> Ordering {
-        fn place(head: &Head) -> Option<(usize, &[u8])> {
-            decode(&head.record).map(|entry| (entry.tree, entry.key))
-        }
-        place(other).cmp(&place(self))
-    }
-}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Head {}
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use crate::workspace::SourceFile;
 
 /// What each crate is built on. `commands` is the widest on purpose: it is where everything meets.
 const EDGES: &[(&str, &[&str])] = &[
-    ("aggregation", &["document", "query_language"]),
+    ("aggregation", &["document", "platform", "query_language"]),
     ("collection", &["document", "index_key", "oplog", "platform", "query_language", "storage_engine"]),
     (
         "commands",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::{array_elements, work};
+use platform::RunMerge;
 use query_language::expression::EvaluationContext;
 use query_language::expression::order::compare;
 use query_language::{ErrorKind, before_allocating_if_large};
@@ -14,7 +15,7 @@ use super::table::{GroupState, GroupTable, new_group};
 use crate::context::{Memory, RunContext};
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource, SpillReader};
-use crate::spill::{self, RunMerge, Runs};
+use crate::spill::{self, Record, RecordFormat, Runs};
 
 /// What one group may take in any case, and a part of one in a run that is not the first.
 const GROUP_BYTES_MIN: usize = 1 << 20;
@@ -29,7 +30,7 @@ pub(super) struct Grouping {
 
 enum Output {
     Memory(std::vec::IntoIter<GroupState>),
-    Merge(RunMerge),
+    Merge(RunMerge<RecordFormat>),
 }
 
 impl DocumentSource for Grouping {
@@ -117,20 +118,22 @@ fn compare_keys(left: &[RawBson], right: &[RawBson]) -> Ordering {
 /// The next group of the runs: the partial results of all records with its key, in the order of the runs.
 fn next_merged(
     stage: &Group,
-    merge: &mut RunMerge,
+    merge: &mut RunMerge<RecordFormat>,
     run: &RunContext,
     memory: &mut Memory,
 ) -> Result<Option<GroupState>> {
-    let Some(first) = merge.next()? else { return Ok(None) };
+    let (mut first, mut record) = (Record::default(), Record::default());
+    if !merge.next(&mut first)? {
+        return Ok(None);
+    }
     let key = first.key.first().cloned().unwrap_or(RawBson::Null);
     let mut group = new_group(stage, key, run.variables())?;
     add_partials(&mut group, &first.body)?;
     check_size(&group, memory)?;
-    while merge.peek().is_some_and(|next| compare_keys(next, &first.key).is_eq()) {
-        if let Some(record) = merge.next()? {
-            add_partials(&mut group, &record.body)?;
-            check_size(&group, memory)?;
-        }
+    while merge.peek().is_some_and(|next| compare_keys(&next.key, &first.key).is_eq()) {
+        merge.next(&mut record)?;
+        add_partials(&mut group, &record.body)?;
+        check_size(&group, memory)?;
     }
     Ok(Some(group))
 }
