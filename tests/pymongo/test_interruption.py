@@ -41,6 +41,8 @@ STAGES = {
     "$set": [*ENDLESS, {"$set": {"a": {"$add": ["$n", 1]}}}],
     "$project": [*ENDLESS, {"$project": {"a": {"$add": ["$n", 1]}}}],
     "$unset": [*ENDLESS, {"$unset": "n"}],
+    "$redact": [*ENDLESS, {"$redact": "$$DESCEND"}],
+    "$documents": [{"$unionWith": {"pipeline": [{"$documents": {"$map": {"input": {"$range": [0, 500_000]}, "in": {"n": "$$this"}}}}]}}],
     "$replaceRoot": [*ENDLESS, {"$replaceRoot": {"newRoot": {"a": "$n"}}}],
     "$replaceWith": [*ENDLESS, {"$replaceWith": {"a": "$n"}}],
     "$match": [*ENDLESS, {"$match": {"n": -1}}],

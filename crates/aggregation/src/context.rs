@@ -11,6 +11,9 @@ use crate::host::{PipelineHost, StageMemory};
 /// Bytes that one blocking stage may hold before it spills, MongoDB's limit.
 pub const MEMORY_BYTES_MAX_DEFAULT: usize = 100 * 1024 * 1024;
 
+/// What stands in the place of a collection's name where there is none.
+const NO_COLLECTION: &str = "$cmd.aggregate";
+
 /// A collection by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
@@ -24,6 +27,21 @@ impl Namespace {
     /// The collection of a database.
     pub fn new(database: impl Into<String>, collection: impl Into<String>) -> Self {
         Self { database: database.into(), collection: collection.into() }
+    }
+
+    /// No collection, but a database: what `{aggregate: 1}` runs on.
+    pub fn of_database(database: impl Into<String>) -> Self {
+        Self::new(database, NO_COLLECTION)
+    }
+
+    /// A collection of the same database; without a name, the database.
+    pub(crate) fn beside(&self, collection: Option<&str>) -> Self {
+        Self::new(self.database.clone(), collection.unwrap_or(NO_COLLECTION))
+    }
+
+    /// Whether there is no collection.
+    pub fn is_whole_database(&self) -> bool {
+        self.collection == NO_COLLECTION
     }
 }
 

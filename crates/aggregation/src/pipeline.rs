@@ -16,6 +16,7 @@ use crate::pushdown::{self, Pushdown};
 use crate::registry::{self, StageOperator};
 use crate::stack::{STAGES_BETWEEN, WithRoom};
 use crate::stage::{Placement, Stage, chain_dependencies, stage_document};
+use crate::stages::match_stage;
 
 /// Stages that a pipeline may have, MongoDB's limit.
 const STAGES_MAX: usize = 1000;
@@ -155,7 +156,7 @@ impl Pipeline {
         run: &RunContext,
     ) -> Result<BoxSource> {
         if self.source() == PipelineSource::FirstStage {
-            return self.open(source_of([]), run);
+            return self.open_made(condition, run);
         }
         let (filter, rest) = match self.stages.split_first() {
             Some((Stage::Match(first), rest)) => (Some(first.source().to_owned()), rest),
@@ -174,6 +175,17 @@ impl Pipeline {
         let found = run.host.find(&self.context.namespace, &query)?;
         let found = Box::new(Interruptible::new(found, Arc::clone(&run.host)));
         self.open_stages(rest, found, run)
+    }
+
+    /// The same where the first stage makes the documents.
+    fn open_made(&self, condition: Option<RawDocumentBuf>, run: &RunContext) -> Result<BoxSource> {
+        let Some((condition, (first, rest))) = condition.zip(self.stages.split_first()) else {
+            return self.open(source_of([]), run);
+        };
+        let mut stages = vec![first.clone()];
+        stages.extend(match_stage::parse(RawBsonRef::Document(&condition), &self.context)?);
+        stages.extend_from_slice(rest);
+        self.open_stages(&stages, source_of([]), run)
     }
 
     /// The chain of the stages' sources.

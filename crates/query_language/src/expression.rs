@@ -17,6 +17,7 @@ pub mod operator;
 pub mod operators;
 pub mod order;
 mod parse;
+mod redaction;
 pub mod sort_pattern;
 pub mod summation;
 mod text;
@@ -31,6 +32,7 @@ pub use dependencies::DependencySet;
 pub use field_path::FieldPath;
 pub use limits::check_bound;
 pub use parse::show as show_value;
+pub use redaction::Redaction;
 pub use value::Value;
 pub use variables::{EvaluationContext, ParseContext, Variables};
 

@@ -28,7 +28,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
         let message = format!("$currentOp options must be specified in an object, but found: {}", type_of(argument));
         return Err(AggregationError::new(ErrorKind::FailedToParse, message));
     };
-    if context.namespace.database != "admin" || context.namespace.collection != "$cmd.aggregate" {
+    if context.namespace.database != "admin" || !context.namespace.is_whole_database() {
         let message = "$currentOp must be run against the 'admin' database with {aggregate: 1}";
         return Err(AggregationError::new(ErrorKind::InvalidNamespace, message));
     }

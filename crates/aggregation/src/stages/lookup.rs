@@ -63,7 +63,9 @@ impl PipelineStage for Lookup {
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {
         let mut inner = RawDocumentBuf::new();
-        inner.append(cstr!("from"), self.from.collection.as_str());
+        if !self.from.is_whole_database() {
+            inner.append(cstr!("from"), self.from.collection.as_str());
+        }
         inner.append(cstr!("as"), self.output.as_str());
         if let Some(equality) = &self.equality {
             inner.append(cstr!("localField"), equality.local.as_str());

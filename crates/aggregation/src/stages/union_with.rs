@@ -6,7 +6,7 @@ use bson::raw::{RawBsonRef, RawDocumentBuf, cstr};
 use query_language::ErrorKind;
 use query_language::expression::DependencySet;
 
-use super::type_of;
+use super::{documents, type_of};
 use crate::context::{Namespace, PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
@@ -51,12 +51,12 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
             return Err(AggregationError::new(ErrorKind::FailedToParse, message));
         }
     }
-    let Some(collection) = collection else {
+    if collection.is_none() && !documents::is_first_of(pipeline) {
         let message =
             "$unionWith stage without explicit collection must have a pipeline with $documents as first stage";
         return Err(AggregationError::new(ErrorKind::FailedToParse, message));
-    };
-    let from = Namespace::new(context.namespace.database.clone(), collection);
+    }
+    let from = context.namespace.beside(collection);
     let inner = PipelineContext { namespace: from.clone(), ..context.clone() };
     Ok(vec![Stage::other(UnionWith { from, pipeline: Pipeline::parse_nested(pipeline, &inner)? })])
 }
@@ -72,7 +72,9 @@ impl PipelineStage for UnionWith {
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {
         let mut inner = RawDocumentBuf::new();
-        inner.append(cstr!("coll"), self.from.collection.as_str());
+        if !self.from.is_whole_database() {
+            inner.append(cstr!("coll"), self.from.collection.as_str());
+        }
         inner.append(cstr!("pipeline"), self.pipeline.to_bson()?);
         Ok(stage_document(cstr!("$unionWith"), inner))
     }

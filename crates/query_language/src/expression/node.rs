@@ -214,12 +214,7 @@ impl<'a> NamedArguments<'a> {
 
 fn evaluate_path<'a>(base: &Base, path: Option<&FieldPath>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
     let value = match (base, path) {
-        (Base::Root, Some(path)) => {
-            // Nothing else asks between the arguments of an operator, and each may pass over a large document.
-            work::search(context.root().as_bytes())?;
-            return Ok(path.evaluate(context.root()));
-        }
-        (Base::Root, None) => Some(RawBsonRef::Document(context.root())),
+        (Base::Root, _) => Some(RawBsonRef::Document(context.root())),
         (Base::Now, _) => Some(RawBsonRef::DateTime(context.variables().now())),
         (Base::ClusterTime, _) => match context.variables().cluster_time() {
             Some(time) => Some(RawBsonRef::Timestamp(time)),
@@ -232,7 +227,12 @@ fn evaluate_path<'a>(base: &Base, path: Option<&FieldPath>, context: &Evaluation
         (Base::User { slot, .. }, _) => context.lookup(*slot),
     };
     match (value, path) {
-        (Some(value), Some(path)) => Ok(path.evaluate_value(value)),
+        (Some(value), Some(path)) => {
+            let found = path.evaluate_value(value);
+            // It has counted what it passed over. Nothing else asks between the arguments of an operator.
+            work::done(0)?;
+            Ok(found)
+        }
         (value, _) => Ok(value.into()),
     }
 }

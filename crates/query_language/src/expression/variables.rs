@@ -85,7 +85,7 @@ impl Clone for Variables {
             cluster_time: self.cluster_time,
             defined: self.defined.clone(),
             slots: Arc::clone(&self.slots),
-            growth: self.growth.clone(),
+            growth: Growth(Arc::new(AtomicUsize::new(self.growth.0.load(Ordering::Relaxed)))),
             random_state: AtomicU64::new(self.next_random()),
         }
     }

@@ -7,11 +7,11 @@ use query_language::ErrorKind;
 use query_language::expression::{Expression, FieldPath, Variables, show_value};
 
 use super::{Equality, Lookup};
-use crate::context::{Namespace, PipelineContext};
+use crate::context::PipelineContext;
 use crate::error::{AggregationError, Result};
 use crate::pipeline::Pipeline;
 use crate::stage::Stage;
-use crate::stages::type_of;
+use crate::stages::{documents, type_of};
 
 /// The fields as given.
 #[derive(Default)]
@@ -34,10 +34,10 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
         return Err(refuse(message));
     };
     let specification = read(document)?;
-    let Some(from) = specification.from else {
+    if specification.from.is_none() && !specification.pipeline.is_some_and(documents::is_first_of) {
         let shown = show_value(argument);
         return Err(refuse(format!("missing 'from' option to $lookup stage specification: {shown}")));
-    };
+    }
     let Some(output) = specification.output else { return Err(refuse("must specify 'as' field for a $lookup")) };
     let equality = match (specification.local, specification.foreign) {
         (Some(local), Some(foreign)) => {
@@ -56,7 +56,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
     if specification.bindings.is_some() && specification.pipeline.is_none() {
         return Err(refuse("$lookup with a 'let' argument must also specify 'pipeline'"));
     }
-    let from = Namespace::new(context.namespace.database.clone(), from);
+    let from = context.namespace.beside(specification.from);
     let (bindings, variables) = parse_bindings(specification.bindings, context)?;
     let inner = PipelineContext { namespace: from.clone(), ..context.with_variables(Arc::new(variables)) };
     let empty = RawArrayBuf::new();
