@@ -57,6 +57,7 @@ STAGES = {
     "$sample": [*ENDLESS, {"$sample": {"size": 1_500_000}}],
     "$facet": [*ENDLESS, {"$facet": {"a": [{"$sort": {"n": -1}}, {"$limit": 1}], "b": [{"$sort": {"n": 1}}, {"$skip": 10_000_000}]}}],
     "$lookup": [*ENDLESS, {"$lookup": {"from": "many", "localField": "n", "foreignField": "a", "as": "a"}}],
+    "$graphLookup": [{"$limit": 1}, {"$graphLookup": {"from": "many", "startWith": {"$range": [0, 1_000_000]}, "connectFromField": "a", "connectToField": "a", "as": "b"}}],
     "$unionWith": [{"$unionWith": {"coll": "many", "pipeline": ENDLESS}}],
     "$out": [*ENDLESS, {"$unset": "_id"}, {"$out": "written"}],
 }

@@ -55,7 +55,11 @@ pub static STAGES: &[StageOperator] = &[
     StageOperator::new("$facet", "Several pipelines over the same documents.", s::facet::parse),
     StageOperator::refused("$fill"),
     StageOperator::refused("$geoNear"),
-    StageOperator::refused("$graphLookup"),
+    StageOperator::new(
+        "$graphLookup",
+        "Documents of a collection that are reached one after the other.",
+        s::graph_lookup::parse,
+    ),
     StageOperator::new("$group", "Groups documents by a value and accumulates.", s::group::parse),
     StageOperator::new("$indexStats", "Statistics of the use of each index.", s::index_stats::parse),
     StageOperator::new("$limit", "The first documents.", s::limit::parse),

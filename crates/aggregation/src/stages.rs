@@ -7,6 +7,7 @@ pub(crate) mod count;
 pub(crate) mod current_op;
 pub(crate) mod documents;
 pub(crate) mod facet;
+pub(crate) mod graph_lookup;
 pub(crate) mod group;
 pub(crate) mod index_stats;
 pub(crate) mod limit;
