@@ -52,6 +52,7 @@ STAGES = {
     "$count": [*ENDLESS, {"$count": "count"}],
     "$group": [*ENDLESS, {"$group": {"_id": "$n", "all": {"$push": "$n"}}}],
     "$bucket": [*ENDLESS, {"$bucket": {"groupBy": "$n", "boundaries": [0, 10, 100_000_000]}}],
+    "$bucketAuto": [*ENDLESS, {"$bucketAuto": {"groupBy": "$n", "buckets": 5}}],
     "$sort": [*ENDLESS, {"$sort": {"n": -1}}],
     "$sortByCount": [*ENDLESS, {"$sortByCount": "$n"}],
     "$sample": [*ENDLESS, {"$sample": {"size": 1_500_000}}],

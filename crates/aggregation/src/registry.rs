@@ -40,7 +40,7 @@ impl StageOperator {
 pub static STAGES: &[StageOperator] = &[
     StageOperator::new("$addFields", "Adds or replaces computed fields.", s::add_fields::parse_add_fields),
     StageOperator::new("$bucket", "Groups documents into ranges of a value.", s::bucket::parse),
-    StageOperator::refused("$bucketAuto"),
+    StageOperator::new("$bucketAuto", "Groups documents into buckets of about the same size.", s::bucket_auto::parse),
     StageOperator::new("$changeStream", "Events of what is changed; the first stage only.", misplaced_change_stream),
     StageOperator::new(
         "$changeStreamSplitLargeEvent",

@@ -2,6 +2,7 @@
 
 pub(crate) mod add_fields;
 pub(crate) mod bucket;
+pub(crate) mod bucket_auto;
 pub(crate) mod coll_stats;
 pub(crate) mod count;
 pub(crate) mod current_op;

@@ -6,9 +6,9 @@ mod table;
 
 use std::sync::Arc;
 
-use bson::raw::{CString, RawBsonRef, RawDocumentBuf, cstr};
+use bson::raw::{CStr, CString, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::accumulator::AccumulatorExpression;
-use query_language::expression::DependencySet;
+use query_language::expression::{DependencySet, ParseContext};
 
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
@@ -41,17 +41,32 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
             "$doingMerge" => {
                 return Err(AggregationError::numbered(17030, "$doingMerge should be true if present"));
             }
-            field => {
-                check_field_name(field)?;
-                let accumulator = AccumulatorExpression::parse_field(field, value, &expressions)?;
-                fields.push((CString::from(name), accumulator));
-            }
+            _ => fields.push(parse_field(name, value, &expressions)?),
         }
     }
     match key {
         Some(key) => Ok(vec![Stage::other(Group { key, fields })]),
         None => Err(AggregationError::numbered(15955, "a group specification must include an _id")),
     }
+}
+
+/// The accumulators of a document of such fields, for stages that group in other ways.
+pub(super) fn parse_fields(
+    document: &RawDocument,
+    context: &PipelineContext,
+) -> Result<Vec<(CString, AccumulatorExpression)>> {
+    let expressions = context.expressions();
+    document.iter().map(|element| element.map(|(name, value)| parse_field(name, value, &expressions))?).collect()
+}
+
+fn parse_field(
+    name: &CStr,
+    value: RawBsonRef<'_>,
+    expressions: &ParseContext,
+) -> Result<(CString, AccumulatorExpression)> {
+    check_field_name(name.as_str())?;
+    let accumulator = AccumulatorExpression::parse_field(name.as_str(), value, expressions)?;
+    Ok((CString::from(name), accumulator))
 }
 
 fn check_field_name(field: &str) -> Result<()> {

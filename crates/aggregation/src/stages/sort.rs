@@ -12,8 +12,9 @@ use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::work;
 use platform::RunMerge;
 use query_language::accumulator::value_bytes;
+use query_language::expression::order::compare;
 use query_language::expression::sort_pattern::{SortKey, SortPattern};
-use query_language::expression::{DependencySet, Variables};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, Variables};
 
 use crate::context::{Memory, PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
@@ -92,6 +93,8 @@ enum SortBy {
     Pattern(SortPattern),
     /// A number drawn for each document.
     Random(Arc<Variables>),
+    /// What an expression gives; null where it is missing.
+    Value(Arc<Expression>, Arc<Variables>),
 }
 
 impl SortBy {
@@ -99,6 +102,10 @@ impl SortBy {
         match self {
             SortBy::Pattern(pattern) => Ok(pattern.key(document)?),
             SortBy::Random(variables) => Ok(vec![RawBson::Int64(variables.next_random() as i64)]),
+            SortBy::Value(expression, variables) => {
+                let value = expression.evaluate(&EvaluationContext::new(document, variables))?;
+                Ok(vec![value.or_null().into()])
+            }
         }
     }
 
@@ -106,8 +113,13 @@ impl SortBy {
         match self {
             SortBy::Pattern(pattern) => pattern.compare(left, right),
             SortBy::Random(_) => number(left).cmp(&number(right)),
+            SortBy::Value(..) => compare(value(left), value(right)),
         }
     }
+}
+
+fn value(key: &[RawBson]) -> Option<RawBsonRef<'_>> {
+    key.first().map(RawBson::as_raw_bson_ref)
 }
 
 fn number(key: &[RawBson]) -> Option<i64> {
@@ -123,6 +135,7 @@ pub(crate) struct Sorting {
     source: BoxSource,
     run: RunContext,
     memory: Memory,
+    documents: u64,
     output: Option<Output>,
 }
 
@@ -151,12 +164,28 @@ impl DocumentSource for Sorting {
 
 impl Sorting {
     fn new(stage: &'static str, by: SortBy, limit: Option<u64>, source: BoxSource, run: &RunContext) -> Sorting {
-        Sorting { stage, by, limit, source, run: run.clone(), memory: run.begin_memory(), output: None }
+        Sorting { stage, by, limit, source, run: run.clone(), memory: run.begin_memory(), documents: 0, output: None }
     }
 
     /// `count` documents drawn at random, each once, in random order.
     pub(crate) fn at_random(stage: &'static str, count: u64, source: BoxSource, run: &RunContext) -> Sorting {
         Sorting::new(stage, SortBy::Random(Arc::clone(run.variables())), Some(count), source, run)
+    }
+
+    /// All documents in the order of what an expression gives, for stages that take them in that order.
+    pub(crate) fn by_value(
+        stage: &'static str,
+        expression: Arc<Expression>,
+        source: BoxSource,
+        run: &RunContext,
+    ) -> Sorting {
+        let by = SortBy::Value(expression, Arc::clone(run.variables()));
+        Sorting::new(stage, by, None, source, run)
+    }
+
+    /// How many documents came; known once the first has been asked for.
+    pub(crate) fn documents(&self) -> u64 {
+        self.documents
     }
 
     fn sort(&mut self) -> Result<Output> {
@@ -168,6 +197,7 @@ impl Sorting {
         let limit = self.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         while let Some(document) = self.source.next()? {
             let key = self.by.key(&document)?;
+            self.documents += 1;
             bytes += entry_bytes(&key, &document);
             entries.push((key, document));
             if entries.len() >= limit.saturating_mul(2).max(limit.saturating_add(SLACK)) {
