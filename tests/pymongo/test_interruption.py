@@ -53,6 +53,7 @@ STAGES = {
     "$group": [*ENDLESS, {"$group": {"_id": "$n", "all": {"$push": "$n"}}}],
     "$bucket": [*ENDLESS, {"$bucket": {"groupBy": "$n", "boundaries": [0, 10, 100_000_000]}}],
     "$bucketAuto": [*ENDLESS, {"$bucketAuto": {"groupBy": "$n", "buckets": 5}}],
+    "$densify": [*ENDLESS, {"$densify": {"field": "n", "range": {"step": 1, "bounds": "full"}}}],
     "$sort": [*ENDLESS, {"$sort": {"n": -1}}],
     "$sortByCount": [*ENDLESS, {"$sortByCount": "$n"}],
     "$sample": [*ENDLESS, {"$sample": {"size": 1_500_000}}],

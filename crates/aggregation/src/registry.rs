@@ -50,7 +50,7 @@ pub static STAGES: &[StageOperator] = &[
     StageOperator::new("$collStats", "Statistics of the collection.", s::coll_stats::parse),
     StageOperator::new("$count", "The number of documents.", s::count::parse),
     StageOperator::new("$currentOp", "What the server is doing.", s::current_op::parse),
-    StageOperator::refused("$densify"),
+    StageOperator::new("$densify", "Makes documents in the gaps of a number or a date.", s::densify::parse),
     StageOperator::new("$documents", "Documents that an expression gives; the first stage only.", s::documents::parse),
     StageOperator::new("$facet", "Several pipelines over the same documents.", s::facet::parse),
     StageOperator::refused("$fill"),

@@ -6,6 +6,7 @@ pub(crate) mod bucket_auto;
 pub(crate) mod coll_stats;
 pub(crate) mod count;
 pub(crate) mod current_op;
+pub(crate) mod densify;
 pub(crate) mod documents;
 pub(crate) mod facet;
 pub(crate) mod graph_lookup;

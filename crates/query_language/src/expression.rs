@@ -21,6 +21,7 @@ mod redaction;
 pub mod sort_pattern;
 pub mod summation;
 mod text;
+mod time_unit;
 pub mod value;
 pub mod variables;
 
@@ -33,6 +34,7 @@ pub use field_path::FieldPath;
 pub use limits::check_bound;
 pub use parse::show as show_value;
 pub use redaction::Redaction;
+pub use time_unit::TimeUnit;
 pub use value::Value;
 pub use variables::{EvaluationContext, ParseContext, Variables};
 
