@@ -54,6 +54,8 @@ STAGES = {
     "$bucket": [*ENDLESS, {"$bucket": {"groupBy": "$n", "boundaries": [0, 10, 100_000_000]}}],
     "$bucketAuto": [*ENDLESS, {"$bucketAuto": {"groupBy": "$n", "buckets": 5}}],
     "$densify": [*ENDLESS, {"$densify": {"field": "n", "range": {"step": 1, "bounds": "full"}}}],
+    "$setWindowFields": [*ENDLESS, {"$setWindowFields": {"partitionBy": {"$floor": {"$divide": ["$n", 50_000]}}, "sortBy": {"n": 1}, "output": {"a": {"$sum": "$n", "window": {"documents": [-50, 50]}}}}}],
+    "$fill": [*ENDLESS, {"$fill": {"partitionBy": {"$floor": {"$divide": ["$n", 50_000]}}, "sortBy": {"n": 1}, "output": {"a": {"method": "locf"}}}}],
     "$sort": [*ENDLESS, {"$sort": {"n": -1}}],
     "$sortByCount": [*ENDLESS, {"$sortByCount": "$n"}],
     "$sample": [*ENDLESS, {"$sample": {"size": 1_500_000}}],
@@ -72,6 +74,8 @@ ACCUMULATORS = {
     **{name: {"output": "$n", "sortBy": {"n": 1}} for name in ["$bottom", "$top"]},
     **{name: {"output": "$n", "sortBy": {"n": 1}, "n": 10_000} for name in ["$bottomN", "$topN"]},
     "$count": {},
+    "$median": {"input": "$n", "method": "approximate"},
+    "$percentile": {"input": "$n", "p": [0.5, 0.9], "method": "approximate"},
     "$mergeObjects": {"a": "$n"},
 }
 

@@ -67,6 +67,8 @@ EXPRESSIONS = {
     **each("add multiply subtract", ["$half", "$six"]),
     **each("avg sum stdDevPop stdDevSamp max min first last size isArray reverseArray", "$ints"),
     **each("firstN lastN maxN minN", {"input": "$ints", "n": ELEMENTS // 2}),
+    "$median": {"input": "$ints", "method": "approximate"},
+    "$percentile": {"input": "$ints", "p": [0.5, 0.9], "method": "approximate"},
     **each("allElementsTrue anyElementTrue", ["$yeses"]),
     **each("cmp eq gt gte lt lte ne setEquals setIsSubset setDifference setIntersection setUnion concatArrays", ["$ints", "$ints"]),
     **each("and or", ["$yes", "$no", "$yes"]),

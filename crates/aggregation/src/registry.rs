@@ -53,7 +53,7 @@ pub static STAGES: &[StageOperator] = &[
     StageOperator::new("$densify", "Makes documents in the gaps of a number or a date.", s::densify::parse),
     StageOperator::new("$documents", "Documents that an expression gives; the first stage only.", s::documents::parse),
     StageOperator::new("$facet", "Several pipelines over the same documents.", s::facet::parse),
-    StageOperator::refused("$fill"),
+    StageOperator::new("$fill", "Puts values in the place of those that are null or missing.", s::fill::parse),
     StageOperator::refused("$geoNear"),
     StageOperator::new(
         "$graphLookup",
@@ -84,7 +84,11 @@ pub static STAGES: &[StageOperator] = &[
     StageOperator::refused("$search"),
     StageOperator::refused("$searchMeta"),
     StageOperator::new("$set", "Adds or replaces computed fields.", s::add_fields::parse_set),
-    StageOperator::refused("$setWindowFields"),
+    StageOperator::new(
+        "$setWindowFields",
+        "Fields computed from the documents around each.",
+        s::set_window_fields::parse,
+    ),
     StageOperator::refused("$shardedDataDistribution"),
     StageOperator::new("$skip", "All but the first documents.", s::skip::parse),
     StageOperator::new("$sort", "The documents in an order.", s::sort::parse),

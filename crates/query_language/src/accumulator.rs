@@ -13,6 +13,7 @@ mod first;
 mod first_n;
 mod merge_objects;
 mod parse;
+pub(crate) mod percentile;
 mod push;
 mod registry;
 mod standard_deviation;

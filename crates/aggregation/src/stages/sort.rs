@@ -93,8 +93,8 @@ enum SortBy {
     Pattern(SortPattern),
     /// A number drawn for each document.
     Random(Arc<Variables>),
-    /// What an expression gives; null where it is missing.
-    Value(Arc<Expression>, Arc<Variables>),
+    /// What an expression gives, null where it is missing; then a pattern.
+    Value(Option<Arc<Expression>>, Option<SortPattern>, Arc<Variables>),
 }
 
 impl SortBy {
@@ -102,9 +102,18 @@ impl SortBy {
         match self {
             SortBy::Pattern(pattern) => Ok(pattern.key(document)?),
             SortBy::Random(variables) => Ok(vec![RawBson::Int64(variables.next_random() as i64)]),
-            SortBy::Value(expression, variables) => {
-                let value = expression.evaluate(&EvaluationContext::new(document, variables))?;
-                Ok(vec![value.or_null().into()])
+            SortBy::Value(expression, pattern, variables) => {
+                let mut key = match expression {
+                    Some(expression) => {
+                        let value = expression.evaluate(&EvaluationContext::new(document, variables))?;
+                        vec![value.or_null().into()]
+                    }
+                    None => vec![RawBson::Null],
+                };
+                if let Some(pattern) = pattern {
+                    key.extend(pattern.key(document)?);
+                }
+                Ok(key)
             }
         }
     }
@@ -113,7 +122,10 @@ impl SortBy {
         match self {
             SortBy::Pattern(pattern) => pattern.compare(left, right),
             SortBy::Random(_) => number(left).cmp(&number(right)),
-            SortBy::Value(..) => compare(value(left), value(right)),
+            SortBy::Value(_, pattern, _) => compare(value(left), value(right)).then_with(|| match pattern {
+                Some(pattern) => pattern.compare(left.get(1..).unwrap_or_default(), right.get(1..).unwrap_or_default()),
+                None => Ordering::Equal,
+            }),
         }
     }
 }
@@ -179,7 +191,18 @@ impl Sorting {
         source: BoxSource,
         run: &RunContext,
     ) -> Sorting {
-        let by = SortBy::Value(expression, Arc::clone(run.variables()));
+        Sorting::by_partition(stage, Some(expression), None, source, run)
+    }
+
+    /// The same where documents of the same value are in the order of a pattern.
+    pub(crate) fn by_partition(
+        stage: &'static str,
+        expression: Option<Arc<Expression>>,
+        pattern: Option<SortPattern>,
+        source: BoxSource,
+        run: &RunContext,
+    ) -> Sorting {
+        let by = SortBy::Value(expression, pattern, Arc::clone(run.variables()));
         Sorting::new(stage, by, None, source, run)
     }
 

@@ -1,7 +1,8 @@
 //! One accumulator as the client wrote it: `{$sum: "$qty"}`, `{$topN: {n, sortBy, output}}`.
 
-use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 
+use super::percentile::{self, Shares};
 use super::registry::{self, AccumulatorOperator, Form};
 use super::{Accumulator, Input};
 use crate::error::{ErrorKind, QueryError, Result};
@@ -21,6 +22,7 @@ enum Argument {
     Unary(Expression),
     Counted { count: Expression, input: Expression },
     Sorted { count: Option<Expression>, sort: SortPattern, output: Expression },
+    Percentile { shares: Shares, input: Expression },
 }
 
 impl AccumulatorExpression {
@@ -35,6 +37,11 @@ impl AccumulatorExpression {
             (Some((name, argument)), None) => Self::parse(name.as_str(), argument, context),
             _ => Err(numbered(40238, format!("The field '{field}' must specify one accumulator"))),
         }
+    }
+
+    /// Whether there is an accumulator of a name with its `$`.
+    pub fn is_known(name: &str) -> bool {
+        registry::find(name).is_some()
     }
 
     /// Parses `{name: argument}`.
@@ -60,6 +67,7 @@ impl AccumulatorExpression {
             },
             Form::Counted(_) => parse_counted(name, argument, context)?,
             Form::Sorted { counted, .. } => parse_sorted(name, argument, counted, context)?,
+            Form::Percentile { is_median } => parse_percentile(name, argument, is_median, context)?,
             Form::Refused => {
                 let message = format!("The {name} accumulator is not implemented");
                 return Err(QueryError::new(ErrorKind::NotImplemented, message));
@@ -85,6 +93,7 @@ impl AccumulatorExpression {
             (Form::Sorted { make, .. }, Argument::Sorted { count: expression, sort, .. }) => {
                 make(expression.as_ref().map(count).transpose()?.unwrap_or(1), sort)
             }
+            (_, Argument::Percentile { shares, .. }) => percentile::make(shares),
             _ => {
                 let message = format!("{} has an argument of another form", self.operator.name);
                 return Err(QueryError::new(ErrorKind::BadValue, message));
@@ -96,9 +105,9 @@ impl AccumulatorExpression {
     pub fn accumulate(&self, state: &mut dyn Accumulator, context: &EvaluationContext<'_>) -> Result<()> {
         let input = match &self.argument {
             Argument::None => Input::Value(crate::expression::Value::Missing),
-            Argument::Unary(expression) | Argument::Counted { input: expression, .. } => {
-                Input::Value(expression.evaluate(context)?)
-            }
+            Argument::Unary(expression)
+            | Argument::Counted { input: expression, .. }
+            | Argument::Percentile { input: expression, .. } => Input::Value(expression.evaluate(context)?),
             Argument::Sorted { sort, output, .. } => Input::Keyed(sort.key(context.root())?, output.evaluate(context)?),
         };
         state.accumulate(input)
@@ -108,7 +117,9 @@ impl AccumulatorExpression {
     pub fn dependencies(&self, set: &mut DependencySet) {
         match &self.argument {
             Argument::None => {}
-            Argument::Unary(expression) | Argument::Counted { input: expression, .. } => expression.dependencies(set),
+            Argument::Unary(expression)
+            | Argument::Counted { input: expression, .. }
+            | Argument::Percentile { input: expression, .. } => expression.dependencies(set),
             Argument::Sorted { sort, output, .. } => {
                 sort.parts().iter().for_each(|part| set.add_path(part.path.as_str()));
                 output.dependencies(set);
@@ -136,9 +147,52 @@ impl AccumulatorExpression {
                 document.append(cstr!("output"), output.to_bson()?);
                 RawBson::Document(document)
             }
+            Argument::Percentile { shares, input } => {
+                let mut document = RawDocumentBuf::new();
+                document.append(cstr!("input"), input.to_bson()?);
+                if !shares.is_median {
+                    document.append(cstr!("p"), shares.shares.iter().copied().collect::<RawArrayBuf>());
+                }
+                document.append(cstr!("method"), percentile::METHOD);
+                RawBson::Document(document)
+            }
         };
         crate::expression::single_field(self.operator.name, argument)
     }
+}
+
+fn parse_percentile(name: &str, argument: RawBsonRef<'_>, is_median: bool, context: &ParseContext) -> Result<Argument> {
+    let RawBsonRef::Document(document) = argument else {
+        let message = format!("specification must be an object; found {name}: {}", show(argument));
+        return Err(QueryError::new(ErrorKind::Location(if is_median { 7436100 } else { 7429703 }), message));
+    };
+    let (mut input, mut shares, mut has_method) = (None, is_median.then(Shares::median), false);
+    for element in document {
+        let (field, value) = element?;
+        match field.as_str() {
+            "input" => input = Some(Expression::parse(value, context)?),
+            "method" => {
+                Shares::check_method(value)?;
+                has_method = true;
+            }
+            "p" if !is_median => {
+                let given = Expression::parse(value, context)?;
+                // What is no constant is refused as it was written.
+                shares = Some(Shares::parse(given.as_constant().map_or(value, |constant| constant.or_null()))?);
+            }
+            other => {
+                let message = format!("BSON field '{name}.{other}' is an unknown field.");
+                return Err(QueryError::new(ErrorKind::Location(40415), message));
+            }
+        }
+    }
+    let missing = |field: &str| {
+        let message = format!("BSON field '{name}.{field}' is missing but a required field");
+        QueryError::new(ErrorKind::Location(40414), message)
+    };
+    let input = input.ok_or_else(|| missing("input"))?;
+    let shares = shares.ok_or_else(|| missing("p"))?;
+    if has_method { Ok(Argument::Percentile { shares, input }) } else { Err(missing("method")) }
 }
 
 fn parse_counted(name: &str, argument: RawBsonRef<'_>, context: &ParseContext) -> Result<Argument> {

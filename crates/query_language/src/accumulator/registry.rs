@@ -27,6 +27,8 @@ pub(super) enum Form {
     Counted(fn(usize) -> Box<dyn Accumulator>),
     /// `{sortBy, output}`, with `n` when `counted`.
     Sorted { counted: bool, make: fn(usize, &SortPattern) -> Box<dyn Accumulator> },
+    /// `{input, method}`, with `p` unless it is the median.
+    Percentile { is_median: bool },
     /// Known to MongoDB, not implemented here.
     Refused,
 }
@@ -64,11 +66,15 @@ pub static ACCUMULATORS: &[AccumulatorOperator] = &[
     AccumulatorOperator::new("$lastN", "The values of the last n documents.", Form::Counted(first_n::make_last)),
     AccumulatorOperator::new("$max", "The greatest value.", Form::Unary(extreme::make_max)),
     AccumulatorOperator::new("$maxN", "The n greatest values.", Form::Counted(extreme_n::make_max)),
-    AccumulatorOperator::new("$median", "not implemented", Form::Refused),
+    AccumulatorOperator::new("$median", "The number in the middle.", Form::Percentile { is_median: true }),
     AccumulatorOperator::new("$mergeObjects", "The documents merged.", Form::Unary(merge_objects::make)),
     AccumulatorOperator::new("$min", "The least value.", Form::Unary(extreme::make_min)),
     AccumulatorOperator::new("$minN", "The n least values.", Form::Counted(extreme_n::make_min)),
-    AccumulatorOperator::new("$percentile", "not implemented", Form::Refused),
+    AccumulatorOperator::new(
+        "$percentile",
+        "The numbers below which shares of all lie.",
+        Form::Percentile { is_median: false },
+    ),
     AccumulatorOperator::new("$push", "The values as an array.", Form::Unary(push::make)),
     AccumulatorOperator::new(
         "$stdDevPop",

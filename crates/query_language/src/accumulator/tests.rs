@@ -13,6 +13,8 @@ fn argument(name: &str) -> bson::Bson {
         "$top" | "$bottom" => doc! {"sortBy": {"b": 1, "a": -1}, "output": "$a"}.into(),
         "$topN" | "$bottomN" => doc! {"n": 3, "sortBy": {"b": 1, "a": -1}, "output": "$a"}.into(),
         "$mergeObjects" => "$d".into(),
+        "$median" => doc! {"input": "$a", "method": "approximate"}.into(),
+        "$percentile" => doc! {"input": "$a", "method": "approximate", "p": [0.1, 0.9]}.into(),
         _ => "$a".into(),
     }
 }

@@ -18,6 +18,7 @@ mod index_bounds;
 mod let_variables;
 mod literal;
 mod object;
+mod percentile;
 mod prelude;
 mod refused;
 mod set;
@@ -26,6 +27,7 @@ mod type_of;
 
 const SINGLES: &[&[Operator]] = &[
     accumulators::OPERATORS,
+    percentile::OPERATORS,
     boolean::OPERATORS,
     comparison::OPERATORS,
     convert::OPERATORS,

@@ -91,6 +91,13 @@ fn special_argument(name: &str) -> Option<Bson> {
 
 /// What an operator is given.
 fn argument(operator: &Operator) -> Option<Bson> {
+    if let "$median" | "$percentile" = operator.name {
+        let mut argument = doc! {"input": "$ints", "method": "approximate"};
+        if operator.name == "$percentile" {
+            argument.insert("p", vec![0.5, 0.9]);
+        }
+        return Some(argument.into());
+    }
     match operator.form {
         Form::Eager { arity: Arity::Exactly(count) | Arity::Between(count, _), .. } => {
             Some(vec!["$text"; count].into())
