@@ -61,7 +61,7 @@ pub use options::{CappedOptions, CollectionOptions, ValidationAction, Validation
 pub use predicate::Predicate;
 pub use record_id::RecordId;
 pub use records::StoredRecords;
-pub use replay::{LoggedStatement, LostIndex, ReplaySummary, SessionReplay, replay};
+pub use replay::{LoggedStatement, LostIndex, ReplaySummary, SessionReplay, UnreadEntries, UnreadEntry, replay};
 pub use salvage::{ReadPart, Salvaged, SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
 pub use validate::{ValidateReport, validate};
 pub use validator::Validation;

@@ -13,14 +13,15 @@
 mod apply;
 mod progress;
 mod ring;
+mod unread;
 mod workers;
 
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument, Uuid};
-use oplog::{Oplog, OplogError, OplogPosition};
+use oplog::{Oplog, OplogEntry, OplogError, OplogPosition};
 use platform::Timestamp;
-use storage_engine::Engine;
+use storage_engine::{Engine, EngineError};
 
 use crate::catalog::{Catalog, CatalogChange};
 use crate::collection::Collection;
@@ -35,6 +36,7 @@ use crate::oplog_entry::{
 use crate::options::CollectionOptions;
 pub(crate) use apply::EntryApplier;
 use progress::Progress;
+pub use unread::{UnreadEntries, UnreadEntry};
 use workers::Workers;
 
 /// What a replay did.
@@ -50,6 +52,8 @@ pub struct ReplaySummary {
     pub decided: Vec<TransactionCommit>,
     /// Indexes that could not be built again and are gone.
     pub lost_indexes: Vec<LostIndex>,
+    /// Entries that make no sense and do not say whom they are about.
+    pub unread: UnreadEntries,
 }
 
 /// An index that could not be built again because the collection is damaged. It can be made from what can be read; the documents are untouched.
@@ -111,116 +115,223 @@ pub fn replay(
     threads: usize,
     sessions: &mut dyn SessionReplay,
 ) -> Result<ReplaySummary> {
-    let mut summary = ReplaySummary::default();
     let mut reader = oplog.read_from(from)?;
-    let mut progress = Progress::new(from, oplog.end_position());
-    let mut workers = Workers::start(catalog, engine, threads)?;
+    let mut replay = Replay {
+        catalog,
+        engine,
+        oplog,
+        sessions,
+        progress: Progress::new(from, oplog.end_position()),
+        workers: Workers::start(catalog, engine, threads)?,
+        summary: ReplaySummary::default(),
+    };
     while let Some(entry) = reader.next_entry().map_err(|error| damaged_start(error, from))? {
-        summary.entries += 1;
-        summary.bytes += entry.payload.len() as u64;
-        summary.last_timestamp = entry.timestamp;
-        progress.at(entry.position);
-        match Entry::decode(entry.payload)? {
-            Entry::Document(change) => {
-                LoggedStatement::of(&change, entry.position).into_iter().for_each(|logged| sessions.statement(logged));
-                workers.dispatch(&change, entry.timestamp, entry.payload)?;
+        replay.replay_entry(&entry)?;
+    }
+    replay.finish()
+}
+
+/// A replay that is under way.
+struct Replay<'a> {
+    catalog: &'a Arc<Catalog>,
+    engine: &'a Arc<Engine>,
+    oplog: &'a dyn Oplog,
+    sessions: &'a mut dyn SessionReplay,
+    progress: Progress,
+    workers: Workers,
+    summary: ReplaySummary,
+}
+
+impl Replay<'_> {
+    fn replay_entry(&mut self, entry: &OplogEntry<'_>) -> Result<()> {
+        self.summary.entries += 1;
+        self.summary.bytes += entry.payload.len() as u64;
+        self.summary.last_timestamp = entry.timestamp;
+        self.progress.at(entry.position);
+        match Entry::decode(entry.payload) {
+            Ok(Entry::Document(change)) => {
+                self.tell_sessions(&change, entry.position);
+                self.workers.dispatch(&change, entry.timestamp, entry.payload)
             }
-            Entry::Transaction(transaction) => match &transaction.step {
-                TransactionStep::Part => {}
-                TransactionStep::Decision(decision) => summary.decided.push(decision.clone()),
-                TransactionStep::Commit(commit) => {
-                    summary.decided.retain(|decided| decided.parts != commit.parts);
-                    replay_parts(oplog, commit, entry.timestamp, (&mut workers, sessions), &mut progress)?;
-                    dispatch_operations(&transaction, entry.timestamp, &mut workers)?;
-                }
-            },
-            Entry::Command { database, uuid, command, second } => {
-                workers.finish_dispatched()?;
+            Ok(Entry::Transaction(transaction)) => self.replay_transaction(&transaction, entry),
+            Ok(Entry::Command { database, uuid, command, second }) => {
+                self.workers.finish_dispatched()?;
                 match CatalogChange::decode(database, uuid, command, second) {
-                    Ok(change) => summary.lost_indexes.extend(apply_or_set_aside(catalog, engine, change)?),
-                    Err(error) => {
-                        summary.lost_indexes.extend(lose_unread(catalog, (database, uuid, command), &error)?);
-                    }
+                    Ok(change) => self.apply_or_set_aside(change),
+                    Err(error) => self.lose_command((database, uuid, command), &error, entry.position),
                 }
             }
-            Entry::Nothing => {}
+            Ok(Entry::Nothing) => Ok(()),
+            Err(error) => self.summary.unread.lose(self.catalog, entry.payload, entry.position, &error),
         }
     }
-    // What they changed was theirs alone until they were committed, so nothing since the decision is in their way.
-    for decided in &summary.decided {
-        replay_parts(oplog, decided, summary.last_timestamp, (&mut workers, sessions), &mut progress)?;
+
+    fn replay_transaction(&mut self, transaction: &TransactionEntry<'_>, entry: &OplogEntry<'_>) -> Result<()> {
+        match &transaction.step {
+            TransactionStep::Part => Ok(()),
+            TransactionStep::Decision(decision) => {
+                self.summary.decided.push(decision.clone());
+                Ok(())
+            }
+            TransactionStep::Commit(commit) => {
+                self.summary.decided.retain(|decided| decided.parts != commit.parts);
+                self.replay_parts(commit, entry.timestamp)?;
+                self.dispatch_operations(transaction, entry.position, entry.timestamp)
+            }
+        }
     }
-    for uuid in workers.stop()? {
-        let Some(collection) = catalog.lookup_uuid(uuid).filter(|collection| collection.aside().is_none()) else {
-            continue;
+
+    fn tell_sessions(&mut self, change: &DocumentEntry<'_>, position: OplogPosition) {
+        LoggedStatement::of(change, position).into_iter().for_each(|logged| self.sessions.statement(logged));
+    }
+
+    /// Has the documents of a transaction's entry applied.
+    fn dispatch_operations(
+        &mut self,
+        transaction: &TransactionEntry<'_>,
+        position: OplogPosition,
+        timestamp: Timestamp,
+    ) -> Result<()> {
+        for payload in transaction.operations() {
+            let lost = match Entry::decode(payload) {
+                Ok(Entry::Document(change)) => {
+                    self.workers.dispatch(&change, timestamp, payload)?;
+                    continue;
+                }
+                Ok(_) => CollectionError::Damaged("a transaction with something else than documents".to_owned()),
+                Err(error) => error,
+            };
+            self.summary.unread.lose(self.catalog, payload, position, &lost)?;
+        }
+        Ok(())
+    }
+
+    /// Has the parts of a transaction applied, and tells what sessions have written with it.
+    fn replay_parts(&mut self, commit: &TransactionCommit, timestamp: Timestamp) -> Result<()> {
+        for part in &commit.parts {
+            self.replay_part(*part, timestamp, commit.transaction.is_none())?;
+        }
+        if let Some((session, txn_number)) = commit.transaction {
+            self.sessions.commit(session, txn_number);
+        }
+        Ok(())
+    }
+
+    /// Has a part of a transaction applied, which is somewhere before its commit, and maybe before where replay began.
+    fn replay_part(&mut self, position: OplogPosition, timestamp: Timestamp, has_statements: bool) -> Result<()> {
+        let mut reader = self.oplog.read_from(position).map_err(|error| damaged_start(error, position))?;
+        let missing = || CollectionError::Damaged(format!("the part of a transaction at {position} is not there"));
+        let entry = reader.next_entry().map_err(|error| damaged_start(error, position))?.ok_or_else(missing)?;
+        self.progress.read_part(entry.payload.len());
+        let part = match Entry::decode(entry.payload) {
+            Ok(Entry::Transaction(part)) if part.step == TransactionStep::Part => part,
+            Ok(_) => {
+                self.summary.unread.lose_whole(position, &missing());
+                return Ok(());
+            }
+            Err(error) => return self.summary.unread.lose(self.catalog, entry.payload, position, &error),
         };
-        match ring::sweep(engine, &collection) {
-            Err(error) if error.is_damage() => collection.set_aside(&error.to_string()),
-            swept => swept?,
+        self.dispatch_operations(&part, position, timestamp)?;
+        for payload in part.operations().filter(|_| has_statements) {
+            if let Ok(Entry::Document(change)) = Entry::decode(payload) {
+                self.tell_sessions(&change, position);
+            }
         }
+        Ok(())
     }
-    catalog.rebuild_names();
-    Ok(summary)
-}
 
-/// Has the documents of a transaction's entry applied.
-fn dispatch_operations(transaction: &TransactionEntry<'_>, timestamp: Timestamp, workers: &mut Workers) -> Result<()> {
-    for payload in transaction.operations() {
-        match Entry::decode(payload)? {
-            Entry::Document(change) => workers.dispatch(&change, timestamp, payload)?,
-            _ => return Err(CollectionError::Damaged("a transaction with something else than documents".to_owned())),
+    /// Applies what was decided, and waits for everything.
+    fn finish(mut self) -> Result<ReplaySummary> {
+        // What they changed was theirs alone until they were committed, so nothing since the decision is in their way.
+        for decided in &std::mem::take(&mut self.summary.decided) {
+            self.replay_parts(decided, self.summary.last_timestamp)?;
+            self.summary.decided.push(decided.clone());
         }
+        for uuid in self.workers.stop()? {
+            let found = self.catalog.lookup_uuid(uuid).filter(|collection| collection.aside().is_none());
+            let Some(collection) = found else { continue };
+            match ring::sweep(self.engine, &collection) {
+                Err(error) if is_of_what_is_stored(&error) => collection.set_aside(&error.to_string()),
+                swept => swept?,
+            }
+        }
+        self.catalog.rebuild_names();
+        Ok(self.summary)
     }
-    Ok(())
-}
 
-/// Has the parts of a transaction applied, and tells what sessions have written with it.
-fn replay_parts(
-    oplog: &dyn Oplog,
-    commit: &TransactionCommit,
-    timestamp: Timestamp,
-    (workers, sessions): (&mut Workers, &mut dyn SessionReplay),
-    progress: &mut Progress,
-) -> Result<()> {
-    for part in &commit.parts {
-        let statements: Option<&mut dyn SessionReplay> = match commit.transaction {
-            Some(_) => None,
-            None => Some(&mut *sessions),
-        };
-        progress.read_part(replay_part(oplog, *part, timestamp, workers, statements)?);
-    }
-    if let Some((session, txn_number)) = commit.transaction {
-        sessions.commit(session, txn_number);
-    }
-    Ok(())
-}
-
-/// Has a part of a transaction applied, which is somewhere before its commit, and maybe before where replay began. Gives its bytes.
-fn replay_part(
-    oplog: &dyn Oplog,
-    position: OplogPosition,
-    timestamp: Timestamp,
-    workers: &mut Workers,
-    statements: Option<&mut dyn SessionReplay>,
-) -> Result<usize> {
-    let mut reader = oplog.read_from(position).map_err(|error| damaged_start(error, position))?;
-    let missing = || CollectionError::Damaged(format!("the part of a transaction at {position} is not there"));
-    let entry = reader.next_entry().map_err(|error| damaged_start(error, position))?.ok_or_else(missing)?;
-    match Entry::decode(entry.payload)? {
-        Entry::Transaction(part) if part.step == TransactionStep::Part => {
-            dispatch_operations(&part, timestamp, workers)?;
-            if let Some(sessions) = statements {
-                for payload in part.operations() {
-                    if let Entry::Document(change) = Entry::decode(payload)? {
-                        LoggedStatement::of(&change, position)
-                            .into_iter()
-                            .for_each(|logged| sessions.statement(logged));
-                    }
+    /// A change of a definition that fails because of what is stored costs its collection, not the start.
+    fn apply_or_set_aside(&mut self, change: CatalogChange) -> Result<()> {
+        let uuid = change.uuid();
+        match apply_change(self.catalog, self.engine, change) {
+            Err(error) if is_of_what_is_stored(&error) => {
+                if let Some(collection) = uuid.and_then(|uuid| self.catalog.lookup_uuid(uuid)) {
+                    collection.set_aside(&format!("a change of its definition could not be applied: {error}"));
                 }
             }
-            Ok(entry.payload.len())
+            applied => self.summary.lost_indexes.extend(applied?),
         }
-        _ => Err(missing()),
+        Ok(())
+    }
+
+    /// A change of a definition that this build cannot read. Of an index: it is lost. Otherwise the collection is there, and set aside.
+    fn lose_command(
+        &mut self,
+        (database, uuid, command): (&str, Option<Uuid>, &RawDocument),
+        error: &CollectionError,
+        position: OplogPosition,
+    ) -> Result<()> {
+        let (Some(uuid), Some(first)) = (uuid, document::elements(command).next()) else {
+            self.summary.unread.lose_whole(position, error);
+            return Ok(());
+        };
+        if first.name() == "create" && self.catalog.lookup_uuid(uuid).is_none() {
+            let namespace = text(Some(first.value())).and_then(|name| Namespace::new(database, name).ok());
+            let Some(namespace) = namespace else {
+                self.summary.unread.lose_whole(position, error);
+                return Ok(());
+            };
+            let options = CollectionOptions::default();
+            self.catalog.apply(&CatalogChange::Create { namespace, uuid, options })?;
+        }
+        // One that is not there was dropped later.
+        let Some(collection) = self.catalog.lookup_uuid(uuid) else { return Ok(()) };
+        if ["startIndexBuild", "commitIndexBuild", "abortIndexBuild", "dropIndexes"].contains(&first.name()) {
+            let index = match document::get_field(command, "index") {
+                Some(RawBsonRef::Document(index)) => text(document::get_field(index, "name")),
+                value => text(value),
+            };
+            let index = index.unwrap_or_default().to_owned();
+            if let Some(found) = collection.indexes().find(&index).cloned() {
+                self.catalog.remove_index(&collection, &found)?;
+            }
+            if first.name() == "commitIndexBuild" {
+                let reason = format!("its definition cannot be read: {error}");
+                let namespace = collection.namespace().as_str().to_owned();
+                self.summary.lost_indexes.push(LostIndex { namespace, index, reason });
+            }
+            return Ok(());
+        }
+        let reason = format!("a change of its definition cannot be read: {error}");
+        unread::set_aside(self.catalog, &collection, &reason)
+    }
+}
+
+fn text(value: Option<RawBsonRef<'_>>) -> Option<&str> {
+    match value {
+        Some(RawBsonRef::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// Whether something fails because of what is stored of a collection: the next start would fail of it, too. Not because of the disk or for want of memory.
+fn is_of_what_is_stored(error: &CollectionError) -> bool {
+    match error {
+        CollectionError::Engine(
+            EngineError::KeyTooLong { .. } | EngineError::ValueTooLong { .. } | EngineError::NoSuchTree(_),
+        ) => true,
+        CollectionError::Engine(error) => error.is_damage(),
+        CollectionError::Oplog(_) => false,
+        error => !error.is_interruption(),
     }
 }
 
@@ -231,60 +342,6 @@ fn damaged_start(error: OplogError, from: OplogPosition) -> CollectionError {
             "the oplog entry at {from}, from where it has to be replayed, cannot be read"
         )),
         error => error.into(),
-    }
-}
-
-/// A change of a definition that fails because of what is damaged costs its collection, not the start.
-fn apply_or_set_aside(catalog: &Catalog, engine: &Arc<Engine>, change: CatalogChange) -> Result<Option<LostIndex>> {
-    let uuid = change.uuid();
-    match apply_change(catalog, engine, change) {
-        Err(error) if error.is_damage() => {
-            if let Some(collection) = uuid.and_then(|uuid| catalog.lookup_uuid(uuid)) {
-                collection.set_aside(&format!("a change of its definition could not be applied: {error}"));
-            }
-            Ok(None)
-        }
-        applied => applied,
-    }
-}
-
-/// A change of a definition that this build cannot read. Of an index: it is lost. Otherwise the collection is there, and set aside.
-fn lose_unread(
-    catalog: &Catalog,
-    (database, uuid, command): (&str, Option<Uuid>, &RawDocument),
-    error: &CollectionError,
-) -> Result<Option<LostIndex>> {
-    let (Some(uuid), Some(first)) = (uuid, document::elements(command).next()) else { return Ok(None) };
-    let text = |value| match value {
-        Some(RawBsonRef::String(text)) => Some(text),
-        _ => None,
-    };
-    if first.name() == "create"
-        && catalog.lookup_uuid(uuid).is_none()
-        && let Some(Ok(namespace)) = text(Some(first.value())).map(|name| Namespace::new(database, name))
-    {
-        catalog.apply(&CatalogChange::Create { namespace, uuid, options: CollectionOptions::default() })?;
-    }
-    let Some(collection) = catalog.lookup_uuid(uuid) else { return Ok(None) };
-    let index = match document::get_field(command, "index") {
-        Some(RawBsonRef::Document(index)) => text(document::get_field(index, "name")),
-        value => text(value),
-    };
-    match first.name() {
-        "startIndexBuild" | "commitIndexBuild" | "abortIndexBuild" | "dropIndexes" => {
-            let index = index.unwrap_or_default().to_owned();
-            if let Some(found) = collection.indexes().find(&index).cloned() {
-                catalog.remove_index(&collection, &found)?;
-            }
-            let reason = format!("its definition cannot be read: {error}");
-            let namespace = collection.namespace().as_str().to_owned();
-            Ok((first.name() == "commitIndexBuild").then_some(LostIndex { namespace, index, reason }))
-        }
-        _ => {
-            collection.set_aside(&format!("a change of its definition cannot be read: {error}"));
-            catalog.save_set_aside(&collection)?;
-            Ok(None)
-        }
     }
 }
 
@@ -328,7 +385,7 @@ fn build_or_lose(
 ) -> Result<Option<LostIndex>> {
     let name = specification.name.clone();
     match build_alone(catalog, engine, collection, specification) {
-        Err(error) if error.is_damage() => {
+        Err(error) if is_of_what_is_stored(&error) => {
             if let Some(index) = collection.indexes().find(&name).cloned() {
                 catalog.remove_index(collection, &index)?;
             }

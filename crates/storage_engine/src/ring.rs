@@ -173,13 +173,20 @@ impl Engine {
     /// Opens a ring that was created.
     ///
     /// # Errors
-    /// `Corrupt` when its state is missing; as `get_latest`.
+    /// `Corrupt` when its state, or the file with what is in it, is missing or makes no sense; as `get_latest`.
     pub fn open_ring(&self, number: u64, tree: TreeId, size: u64) -> Result<Arc<Ring>> {
         let mut state = Vec::new();
         if self.get_latest(tree, STATE_KEY, &mut state)?.is_none() {
             return Err(damaged(tree, 0, "the state of the ring is missing"));
         }
-        Ok(self.register_ring(number, tree, size, RingState::decode(&state)?))
+        let state = RingState::decode(&state).map_err(|error| damaged(tree, 0, &error.to_string()))?;
+        // A checkpoint has the state of a ring only with the file. Replay may forgive what is lost in it, not the file itself.
+        if state.head < state.tail
+            && let Some(reason) = file::lacks_file(self.rings.disk(), number).map_err(file_error)?
+        {
+            return Err(damaged(tree, state.head, &reason));
+        }
+        Ok(self.register_ring(number, tree, size, state))
     }
 
     fn register_ring(&self, number: u64, tree: TreeId, size: u64, state: RingState) -> Arc<Ring> {

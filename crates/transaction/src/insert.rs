@@ -160,7 +160,8 @@ impl Store {
         let mut writer = ring.lock();
         let WriteContext { change, unique, statement, .. } = context;
         let change_context = self.change_context(validation);
-        let record_id = change.prepare_ring_insert(&access, &self.engine, &mut writer, document, change_context)?;
+        let prepared = change.prepare_ring_insert(&access, &self.engine, &mut writer, document, change_context);
+        let record_id = prepared.inspect_err(|error| self.tell_stuck_ring(collection, error))?;
         // No transaction writes into a capped collection; one that owns the same hash of a key elsewhere is a matter of chance.
         let claimed = lock_claims(&self.unique_locks, change.claims(), unique);
         let _claimed = claimed.map_err(|_| TransactionError::WriteConflict)?;

@@ -52,6 +52,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod unique;
+mod unread_entries;
 mod waiting;
 mod write_context;
 mod write_freeze;

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use collection::{Collection, REBUILD_ADVICE, REPAIR_ADVICE, set_aside_count};
+use collection::{Collection, CollectionError, REBUILD_ADVICE, REPAIR_ADVICE, set_aside_count};
 use parking_lot::Mutex;
 use storage_engine::TreeId;
 
@@ -171,6 +171,17 @@ impl Store {
         }
         self.engine.set_tree_aside(collection.record_tree(), &error.to_string());
         Ok(())
+    }
+
+    /// An insert into a capped collection comes to a damaged document that it is to overtake, as all later ones will: that is told once.
+    pub(crate) fn tell_stuck_ring(&self, collection: &Collection, error: &CollectionError) {
+        let (what, tree) = ("inserting into a capped collection", collection.record_tree());
+        if !error.is_damage() || self.is_set_aside(what, tree) {
+            return;
+        }
+        let advice = "what can be read is served, and inserts fail. `plimsoll repair` saves what can be read";
+        let (namespace, index) = (collection.namespace().as_str().to_owned(), String::new());
+        self.set_aside(Some(tree), SetAsideWork { what, namespace, index, reason: error.to_string(), advice });
     }
 
     /// Tells and marks it. `tree`: of the index, if it is still there.

@@ -34,6 +34,7 @@ use crate::sessions::{ExecutedStatement, SessionTable};
 use crate::set_aside_work::{SetAsideList, SetAsideWork};
 use crate::space::SpaceWatch;
 use crate::stop_signal::StopSignal;
+use crate::unread_entries::keep_unread_entries;
 use crate::write_context::Statement;
 use crate::write_freeze::WriteFreeze;
 use crate::write_stop::WriteStop;
@@ -174,6 +175,7 @@ impl Store {
         let sessions = SessionTable::new(clock.clone(), engine.memory());
         let lost_sessions = sessions.load_or_lose(&engine, &catalog)?;
         let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads, &mut &sessions)?;
+        keep_unread_entries(&oplog, &recovery.unread)?;
         options.interleaving.at(Moment::Recovered { timestamp: oplog.last_timestamp() });
         log_decided(&oplog, &recovery.decided, clock.wall_millis(), &options.interleaving)?;
         engine.set_visible(oplog.last_timestamp());
@@ -218,6 +220,7 @@ impl Store {
         store.note_damage_of_start();
         store.note_interrupted_builds();
         store.note_lost_indexes();
+        store.note_unread_entries();
         lost_sessions.into_iter().for_each(|work| store.set_aside(None, work));
         Ok(store)
     }

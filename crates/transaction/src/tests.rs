@@ -20,3 +20,4 @@ mod rings;
 mod set_aside;
 mod single_document;
 mod transactions;
+mod unread_entries;

@@ -142,10 +142,14 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn read(payload: &'a [u8]) -> Result<Fields<'a>> {
         let mut fields = Fields::default();
-        for element in document::elements_of_bytes(payload) {
+        let mut elements = document::elements_of_bytes(payload);
+        for element in elements.by_ref() {
             fields.take(&element).ok_or_else(|| damaged(element.name()))?;
         }
-        Ok(fields)
+        match elements.is_malformed() {
+            true => Err(CollectionError::Damaged("oplog entry that is no document".to_owned())),
+            false => Ok(fields),
+        }
     }
 
     fn take(&mut self, element: &Element<'a>) -> Option<()> {
@@ -204,8 +208,9 @@ impl<'a> Fields<'a> {
 
     fn command(&self) -> Result<Entry<'a>> {
         let command = self.object()?;
-        if let Some(transaction) = TransactionEntry::read(command, self.session, self.txn_number) {
-            return Ok(Entry::Transaction(transaction));
+        if TransactionEntry::is_one(command) {
+            let transaction = TransactionEntry::read(command, self.session, self.txn_number);
+            return transaction.map(Entry::Transaction).ok_or_else(|| damaged("o.applyOps"));
         }
         Ok(Entry::Command { database: self.database()?, uuid: self.uuid, command, second: self.second })
     }

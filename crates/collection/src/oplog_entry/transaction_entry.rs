@@ -185,11 +185,19 @@ fn put_positions(bytes: &mut Vec<u8>, name: &str, parts: &[OplogPosition]) {
 fn read_positions(object: &RawDocument, name: &str) -> Option<Vec<OplogPosition>> {
     let mut parts = Vec::new();
     if let Some(listed) = document::get_element(object, name) {
-        for part in document::elements(RawDocument::from_bytes(listed.value_bytes()).ok()?) {
+        let listed = RawDocument::from_bytes(listed.value_bytes()).ok().filter(|listed| is_whole(listed))?;
+        for part in document::elements(listed) {
             parts.push(OplogPosition(u64::from_le_bytes(*part.value_bytes().first_chunk()?)));
         }
     }
     Some(parts)
+}
+
+/// Whether nothing of a document is cut off.
+fn is_whole(document: &RawDocument) -> bool {
+    let mut elements = document::elements(document);
+    elements.by_ref().for_each(drop);
+    !elements.is_malformed()
 }
 
 /// What an entry of a transaction is.
@@ -221,17 +229,20 @@ pub struct TransactionCommit {
 }
 
 impl<'a> TransactionEntry<'a> {
-    /// Reads `o`; `None`: it is no transaction's.
+    /// Whether `o` is a transaction's.
+    pub(super) fn is_one(object: &RawDocument) -> bool {
+        document::elements(object).next().is_some_and(|first| first.name_bytes() == b"applyOps")
+    }
+
+    /// Reads `o`, which is a transaction's; `None`: it makes no sense.
     pub(super) fn read(
         object: &'a RawDocument,
         session: Option<Uuid>,
         txn_number: i64,
     ) -> Option<TransactionEntry<'a>> {
-        let first = document::elements(object).next()?;
-        if first.name_bytes() != b"applyOps" || first.element_type != ElementType::Array {
-            return None;
-        }
+        let first = document::elements(object).next().filter(|first| first.element_type == ElementType::Array)?;
         let operations = RawDocument::from_bytes(first.value_bytes()).ok()?;
+        (is_whole(object) && is_whole(operations)).then_some(())?;
         let transaction = session.map(|session| (session, txn_number));
         let commit = |parts| Some(TransactionCommit { transaction, parts });
         let is_part = document::get_element(object, "partialTxn").is_some();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bson::{RawDocument, Uuid};
+use document::{Limits, validate_document};
 use index_key::KeySet;
 use storage_engine::{Batch, Engine, Timestamp};
 
@@ -16,6 +17,7 @@ use crate::field_changes::FieldChanges;
 use crate::index::IndexList;
 use crate::oplog_entry::{DocumentEntry, DocumentOperation, apply_delta};
 use crate::record_id::RecordId;
+use crate::replay::is_of_what_is_stored;
 
 /// Applies document entries; has the buffers for it.
 pub(crate) struct EntryApplier {
@@ -63,7 +65,7 @@ impl EntryApplier {
             return Ok(());
         }
         match self.apply_to(&collection, entry, timestamp) {
-            Err(error) if error.is_damage() => {
+            Err(error) if is_of_what_is_stored(&error) => {
                 collection.set_aside(&format!("changes since the last checkpoint could not be applied: {error}"));
                 Ok(())
             }
@@ -77,6 +79,7 @@ impl EntryApplier {
         entry: &DocumentEntry<'_>,
         timestamp: Timestamp,
     ) -> Result<()> {
+        check_new(entry.operation)?;
         collection.counts().add(entry.count_change(), entry.size_change);
         if let Some(ring) = collection.ring() {
             return self.apply_to_ring(collection, ring, entry, timestamp);
@@ -178,6 +181,13 @@ impl EntryApplier {
         }
         Ok(())
     }
+}
+
+/// Nothing is stored that whoever reads it would stumble over.
+fn check_new(operation: DocumentOperation<'_>) -> Result<()> {
+    let (DocumentOperation::Insert(new) | DocumentOperation::Replace(new)) = operation else { return Ok(()) };
+    validate_document(new.as_bytes(), &Limits::INTERNAL)
+        .map_err(|error| CollectionError::Damaged(format!("a document in an oplog entry: {error}")))
 }
 
 /// What an entry makes of what is stored.

@@ -51,8 +51,12 @@ impl SegmentStore {
 
     /// Start positions of the segments, ascending.
     pub(super) fn list(&self) -> io::Result<Vec<u64>> {
-        let names = self.disk.list(&self.directory)?;
-        Ok(names.iter().filter_map(|name| parse_segment_name(name)).collect())
+        Ok(self.names()?.iter().filter_map(|name| parse_segment_name(name)).collect())
+    }
+
+    /// Names of all files.
+    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+        self.disk.list(&self.directory)
     }
 
     pub(super) fn open(&self, start: u64, mode: OpenMode) -> io::Result<Arc<dyn File>> {

@@ -9,12 +9,18 @@
 
 use platform::{OpenMode, Timestamp};
 
+use super::LocalOplog;
 use super::recovery::clear;
 use super::salvage::next_header;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, file_offset, segment_name};
 use super::segment_store::SegmentStore;
 use super::window::Window;
 use crate::{OplogError, OplogPosition, Result};
+
+/// What the names of files that are put aside begin with.
+const ASIDE_PREFIX: &str = "damaged-";
+/// What those of single entries end with.
+const ENTRY_SUFFIX: &str = ".entry";
 
 /// What a checkpoint says of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +111,40 @@ fn begin_at(store: &SegmentStore, starts: &[u64], checkpointed: Checkpointed, en
     store.sync_directory()
 }
 
+impl LocalOplog {
+    /// Keeps the payload of an entry that its reader can make nothing of, in a file that stays when the log has gone on. Gives its name.
+    ///
+    /// # Errors
+    /// `Io`, `DiskFull`.
+    pub fn keep_entry_aside(&self, position: OplogPosition, payload: &[u8]) -> Result<String> {
+        let store = &self.shared.store;
+        let name = format!("{ASIDE_PREFIX}{:020}{ENTRY_SUFFIX}", position.0);
+        let write = || {
+            let file = store.disk().open(&store.path(&name), OpenMode::Create)?;
+            file.write_all_at(payload, 0)?;
+            file.sync_data()?;
+            store.sync_directory()
+        };
+        match write() {
+            Ok(()) => Ok(name),
+            Err(error) if platform::is_disk_full(&error) => Err(OplogError::DiskFull),
+            Err(error) => Err(OplogError::io("keep an entry aside")(error)),
+        }
+    }
+
+    /// The names of the files with entries that were kept aside, in this life or before, and are still there.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn entries_aside(&self) -> Result<Vec<String>> {
+        let mut names = self.shared.store.names().map_err(OplogError::io("list its directory"))?;
+        names.retain(|name| name.starts_with(ASIDE_PREFIX) && name.ends_with(ENTRY_SUFFIX));
+        names.sort();
+        Ok(names)
+    }
+}
+
 /// What a segment is called once it is put aside.
 pub(super) fn aside_name(start: u64) -> String {
-    format!("damaged-{}", segment_name(start))
+    format!("{ASIDE_PREFIX}{}", segment_name(start))
 }

@@ -88,6 +88,17 @@ impl RingFile {
     }
 }
 
+/// Why a ring that was written has no file any more; `None`: it has.
+pub(super) fn lacks_file(disk: &Arc<dyn Disk>, number: u64) -> io::Result<Option<String>> {
+    let checked = disk.open(&path_of(number), OpenMode::Read).and_then(|file| check_header(&*file, number));
+    match checked {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(format!("ring file {number} is missing"))),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
 fn header(number: u64) -> Vec<u8> {
     let mut header = Vec::with_capacity(FILE_HEADER_BYTES as usize);
     header.extend_from_slice(MAGIC);

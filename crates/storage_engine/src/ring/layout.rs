@@ -36,6 +36,9 @@ pub struct RingState {
 
 const FIELDS: usize = 10;
 
+/// More is written to no ring.
+const POSITION_MAX: u64 = 1 << 62;
+
 impl RingState {
     pub(crate) fn encode(&self) -> [u8; FIELDS * 8] {
         let fields = [
@@ -62,7 +65,18 @@ impl RingState {
         let [head, tail, last, lap, previous_lap, slots, documents, bytes, overrides, extent_bytes] = fields[..] else {
             return Err(EngineError::Setup(format!("the state of a ring has {} fields", fields.len())));
         };
-        Ok(RingState { head, tail, last, lap, previous_lap, slots, documents, bytes, overrides, extent_bytes })
+        let state = RingState { head, tail, last, lap, previous_lap, slots, documents, bytes, overrides, extent_bytes };
+        match state.is_sensible() {
+            true => Ok(state),
+            false => Err(EngineError::Setup(format!("the state of a ring makes no sense: {state:?}"))),
+        }
+    }
+
+    /// What holds of every state that was ever written, and what the arithmetic here relies on.
+    fn is_sensible(&self) -> bool {
+        let is_extent = self.extent_bytes > 0 && self.extent_bytes.is_multiple_of(ALIGNMENT);
+        let is_ordered = self.head <= self.tail && self.last <= self.tail && self.previous_lap <= self.lap;
+        is_extent && is_ordered && self.lap <= self.tail && self.tail <= POSITION_MAX
     }
 
     /// Where a position lies in the region.
