@@ -286,13 +286,14 @@ impl Operations {
         }
     }
 
-    /// The connections whose commands have been running for this long and end when their client goes away.
+    /// The connections whose commands have been running for this long and end when their client goes away; not those that have been told.
     pub(crate) fn connections_that_wait(&self, longer_than: Duration) -> Vec<u64> {
         let now = self.clock.monotonic();
         let slots: Vec<Arc<OperationSlot>> = self.slots.lock().iter().filter_map(Weak::upgrade).collect();
         let waits = |slot: &Arc<OperationSlot>| {
             let (is_active, operation) = &*slot.running.lock();
-            *is_active && operation.ends_with_client && now.saturating_sub(operation.started) >= longer_than
+            let is_told = slot.end.load(Ordering::Relaxed) != RUNS_ON;
+            *is_active && !is_told && operation.ends_with_client && now.saturating_sub(operation.started) >= longer_than
         };
         slots.into_iter().filter(waits).map(|slot| slot.connection).collect()
     }
@@ -511,5 +512,30 @@ impl Drop for Queued {
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         self.slot.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::SimulatedClock;
+
+    use super::*;
+
+    #[test]
+    fn a_client_that_is_gone_is_told_to_its_command_once() {
+        let clock = Arc::new(SimulatedClock::new(0));
+        let operations = Operations::new(clock.clone(), Arc::default());
+        let slot = operations.connect(7, String::new());
+        let wait = Duration::from_millis(500);
+        for _command in 0..2 {
+            operations.list(&slot, &mut slot.running.lock(), "find", "db", &[]);
+            slot.running.lock().1.ends_with_client = true;
+            assert!(operations.connections_that_wait(wait).is_empty());
+            clock.sleep(wait);
+            assert_eq!(operations.connections_that_wait(wait), [7]);
+            operations.client_gone(7);
+            assert!(operations.check(&slot, None).is_err());
+            assert!(operations.connections_that_wait(wait).is_empty());
+        }
     }
 }
