@@ -27,10 +27,7 @@ pub(crate) fn build(node: &PlanNode, context: &Context<'_>) -> Result<BoxedStage
         }
         PlanNode::IndexScan(plan) => Box::new(IndexScan::new(context, plan.clone())),
         PlanNode::Fetch { input, filter } => Box::new(Fetch::new(build(input, context)?, filter.clone())),
-        PlanNode::Or { inputs } => {
-            let inputs = inputs.iter().map(|input| build(input, context));
-            Box::new(OrStage::new(inputs.collect::<Result<Vec<_>>>()?))
-        }
+        PlanNode::Or { inputs } => Box::new(OrStage::new(inputs)),
         PlanNode::Sort { input, pattern, limit } => {
             Box::new(Sort::new(build(input, context)?, pattern.clone(), *limit, context.memory.begin()))
         }

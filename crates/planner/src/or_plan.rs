@@ -13,6 +13,8 @@ use crate::ranking;
 
 /// Conditions of all branches together, each of which has those beside the `$or`, beyond which there is no such plan.
 const CONDITIONS_MAX: usize = 1 << 17;
+/// Branches beyond which there is no such plan: one takes about a kilobyte.
+const BRANCHES_MAX: usize = 1 << 14;
 /// Units of work that a condition takes for each index.
 const UNITS_PER_CONDITION: usize = 16;
 
@@ -26,7 +28,7 @@ pub(crate) fn plan(usable: &Usable, root: &FilterNode) -> Result<Option<PlanNode
     let whole: usize = sizes.iter().sum();
     for ((position, node), size) in all.iter().enumerate().zip(sizes) {
         let FilterNode::Or(branches) = node else { continue };
-        if branches.len().saturating_mul(whole - size) > CONDITIONS_MAX {
+        if branches.len() > BRANCHES_MAX || branches.len().saturating_mul(whole - size) > CONDITIONS_MAX {
             continue;
         }
         let others: Vec<FilterNode> =

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bson::doc;
-use planner::{Hint, ScanDirection};
+use planner::{Hint, PlanNode, Purpose, ScanDirection};
 use query_language::expression::sort_pattern::SortPattern;
 
 use super::fixture::{Fixture, query, raw};
+use crate::or_stage::OrStage;
+use crate::stage::{Context, PlanStage, Step, total};
 use crate::{IdLookup, Target, Uninterrupted, Verbosity, count, distinct};
 
 fn numbered(count: i32) -> Fixture {
@@ -39,6 +41,43 @@ fn mod_is_decided_on_keys() {
     assert_eq!(super::fixture::drain(&mut executor).len(), 10);
     let statistics = executor.statistics();
     assert_eq!((statistics.keys_examined, statistics.docs_examined), (1000, 10));
+}
+
+/// A filter with so many branches, each of which an index serves.
+fn branches(count: i32) -> bson::Document {
+    let branch = |number: i32| bson::Bson::Document(doc! { "_id": number, "c": { "$gte": number } });
+    doc! { "$or": (0..count).map(branch).collect::<Vec<_>>() }
+}
+
+#[test]
+fn of_many_branches_one_has_a_cursor() {
+    let fixture = numbered(100);
+    assert_eq!(fixture.find(query(&branches(300))).len(), 100);
+    let (view, wanted) = (fixture.services.store.read_view(), query(&branches(300)));
+    let target = planner::Target { collection: &fixture.collection, view: &view, filter: None };
+    let plans = planner::candidates(&target, &wanted, Purpose::Documents).unwrap();
+    let or = plans.iter().find_map(|plan| match &plan.root {
+        PlanNode::Or { inputs } => Some(inputs),
+        _ => None,
+    });
+    let inputs = or.unwrap();
+    assert_eq!(inputs.len(), 300);
+    let memory = fixture.services.memory.clone();
+    let context = Context { view: &view, collection: &fixture.collection, query: &wanted, memory: &memory };
+    let (mut stage, mut found) = (OrStage::new(inputs), 0);
+    loop {
+        match stage.next(&context).unwrap() {
+            Step::Advanced => found += 1,
+            Step::Working => {}
+            Step::End => break,
+        }
+        assert!(stage.open_branches() <= 1);
+    }
+    assert_eq!((found, stage.open_branches(), stage.inputs().len()), (100, 0, 300));
+    assert_eq!(total(&stage).keys_examined, 100);
+    // So many that the plans of all are too much.
+    let executor = fixture.executor(query(&branches(17_000)));
+    assert_eq!(executor.plan_summary(), "COLLSCAN");
 }
 
 #[test]
