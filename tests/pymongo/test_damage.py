@@ -125,6 +125,41 @@ def test_a_collection_that_lacks_changes_refuses_until_it_is_dropped(process):
         client["db"]["hurt"].insert_one({"_id": 1})
 
 
+def test_a_ring_without_its_file_and_an_entry_that_was_kept_are_told(tmp_path):
+    process = ServerProcess(tmp_path)
+    process.start()
+    try:
+        with MongoClient(process.uri) as client:
+            client["db"].create_collection("ring", capped=True, size=50_000).insert_many([{"_id": i} for i in range(100)])
+            client["db"]["whole"].insert_one({"_id": 1})
+        process.stop()
+        (ring,) = (process.directory / "data/rings").iterdir()
+        ring.write_bytes(b"?" * 4096 + ring.read_bytes()[4096:])
+        # As a start leaves it that has met an entry of the oplog that makes no sense.
+        kept = process.directory / "data/oplog" / f"damaged-{77:020}.entry"
+        kept.write_bytes(b"?")
+        expected = [("a collection", "db.ring", ""), ("an entry of the oplog", "", "")]
+        for _life in range(2):
+            process.start()
+            with MongoClient(process.uri) as client:
+                assert sorted(set_aside(client)) == expected
+                with pytest.raises(OperationFailure, match="collection db.ring is set aside: .*plimsoll repair"):
+                    client["db"]["ring"].insert_one({})
+                assert client["db"]["whole"].count_documents({}) == 1
+                warnings = "".join(client.admin.command("getLog", "startupWarnings")["log"])
+                assert "db.ring" in warnings and kept.name in warnings
+            answer = health(process)
+            assert "set aside: a collection db.ring" in answer.stdout and kept.name in answer.stdout, answer
+            process.stop()
+        kept.unlink()
+        process.start()
+        with MongoClient(process.uri) as client:
+            client["db"]["ring"].drop()
+            assert set_aside(client) == []
+    finally:
+        process.kill()
+
+
 def test_a_replica_set_whose_configuration_is_damaged_begins_anew(tmp_path):
     process = ServerProcess(tmp_path, ("--cache", "128MiB", "--replica-set", "rs0"))
     process.start()

@@ -4,6 +4,7 @@
 //! then bring every field they name to its final value. Therefore nothing here fails because a field is absent or
 //! present: `u` sets where the field stands or appends; `i` moves to the end.
 
+use bson::spec::ElementType;
 use bson::{RawDocument, rawdoc};
 use document::Element;
 use query_language::update::diff::{Diff, apply_diff};
@@ -13,7 +14,7 @@ use crate::error::{CollectionError, Result};
 /// Writes `old` with `diff` applied into `new`, which is cleared first.
 ///
 /// # Errors
-/// `Damaged` for a section that no version of this format has.
+/// `Damaged` for a section that no version of this format has, or that is no document.
 pub(crate) fn apply_delta(old: &RawDocument, diff: &RawDocument, new: &mut Vec<u8>) -> Result<()> {
     if is_nested(diff) {
         return apply_nested(old, diff, new);
@@ -69,6 +70,10 @@ impl<'a> Sections<'a> {
     fn read(diff: &'a RawDocument) -> Result<Sections<'a>> {
         let mut sections = Sections { removed: EMPTY_DOCUMENT, set: EMPTY_DOCUMENT, inserted: EMPTY_DOCUMENT };
         for section in document::elements(diff) {
+            if section.element_type != ElementType::EmbeddedDocument {
+                let name = section.name();
+                return Err(CollectionError::Damaged(format!("section '{name}' in a logged delta is no document")));
+            }
             match section.name_bytes() {
                 b"d" => sections.removed = section.value_bytes(),
                 b"u" => sections.set = section.value_bytes(),

@@ -74,7 +74,7 @@ fn of_many_branches_one_has_a_cursor() {
         assert!(stage.open_branches() <= 1);
     }
     assert_eq!((found, stage.open_branches(), stage.inputs().len()), (100, 0, 300));
-    assert_eq!(total(&stage).keys_examined, 100);
+    assert_eq!(total(&stage).docs_examined, 100);
     // So many that the plans of all are too much.
     let executor = fixture.executor(query(&branches(17_000)));
     assert_eq!(executor.plan_summary(), "COLLSCAN");

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bson::raw::cstr;
 use bson::{Binary, RawDocumentBuf, Uuid, rawdoc};
 use collection::CollectionOptions;
 use oplog::Oplog;
@@ -60,27 +61,39 @@ fn cut(mut payload: RawDocumentBuf) -> Vec<u8> {
 /// What is logged, and what follows: a collection is set aside, or it is not known which lacks something.
 fn entries_of(a: Uuid, b: Uuid) -> Vec<(Vec<u8>, Option<&'static str>)> {
     let deep = (0..1000).fold(rawdoc! { "x": 1 }, |inner, _| rawdoc! { "d": inner });
-    let operations = |operations: bson::RawArrayBuf| rawdoc! { "op": "c", "ns": "admin.$cmd", "o": { "applyOps": operations }, "v": 2 };
-    let mut mixed = bson::RawArrayBuf::new();
-    mixed.push(insertion(b, rawdoc! { "_id": 50, "x": 50 }));
-    mixed.push(rawdoc! { "op": "later", "ns": "db.a", "ui": binary(a) });
-    let mut nobody = bson::RawArrayBuf::new();
-    nobody.push(rawdoc! { "op": "later", "ns": "db.a" });
+    let command = |uuid: Option<Uuid>, object: RawDocumentBuf| {
+        let mut entry = rawdoc! { "op": "c", "ns": "db.$cmd", "o": object, "v": 2 };
+        uuid.into_iter().for_each(|uuid| entry.append(cstr!("ui"), binary(uuid)));
+        entry
+    };
+    let later = |uuid: Option<Uuid>| {
+        let mut entry = rawdoc! { "op": "later", "ns": "db.a" };
+        uuid.into_iter().for_each(|uuid| entry.append(cstr!("ui"), binary(uuid)));
+        entry
+    };
+    let operations = |operations: &[RawDocumentBuf]| {
+        let mut list = bson::RawArrayBuf::new();
+        operations.iter().for_each(|operation| list.push(operation.clone()));
+        rawdoc! { "applyOps": list }
+    };
+    let (of_a, nobody) = (Some("db.a"), None);
+    let update = rawdoc! { "$v": 2, "diff": { "u": 5 } };
+    let mixed = operations(&[insertion(b, rawdoc! { "_id": 50, "x": 50 }), later(Some(a))]);
     vec![
-        (vec![0xFF; 40], None),
-        (Vec::new(), None),
-        (rawdoc! { "op": "later", "ns": "db.a" }.into_bytes(), None),
-        (rawdoc! { "op": "later", "ns": "db.a", "ui": binary(a) }.into_bytes(), Some("db.a")),
-        (rawdoc! { "op": "i", "ns": "db.a", "ui": binary(a), "rid": 50_i64, "later": 1 }.into_bytes(), Some("db.a")),
-        (insertion(a, deep).into_bytes(), Some("db.a")),
-        (cut(insertion(a, rawdoc! { "_id": 50, "x": 1 })), Some("db.a")),
-        (rawdoc! { "op": "u", "ns": "db.a", "ui": binary(a), "rid": 1_i64, "sz": 0, "o": { "$v": 2, "diff": { "sx": 5 } } }.into_bytes(), Some("db.a")),
-        (rawdoc! { "op": "c", "ns": "db.$cmd", "o": { "later": "a" } }.into_bytes(), None),
-        (rawdoc! { "op": "c", "ns": "db.$cmd", "ui": binary(Uuid::from_bytes([9; 16])), "o": { "create": 5 } }.into_bytes(), None),
-        (rawdoc! { "op": "c", "ns": "db.$cmd", "ui": binary(a), "o": { "collMod": "a", "options": 7 } }.into_bytes(), Some("db.a")),
-        (operations(mixed).into_bytes(), Some("db.a")),
-        (operations(nobody).into_bytes(), None),
-        (rawdoc! { "op": "c", "ns": "admin.$cmd", "o": { "applyOps": 7 } }.into_bytes(), None),
+        (vec![0xFF; 40], nobody),
+        (Vec::new(), nobody),
+        (later(None).into_bytes(), nobody),
+        (later(Some(a)).into_bytes(), of_a),
+        (rawdoc! { "op": "i", "ns": "db.a", "ui": binary(a), "rid": 50_i64, "later": 1 }.into_bytes(), of_a),
+        (insertion(a, deep).into_bytes(), of_a),
+        (cut(insertion(a, rawdoc! { "_id": 50, "x": 1 })), of_a),
+        (rawdoc! { "op": "u", "ns": "db.a", "ui": binary(a), "rid": 1_i64, "o": update }.into_bytes(), of_a),
+        (command(None, rawdoc! { "later": "a" }).into_bytes(), nobody),
+        (command(Some(Uuid::from_bytes([9; 16])), rawdoc! { "create": 5 }).into_bytes(), nobody),
+        (command(Some(a), rawdoc! { "collMod": "a", "options": 7 }).into_bytes(), of_a),
+        (command(None, mixed).into_bytes(), of_a),
+        (command(None, operations(&[later(None)])).into_bytes(), nobody),
+        (command(None, rawdoc! { "applyOps": 7 }).into_bytes(), nobody),
     ]
 }
 
