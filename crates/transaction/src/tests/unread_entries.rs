@@ -59,7 +59,7 @@ fn cut(mut payload: RawDocumentBuf) -> Vec<u8> {
 }
 
 /// What is logged, and what follows: a collection is set aside, or it is not known which lacks something.
-fn entries_of(a: Uuid, b: Uuid) -> Vec<(Vec<u8>, Option<&'static str>)> {
+fn entries_of((a, record): (Uuid, i64), b: Uuid) -> Vec<(Vec<u8>, Option<&'static str>)> {
     let deep = (0..1000).fold(rawdoc! { "x": 1 }, |inner, _| rawdoc! { "d": inner });
     let command = |uuid: Option<Uuid>, object: RawDocumentBuf| {
         let mut entry = rawdoc! { "op": "c", "ns": "db.$cmd", "o": object, "v": 2 };
@@ -87,7 +87,7 @@ fn entries_of(a: Uuid, b: Uuid) -> Vec<(Vec<u8>, Option<&'static str>)> {
         (rawdoc! { "op": "i", "ns": "db.a", "ui": binary(a), "rid": 50_i64, "later": 1 }.into_bytes(), of_a),
         (insertion(a, deep).into_bytes(), of_a),
         (cut(insertion(a, rawdoc! { "_id": 50, "x": 1 })), of_a),
-        (rawdoc! { "op": "u", "ns": "db.a", "ui": binary(a), "rid": 1_i64, "o": update }.into_bytes(), of_a),
+        (rawdoc! { "op": "u", "ns": "db.a", "ui": binary(a), "rid": record, "o": update }.into_bytes(), of_a),
         (command(None, rawdoc! { "later": "a" }).into_bytes(), nobody),
         (command(Some(Uuid::from_bytes([9; 16])), rawdoc! { "create": 5 }).into_bytes(), nobody),
         (command(Some(a), rawdoc! { "collMod": "a", "options": 7 }).into_bytes(), of_a),
@@ -99,11 +99,13 @@ fn entries_of(a: Uuid, b: Uuid) -> Vec<(Vec<u8>, Option<&'static str>)> {
 
 #[test]
 fn an_entry_that_makes_no_sense_costs_what_it_is_about_and_no_start() {
-    let count = entries_of(Uuid::from_bytes([0; 16]), Uuid::from_bytes([0; 16])).len();
+    let count = entries_of((Uuid::from_bytes([0; 16]), 0), Uuid::from_bytes([0; 16])).len();
     for case in 0..count {
         let mut fixture = filled();
-        let (a, b) = (fixture.collection("db.a").uuid(), fixture.collection("db.b").uuid());
-        let (payload, expected) = entries_of(a, b).swap_remove(case);
+        let (a, b) = (fixture.collection("db.a"), fixture.collection("db.b").uuid());
+        let record = find(&fixture.store, &a, 0).unwrap().0;
+        let (payload, expected) = entries_of((a.uuid(), record), b).swap_remove(case);
+        drop(a);
         let position = log(&fixture, &payload);
         // What comes behind it is there.
         log(&fixture, insertion(b, rawdoc! { "_id": 60, "x": 60 }).as_bytes());
