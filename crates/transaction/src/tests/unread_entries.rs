@@ -141,6 +141,20 @@ fn an_entry_that_makes_no_sense_costs_what_it_is_about_and_no_start() {
     }
 }
 
+#[test]
+fn of_very_many_entries_the_first_are_kept_and_the_rest_is_counted() {
+    let mut fixture = filled();
+    (0..70).for_each(|_| drop(log(&fixture, &[0xFF; 40])));
+    fixture.flush_oplog();
+    fixture.disk.process_crash();
+    fixture.reopen();
+    let found = fixture.store.set_aside_work();
+    assert_eq!(found.len(), 65);
+    assert!(found[64].reason.starts_with("6 more"), "{}", found[64].reason);
+    let names = fixture.disk.list(Path::new("oplog")).unwrap();
+    assert_eq!(names.iter().filter(|name| name.ends_with(".entry")).count(), 64);
+}
+
 /// A capped collection that has come around, in the checkpoint, with inserts behind that.
 fn ring() -> Fixture {
     let mut fixture = filled();
