@@ -144,7 +144,7 @@ fn an_entry_that_makes_no_sense_costs_what_it_is_about_and_no_start() {
 #[test]
 fn of_very_many_entries_the_first_are_kept_and_the_rest_is_counted() {
     let mut fixture = filled();
-    (0..70).for_each(|_| drop(log(&fixture, &[0xFF; 40])));
+    (0..70).for_each(|_| _ = log(&fixture, &[0xFF; 40]));
     fixture.flush_oplog();
     fixture.disk.process_crash();
     fixture.reopen();
