@@ -40,8 +40,8 @@ pub use disk::{Disk, File, OpenMode, is_disk_full};
 pub use machine_memory::machine_memory_bytes;
 pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget, WaitingForMemory};
 pub use precedence::{
-    OthersWait, Precedence, PrecedenceScope, give_way_beside_long_work, leave_room, leave_room_beside_long_work,
-    offer_processor, precedence, rest_briefly, set_interactive,
+    OthersWait, Precedence, PrecedenceScope, give_way_beside_long_work, leave_room, offer_processor, precedence,
+    rest_briefly, set_interactive,
 };
 pub use process_memory::{ProcessMemory, process_memory};
 pub use process_usage::{ProcessUsage, process_usage};

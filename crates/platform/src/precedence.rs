@@ -18,16 +18,15 @@
 //! Long work that commits has a short slice, too, and works for less than that between two rests: in the midst of a commit, for which all later ones
 //! wait, it would otherwise be interrupted by everything that runs in the background, and come again after all of that.
 //!
-//! What is long beside short commands leaves a part of the processors to these, and so does what runs in the background meanwhile, with the long slice if nobody waits for it. Otherwise two of them, each in a
-//! system call that nobody interrupts, are now and then all there is on a machine with two processors, and what came meanwhile comes at once. While there is no such
-//! long work, the background may use all processors: clients that load the machine fully would have 15 % less done otherwise.
+//! While there is long work beside short commands, what runs in the background has the long slice, too, if nobody waits for it.
+//! Which processors a thread runs on is the kernel's choice: nothing is bound to any.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::schedule::{Slice, leave_processors, set_precise_timers, set_slice};
+use crate::schedule::{Slice, set_precise_timers, set_slice};
 
 /// From one offer of the processor to the next.
 const OFFERED_EVERY: Duration = Duration::from_micros(200);
@@ -55,8 +54,6 @@ thread_local! {
     static INTERACTIVE: Cell<bool> = const { Cell::new(false) };
     static PRECISE: Cell<bool> = const { Cell::new(false) };
     static LEAVES_ROOM: Cell<bool> = const { Cell::new(false) };
-    /// As the kernel was told.
-    static KEPT_OFF: Cell<bool> = const { Cell::new(false) };
     static SLICE: Cell<Slice> = const { Cell::new(Slice::Usual) };
     static OFFERED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
 }
@@ -69,7 +66,7 @@ pub fn set_interactive(is_interactive: bool) {
     }
 }
 
-/// Whether the calling thread, whose work is long, leaves a part of the processors to others, until the scope that it is in ends. Costs a thread-local word if
+/// Whether the calling thread, whose work is long, works beside others, until the scope that it is in ends. Costs a thread-local word if
 /// that was known already.
 pub fn leave_room(leaves: bool) {
     if LEAVES_ROOM.replace(leaves) != leaves {
@@ -77,32 +74,19 @@ pub fn leave_room(leaves: bool) {
             true => LONG_WORK.fetch_add(1, Ordering::Relaxed),
             false => LONG_WORK.fetch_sub(1, Ordering::Relaxed),
         };
-        keep_off(leaves);
     }
 }
 
-/// The calling thread, which works in the background, leaves as much as long work does while there is any that leaves room. Called between small pieces of its work;
-/// costs a shared word that hardly ever changes.
-pub fn leave_room_beside_long_work() {
-    keep_off(is_beside_long_work());
-}
-
-/// As [`leave_room_beside_long_work`], for work that nobody waits for at once: whoever wakes up meanwhile goes first. Only meanwhile: beside clients that overload
-/// the machine a thread with a long slice comes last again and again, and reads wait for what it holds.
+/// The calling thread works in the background, and nobody waits for it at once: while there is long work that leaves room, whoever wakes up goes first.
+/// Only meanwhile: beside clients that overload the machine a thread with a long slice comes last again and again, and reads wait for what it holds.
+/// Called between small pieces of its work; costs a shared word that hardly ever changes.
 pub fn give_way_beside_long_work() {
     let gives_way = is_beside_long_work();
-    keep_off(gives_way);
     take_slice(if gives_way { Slice::Long } else { own_slice() });
 }
 
 fn is_beside_long_work() -> bool {
     LEAVES_ROOM.get() || LONG_WORK.load(Ordering::Relaxed) > 0
-}
-
-fn keep_off(is_kept_off: bool) {
-    if KEPT_OFF.replace(is_kept_off) != is_kept_off {
-        leave_processors(is_kept_off);
-    }
 }
 
 /// Lets whoever waits for this processor run first, if anybody does and the thread has not done so for a fifth of a millisecond. For work that goes on without a pause, in the
@@ -241,17 +225,15 @@ mod tests {
             leave_room(true);
             let background = std::thread::scope(|scope| {
                 let background = scope.spawn(|| {
-                    leave_room_beside_long_work();
-                    let others_wait = (KEPT_OFF.get(), SLICE.get());
                     give_way_beside_long_work();
-                    (others_wait, (KEPT_OFF.get(), SLICE.get()))
+                    SLICE.get()
                 });
                 background.join().unwrap()
             });
-            assert_eq!(background, ((true, Slice::Usual), (true, Slice::Long)));
+            assert_eq!(background, Slice::Long);
         }
         assert_eq!((precedence(), SLICE.get(), LEAVES_ROOM.get()), (Precedence::Write, Slice::Usual, false));
-        assert_eq!((KEPT_OFF.get(), LONG_WORK.load(Ordering::Relaxed)), (false, 0));
+        assert_eq!(LONG_WORK.load(Ordering::Relaxed), 0);
         drop(write);
         assert_eq!(precedence(), Precedence::First);
     }

@@ -69,30 +69,9 @@ pub(crate) fn set_precise_timers() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
 }
 
-/// Keeps the calling thread off a quarter of the processors that the process has been given, at least one, or lets it run on all of them.
-#[cfg(target_os = "linux")]
-pub(crate) fn leave_processors(leaves: bool) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    // Asked by whoever comes first, when no thread has been kept off any yet.
-    static GIVEN: std::sync::OnceLock<Option<CpuSet>> = std::sync::OnceLock::new();
-    let Some(given) = GIVEN.get_or_init(|| sched_getaffinity(None).ok()) else { return };
-    let mut allowed = *given;
-    let count = given.count() as usize;
-    if leaves && count > 1 {
-        let left = (0..CpuSet::MAX_CPU).filter(|processor| given.is_set(*processor)).take((count / 4).max(1));
-        left.for_each(|processor| allowed.unset(processor));
-    }
-    // Where it is refused, everything runs everywhere.
-    let _ = sched_setaffinity(None, &allowed);
-}
-
 /// Elsewhere there is nothing to tell.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn set_precise_timers() {}
-
-/// Elsewhere there is nothing to tell.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn leave_processors(_leaves: bool) {}
 
 /// Elsewhere there is nothing to tell.
 #[cfg(not(target_os = "linux"))]

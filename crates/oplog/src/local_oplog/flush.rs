@@ -128,7 +128,6 @@ impl Shared {
             let since = self.clock.monotonic().saturating_sub(began);
             self.signal.wait(self.flush_interval.saturating_sub(since));
             began = self.clock.monotonic();
-            platform::leave_room_beside_long_work();
             // Read before the flush, so that the last flush comes after everything appended before the stop.
             let stopping = stop.load(Ordering::Acquire);
             // Whoever waits gets the error; a full disk is tried again at the next interval.
