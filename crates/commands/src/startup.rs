@@ -50,7 +50,7 @@ impl ServerContext {
             index_filters: Arc::new(planner::IndexFilters::new(memory.budget().clone())),
             cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
             operations: Operations::new(clock.clone(), fail_points.clone()),
-            admission: Arc::new(Admission::new(clock.clone())),
+            admission: Arc::new(Admission::new(clock.clone(), store.foreground().clone())),
             fail_points,
             replica_set: ReplicaSet::new(facts.replica_set.clone()),
             default_concerns: DefaultConcerns::default(),
@@ -74,10 +74,6 @@ impl ServerContext {
             memory,
         });
         context.store.set_working_memory(context.memory.clone());
-        let itself = Arc::downgrade(&context);
-        context
-            .store
-            .set_foreground(Box::new(move || itself.upgrade().map_or(0, |context| context.admission.finished())));
         context
     }
 

@@ -14,11 +14,11 @@ mod clock;
 pub mod command_memory;
 mod directory_lock;
 mod disk;
+mod foreground;
 pub mod greediest;
 mod machine_memory;
 mod memory_budget;
 pub mod memory_check;
-mod precedence;
 mod process_memory;
 mod process_usage;
 mod processor_load;
@@ -31,26 +31,28 @@ mod temporary_store;
 mod thread;
 mod timestamp;
 mod uncached;
+mod work_budget;
+mod work_class;
 mod working_memory;
 mod write_back;
 
 pub use clock::{Clock, SimulatedClock, SystemClock, processor_time};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};
 pub use disk::{Disk, File, OpenMode, is_disk_full};
+pub use foreground::{Foreground, LongWork};
 pub use machine_memory::machine_memory_bytes;
 pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget, WaitingForMemory};
-pub use precedence::{
-    OthersWait, Precedence, PrecedenceScope, give_way_beside_long_work, leave_room, offer_processor, precedence,
-    rest_briefly, set_interactive,
-};
 pub use process_memory::{ProcessMemory, process_memory};
 pub use process_usage::{ProcessUsage, process_usage};
 pub use processor_load::ProcessorLoad;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use real_disk::RealDisk;
+pub use schedule::sleep_an_instant;
 pub use simulated_disk::{InjectedError, Operation, OperationCounts, SimulatedDisk};
 pub use sorted_runs::{RunFormat, RunMerge, SortedRuns};
 pub use temporary_store::{RunReader, RunWriter, TemporaryStore};
 pub use thread::spawn_named;
 pub use timestamp::Timestamp;
+pub use work_budget::{Step, WorkBudget};
+pub use work_class::{WorkClass, WorkScope};
 pub use working_memory::{OperationMemory, WorkingMemory};

@@ -1,10 +1,13 @@
 //! What the kernel's scheduler is told of the calling thread.
 //!
-//! Called by `precedence`. Relies on Linux 6.12 or later, where a thread of the usual policy may ask for the length of its slice
+//! Called by `work_class` and `work_budget`; optimistic loops sleep here for an instant. Relies on Linux 6.12 or later, where a thread of the usual policy may ask for the length of its slice
 //! (`sched_setattr(2)`); older kernels take the call and change nothing. No privilege is needed, and the way back is open to everybody.
 //!
 //! `unsafe` because the C library has no function for the system call.
 #![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::time::Duration;
 
 /// How long the thread wants to compute at a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,11 +21,30 @@ pub(crate) enum Slice {
 }
 
 /// Well below the usual ones (0.7 ms and more), and above what a short request takes.
-#[cfg(target_os = "linux")]
-const SHORT_NANOSECONDS: u64 = 300_000;
+pub(crate) const SHORT_SLICE: Duration = Duration::from_micros(300);
 /// The longest that the kernel allows.
 #[cfg(target_os = "linux")]
-const LONG_NANOSECONDS: u64 = 100_000_000;
+const LONG_SLICE: Duration = Duration::from_millis(100);
+/// See [`sleep_an_instant`].
+const INSTANT: Duration = Duration::from_micros(20);
+
+thread_local! {
+    static PRECISE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sleeps until somebody lets go of what is never held for long.
+#[allow(clippy::disallowed_methods, reason = "real time, which no simulated run sees: it changes no outcome")]
+pub fn sleep_an_instant() {
+    take_precise_timers();
+    std::thread::sleep(INSTANT);
+}
+
+/// From now on the calling thread's sleeps end when they are over. Costs a thread-local word if they do already.
+pub(crate) fn take_precise_timers() {
+    if !PRECISE.replace(true) {
+        set_precise_timers();
+    }
+}
 
 /// `struct sched_attr` of the kernel in its first version.
 #[cfg(target_os = "linux")]
@@ -49,9 +71,9 @@ pub(crate) fn set_slice(slice: Slice) {
         policy: libc::SCHED_OTHER as u32,
         nice,
         runtime: match slice {
-            Slice::Short => SHORT_NANOSECONDS,
+            Slice::Short => SHORT_SLICE.as_nanos() as u64,
             Slice::Usual => 0,
-            Slice::Long => LONG_NANOSECONDS,
+            Slice::Long => LONG_SLICE.as_nanos() as u64,
         },
         ..Attributes::default()
     };
@@ -62,16 +84,16 @@ pub(crate) fn set_slice(slice: Slice) {
     }
 }
 
-/// Has the calling thread's sleeps end when they are over: usually the kernel adds up to 50 us.
+/// Usually the kernel adds up to 50 us.
 #[cfg(target_os = "linux")]
-pub(crate) fn set_precise_timers() {
+fn set_precise_timers() {
     // Where it is refused, sleeps are longer.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
 }
 
 /// Elsewhere there is nothing to tell.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn set_precise_timers() {}
+fn set_precise_timers() {}
 
 /// Elsewhere there is nothing to tell.
 #[cfg(not(target_os = "linux"))]

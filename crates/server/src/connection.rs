@@ -21,7 +21,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::MemoryUse;
+use platform::{MemoryUse, WorkClass};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -160,7 +160,7 @@ impl<S: CommandService> Connection<S> {
 
     /// Serves on this thread while requests keep coming; `None` when the connection has ended.
     fn serve(mut self: Box<Self>, first: Attempt) -> Option<(Box<Self>, Pause)> {
-        platform::set_interactive(true);
+        WorkClass::Interactive.set_for_thread();
         self.exchange.memory.hold(Holding::Thread);
         match self.serve_requests(first) {
             Ok(pause) => {

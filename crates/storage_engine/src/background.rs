@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use platform::WorkBudget;
+
 use crate::TreeId;
 use crate::btree::{Damage, Merged, Shrinking, SparseLeaf, TreePages};
 use crate::cleaning_pace::{CleaningPace, DiskRoom, PageActivity};
@@ -55,14 +57,14 @@ impl Engine {
         self.spawn("page-evictor", |engine| {
             engine.trees.cache.frames.wait_for_eviction_request(EVICTION_PAUSE);
             while !engine.is_stopping() && engine.trees.cache.evict_clean_batch() {
-                platform::give_way_beside_long_work();
+                WorkBudget::background_step();
             }
             Ok(())
         })?;
         self.spawn("page-writer", |engine| {
             engine.trees.cache.writer.wait_for_victims(EVICTION_PAUSE);
             while !engine.is_stopping() && (engine.write_victims()? > 0 || engine.flush_batch()? > 0) {
-                platform::give_way_beside_long_work();
+                WorkBudget::background_step();
             }
             Ok(())
         })?;
@@ -116,7 +118,7 @@ impl Engine {
         let thread = platform::spawn_named(name, move || {
             mark_background_thread();
             while !engine.is_stopping() {
-                platform::give_way_beside_long_work();
+                WorkBudget::background_step();
                 if step(&engine).is_err() {
                     // The error was kept by `poison_on_error` or heals when there is space again.
                     engine.clock.sleep(EVICTION_PAUSE);
@@ -257,7 +259,7 @@ impl Engine {
     fn free_dropped_tree(&self) -> Result<bool> {
         let Some(tree) = self.dropped_trees.lock().first() else { return Ok(false) };
         let mut rest = self.trees.walk_pages(tree, usize::MAX, Damage::IsPassedOver, &mut |found| {
-            platform::offer_processor();
+            WorkBudget::background_step();
             self.trim_history()?;
             if found.leaves.len() + found.overflow.len() >= STEP_ITEMS {
                 self.free_found(found)?;
@@ -285,7 +287,7 @@ impl Engine {
 
     fn free_in_groups(&self, pages: &[PageId]) -> Result<()> {
         for group in pages.chunks(STEP_ITEMS) {
-            platform::offer_processor();
+            WorkBudget::background_step();
             self.trim_history()?;
             let _barrier = self.barrier.read();
             self.free_pages(group)?;
@@ -301,7 +303,7 @@ impl Engine {
             if self.is_dropped(leaf.tree) {
                 continue;
             }
-            platform::offer_processor();
+            WorkBudget::background_step();
             did_something |= self.shrink_leaf(leaf)?;
         }
         Ok(did_something)

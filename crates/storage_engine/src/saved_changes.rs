@@ -10,6 +10,8 @@
 //!   or, of what is to be freed and has no room in the mark: u64::MAX varint | kind varint | 4 bytes 0 | length varint | numbers u64
 //! ```
 
+use platform::WorkBudget;
+
 use crate::TreeId;
 use crate::checkpoint::KeptLeftovers;
 use crate::error::{EngineError, Result};
@@ -114,7 +116,7 @@ impl SavedChanges {
             image.fill(0);
             fill_chain_page(&mut image, KIND_CHANGES, NO_TREE, next, payload);
             batch.push(self.pages[self.written + number], &image[..], epoch, ImageNotes::default());
-            platform::offer_processor();
+            WorkBudget::background_step();
         }
         let written = store.write(&mut batch);
         batch.clear();

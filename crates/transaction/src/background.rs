@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use oplog::{Oplog, SpaceReturn};
-use platform::{PrecedenceScope, spawn_named};
+use platform::{LongWork, WorkBudget, spawn_named};
 
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
@@ -127,7 +127,7 @@ impl Store {
             // What fails again and again in the same way is told once.
             let mut told = String::new();
             while !store.is_stopping() {
-                platform::give_way_beside_long_work();
+                WorkBudget::background_step();
                 let pause = step(&store).unwrap_or_else(|error| {
                     let message = error.to_string();
                     if message != told {
@@ -151,7 +151,7 @@ impl Store {
     /// A pass of expiry, and the pause after it, which ends earlier when it is shortened meanwhile.
     fn expire_and_pause(&self) -> Result<()> {
         if self.expires_documents() {
-            let _gives_way = PrecedenceScope::begin_committing();
+            let _gives_way = LongWork::begin_writing(&self.foreground);
             let pass = self.ttl_pass(&mut WriteContext::new())?;
             if pass.deleted > 0 {
                 tracing::info!(deleted = pass.deleted, "expired documents deleted");

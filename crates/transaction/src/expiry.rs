@@ -1,7 +1,7 @@
 //! The TTL pass: deletes documents that have expired, a few at a time.
 //!
 //! Called once a minute by the background thread, and by the simulator. It reads TTL indexes for records whose date has passed and deletes each like
-//! any other writer: paced, under the record's lock, after looking again. Clients' operations go first (`foreground`), so that a day on which everything expires at
+//! any other writer: paced, under the record's lock, after looking again. Clients' operations go first (`giving_way`), so that a day on which everything expires at
 //! once is one on which the others have a processor too. An index whose collection is damaged is set aside (`set_aside_work`): the others' documents expire all the same.
 
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use collection::{Collection, ExpiredRange, Index, RecordId, Validation};
 
 use crate::change::{ChangeOutcome, Decision};
 use crate::error::{Result, TransactionError};
-use crate::foreground::Slice;
 use crate::set_aside_work::SetAsideWork;
 use crate::store::Store;
 use crate::waiting::Waiting;
@@ -155,14 +154,14 @@ impl Store {
         pass: &mut TtlPass,
     ) -> Result<()> {
         let mut start = range.start.clone();
-        let mut slice = Slice::default();
+        let mut budget = self.work_budget();
         loop {
             let (found, next_start) = self.find_expired(collection, index, &start, range)?;
             for record_id in found {
                 if self.is_stopping() {
                     return Ok(());
                 }
-                self.give_way(&mut slice);
+                self.give_way(&mut budget);
                 if self.delete_if_expired(context, collection, index, range, record_id)? {
                     pass.deleted += 1;
                     self.expiry.deleted.fetch_add(1, Ordering::Relaxed);

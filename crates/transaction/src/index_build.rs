@@ -4,7 +4,7 @@
 //!    knowing whether the builder has been at the record: it puts and deletes entries that may or may not be there.
 //! 2. Fill: once all commits from before are visible, a snapshot has every record that the writers may not have dealt
 //!    with. For each, under its lock, the entries of its newest version are put. Builder and writers do the same thing to a record, one
-//!    after the other, so the order does not matter. Most builds do this in sorted pieces (`sorted_fill`). Clients' operations go first (`foreground`).
+//!    after the other, so the order does not matter. Most builds do this in sorted pieces (`sorted_fill`). Clients' operations go first (`giving_way`).
 //! 3. Commit: under the gate, keys that two documents had at one time are looked at again; then the indexes are ready,
 //!    for snapshots from this commit on.
 //!
@@ -31,12 +31,11 @@ use collection::{
     Collection, CollectionError, Index, IndexSpecification, IndexState, RecordEntries, RecordId, WriteAccess,
     duplicate_key_error,
 };
-use platform::{Precedence, PrecedenceScope, WorkingMemory};
+use platform::{LongWork, WorkingMemory};
 use storage_engine::{EngineError, TreeId};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
-use crate::foreground::Slice;
 use crate::interleaving::Moment;
 use crate::lock_table::OwnedByTransaction;
 use crate::read_view::RecordCursor;
@@ -131,7 +130,7 @@ impl Store {
         if let Some(commit) = started.commit {
             self.commits.wait_visible(commit.timestamp)?;
         }
-        let _gives_way = PrecedenceScope::begin(Precedence::Long);
+        let _gives_way = LongWork::begin(&self.foreground);
         let is_plain =
             |index: &Arc<Index>| index.state() == IndexState::Replacing || !index.specification().enforces_uniqueness();
         if collection.ring().is_none() && find_indexes(collection, &started.trees).iter().all(is_plain) {
@@ -139,14 +138,14 @@ impl Store {
         }
         let mut cursor = self.read_view().record_cursor(collection);
         let mut buffers = BuildBuffers::default();
-        let mut slice = Slice::default();
+        let mut budget = self.work_budget();
         while let Some(record_id) = next_record(&mut cursor)? {
             if is_stopped() {
                 return Err(CollectionError::Stopped.into());
             }
             self.check_space()?;
             self.pace();
-            self.give_way(&mut slice);
+            self.give_way(&mut budget);
             self.options.interleaving.at(Moment::IndexBuild);
             self.fill_record_patiently(collection, &started.trees, record_id, &mut buffers, is_stopped)?;
         }

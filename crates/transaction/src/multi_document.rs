@@ -27,12 +27,11 @@ use std::time::Duration;
 
 use collection::{Catalog, Collection, Namespace};
 use parking_lot::Mutex;
-use platform::{MemoryReservation, MemoryUse};
+use platform::{MemoryReservation, MemoryUse, WorkBudget};
 use storage_engine::{Engine, EngineError, Snapshot};
 
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
-use crate::foreground::Slice;
 use crate::lock_table::{LockName, LockTable, OwnedNames, Ownership};
 use crate::read_view::ReadView;
 use crate::sessions::{NumberUse, Session};
@@ -63,7 +62,7 @@ pub struct Transaction {
     owned: Mutex<Owned>,
     uses: Arc<CollectionUses>,
     /// How it gives way once it is large.
-    slice: Mutex<Slice>,
+    budget: Mutex<WorkBudget>,
     /// Counts it, beside what it has written.
     _memory: MemoryReservation,
 }
@@ -214,7 +213,7 @@ impl Store {
             unique_locks: self.unique_locks.clone(),
             owned: Mutex::default(),
             uses: self.open_transactions.uses.clone(),
-            slice: Mutex::default(),
+            budget: Mutex::new(self.work_budget()),
             _memory: own_memory,
         });
         let began = self.clock.monotonic();
@@ -246,7 +245,7 @@ impl Store {
         let open = session.transaction().lock().clone().filter(|open| open.txn_number == txn_number);
         match (number_use, open) {
             (NumberUse::Open, Some(open)) => {
-                open.transaction.slice.lock().note_own();
+                open.transaction.budget.lock().note_own();
                 Ok(open.transaction)
             }
             (NumberUse::Committed, _) => Err(TransactionError::TransactionCommitted(format!(

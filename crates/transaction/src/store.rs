@@ -13,7 +13,7 @@ use collection::{
 };
 use oplog::{Appended, Checkpointed, LocalOplog, Oplog, OplogError, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
-use platform::{Clock, Disk, OthersWait, Random, WorkingMemory};
+use platform::{Clock, Disk, Foreground, Random, WorkClass, WorkScope, WorkingMemory};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
@@ -23,7 +23,6 @@ use crate::commit_order::{CommitInfo, CommitOrder, Effect, tell_why_stopped};
 use crate::error::{Result, TransactionError};
 use crate::expiry::ExpiryProgress;
 use crate::feed::Feed;
-use crate::foreground::Foreground;
 use crate::interleaving::{Interleaving, Moment};
 use crate::lock_table::LockTable;
 use crate::multi_document::{LargeCommits, OpenTransactions, is_large};
@@ -70,6 +69,8 @@ pub struct StoreOptions {
     pub clock_drift_max: Duration,
     /// Whether the engine's own threads are started when the store is opened. Not by the simulator.
     pub engine_threads: bool,
+    /// Who is there beside work that lasts: the server counts what its clients do.
+    pub foreground: Arc<Foreground>,
     /// What the simulator runs in the midst of operations.
     pub interleaving: Interleaving,
 }
@@ -91,6 +92,7 @@ impl Default for StoreOptions {
             index_piece_bytes: 32 << 20,
             clock_drift_max: Duration::from_secs(365 * 24 * 3600),
             engine_threads: true,
+            foreground: Arc::default(),
             interleaving: Interleaving::default(),
         }
     }
@@ -135,7 +137,7 @@ pub struct Store {
     pub(crate) stopping: StopSignal,
     /// Index builds that are stopped from here on are to go on at the next start.
     pub(crate) keeps_builds: AtomicBool,
-    pub(crate) foreground: OnceLock<Box<Foreground>>,
+    pub(crate) foreground: Arc<Foreground>,
     pub(crate) working_memory: OnceLock<WorkingMemory>,
     /// Collections with indexes whose builds a restart has interrupted.
     pub(crate) interrupted_builds: Mutex<Vec<Arc<Collection>>>,
@@ -202,7 +204,7 @@ impl Store {
             background: Mutex::new(None),
             stopping: StopSignal::default(),
             keeps_builds: AtomicBool::new(false),
-            foreground: OnceLock::new(),
+            foreground: Arc::clone(&options.foreground),
             working_memory: OnceLock::new(),
             interrupted_builds: Mutex::default(),
             sessions,
@@ -250,6 +252,11 @@ impl Store {
     /// The oplog: for its statistics, and for following it.
     pub fn oplog(&self) -> &LocalOplog {
         &self.oplog
+    }
+
+    /// Who is there beside work that lasts.
+    pub fn foreground(&self) -> &Arc<Foreground> {
+        &self.foreground
     }
 
     /// The clock that the store was opened with, as far as it is believed.
@@ -439,7 +446,7 @@ impl Store {
     ) -> Result<CommitInfo> {
         let _may_write = self.may_write()?;
         self.check_commits()?;
-        let _others_wait = OthersWait::begin();
+        let _others_wait = WorkScope::begin(WorkClass::Commit);
         let mut in_flight = self.commits.prepare();
         let appended = self.oplog.append(&mut |_, payload| entry.write(payload), &mut |timestamp, position| {
             in_flight.register(timestamp, position)

@@ -27,12 +27,13 @@ mod permission;
 mod probing;
 mod turn;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use platform::Clock;
+use platform::{Clock, Foreground};
 
 use self::gate::Gate;
 pub(crate) use self::permission::Granted;
@@ -79,12 +80,10 @@ pub(crate) struct Admission {
     clock: Arc<dyn Clock>,
     reads: Gate,
     writes: Gate,
-    processors: usize,
+    foreground: Arc<Foreground>,
     /// Whether the limits stay as they are (`storageEngineConcurrencyAdjustmentAlgorithm`).
     is_fixed: AtomicBool,
-    /// Commands that have worked for long and go on; how many such have ended; and how often one slept for the others.
-    long_running: AtomicUsize,
-    long_finished: AtomicU64,
+    /// How often a command that has worked for long has rested for others.
     gave_way: AtomicU64,
     crowd_stretch: Mutex<Stretch>,
 }
@@ -105,11 +104,24 @@ pub(crate) struct Counted {
 
 /// The right to run; given back when dropped.
 #[must_use]
-pub(crate) struct Ticket<'a>(&'a Gate);
+pub(crate) struct Ticket<'a> {
+    gate: &'a Gate,
+    /// Whether who has it has worked for long.
+    is_long: Cell<bool>,
+}
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.0.release();
+        self.gate.release();
+        if !self.is_long.get() {
+            self.gate.foreground.note_finished();
+        }
+    }
+}
+
+impl<'a> Ticket<'a> {
+    fn new(gate: &'a Gate) -> Ticket<'a> {
+        Ticket { gate, is_long: Cell::new(false) }
     }
 }
 
@@ -117,27 +129,25 @@ impl Ticket<'_> {
     /// Gives the place to the first who waits, and waits for another at the end of the queue, however long that takes.
     /// Whether there were any.
     fn let_others_pass(&self) -> bool {
-        let somebody_waits = self.0.waiting.load(Ordering::SeqCst) > 0;
+        let somebody_waits = self.gate.waiting.load(Ordering::SeqCst) > 0;
         if somebody_waits {
-            self.0.give_place();
-            self.0.enter_again();
+            self.gate.give_place();
+            self.gate.enter_again();
         }
         somebody_waits
     }
 }
 
 impl Admission {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        let processors = std::thread::available_parallelism().map_or(4, std::num::NonZero::get);
-        let gate = |what, for_each: usize| Gate::new(what, for_each * processors);
+    /// What ends here is counted in `foreground`.
+    pub(crate) fn new(clock: Arc<dyn Clock>, foreground: Arc<Foreground>) -> Self {
+        let gate = |what, for_each: usize| Gate::new(what, for_each * foreground.processors(), Arc::clone(&foreground));
         Self {
-            clock,
             reads: gate("reads", READS_FOR_EACH_PROCESSOR),
             writes: gate("writes", WRITES_FOR_EACH_PROCESSOR),
-            processors,
+            clock,
+            foreground,
             is_fixed: AtomicBool::new(false),
-            long_running: AtomicUsize::new(0),
-            long_finished: AtomicU64::new(0),
             gave_way: AtomicU64::new(0),
             crowd_stretch: Mutex::default(),
         }
@@ -187,18 +197,13 @@ impl Admission {
     pub(crate) fn admit(&self, class: Class, must_run: impl FnOnce() -> bool) -> Result<Option<Ticket<'_>>> {
         let Some(gate) = self.gate(class) else { return Ok(None) };
         if gate.try_enter() {
-            return Ok(Some(Ticket(gate)));
+            return Ok(Some(Ticket::new(gate)));
         }
         if must_run() {
             gate.running.fetch_add(1, Ordering::SeqCst);
-            return Ok(Some(Ticket(gate)));
+            return Ok(Some(Ticket::new(gate)));
         }
-        gate.enter_by_queue(&*self.clock).map(|()| Some(Ticket(gate)))
-    }
-
-    /// How many commands have run to their end.
-    pub(crate) fn finished(&self) -> u64 {
-        self.reads.finished.load(Ordering::Relaxed) + self.writes.finished.load(Ordering::Relaxed)
+        gate.enter_by_queue(&*self.clock).map(|()| Some(Ticket::new(gate)))
     }
 
     /// Adapts the limits to what was seen since the last call; for a thread that calls it a few times a second.
@@ -220,9 +225,10 @@ impl Admission {
         let processor_time = platform::processor_time();
         let used = processor_time.saturating_sub(stretch.processor_time).as_secs_f64();
         *stretch = Stretch { began: now, processor_time };
-        let share = used / elapsed.as_secs_f64() / self.processors as f64;
-        self.reads.crowd.next_stretch(self.processors, share);
-        self.writes.crowd.next_stretch(self.processors, share);
+        let processors = self.foreground.processors();
+        let share = used / elapsed.as_secs_f64() / processors as f64;
+        self.reads.crowd.next_stretch(processors, share);
+        self.writes.crowd.next_stretch(processors, share);
     }
 
     /// How the limits are found.
@@ -234,8 +240,8 @@ impl Admission {
     pub(crate) fn set_algorithm(&self, algorithm: Algorithm) -> Algorithm {
         let before = self.algorithm();
         if (before, algorithm) == (Algorithm::Fixed, Algorithm::ThroughputProbing) {
-            self.reads.begin_search(READS_FOR_EACH_PROCESSOR * self.processors);
-            self.writes.begin_search(WRITES_FOR_EACH_PROCESSOR * self.processors);
+            self.reads.begin_search(READS_FOR_EACH_PROCESSOR * self.foreground.processors());
+            self.writes.begin_search(WRITES_FOR_EACH_PROCESSOR * self.foreground.processors());
         }
         self.is_fixed.store(algorithm == Algorithm::Fixed, Ordering::Relaxed);
         before
@@ -274,7 +280,7 @@ impl Admission {
         for gate in [&self.reads, &self.writes] {
             section.document(gate.what(), |figures| gate.write_figures(figures));
         }
-        section.size("longRunning", self.long_running.load(Ordering::Relaxed) as u64);
+        section.size("longRunning", self.foreground.long_running() as u64);
         section.size("longGaveWay", self.gave_way.load(Ordering::Relaxed));
         section.size("patienceMicros", PATIENCE.as_micros() as u64);
         section.size("patienceOverloadedMicros", PATIENCE_OVERLOADED.as_micros() as u64);
@@ -295,7 +301,7 @@ mod tests {
     use crate::request::error::CommandError;
 
     fn admission(limit: usize) -> Admission {
-        let admission = Admission::new(Arc::new(SystemClock::new()));
+        let admission = Admission::new(Arc::new(SystemClock::new()), Arc::default());
         admission.writes.limit.store(limit, Ordering::Relaxed);
         admission
     }
@@ -365,7 +371,7 @@ mod tests {
         assert_eq!(admission.set_algorithm(Algorithm::Fixed), Algorithm::Fixed);
         assert_eq!(admission.limit(Class::Write), Some(256));
         assert_eq!(admission.set_algorithm(Algorithm::ThroughputProbing), Algorithm::Fixed);
-        let start = (WRITES_FOR_EACH_PROCESSOR * admission.processors) as u64;
+        let start = (WRITES_FOR_EACH_PROCESSOR * admission.foreground.processors()) as u64;
         assert_eq!(admission.limit(Class::Write), Some(start));
         assert_eq!(admission.limit(Class::Exempt), None);
     }
@@ -394,7 +400,7 @@ mod tests {
     #[test]
     fn who_is_called_back_waits_without_a_thread_and_is_refused_when_patience_is_over() {
         let clock = Arc::new(platform::SimulatedClock::new(0));
-        let admission = Admission::new(clock.clone());
+        let admission = Admission::new(clock.clone(), Arc::default());
         admission.writes.limit.store(1, Ordering::Relaxed);
         let outcomes = Arc::new(Mutex::new(Vec::new()));
         let come = |name: &'static str| {

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::{Clock, SystemClock};
+use platform::{Clock, SystemClock, WorkClass};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -50,7 +50,7 @@ impl<S: CommandService> Reader<S> {
 
     /// Until the server stops.
     pub(super) fn run(mut self) {
-        platform::set_interactive(true);
+        WorkClass::Interactive.set_for_thread();
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         while !self.crowd.is_stopping() {
             events.clear();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use platform::{Clock, SystemClock};
+use platform::{Clock, SystemClock, WorkBudget, WorkClass};
 use tokio::runtime::Handle;
 
 /// A worker without work ends after this.
@@ -129,7 +129,7 @@ impl<J: Job> Workers<J> {
     fn work(self: Arc<Self>) {
         let _own = Own::begin(&self);
         // There is always something to do: what matters is the sum, and those with a connection of their own go first.
-        platform::set_interactive(false);
+        WorkClass::Background.set_for_thread();
         let mut jobs = self.jobs.lock();
         loop {
             match jobs.queue.pop_front() {
@@ -140,7 +140,7 @@ impl<J: Job> Workers<J> {
                     drop(jobs);
                     job.run();
                     // While jobs keep coming it never sleeps, and who has woken up meanwhile may have to wait for the next tick.
-                    platform::offer_processor();
+                    WorkBudget::background_step();
                     jobs = self.jobs.lock();
                     jobs.awake += usize::from(WAITS.take());
                 }

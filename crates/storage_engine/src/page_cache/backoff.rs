@@ -24,7 +24,7 @@ impl Backoff {
                 std::hint::spin_loop();
             }
         } else {
-            platform::rest_briefly();
+            platform::sleep_an_instant();
         }
         self.failures = self.failures.saturating_add(1);
     }

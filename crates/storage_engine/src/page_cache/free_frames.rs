@@ -1,7 +1,7 @@
 //! The list of free frames and the two waits around it: readers for a frame, the evictor for work.
 //!
 //! Called by `page_cache`. The marks are shares of the cache: below `low` the evictor is woken, up to `high` it works. The last
-//! frames, up to `reserve`, are for what goes first (`platform::Precedence`): under a flood of writes, each of which reads a page
+//! frames, up to `reserve`, are for what goes first (`platform::WorkClass`): under a flood of writes, each of which reads a page
 //! first, a read would wait for a frame as long as all of them, and whoever comes while it is being woken would be faster.
 //!
 //! The frame that became free first is taken first, and one that was never used only when there is no other: its memory is not
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use platform::Precedence;
+use platform::WorkClass;
 
 use super::PageCache;
 use super::replacement::era_pages;
@@ -105,7 +105,7 @@ impl FreeFrames {
 
     /// Takes a frame, waiting until there is one. Fails only once the engine has stopped writing and no frame comes.
     pub(crate) fn take<'a>(&'a self, cache: &PageCache) -> Result<ReservedFrame<'a>> {
-        let is_first = platform::precedence() == Precedence::First;
+        let is_first = WorkClass::of_thread().goes_first();
         let reserve = if is_first { 0 } else { self.reserve };
         let mut list = self.list.lock();
         loop {

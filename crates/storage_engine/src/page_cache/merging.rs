@@ -15,6 +15,7 @@
 use std::sync::atomic::Ordering;
 
 use parking_lot::{Mutex, MutexGuard};
+use platform::WorkBudget;
 
 use super::change_buffers::MergeMark;
 use super::{ChangeBuffer, EncodedChanges};
@@ -94,7 +95,7 @@ impl ChangeBuffer {
         let can_wait = manner == Manner::BesideOthers && self.has_time_to_merge();
         let prepared = pages.iter().try_for_each(|page| {
             if can_wait {
-                platform::offer_processor();
+                WorkBudget::background_step();
             }
             self.prepare_merge(merger, *page, manner)
         });

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
+use platform::WorkBudget;
 
 use super::eviction::Victims;
 use super::preparation::Preparation;
@@ -77,7 +78,7 @@ impl Writer {
     /// Called after each page.
     fn offer_processor(&self) {
         if self.offers_processor {
-            platform::offer_processor();
+            WorkBudget::background_step();
         }
     }
 }

@@ -11,6 +11,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use platform::WorkBudget;
+
 use super::PageStore;
 use super::address::{PageAddress, PageId, UNIT_BYTES};
 use super::block::{BlockHeader, check_block};
@@ -183,7 +185,7 @@ impl PageStore {
         let mut found = vec![Vec::new(); chosen.len()];
         let mut pages = Vec::new();
         for chunk in 0..limit.div_ceil(CHUNK_PAGES as u64) {
-            platform::offer_processor();
+            WorkBudget::background_step();
             let ledger = self.ledger.lock();
             pages.clear();
             let place = |address| places.get(ledger.extents.index_of(address)).copied().flatten();
@@ -216,7 +218,7 @@ impl PageStore {
         let found = match chosen.blocks {
             Some(blocks) => {
                 for range in read_ranges(&blocks, offset) {
-                    platform::offer_processor();
+                    WorkBudget::background_step();
                     self.read_extent(&mut cleaner.extent[range.clone()], offset + range.start as u64)?;
                 }
                 blocks
@@ -229,7 +231,7 @@ impl PageStore {
         cleaner.blocks.clear();
         let mut moved = Vec::new();
         for block in found {
-            platform::offer_processor();
+            WorkBudget::background_step();
             let start = (block.address.offset_bytes() - offset) as usize;
             let bytes = &cleaner.extent[start..start + block.address.length_bytes()];
             match check_block(bytes) {

@@ -22,7 +22,6 @@ use storage_engine::TreeId;
 use super::{StartedBuild, aborted, find_indexes};
 use crate::commit_order::CommitInfo;
 use crate::error::{Result, TransactionError};
-use crate::foreground::Slice;
 use crate::multi_document::DefinitionScope;
 use crate::store::Store;
 use crate::unique::{UniqueBuffers, is_duplicated};
@@ -123,14 +122,14 @@ impl Store {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let mut cursor = self.read_view().index_cursor(collection, index);
-        let (mut previous, mut slice) = (Vec::new(), Slice::default());
+        let (mut previous, mut budget) = (Vec::new(), self.work_budget());
         let (mut seen, mut buffers) = (0_u64, UniqueBuffers::default());
         cursor.seek_first()?;
         while cursor.next()? {
             if seen.is_multiple_of(ENTRIES_PER_CHECK) && is_stopped() {
                 return Err(CollectionError::Stopped.into());
             }
-            self.give_way(&mut slice);
+            self.give_way(&mut budget);
             if seen > 0 && cursor.key() == previous && is_duplicated(&self.engine, index, &previous, &mut buffers)? {
                 let namespace = collection.namespace();
                 let type_bits = cursor.type_bits()?.to_vec();

@@ -20,13 +20,12 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{Collection, CollectionError, Index, RecordId};
-use platform::{OperationMemory, WorkingMemory};
+use platform::{OperationMemory, WorkBudget, WorkingMemory};
 use storage_engine::{Batch, TreeId};
 
 use super::sorted_runs::{BuiltEntry, SortedRuns};
 use super::{BuildBuffers, aborted};
 use crate::error::Result;
-use crate::foreground::Slice;
 use crate::interleaving::Moment;
 use crate::read_view::RecordCursor;
 use crate::store::Store;
@@ -57,7 +56,7 @@ struct Entry {
 /// Where an entry comes in the order of a piece: its tree, and its key.
 type Place<'a> = (usize, &'a [u8]);
 
-/// Entries of consecutive records: sorted in stretches while they come, so that no sort goes on for much longer than a slice of work (`give_way`).
+/// Entries of consecutive records: sorted in stretches while they come, so that no sort goes on for much longer than a stretch of work (`give_way`).
 #[derive(Default)]
 struct Piece {
     bytes: Vec<u8>,
@@ -189,7 +188,7 @@ impl Store {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
         let mut buffers = BuildBuffers::default();
-        let mut slice = Slice::default();
+        let mut budget = self.work_budget();
         collection.settle_record_ids(&self.engine)?;
         let end = collection.last_record_id();
         let indexes = building_indexes(collection, trees)?;
@@ -198,31 +197,31 @@ impl Store {
         let mut piece = Piece::default();
         loop {
             let mut fill = Fill { collection, trees, end, left_out: Vec::new(), batch: Batch::new(), is_stopped };
-            let mut read = |piece: &mut Piece, from, memory: &mut BuildMemory, slice: &mut Slice| {
-                self.read_piece(&fill, from, &mut buffers, slice, piece, memory)
+            let mut read = |piece: &mut Piece, from, memory: &mut BuildMemory, budget: &mut WorkBudget| {
+                self.read_piece(&fill, from, &mut buffers, budget, piece, memory)
             };
-            read(&mut piece, from, &mut memory, &mut slice)?;
+            read(&mut piece, from, &mut memory, &mut budget)?;
             let Some(mut last) = piece.last else { return Ok(()) };
             if let Some(working) = self.working_memory.get().filter(|_| piece.is_full) {
                 loop {
                     let piece_bytes = piece.memory_bytes();
-                    let entries = piece.in_order().inspect(|_| self.give_way(&mut slice));
+                    let entries = piece.in_order().inspect(|_| self.give_way(&mut budget));
                     memory.runs.add(working.temporary(), entries)?;
                     piece.clear();
                     if !memory.takes_run(piece_bytes) {
                         break;
                     }
-                    read(&mut piece, last, &mut memory, &mut slice)?;
+                    read(&mut piece, last, &mut memory, &mut budget)?;
                     let Some(newer) = piece.last else { break };
                     last = newer;
                 }
             }
-            piece.in_order().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut slice))?;
+            piece.in_order().try_for_each(|entry| self.put_entry(&mut fill, entry, &mut budget))?;
             while let Some(entry) = memory.runs.next()? {
-                self.put_entry(&mut fill, entry, &mut slice)?;
+                self.put_entry(&mut fill, entry, &mut budget)?;
             }
             while memory.runs.remove_one() {
-                self.give_way(&mut slice);
+                self.give_way(&mut budget);
             }
             for record_id in fill.take_left_out() {
                 self.fill_record_patiently(collection, trees, record_id, &mut buffers, is_stopped)?;
@@ -245,7 +244,7 @@ impl Store {
         fill: &Fill<'_>,
         from: RecordId,
         buffers: &mut BuildBuffers,
-        slice: &mut Slice,
+        budget: &mut WorkBudget,
         piece: &mut Piece,
         memory: &mut BuildMemory,
     ) -> Result<()> {
@@ -257,7 +256,7 @@ impl Store {
                 return Err(CollectionError::Stopped.into());
             }
             self.pace();
-            self.give_way(slice);
+            self.give_way(budget);
             self.options.interleaving.at(Moment::IndexBuild);
             let next = cursor.next()?.filter(|next| fill.end.is_none_or(|end| *next <= end));
             let Some(record_id) = next else { return Ok(()) };
@@ -300,14 +299,14 @@ impl Store {
     }
 
     /// Puts an entry of a piece, or leaves its record out when the entry may be out of date.
-    fn put_entry(&self, fill: &mut Fill<'_>, entry: BuiltEntry<'_>, slice: &mut Slice) -> Result<()> {
+    fn put_entry(&self, fill: &mut Fill<'_>, entry: BuiltEntry<'_>, budget: &mut WorkBudget) -> Result<()> {
         let collection = fill.collection;
         if (fill.is_stopped)() {
             return Err(CollectionError::Stopped.into());
         }
         self.check_space()?;
         self.pace();
-        self.give_way(slice);
+        self.give_way(budget);
         let tree = fill.trees[entry.tree];
         let access = collection.begin_write()?;
         let position = access.indexes.position(tree).ok_or_else(|| aborted(collection))?;

@@ -11,7 +11,7 @@ use collection::{
     WriteAccess, duplicate_key_error,
 };
 use oplog::OplogPosition;
-use platform::{Precedence, PrecedenceScope};
+use platform::LongWork;
 
 use super::Transaction;
 use crate::change::{ChangeOutcome, Decision, stored_document};
@@ -100,14 +100,14 @@ impl Store {
 
     /// Spills changes when there are many in memory. What a large transaction does then is long work: others go first until the scope ends, as long as
     /// they do not wait for what it owns. Nothing is locked yet: making trees takes the definition lock.
-    fn make_room(&self, transaction: &Transaction) -> Result<Option<PrecedenceScope>> {
+    fn make_room(&self, transaction: &Transaction) -> Result<Option<LongWork>> {
         let wants_spill = transaction.writes.wants_spill();
         if !wants_spill && !transaction.writes.is_large(self.options.large_transaction_bytes) {
             return Ok(None);
         }
-        let gives_way = PrecedenceScope::begin(Precedence::Long);
-        let mut slice = transaction.slice.lock();
-        self.give_way(&mut slice);
+        let gives_way = LongWork::begin(&self.foreground);
+        let mut budget = transaction.budget.lock();
+        self.give_way(&mut budget);
         if !wants_spill {
             return Ok(Some(gives_way));
         }
@@ -126,7 +126,7 @@ impl Store {
         };
         transaction.writes.spill(prepared, order_tree, &mut || {
             self.pace();
-            self.give_way(&mut slice);
+            self.give_way(&mut budget);
         })?;
         Ok(Some(gives_way))
     }

@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 use collection::{Collection, DocumentChange, Telling, TransactionEncoder, WriteAccess};
 use oplog::Oplog;
-use platform::{Precedence, PrecedenceScope};
+use platform::{LongWork, WorkBudget};
 use storage_engine::{Batch, Timestamp};
 
 use super::large_commit::{LargeCommit, Logging};
 use crate::commit_order::{CommitInfo, Effect, tell_why_stopped};
 use crate::error::Result;
-use crate::foreground::Slice;
 use crate::interleaving::Moment;
 use crate::store::Store;
 use crate::write_context::Statement;
@@ -52,7 +51,7 @@ impl Store {
         self.check_commits()?;
         // What is logged is applied to its end, whoever wants the command to stop.
         let _unwatched = document::work::unwatched();
-        let gives_way = PrecedenceScope::begin(Precedence::Long);
+        let gives_way = LongWork::begin(&self.foreground);
         let hold = self.commits.hold();
         let mut logging = Logging::default();
         logging.entry.push(change.oplog_entry(), Telling::Whole);
@@ -84,7 +83,7 @@ impl Store {
 
     /// The record comes first in the batch.
     fn apply_in_pieces(&self, change: &DocumentChange, timestamp: Timestamp) -> Result<()> {
-        let (mut slice, mut piece) = (Slice::default(), Batch::new());
+        let (mut budget, mut piece) = (self.work_budget(), Batch::new());
         let mut changes = change.batch().changes();
         let record = changes.next();
         for entry in changes.chain(record) {
@@ -92,14 +91,14 @@ impl Store {
             if piece.len() < PIECE_ENTRIES {
                 continue;
             }
-            self.apply_piece(&mut piece, timestamp, &mut slice)?;
+            self.apply_piece(&mut piece, timestamp, &mut budget)?;
         }
-        self.apply_piece(&mut piece, timestamp, &mut slice)
+        self.apply_piece(&mut piece, timestamp, &mut budget)
     }
 
-    fn apply_piece(&self, piece: &mut Batch, timestamp: Timestamp, slice: &mut Slice) -> Result<()> {
+    fn apply_piece(&self, piece: &mut Batch, timestamp: Timestamp, budget: &mut WorkBudget) -> Result<()> {
         self.pace();
-        self.give_way(slice);
+        self.give_way(budget);
         self.options.interleaving.at(Moment::LargeCommit);
         self.engine.apply(piece, timestamp)?;
         piece.clear();

@@ -20,7 +20,7 @@ use std::time::Duration;
 use collection::{Collection, DocumentChange, LoggedEntry, Telling, TransactionEncoder, UpdateStyle, WriteAccess};
 use oplog::{Appended, Oplog, OplogPosition};
 use parking_lot::{Mutex, MutexGuard};
-use platform::{Precedence, PrecedenceScope};
+use platform::LongWork;
 use storage_engine::Timestamp;
 
 use super::Transaction;
@@ -29,7 +29,6 @@ use super::progress::Progress;
 use crate::change_order::Listed;
 use crate::commit_order::{CommitInfo, Decided, Effect, tell_why_stopped};
 use crate::error::{Result, TransactionError};
-use crate::foreground::Slice;
 use crate::interleaving::Moment;
 use crate::sessions::Session;
 use crate::store::Store;
@@ -114,7 +113,7 @@ impl Store {
         session: &Arc<Session>,
         txn_number: i64,
     ) -> Result<Option<CommitInfo>> {
-        let gives_way = PrecedenceScope::begin(Precedence::Long);
+        let gives_way = LongWork::begin(&self.foreground);
         // What is committed was read and checked. Nobody reads in the transaction any more, and others' old versions must not be kept for it.
         transaction.snapshot.end();
         let hold = self.commits.hold();
@@ -200,10 +199,10 @@ impl Store {
         let mut effects: Vec<Effect> = accesses.iter().map(|access| Effect::of(access.collection)).collect();
         let part_bytes = PART_BYTES_MAX.min(self.options.large_transaction_bytes);
         let (mut change, mut old, mut new) = (DocumentChange::default(), Vec::new(), Vec::new());
-        let (mut slice, mut in_order) = (Slice::default(), transaction.writes.in_order());
+        let (mut budget, mut in_order) = (self.work_budget(), transaction.writes.in_order());
         let mut progress = Progress::new(&*self.clock, "logged");
         while let Some(listed) = in_order.next()? {
-            self.give_way(&mut slice);
+            self.give_way(&mut budget);
             match listed {
                 Listed::Step(operation) => logging.entry.push(LoggedEntry::whole(&operation), Telling::Step),
                 Listed::Record(tree, record_id) => {
@@ -250,11 +249,11 @@ impl Store {
 
     /// Prepares every change in a collection again and applies it.
     fn apply_changes(&self, transaction: &Transaction, access: &WriteAccess<'_>, timestamp: Timestamp) -> Result<()> {
-        let (mut slice, mut progress) = (Slice::default(), Progress::new(&*self.clock, "applied"));
+        let (mut budget, mut progress) = (self.work_budget(), Progress::new(&*self.clock, "applied"));
         let applied = self.for_each_change(transaction, access, |change, _| {
             progress.count();
             self.pace();
-            self.give_way(&mut slice);
+            self.give_way(&mut budget);
             self.options.interleaving.at(Moment::LargeCommit);
             Ok(self.engine.apply(change.batch(), timestamp)?)
         });

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use platform::Clock;
+use platform::{Clock, Foreground};
 
 use super::crowd::Crowd;
 use super::probing::Probing;
@@ -24,6 +24,7 @@ pub(super) struct Gate {
     pub(super) limit: AtomicUsize,
     pub(super) waiting: AtomicUsize,
     pub(super) queue: Mutex<Queue>,
+    pub(super) foreground: Arc<Foreground>,
     /// Commands that gave their ticket back.
     pub(super) finished: AtomicU64,
     queued: AtomicU64,
@@ -66,13 +67,14 @@ pub(super) struct Sleeper {
 }
 
 impl Gate {
-    pub(super) fn new(what: &'static str, limit: usize) -> Gate {
+    pub(super) fn new(what: &'static str, limit: usize, foreground: Arc<Foreground>) -> Gate {
         Gate {
             what,
             running: AtomicUsize::new(0),
             limit: AtomicUsize::new(limit),
             waiting: AtomicUsize::new(0),
             queue: Mutex::default(),
+            foreground,
             finished: AtomicU64::new(0),
             queued: AtomicU64::new(0),
             rejected: AtomicU64::new(0),

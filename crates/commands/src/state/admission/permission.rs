@@ -56,7 +56,7 @@ impl Granted {
             return Err(CommandError::named("InternalError", "a place at another gate"));
         }
         place.class = Class::Exempt;
-        Ok(admission.gate(class).map(Ticket))
+        Ok(admission.gate(class).map(Ticket::new))
     }
 }
 

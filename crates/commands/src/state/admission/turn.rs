@@ -4,37 +4,25 @@
 //! of many. A short command pays for a counter.
 //!
 //! ```text
-//!   short ── 10 ms ──▶ long: a long slice (platform::Precedence), and after each stretch of 50 microseconds:
-//!                        commands that are short came lately ────▶ sleeps, so that all long ones together take a
-//!                                                                  quarter of the processors
+//!   short ── 10 ms ──▶ long: it has a platform::WorkBudget, which rests for short commands; and after each stretch:
 //!                        somebody waits for a ticket ────────────▶ gives it, and waits at the end of the queue
 //! ```
 //!
 //! Steps of a transaction keep their ticket and do not sleep: others may be waiting for their locks.
 
-use crate::request::declaration::Class;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use platform::{Precedence, PrecedenceScope};
+use platform::{LongWork, Step, WorkBudget, WorkClass, WorkScope};
 
 use super::{Admission, Ticket};
+use crate::request::declaration::Class;
 
 /// Checks between two looks at the clock.
 const CHECKS_PER_LOOK: u32 = 4;
 /// A command that has worked so long is a long one.
 const LONG_AFTER: Duration = Duration::from_millis(10);
-/// How long a long command works before it looks around. Where processors are short, others wait for so long: who wakes up does not always interrupt it.
-const STRETCH: Duration = Duration::from_micros(50);
-/// A stretch that was longer, because it waited for something or for lack of a check, counts as this.
-const LONGEST_COUNTED: Duration = Duration::from_millis(16);
-/// For so long after a short command the next one is expected.
-const LATELY: Duration = Duration::from_millis(10);
-/// All long commands together may take one processor in so many while short ones come.
-const PROCESSORS_FOR_ONE: f64 = 4.0;
-/// The smallest part of a processor that a long command is left with.
-const SHARE_MIN: f64 = 0.05;
 
 /// See the module's head.
 pub(crate) struct Turn<'a> {
@@ -44,16 +32,17 @@ pub(crate) struct Turn<'a> {
     gives_way: bool,
     checks: Cell<u32>,
     began: Duration,
-    stretch_began: Cell<Duration>,
-    /// Short commands that had ended when the stretch began.
-    others_before: Cell<u64>,
-    /// When it was last seen that some had.
-    others_seen: Cell<Option<Duration>>,
-    long: RefCell<Option<PrecedenceScope>>,
+    long: RefCell<Option<Long>>,
     /// How often it has given way, for `currentOp`.
     yields: &'a AtomicU32,
     /// Until the command ends.
-    _precedence: Option<PrecedenceScope>,
+    _scope: Option<WorkScope>,
+}
+
+/// Of a command that has become long.
+struct Long {
+    budget: WorkBudget,
+    _work: LongWork,
 }
 
 impl<'a> Turn<'a> {
@@ -73,12 +62,9 @@ impl<'a> Turn<'a> {
             ticket: RefCell::new(ticket),
             checks: Cell::new(0),
             began: now,
-            stretch_began: Cell::new(now),
-            others_before: Cell::new(0),
-            others_seen: Cell::new(None),
             long: RefCell::new(None),
             yields,
-            _precedence: (class == Class::Write).then(|| PrecedenceScope::begin(Precedence::Write)),
+            _scope: (class == Class::Write).then(|| WorkScope::begin(WorkClass::Write)),
         }
     }
 
@@ -103,60 +89,34 @@ impl<'a> Turn<'a> {
         self.checks.set(0);
         let ticket = self.ticket.borrow();
         let Some(ticket) = ticket.as_ref().filter(|_| self.gives_way) else { return };
-        let now = self.admission.clock.monotonic();
-        let worked = now.saturating_sub(self.stretch_began.get());
-        if worked < STRETCH {
-            return;
+        let clock = &*self.admission.clock;
+        let mut long = self.long.borrow_mut();
+        let long = match long.as_mut() {
+            Some(long) => long,
+            None if clock.monotonic().saturating_sub(self.began) < LONG_AFTER => return,
+            None => long.insert(self.become_long(ticket)),
+        };
+        let has_rested = match long.budget.step(clock, || Duration::ZERO) {
+            Step::Within => return,
+            Step::Alone => false,
+            Step::Rested => true,
+        };
+        self.admission.gave_way.fetch_add(u64::from(has_rested), Ordering::Relaxed);
+        let has_passed_on = ticket.let_others_pass();
+        if has_passed_on {
+            long.budget.begin_stretch(clock);
         }
-        if now.saturating_sub(self.began) >= LONG_AFTER {
-            self.long.borrow_mut().get_or_insert_with(|| {
-                self.admission.long_running.fetch_add(1, Ordering::Relaxed);
-                self.others_before.set(self.admission.short_finished());
-                match self.class {
-                    Class::Write => PrecedenceScope::begin_committing(),
-                    Class::Read | Class::Exempt => PrecedenceScope::begin(Precedence::Long),
-                }
-            });
-            if self.admission.short_finished() != self.others_before.get() {
-                self.others_seen.set(Some(now));
-            }
-            let is_beside_others = self.others_seen.get().is_some_and(|seen| now.saturating_sub(seen) < LATELY);
-            platform::leave_room(is_beside_others);
-            if is_beside_others {
-                let counted = worked.min(LONGEST_COUNTED);
-                self.admission.clock.sleep(counted.mul_f64(1.0 / self.admission.long_share() - 1.0));
-                self.admission.gave_way.fetch_add(1, Ordering::Relaxed);
-            }
-            let has_passed_on = ticket.let_others_pass();
-            self.yields.fetch_add(u32::from(is_beside_others || has_passed_on), Ordering::Relaxed);
-            self.others_before.set(self.admission.short_finished());
-        }
-        self.stretch_began.set(self.admission.clock.monotonic());
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if self.long.borrow().is_some() {
-            self.admission.long_running.fetch_sub(1, Ordering::Relaxed);
-            if self.ticket.borrow().is_some() {
-                self.admission.long_finished.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
-impl Admission {
-    /// Commands that ended and were not long.
-    fn short_finished(&self) -> u64 {
-        let finished = |gate: &super::Gate| gate.finished.load(Ordering::Relaxed);
-        (finished(&self.reads) + finished(&self.writes)).saturating_sub(self.long_finished.load(Ordering::Relaxed))
+        self.yields.fetch_add(u32::from(has_rested || has_passed_on), Ordering::Relaxed);
     }
 
-    /// The part of a processor that each long command may take while short ones come.
-    fn long_share(&self) -> f64 {
-        let running = self.long_running.load(Ordering::Relaxed).max(1) as f64;
-        (self.processors as f64 / PROCESSORS_FOR_ONE / running).clamp(SHARE_MIN, 1.0)
+    fn become_long(&self, ticket: &Ticket<'_>) -> Long {
+        ticket.is_long.set(true);
+        let foreground = &self.admission.foreground;
+        let work = match self.class {
+            Class::Write => LongWork::begin_writing(foreground),
+            Class::Read | Class::Exempt => LongWork::begin(foreground),
+        };
+        Long { budget: WorkBudget::new(foreground.clone()), _work: work }
     }
 }
 
@@ -164,14 +124,13 @@ impl Admission {
 mod tests {
     use std::sync::Arc;
 
-    use platform::{Clock, SimulatedClock};
+    use platform::{Clock, Foreground, SimulatedClock};
 
     use super::*;
 
     fn admission() -> (Arc<SimulatedClock>, Admission) {
         let clock = Arc::new(SimulatedClock::new(0));
-        let mut admission = Admission::new(clock.clone());
-        admission.processors = 2;
+        let admission = Admission::new(clock.clone(), Arc::new(Foreground::new(2)));
         (clock, admission)
     }
 
@@ -217,9 +176,9 @@ mod tests {
         let (clock, admission) = admission();
         let turn = turn(&admission, Class::Write, false);
         assert_eq!(work(&clock, &turn, 100, || {}), Duration::from_millis(100));
-        assert_eq!(platform::precedence(), Precedence::Long);
+        assert_eq!(WorkClass::of_thread(), WorkClass::LongWriting);
         drop(turn);
-        assert_eq!(platform::precedence(), Precedence::First);
+        assert_eq!(WorkClass::of_thread(), WorkClass::Background);
     }
 
     #[test]
@@ -252,7 +211,7 @@ mod tests {
         let took = work(&clock, &turn, 400, seldom);
         assert!((760..=800).contains(&took.as_millis()), "{took:?}");
         // The last one is forgotten after a while.
-        clock.advance(LATELY);
+        clock.advance(LONG_AFTER);
         assert_eq!(work(&clock, &turn, 100, || {}), Duration::from_millis(100));
     }
 
@@ -273,6 +232,6 @@ mod tests {
         let turn = turn(&admission, Class::Write, true);
         let took = work(&clock, &turn, 100, || drop(admission.admit(Class::Read, || false).unwrap()));
         assert_eq!(took, Duration::from_millis(100));
-        assert_eq!(platform::precedence(), Precedence::Write);
+        assert_eq!(WorkClass::of_thread(), WorkClass::Write);
     }
 }
