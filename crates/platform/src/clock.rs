@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::time::ClockId;
 
 /// A source of time.
 pub trait Clock: Send + Sync {
@@ -59,7 +60,16 @@ impl Clock for SystemClock {
 
 /// The time that processors have spent on this process so far.
 pub fn processor_time() -> Duration {
-    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    spent(ClockId::ProcessCPUTime)
+}
+
+/// The time that processors have spent on the calling thread so far.
+pub fn thread_processor_time() -> Duration {
+    spent(ClockId::ThreadCPUTime)
+}
+
+fn spent(clock: ClockId) -> Duration {
+    let spent = rustix::time::clock_gettime(clock);
     Duration::new(spent.tv_sec.try_into().unwrap_or_default(), spent.tv_nsec.try_into().unwrap_or_default())
 }
 

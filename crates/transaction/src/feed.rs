@@ -7,6 +7,7 @@
 //! Nothing is read while nobody listens. Whoever is further behind than what is kept reads the oplog itself.
 
 mod listener;
+mod listener_costs;
 mod pacing;
 
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use bson::RawDocumentBuf;
 use listener::{Fresh, Listener, Received, TakenEntries, deliver};
 pub use listener::{Interest, Topic};
+use listener_costs::ListenerCosts;
 use oplog::{LocalOplog, Oplog, OplogEntry, OplogError, OplogPosition, OplogReader};
 use pacing::Pacing;
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -68,6 +70,7 @@ pub(crate) struct Feed {
     listeners: Mutex<Vec<Arc<Listener>>>,
     has_listeners: Condvar,
     progress: Mutex<FeedProgress>,
+    costs: Arc<ListenerCosts>,
     /// While the feed holds itself back: where it is. Who has caught up with it goes no further by itself. Otherwise `NOT_HELD_BACK`.
     held_back_at: AtomicU64,
 }
@@ -103,7 +106,7 @@ impl Drop for Subscription {
 impl Store {
     /// From now on the topic is asked about every entry that becomes visible. Needs the background.
     pub fn subscribe(self: &Arc<Self>, topic: Topic) -> Subscription {
-        let listener = Arc::new(Listener::new(topic));
+        let listener = Arc::new(Listener::new(topic, self.feed.costs.clone()));
         self.feed.listeners.lock().push(listener.clone());
         self.feed.has_listeners.notify_all();
         Subscription { store: self.clone(), listener }
@@ -146,7 +149,8 @@ impl Store {
         };
         self.feed.keep(&fresh.entries);
         let delivered = deliver(&self.feed.listeners.lock(), &fresh);
-        let (rest, is_held_back) = pacing.rest(self.clock.monotonic(), &delivered, fresh.to < visible_end);
+        let (rest, is_held_back) =
+            pacing.rest(self.clock.monotonic(), delivered.on_machine(self.feed.costs.scale()), fresh.to < visible_end);
         let at = if is_held_back { fresh.to.0 } else { NOT_HELD_BACK };
         self.feed.held_back_at.store(at, Ordering::Release);
         drop(progress);
@@ -199,6 +203,7 @@ impl Default for Feed {
             listeners: Mutex::default(),
             has_listeners: Condvar::new(),
             progress: Mutex::default(),
+            costs: Arc::default(),
             held_back_at: AtomicU64::new(NOT_HELD_BACK),
         }
     }

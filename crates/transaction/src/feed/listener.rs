@@ -13,7 +13,8 @@ use parking_lot::{Condvar, Mutex};
 use storage_engine::Timestamp;
 
 use super::FeedEntry;
-use super::pacing::{Delivered, STEP_BYTES};
+use super::listener_costs::{ListenerCosts, Woken};
+use super::pacing::{Delivered, STEP_BYTES, foreseen_cost};
 
 /// Bytes of entries in an inbox.
 const INBOX_BYTES: u64 = 1 << 20;
@@ -45,11 +46,16 @@ pub(super) struct Listener {
     topic: Topic,
     inbox: Mutex<Inbox>,
     bell: Condvar,
+    costs: Arc<ListenerCosts>,
 }
 
 #[derive(Default)]
 struct Inbox {
     is_woken: bool,
+    /// What is foreseen for what was delivered since the owner was woken.
+    foreseen: Duration,
+    /// The owner's thread, while it works on what came.
+    working: Option<Woken>,
     batches: VecDeque<SharedEntries>,
     bytes: u64,
     /// Everything of interest from here on was put into `batches`. `None`: nothing yet.
@@ -122,15 +128,20 @@ impl Fresh {
 }
 
 impl Listener {
-    pub(super) fn new(topic: Topic) -> Listener {
-        Listener { topic, inbox: Mutex::default(), bell: Condvar::new() }
+    pub(super) fn new(topic: Topic, costs: Arc<ListenerCosts>) -> Listener {
+        Listener { topic, inbox: Mutex::default(), bell: Condvar::new(), costs }
     }
 
     pub(super) fn wait(&self, longest: Duration) -> bool {
         let mut inbox = self.inbox.lock();
+        if let Some((foreseen, spent)) = inbox.working.take().and_then(Woken::ends) {
+            self.costs.note(foreseen, spent);
+        }
         if !inbox.is_woken {
             self.bell.wait_for(&mut inbox, longest);
         }
+        let foreseen = std::mem::take(&mut inbox.foreseen);
+        inbox.working = (!foreseen.is_zero()).then(|| Woken::now(foreseen));
         std::mem::take(&mut inbox.is_woken)
     }
 
@@ -154,18 +165,24 @@ impl Listener {
         Received::Entries
     }
 
-    /// Takes what concerns the owner; `true`: it was woken.
-    fn deliver(&self, fresh: &Fresh, concerning: &Concerning) -> bool {
+    /// Takes what concerns the owner.
+    fn deliver(&self, fresh: &Fresh, concerning: &Concerning, delivered: &mut Delivered) {
         let mut inbox = self.inbox.lock();
         if self.topic.delivers {
             inbox.take(fresh, concerning);
         }
-        if concerning.entries.is_empty() || inbox.is_woken {
-            return false;
+        if concerning.entries.is_empty() {
+            return;
         }
-        inbox.is_woken = true;
-        self.bell.notify_one();
-        true
+        let is_woken_now = !std::mem::replace(&mut inbox.is_woken, true);
+        if is_woken_now {
+            self.bell.notify_one();
+        }
+        let work = self.topic.cost * concerning.entries.len() as u32;
+        let foreseen = foreseen_cost(is_woken_now, work, concerning.bytes);
+        inbox.foreseen += foreseen;
+        delivered.woken += u32::from(is_woken_now);
+        delivered.foreseen += foreseen;
     }
 }
 
@@ -210,9 +227,7 @@ pub(super) fn deliver(listeners: &[Arc<Listener>], fresh: &Fresh) -> Delivered {
                 fresh.entries.iter().filter(|entry| (topic.interest)(entry)).cloned().collect();
             Concerning { bytes: entries.iter().map(|entry| entry.payload.len() as u64).sum(), entries }
         });
-        delivered.woken += u32::from(listener.deliver(fresh, concerning));
-        delivered.work += topic.cost * concerning.entries.len() as u32;
-        delivered.bytes += concerning.bytes;
+        listener.deliver(fresh, concerning, &mut delivered);
     }
     delivered
 }
@@ -226,7 +241,8 @@ mod tests {
     fn listener(name: &str) -> Arc<Listener> {
         let interest = |entry: &Arc<FeedEntry>| entry.position.0.is_multiple_of(20);
         let cost = Duration::from_micros(1);
-        Arc::new(Listener::new(Topic { name: name.to_owned(), interest: Box::new(interest), delivers: true, cost }))
+        let topic = Topic { name: name.to_owned(), interest: Box::new(interest), delivers: true, cost };
+        Arc::new(Listener::new(topic, Arc::default()))
     }
 
     /// Entries of ten bytes of the oplog each, all of `bytes` in memory.
@@ -261,8 +277,9 @@ mod tests {
         let listeners = [listener("same"), listener("same"), listener("other")];
         assert_eq!(received(&listeners[0], 100), (vec![], None));
         let delivered = deliver(&listeners, &fresh(100, 160, 8));
-        let work = Duration::from_micros(9);
-        assert_eq!(delivered, Delivered { woken: 3, work, bytes: 9 * 8 });
+        // Each has three entries of eight bytes.
+        let foreseen = foreseen_cost(true, Duration::from_micros(3), 3 * 8) * 3;
+        assert_eq!(delivered, Delivered { woken: 3, foreseen });
         assert_eq!(received(&listeners[0], 100), (vec![100, 120, 140], Some(160)));
         // It has them no more, and is woken again only once it has waited.
         assert_eq!(received(&listeners[0], 100), (vec![], Some(160)));

@@ -23,9 +23,9 @@ const BUSY_FROM: f64 = 0.9;
 const SHARE_OF_BUSY: f64 = 0.05;
 /// Longest rest while they are busy.
 const REST_MAX: Duration = Duration::from_millis(500);
-/// What it costs to wake a listener and to answer its `getMore` (`docs/benchmarks.md`).
+/// What it costs to wake a listener and to answer its `getMore`, beside a byte of an entry (`docs/benchmarks.md`). Only their
+/// proportion matters: what they are on this machine is measured (`listener_costs`).
 const COST_OF_WAKING: Duration = Duration::from_micros(30);
-/// What each byte of an entry costs, for each listener.
 const COST_OF_BYTE: Duration = Duration::from_nanos(1);
 
 /// What was handed on.
@@ -33,10 +33,14 @@ const COST_OF_BYTE: Duration = Duration::from_nanos(1);
 pub(super) struct Delivered {
     /// Listeners that were woken.
     pub(super) woken: u32,
-    /// What the listeners do with the entries, as their topics say.
-    pub(super) work: Duration,
-    /// Bytes of entries, counted for each listener.
-    pub(super) bytes: u64,
+    /// What that costs all listeners.
+    pub(super) foreseen: Duration,
+}
+
+/// What it will cost a listener that it was given so many bytes, with which it does what takes `work`.
+pub(super) fn foreseen_cost(is_woken: bool, work: Duration, bytes: u64) -> Duration {
+    let waking = if is_woken { COST_OF_WAKING } else { Duration::ZERO };
+    waking + work + Duration::from_nanos(bytes * COST_OF_BYTE.as_nanos() as u64)
 }
 
 /// See the module's head.
@@ -46,17 +50,17 @@ pub(super) struct Pacing {
 }
 
 impl Delivered {
-    fn cost(&self) -> Duration {
-        let of_bytes = Duration::from_nanos(self.bytes * COST_OF_BYTE.as_nanos() as u64);
-        COST_OF_WAKING * self.woken + self.work + of_bytes
+    /// Where work costs so many times what is foreseen.
+    pub(super) fn on_machine(self, scale: f64) -> Delivered {
+        Delivered { foreseen: self.foreseen.mul_f64(scale), ..self }
     }
 }
 
 impl Pacing {
     /// How long to rest after `delivered`, and whether that is because the processors are busy. `is_behind`: there is more.
-    pub(super) fn rest(&mut self, now: Duration, delivered: &Delivered, is_behind: bool) -> (Duration, bool) {
+    pub(super) fn rest(&mut self, now: Duration, delivered: Delivered, is_behind: bool) -> (Duration, bool) {
         let is_busy = self.load.busy(now).is_some_and(|busy| busy >= BUSY_FROM);
-        (rest(delivered, is_behind, is_busy.then(|| self.load.processors())), is_busy)
+        (rest(&delivered, is_behind, is_busy.then(|| self.load.processors())), is_busy)
     }
 }
 
@@ -66,7 +70,7 @@ fn rest(delivered: &Delivered, is_behind: bool, busy_processors: Option<f64>) ->
         false => (PULSE + PULSE_FOR_EACH * delivered.woken).min(PULSE_MAX),
     };
     match busy_processors {
-        Some(processors) => delivered.cost().div_f64(SHARE_OF_BUSY * processors).min(REST_MAX).max(at_least),
+        Some(processors) => delivered.foreseen.div_f64(SHARE_OF_BUSY * processors).min(REST_MAX).max(at_least),
         None => at_least,
     }
 }
@@ -77,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_few_listeners_are_woken_every_few_milliseconds_even_when_all_is_busy() {
-        let delivered = Delivered { woken: 1, work: Duration::from_micros(6), bytes: 6_000 };
+        let delivered = Delivered { woken: 1, foreseen: foreseen_cost(true, Duration::from_micros(6), 6_000) };
         assert_eq!(rest(&delivered, false, None), Duration::from_micros(2_250));
         assert_eq!(rest(&delivered, true, None), PULSE);
         assert_eq!(rest(&delivered, false, Some(2.0)), Duration::from_micros(2_250));
@@ -85,12 +89,14 @@ mod tests {
 
     #[test]
     fn a_hundred_listeners_get_a_twentieth_of_busy_processors() {
-        let delivered = Delivered { woken: 100, work: Duration::from_millis(6), bytes: 4_000_000 };
+        let delivered =
+            Delivered { woken: 100, foreseen: foreseen_cost(true, Duration::from_micros(60), 40_000) * 100 };
         assert_eq!(rest(&delivered, true, None), PULSE);
-        let work = delivered.cost();
+        let work = delivered.foreseen;
         assert_eq!(work, Duration::from_millis(13));
         assert_eq!(rest(&delivered, true, Some(2.0)), work * 10);
-        let huge = Delivered { bytes: 1 << 40, ..delivered };
+        assert_eq!(rest(&delivered.on_machine(3.0), true, Some(2.0)), work * 30, "a slow machine");
+        let huge = Delivered { foreseen: foreseen_cost(true, Duration::ZERO, 1 << 40), ..delivered };
         assert_eq!(rest(&huge, true, Some(2.0)), REST_MAX);
     }
 }
