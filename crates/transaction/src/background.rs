@@ -18,8 +18,6 @@ use crate::write_context::WriteContext;
 
 /// How often threads look whether something is due or they should end.
 const POLL: Duration = Duration::from_millis(50);
-/// How often the thread of expiry looks whether its pause has been shortened.
-const TTL_POLL: Duration = Duration::from_millis(500);
 /// From one piece of the oplog's space that is given back to the next.
 const OPLOG_SPACE_PAUSE: Duration = Duration::from_millis(100);
 /// Pause after an error of background work, before it is tried again.
@@ -158,9 +156,8 @@ impl Store {
             }
         }
         let since = self.clock.monotonic();
-        while !self.is_stopping() && self.clock.monotonic().saturating_sub(since) < self.ttl_interval() {
-            self.stopping.wait(TTL_POLL);
-        }
+        let paused = || self.clock.monotonic().saturating_sub(since);
+        self.stopping.wait_while_left(|| self.ttl_interval().saturating_sub(paused()));
         Ok(())
     }
 
@@ -175,6 +172,7 @@ impl Store {
     /// `Engine`, `Oplog`, `Stopped`: of the last checkpoint. The next start recovers then.
     pub fn shutdown(&self) -> Result<()> {
         self.stopping.give();
+        self.write_freeze.wake();
         let background = self.background.lock().take();
         let (workers, flusher) = match background {
             Some(threads) => (threads.workers, Some((threads.flusher, threads.stop_flusher))),

@@ -69,9 +69,10 @@ impl Store {
         Duration::from_millis(self.expiry.interval_millis.load(Ordering::Relaxed))
     }
 
-    /// Sets it. The thread that looks for them notices within a fraction of a second.
+    /// Sets it. The thread that looks for them notices at once.
     pub fn set_ttl_interval(&self, interval: Duration) {
         self.expiry.interval_millis.store(interval.as_millis() as u64, Ordering::Relaxed);
+        self.stopping.wake();
     }
 
     /// Whether expired documents are deleted.

@@ -1,6 +1,7 @@
 //! The end of the store's threads: a flag, and a wait that it ends.
 //!
-//! Called by `background`. A pause of a minute then takes neither a minute to be left nor the processor in between.
+//! Called by `background`. A pause of a minute then takes neither a minute to be left nor the processor in between. Who changes how
+//! long a pause is wakes those who pause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,7 +23,12 @@ impl StopSignal {
 
     pub(crate) fn give(&self) {
         self.is_given.store(true, Ordering::Release);
-        // Who has not seen it is waiting once the lock is to be had.
+        self.wake();
+    }
+
+    /// Those who pause look anew.
+    pub(crate) fn wake(&self) {
+        // Who has not seen what was changed before is waiting once the lock is to be had.
         drop(self.waiting.lock());
         self.given.notify_all();
     }
@@ -34,11 +40,24 @@ impl StopSignal {
             self.given.wait_for(&mut waiting, at_most);
         }
     }
+
+    /// Waits for it until nothing is left of a pause that may be changed meanwhile.
+    pub(crate) fn wait_while_left(&self, left: impl Fn() -> Duration) {
+        let mut waiting = self.waiting.lock();
+        while !self.is_given() {
+            let left = left();
+            if left.is_zero() {
+                return;
+            }
+            self.given.wait_for(&mut waiting, left);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
 
     use super::*;
 
@@ -51,5 +70,17 @@ mod tests {
         waiting.join().unwrap();
         signal.wait(Duration::from_secs(3600));
         assert!(signal.is_given());
+    }
+
+    #[test]
+    fn a_pause_that_is_shortened_ends() {
+        let (signal, hours) = (Arc::new(StopSignal::default()), Arc::new(AtomicU64::new(1)));
+        let (waited, left) = (signal.clone(), hours.clone());
+        let left = move || Duration::from_secs(3600 * left.load(Ordering::Relaxed));
+        let waiting = std::thread::spawn(move || waited.wait_while_left(left));
+        hours.store(0, Ordering::Relaxed);
+        signal.wake();
+        waiting.join().unwrap();
+        assert!(!signal.is_given());
     }
 }

@@ -11,10 +11,6 @@ use parking_lot::{Condvar, Mutex};
 use crate::error::{Result, TransactionError};
 use crate::store::Store;
 
-/// Between two looks whether the store is being closed, or whether those who write are through.
-const LOOK_PAUSE: Duration = Duration::from_millis(1);
-const WAIT_SLICE: Duration = Duration::from_millis(50);
-
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(crate) struct WriteFreeze {
@@ -22,7 +18,17 @@ pub(crate) struct WriteFreeze {
     /// Commits that are being logged and applied.
     active: AtomicU64,
     lock: Mutex<()>,
-    thawed: Condvar,
+    /// Writes may go on, the last of those being made while others are stopped is through, or the store is being closed.
+    changed: Condvar,
+}
+
+impl WriteFreeze {
+    /// Those who wait look anew.
+    pub(crate) fn wake(&self) {
+        // Who has not seen what was changed before is waiting once the lock is to be had.
+        drop(self.lock.lock());
+        self.changed.notify_all();
+    }
 }
 
 /// A commit that may be logged and applied; until it is dropped no freeze begins.
@@ -30,7 +36,10 @@ pub(crate) struct MayWrite<'a>(&'a WriteFreeze);
 
 impl Drop for MayWrite<'_> {
     fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::SeqCst);
+        let is_last = self.0.active.fetch_sub(1, Ordering::SeqCst) == 1;
+        if is_last && self.0.is_frozen.load(Ordering::SeqCst) {
+            self.0.wake();
+        }
     }
 }
 
@@ -41,15 +50,13 @@ impl Store {
     pub fn freeze_writes(&self, longest: Duration) -> bool {
         let freeze = &self.write_freeze;
         self.checkpoints.between_checkpoints(|| freeze.is_frozen.store(true, Ordering::SeqCst));
-        let deadline = self.clock.monotonic() + longest;
-        while freeze.active.load(Ordering::SeqCst) > 0 {
-            if self.clock.monotonic() >= deadline || self.is_stopping() {
-                self.thaw_writes();
-                return false;
-            }
-            self.clock.sleep(LOOK_PAUSE);
+        let goes_on = |_: &mut ()| freeze.active.load(Ordering::SeqCst) > 0 && !self.is_stopping();
+        freeze.changed.wait_while_for(&mut freeze.lock.lock(), goes_on, longest);
+        let is_through = freeze.active.load(Ordering::SeqCst) == 0;
+        if !is_through {
+            self.thaw_writes();
         }
-        true
+        is_through
     }
 
     /// Whether writes are stopped.
@@ -59,9 +66,8 @@ impl Store {
 
     /// Lets writes go on.
     pub fn thaw_writes(&self) {
-        let _lock = self.write_freeze.lock.lock();
         self.write_freeze.is_frozen.store(false, Ordering::SeqCst);
-        self.write_freeze.thawed.notify_all();
+        self.write_freeze.wake();
     }
 
     /// Before locks are taken: waits as long as writes are stopped.
@@ -96,7 +102,7 @@ impl Store {
             if self.is_stopping() {
                 return Err(TransactionError::Stopped);
             }
-            freeze.thawed.wait_for(&mut lock, WAIT_SLICE);
+            freeze.changed.wait(&mut lock);
         }
         Ok(())
     }

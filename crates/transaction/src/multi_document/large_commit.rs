@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use collection::{Collection, DocumentChange, LoggedEntry, Telling, TransactionEncoder, UpdateStyle, WriteAccess};
 use oplog::{Appended, Oplog, OplogPosition};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use platform::LongWork;
 use storage_engine::Timestamp;
 
@@ -37,16 +37,18 @@ use crate::store::Store;
 const PART_BYTES_MAX: usize = 512 << 10;
 /// Parts that may be on their way to the disk.
 const PARTS_ON_THE_WAY: usize = 4;
-/// How often a change of definitions looks whether the large commits in its way are over.
-const DEFINITION_POLL: Duration = Duration::from_millis(5);
 /// How long a commit waits before it tries again to log that it has been applied, when the disk is full.
 const FULL_DISK_PAUSE: Duration = Duration::from_millis(100);
 /// And how long it tries in all. Then all writes end; recovery will complete it.
 const FULL_DISK_PATIENCE: Duration = Duration::from_secs(600);
 
-/// The collections that large commits are writing into, by ident, once for each.
+/// The large commits that are under way.
 #[derive(Default)]
-pub(crate) struct LargeCommits(Mutex<Vec<u64>>);
+pub(crate) struct LargeCommits {
+    /// The collections that they are writing into, by ident, once for each.
+    writing: Mutex<Vec<u64>>,
+    one_ended: Condvar,
+}
 
 /// A large commit, until it is dropped.
 pub(crate) struct LargeCommit<'a> {
@@ -56,12 +58,13 @@ pub(crate) struct LargeCommit<'a> {
 
 impl Drop for LargeCommit<'_> {
     fn drop(&mut self) {
-        let mut writing = self.commits.0.lock();
+        let mut writing = self.commits.writing.lock();
         for ident in &self.idents {
             if let Some(place) = writing.iter().position(|known| known == ident) {
                 writing.swap_remove(place);
             }
         }
+        self.commits.one_ended.notify_all();
     }
 }
 
@@ -84,15 +87,12 @@ impl Store {
     pub(crate) fn lock_definitions(&self, find: impl Fn() -> Vec<Arc<Collection>>) -> MutexGuard<'_, ()> {
         loop {
             let definitions = self.definition_lock.lock();
-            let is_in_the_way = {
-                let writing = self.large_commits.0.lock();
-                !writing.is_empty() && find().iter().any(|collection| writing.contains(&collection.ident()))
-            };
-            if !is_in_the_way {
+            let mut writing = self.large_commits.writing.lock();
+            if writing.is_empty() || !find().iter().any(|collection| writing.contains(&collection.ident())) {
                 return definitions;
             }
             drop(definitions);
-            self.clock.sleep(DEFINITION_POLL);
+            self.large_commits.one_ended.wait(&mut writing);
         }
     }
 
@@ -101,7 +101,7 @@ impl Store {
         // A change of definitions has either got its gates by now, or sees this.
         let _definitions = self.definition_lock.lock();
         let idents: Vec<u64> = idents.into_iter().collect();
-        self.large_commits.0.lock().extend_from_slice(&idents);
+        self.large_commits.writing.lock().extend_from_slice(&idents);
         LargeCommit { commits: &self.large_commits, idents }
     }
 
