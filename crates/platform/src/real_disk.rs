@@ -29,10 +29,6 @@ const CALL_BYTES: usize = 128 << 10;
 /// Zeros written at a time where the file system cannot allocate.
 const ZEROS_BYTES: usize = 1 << 20;
 
-/// Bytes punched at a time. Nobody reads a file while a hole is punched into it, and 64 MiB take some file systems 20 ms and more; so between two pieces
-/// there is as long a rest.
-const PUNCHED_BYTES: u64 = 2 << 20;
-
 /// A real directory.
 pub struct RealDisk {
     root: Arc<Root>,
@@ -241,17 +237,7 @@ impl File for RealFile {
             return Ok(());
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let mut done = 0;
-        loop {
-            let began = std::time::Instant::now();
-            let piece = (length - done).min(PUNCHED_BYTES);
-            retry_interrupted(|| fallocate(&self.file, flags, offset + done, piece))?;
-            done += piece;
-            if done == length {
-                return Ok(());
-            }
-            std::thread::sleep(began.elapsed());
-        }
+        retry_interrupted(|| fallocate(&self.file, flags, offset, length))
     }
 
     fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {

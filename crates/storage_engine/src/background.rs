@@ -19,23 +19,18 @@ use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::history::OverQuota;
 use crate::overflow;
-use crate::page_cache::MERGER_THREADS;
-use crate::page_store::{CleaningEffort, PageId};
+use crate::page_cache::{MERGE_PAUSE, MERGE_PAUSE_MAX, MERGER_THREADS};
+use crate::page_store::{CleaningEffort, PUNCHED_BYTES, PageId};
+use crate::pressure_marks::WRITTEN_AHEAD_FROM;
 use crate::system_memory::{SystemMemory, left_bytes};
 
 /// Longest pause of the evictor.
 const EVICTION_PAUSE: Duration = Duration::from_millis(100);
-/// From the first page that is to be merged to merging, so that others join it.
-const MERGE_PAUSE: Duration = Duration::from_millis(5);
-/// Longest pause of the merger while there is enough room for buffered changes.
-const MERGE_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Pause of the reclaimer when there is nothing to do: twice as long each time, as long as that lasts.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
 const RECLAIM_PAUSE_MAX: Duration = Duration::from_millis(160);
-/// Dirty share of the frames, in percent, above which cold pages are written ahead of eviction.
-const DIRTY_PERCENT_MAX: usize = 85;
-/// Bytes of a piece of free space that is given back to the file system.
-const GIVEN_BACK_BYTES: u64 = 4 << 20;
+/// Pieces of free space that are given back to the file system one after the other.
+const PIECES_GIVEN_BACK: usize = 2;
 /// Leaves looked at, chains and pages freed in one step.
 const STEP_ITEMS: usize = 64;
 
@@ -177,7 +172,7 @@ impl Engine {
     /// Writes cold dirty pages while too many frames are dirty; returns how many.
     pub fn flush_batch(&self) -> Result<usize> {
         let cache = &self.trees.cache;
-        if cache.frames.dirty() * 100 <= cache.usable_frames() * DIRTY_PERCENT_MAX {
+        if cache.frames.dirty() as f64 <= cache.usable_frames() as f64 * WRITTEN_AHEAD_FROM {
             return Ok(0);
         }
         let flushed = cache.writer.flush_batch();
@@ -347,7 +342,16 @@ impl Engine {
             pace.cleaning.kept_bytes(self.store.space(), self.disk_room())
         };
         self.store.keep_free(kept);
-        self.poison_on_error(self.store.give_space_back(GIVEN_BACK_BYTES).map_err(EngineError::from))?;
+        for piece in 0..PIECES_GIVEN_BACK {
+            let began = self.clock.monotonic();
+            let given_back = self.store.give_space_back(PUNCHED_BYTES).map_err(EngineError::from);
+            let is_last = piece + 1 == PIECES_GIVEN_BACK;
+            if !self.poison_on_error(given_back)? || is_last {
+                break;
+            }
+            // Whoever wants to read the file has had to wait for so long.
+            self.clock.sleep(self.clock.monotonic().saturating_sub(began));
+        }
         Ok(())
     }
 

@@ -23,6 +23,7 @@ use parking_lot::RwLockWriteGuard;
 use platform::Timestamp;
 
 use crate::TreeId;
+use crate::cleaning_pace::SPARE_ONE_IN;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::frame_arena::PAGE_BYTES;
@@ -54,8 +55,6 @@ const CROWDED_RATIO: u64 = 5;
 const CROWDED_SLACK_BYTES: u64 = 128 << 20;
 /// Checkpoints made because much would be given back while little is being changed are at least so far apart.
 const FOR_SPACE_APART: Duration = Duration::from_secs(10);
-/// A checkpoint made for space must give back at least one byte in this many.
-const GAIN_ONE_IN: u64 = 8;
 
 /// What a checkpoint says of the oplog: everything before the position is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -356,7 +355,7 @@ impl Engine {
     pub fn space_wants_checkpoint(&self, since_last: Duration, is_due: bool) -> bool {
         let space = self.store.space();
         let is_urgent = space.used_bytes > space.lasting_bytes * CROWDED_RATIO + CROWDED_SLACK_BYTES;
-        let gains = space.superseded_bytes * GAIN_ONE_IN > space.lasting_bytes + CROWDED_SLACK_BYTES;
+        let gains = space.superseded_bytes * SPARE_ONE_IN > space.lasting_bytes + CROWDED_SLACK_BYTES;
         let is_cheap = since_last >= FOR_SPACE_APART && self.reclaim_pace.lock().cleaning.wants_checkpoint(space);
         is_cheap || (is_due || is_urgent) && gains
     }

@@ -45,9 +45,19 @@ const KEPT_BYTES_BUSY: u64 = 16 << 20;
 /// ... unless all that stays would be written anew in this many times `WINDOW`: then the file takes several times what it holds before each checkpoint
 /// anyway, and what was given back would have to be taken again within the minute. As long as the disk has room for that.
 const TURNOVER_WINDOWS: u64 = 15;
-/// While little is being changed, cleaning waits for a checkpoint when what goes with it is more than one byte for this many that stay, and some more.
-const WAITING_ONE_IN: u64 = 8;
+/// Where little is being changed the page file is brought within one byte for this many of what it holds: extents with less to win are not cleaned, and
+/// what only a checkpoint gives back is worth one when it is more.
+pub(crate) const SPARE_ONE_IN: u64 = 8;
+/// And so much more, before cleaning waits for a checkpoint.
 const WAITING_SLACK: u64 = 8 << 20;
+
+const _: () = {
+    assert!(BUSY_ONE_IN < IDLE_ONE_IN && BYTES_BUSY < BYTES_CALM && BYTES_CALM < BYTES_IDLE);
+    assert!(GIVING_BACK_PAUSE_IDLE.as_nanos() < GIVING_BACK_PAUSE_CALM.as_nanos());
+    assert!(GIVING_BACK_PAUSE_CALM.as_nanos() < GIVING_BACK_PAUSE_BUSY.as_nanos());
+    assert!(KEPT_BYTES < KEPT_BYTES_BUSY && SPARE_ONE_IN < KEPT_ONE_IN, "what is kept is less than what may be spare");
+    assert!(EXPECTED_WINDOWS < TURNOVER_WINDOWS);
+};
 
 /// What has happened since the store was opened, and what is so now.
 #[derive(Clone, Copy, Debug, Default)]
@@ -159,7 +169,7 @@ impl CleaningPace {
 
     /// Whether a checkpoint, which costs little while little is being changed, would give back much of what the file takes.
     pub(crate) fn wants_checkpoint(&self, space: PageStoreSpace) -> bool {
-        !self.is_busy() && space.superseded_bytes > space.lasting_bytes / WAITING_ONE_IN + WAITING_SLACK
+        !self.is_busy() && space.superseded_bytes > space.lasting_bytes / SPARE_ONE_IN + WAITING_SLACK
     }
 }
 

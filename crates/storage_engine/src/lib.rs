@@ -38,6 +38,7 @@ mod pacing;
 mod page_cache;
 pub mod page_store;
 mod page_table;
+mod pressure_marks;
 mod ring;
 mod salvage;
 mod saved_changes;

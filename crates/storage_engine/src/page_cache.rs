@@ -43,6 +43,7 @@ mod change_encoding;
 mod eviction;
 mod frames;
 mod free_frames;
+mod merge_bounds;
 mod merging;
 mod preparation;
 mod replacement;
@@ -53,7 +54,7 @@ pub(crate) use buffered::{BufferedPush, ChangeBuffer, MergeChanges};
 pub(crate) use change_encoding::{BufferedChange, EncodedChanges};
 pub(crate) use frames::Frames;
 pub(crate) use free_frames::ReservedFrame;
-pub(crate) use merging::MERGER_THREADS;
+pub(crate) use merge_bounds::{MERGE_PAUSE, MERGE_PAUSE_MAX, MERGER_THREADS};
 pub(crate) use writing::PageWriter;
 
 /// A page found in a frame, at a version of the frame's latch.

@@ -97,6 +97,7 @@ pub use self::inspection::{BlockDescription, ExtentDescription, Inspection, Page
 pub use self::page_table_file::PAGE_TABLE_DIRECTORY;
 pub use self::page_table_record::CheckpointKind;
 pub use self::page_table_scan::CheckpointRecord;
+pub(crate) use self::reclaim::PUNCHED_BYTES;
 pub use self::recovery::RecoveredCheckpoint;
 pub use self::salvage::SalvagedStore;
 pub use self::slot_differences::SlotArray;

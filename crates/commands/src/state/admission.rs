@@ -21,6 +21,7 @@
 //!
 //! Error 462 carries the labels that drivers back off on and retry (client-backpressure specification): nothing was done.
 
+mod bounds;
 mod crowd;
 mod gate;
 mod permission;
@@ -35,6 +36,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use platform::{Clock, Foreground};
 
+use self::bounds::{CROWD_STRETCH, PATIENCE, PATIENCE_OVERLOADED, READS_FOR_EACH_PROCESSOR, WRITES_FOR_EACH_PROCESSOR};
 use self::gate::Gate;
 pub(crate) use self::permission::Granted;
 pub use self::permission::{Need, Permission};
@@ -42,21 +44,6 @@ pub(crate) use self::turn::Turn;
 use crate::DocumentWriter;
 use crate::request::declaration::Class;
 use crate::request::error::Result;
-
-/// How long a command waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it waits when the queue has not been empty for [`STANDING`].
-const PATIENCE_OVERLOADED: Duration = Duration::from_millis(50);
-/// A queue as old as this is no passing one.
-const STANDING: Duration = Duration::from_secs(1);
-/// Where the search for the right numbers begins: reads may wait for the disk, writes give their ticket back before they do.
-const READS_FOR_EACH_PROCESSOR: usize = 16;
-const WRITES_FOR_EACH_PROCESSOR: usize = 6;
-/// Most commands that wait at one gate.
-const QUEUE_MAX: usize = 4096;
-
-/// Over how long connections are counted, see [`crowd`].
-const CROWD_STRETCH: Duration = Duration::from_millis(500);
 
 /// How the number of tickets is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

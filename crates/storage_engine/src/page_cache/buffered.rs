@@ -14,26 +14,18 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::change_buffers::{ChangeBuffers, CopiedChanges, Lender, MERGE_PERCENT, Now, Pushed, Shard};
-use super::merging::{MERGE_BATCH_PAGES, MERGER_THREADS, PageMerger};
+use super::change_buffers::{ChangeBuffers, CopiedChanges, Lender, Now, Pushed, Shard};
+use super::merge_bounds::{
+    MERGE_BATCH_PAGES, MERGE_ONE_IN, MERGE_PAGES_MAX, MERGE_REST_MAX, MERGE_SPREAD, MERGER_THREADS,
+};
+use super::merging::PageMerger;
 use super::{BufferedChange, EncodedChanges, Frames};
 use crate::counters::InvariantCounters;
 use crate::error::{Attempt, EngineError, Result};
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES, PageImage};
 use crate::page_store::{PageAddress, PageId, PageStore};
 use crate::page_table::{DiskPage, PageState};
-
-/// One page in this many is merged at a time, the fullest.
-const MERGE_ONE_IN: usize = 32;
-/// Most pages chosen at a time.
-const MERGE_PAGES_MAX: usize = 2048;
-/// Time over which the merging of those is spread: at once, it would take the processors from everybody for a few tenths of a second again and again.
-const MERGE_SPREAD: Duration = Duration::from_millis(200);
-/// Longest rest after a batch, so that a burst of changes is noticed.
-const MERGE_REST_MAX: Duration = Duration::from_millis(20);
-/// Shares of the buffers' limit between which merging is spread less and less, and not at all any more.
-const SPREAD_BELOW: f64 = 0.88;
-const SPREAD_ENDS: f64 = 0.92;
+use crate::pressure_marks::{MERGE_PERCENT, MERGING_SPREAD_BELOW, MERGING_SPREAD_ENDS};
 
 /// The pages to be merged next, the last first.
 #[derive(Default)]
@@ -282,13 +274,13 @@ impl ChangeBuffer {
 
     /// How long a thread that merges rests after a batch.
     pub(crate) fn rest_of_merging(&self) -> Duration {
-        let spread = (SPREAD_ENDS - self.buffered_share()) / (SPREAD_ENDS - SPREAD_BELOW);
+        let spread = (MERGING_SPREAD_ENDS - self.buffered_share()) / (MERGING_SPREAD_ENDS - MERGING_SPREAD_BELOW);
         self.to_merge.lock().rest.mul_f64(spread.clamp(0.0, 1.0))
     }
 
     /// Whether merging is spread as much as it can be, so that a batch may take longer, too.
     pub(super) fn has_time_to_merge(&self) -> bool {
-        self.buffered_share() < SPREAD_BELOW
+        self.buffered_share() < MERGING_SPREAD_BELOW
     }
 
     /// The pages whose buffers should be merged now, in the order of their places on disk: those that are nearly full, and, when there is

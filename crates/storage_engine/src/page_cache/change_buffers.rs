@@ -21,9 +21,13 @@ use smallvec::SmallVec;
 
 use super::change_blocks::{BLOCK_BYTES, BLOCK_PAYLOAD_BYTES, BlockId, ChangeBlocks};
 use super::change_encoding::{BufferedChange, EncodedChanges, HEADER_BYTES_MAX};
+use super::merge_bounds::{
+    CACHE_PERCENT_MAX, DUE_LEAVES_MAX, DUE_PARTS_MAX, FULLEST_MAX, SPARSE_PARTS_MIN, SPARSE_PARTS_MORE,
+};
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
 use crate::node::change_bytes_max;
 use crate::page_store::PageId;
+use crate::pressure_marks::MERGE_PERCENT;
 
 mod merge_marks;
 mod merge_request;
@@ -33,29 +37,10 @@ pub(super) use merge_marks::MergeMark;
 use merge_request::MergeRequest;
 
 const SHARDS: usize = 16;
-/// Share of the cache that buffers may take, in percent.
-const CACHE_PERCENT_MAX: usize = 65;
 /// What a leaf with a buffer costs beside its changes: its entry in the map, which is between half and all but full.
 const ENTRY_BYTES: usize = 40;
 /// Longest value of a change that is buffered.
 pub(super) const VALUE_BYTES_MAX: usize = 255;
-
-/// A leaf is due for merging when of its room no more than a share is left: one that is different from leaf to leaf, from nothing to
-/// this many parts of 256. Leaves that change alike would otherwise all be full at the same time.
-const DUE_PARTS_MAX: usize = 160;
-/// It is due, too, when that many parts of 256 of what it held have been removed, give or take: nobody may ever read it again, and the space
-/// of what was removed would never return.
-const SPARSE_PARTS_MIN: usize = 96;
-const SPARSE_PARTS_MORE: usize = 64;
-
-/// Most pages of a shard that are chosen at a time because they are the fullest.
-const FULLEST_MAX: usize = 128;
-
-/// Share of a shard's memory at which merging begins, in percent.
-pub(super) const MERGE_PERCENT: usize = 90;
-
-/// Leaves of a shard that may wait for merging; more are merged when they are read or memory is short.
-const DUE_LEAVES_MAX: usize = 1 << 14;
 
 /// The changes of one leaf: a chain of blocks.
 #[derive(Debug, Default, Clone, Copy)]

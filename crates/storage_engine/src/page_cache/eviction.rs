@@ -23,11 +23,9 @@ use crate::error::Result;
 use crate::frame_arena::{FrameId, NO_PAGE};
 use crate::page_store::PageAddress;
 use crate::page_table::{DiskPage, PageState};
+use crate::pressure_marks::PATIENT_FROM_SUPPLY;
 
-/// With so many free frames, as a share of the low mark, the evictor waits for the victims that are being written. Writers
-/// are slowed below 0.75, so that it comes to this only when the disk does not answer.
-const PATIENT_FROM_SUPPLY: f64 = 0.5;
-/// How long it waits at a time.
+/// How long the evictor waits at a time for victims that are being written.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// The part of the frames that it looks at in between.
 const IMPATIENT_ONE_IN: usize = 8;

@@ -18,6 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use platform::WorkBudget;
 
 use super::change_buffers::MergeMark;
+use super::merge_bounds::MERGER_THREADS;
 use super::{ChangeBuffer, EncodedChanges};
 use crate::counters::PageWriteScope;
 use crate::error::Result;
@@ -25,12 +26,6 @@ use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::Node;
 use crate::page_store::{PageId, PageStore, WriteBatch, Written};
 use crate::page_table::{DiskPage, PageState};
-
-/// Pages merged and written together: few, because whoever needs one of them waits.
-pub(super) const MERGE_BATCH_PAGES: usize = 16;
-
-/// Threads that merge: one does not keep up with as many changes as the disk lets clients make.
-pub(crate) const MERGER_THREADS: usize = 2;
 
 /// What merging needs: a batch of pages at a time.
 pub(super) struct PageMerger {

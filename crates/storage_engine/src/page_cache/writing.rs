@@ -20,12 +20,10 @@ use crate::frame_arena::{FrameId, NO_PAGE, PAGE_BYTES, PageImage};
 use crate::node::Node;
 use crate::page_store::{PageId, PageStore, WriteBatch, Written};
 use crate::page_table::{DiskPage, PageState};
+use crate::pressure_marks::OFFERED_FROM_SUPPLY;
 
 /// Pages in one batch.
 pub(super) const BATCH_PAGES: usize = 64;
-
-/// With so many free frames, as a share of the low mark, the evictor offers its processor to others. It is woken just below 1; writers are slowed below 0.75.
-const OFFERED_FROM_SUPPLY: f64 = 0.85;
 
 /// What the writing of pages needs, one at a time.
 pub(super) struct Writer {

@@ -23,9 +23,10 @@ use super::recovery::io_error;
 use super::statistics::count;
 use super::superblock::PAGE_FILE_NAME;
 use super::writing::addresses;
+use crate::cleaning_pace::SPARE_ONE_IN;
 
 /// Extents with a larger share of lasting blocks are not cleaned, by effort.
-const THOROUGH_SHARE_MAX: f64 = 7.0 / 8.0;
+const THOROUGH_SHARE_MAX: f64 = 1.0 - 1.0 / SPARE_ONE_IN as f64;
 const CHEAP_SHARE_MAX: f64 = 0.25;
 /// With little effort, too, when the file takes more than `CHEAP_RATIO_MAX` times what its blocks need.
 const CROWDED_SHARE_MAX: f64 = 0.6;

@@ -2,7 +2,7 @@
 //!
 //! Called at the end of `publish`, when what was opened is recovered, and by the engine's background again and again; a
 //! write that found no space gives back what it had taken. Each call gives back a little: a checkpoint may free gigabytes, and while
-//! the file system takes a part of a file back, nobody reads or writes that file.
+//! the file system takes a part of a file back, nobody reads or writes that file. The engine's background rests between two calls.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -14,14 +14,14 @@ use super::error::Result;
 use super::extents::ExtentState;
 use super::superblock::PAGE_FILE_NAME;
 
-/// Given back by `publish`; the rest is left to the engine's background.
-const PUNCHED_BYTES_MAX: u64 = 4 << 20;
+/// Given back at once: what most file systems take back in less than a millisecond.
+pub(crate) const PUNCHED_BYTES: u64 = 2 << 20;
 
 impl PageStore {
     /// Punches some free extents out of the file, but not those that are kept, cuts holes off its end, and allocates
     /// extents for the reserve.
     pub(super) fn reclaim(&self) -> Result<()> {
-        self.give_space_back(PUNCHED_BYTES_MAX).map(|_| ())
+        self.give_space_back(PUNCHED_BYTES).map(|_| ())
     }
 
     /// From now on about so much of what is free keeps its space on the disk.
@@ -51,24 +51,23 @@ impl PageStore {
         let kept = if self.punching_unsupported.load(Ordering::Relaxed) { usize::MAX } else { kept };
         let taken = self.ledger.lock().extents.take_reclaimable(kept, most);
         let mut result = Ok(());
-        for extents in taken.chunk_by(|first, second| first + 1 == *second) {
+        for index in &taken {
             let state = match result.is_ok() {
-                true => self.punch(extents[0], extents.len() as u64).unwrap_or_else(|error| {
+                true => self.punch(*index).unwrap_or_else(|error| {
                     result = Err(error);
                     ExtentState::Backed
                 }),
                 false => ExtentState::Backed,
             };
-            let mut ledger = self.ledger.lock();
-            extents.iter().for_each(|index| ledger.extents.put_back(*index, state));
+            self.ledger.lock().extents.put_back(*index, state);
         }
         result.map(|()| taken.len())
     }
 
-    /// Gives the space of neighbouring extents back; returns what they are then.
-    fn punch(&self, first: usize, count: u64) -> Result<ExtentState> {
-        let (offset, extent_bytes) = self.extent_place(first);
-        match self.file.punch_hole(offset, count * extent_bytes) {
+    /// Gives the space of an extent back; returns what it is then.
+    fn punch(&self, index: usize) -> Result<ExtentState> {
+        let (offset, extent_bytes) = self.extent_place(index);
+        match self.file.punch_hole(offset, extent_bytes) {
             Ok(()) => Ok(ExtentState::Hole),
             Err(cause) if cause.kind() == io::ErrorKind::Unsupported => {
                 self.punching_unsupported.store(true, Ordering::Relaxed);
@@ -107,7 +106,7 @@ impl PageStore {
     /// another file can grow. `false` when there is none.
     pub(super) fn release_reserved_extent(&self) -> Result<bool> {
         let Some(index) = self.ledger.lock().extents.take_backed_or_reserved() else { return Ok(false) };
-        let punched = self.punch(index, 1);
+        let punched = self.punch(index);
         let state = punched.as_ref().copied().unwrap_or(ExtentState::Backed);
         self.ledger.lock().extents.put_back(index, state);
         punched.map(|state| state == ExtentState::Hole)

@@ -10,12 +10,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// Connections for each processor that make a crowd, and those that are too few to be one any more.
-const MANY_FOR_EACH_PROCESSOR: usize = 40;
-const FEW_FOR_EACH_PROCESSOR: usize = 20;
-/// The part of all processors that this process takes with a crowd, and that below which there is none. Clients may be on the same machine.
-const BUSY: f64 = 0.25;
-const NOT_BUSY: f64 = 0.1;
+use super::bounds::{BUSY, FEW_FOR_EACH_PROCESSOR, MANY_FOR_EACH_PROCESSOR, NOT_BUSY};
 
 /// Of one gate.
 #[derive(Default)]

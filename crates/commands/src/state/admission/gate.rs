@@ -11,9 +11,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use platform::{Clock, Foreground};
 
+use super::bounds::{PATIENCE, PATIENCE_OVERLOADED, QUEUE_MAX, STANDING};
 use super::crowd::Crowd;
 use super::probing::Probing;
-use super::{PATIENCE, PATIENCE_OVERLOADED, QUEUE_MAX, STANDING};
 use crate::DocumentWriter;
 use crate::request::error::{CommandError, Result};
 

@@ -15,23 +15,7 @@
 
 use std::time::Duration;
 
-/// Never fewer: a command that waits for something must not keep everybody else out.
-const LIMIT_MIN: usize = 6;
-/// Never more: each is a thread.
-const LIMIT_MAX: usize = 1024;
-/// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
-const WORTH_MORE: f64 = 1.05;
-const AS_GOOD: f64 = 0.98;
-/// How far a try goes, in parts of the limit. Upwards less far than downwards: where throughput goes up and down by itself, because others
-/// use the machine, both are kept now and then by chance, and the limit must not climb by that. At the highest limit all wait for a
-/// processor and nobody in the queue, so that nobody is told that the server is overloaded.
-const STEP_UP: usize = 5;
-const STEP_DOWN: usize = 4;
-/// Shortest time over which throughput is judged, and the commands that must end in it: of fewer nothing can be learnt.
-const WINDOW: Duration = Duration::from_millis(200);
-const FINISHED_MIN: u64 = 32;
-/// Time after which a window with fewer is given up.
-const WINDOW_MAX: Duration = Duration::from_secs(5);
+use super::bounds::{AS_GOOD, FINISHED_MIN, LIMIT_MAX, LIMIT_MIN, STEP_DOWN, STEP_UP, WINDOW, WINDOW_MAX, WORTH_MORE};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {

@@ -1,0 +1,60 @@
+//! What admission goes by: every number of it, with its reason. How commands are let in is said in `admission` and its parts.
+
+use std::time::Duration;
+
+/// How long a command waits for its turn.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// How long it waits when the queue has not been empty for [`STANDING`].
+pub(super) const PATIENCE_OVERLOADED: Duration = Duration::from_millis(50);
+/// A queue as old as this is no passing one.
+pub(super) const STANDING: Duration = Duration::from_secs(1);
+/// Most commands that wait at one gate.
+pub(super) const QUEUE_MAX: usize = 4096;
+
+/// Where the search for the right numbers begins: reads may wait for the disk, writes give their ticket back before they do.
+pub(super) const READS_FOR_EACH_PROCESSOR: usize = 16;
+pub(super) const WRITES_FOR_EACH_PROCESSOR: usize = 6;
+
+/// Never fewer: a command that waits for something must not keep everybody else out.
+pub(super) const LIMIT_MIN: usize = 6;
+/// Never more: each is a thread.
+pub(super) const LIMIT_MAX: usize = 1024;
+/// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
+pub(super) const WORTH_MORE: f64 = 1.05;
+pub(super) const AS_GOOD: f64 = 0.98;
+/// How far a try goes, in parts of the limit. Upwards less far than downwards: where throughput goes up and down by itself, because others
+/// use the machine, both are kept now and then by chance, and the limit must not climb by that. At the highest limit all wait for a
+/// processor and nobody in the queue, so that nobody is told that the server is overloaded.
+pub(super) const STEP_UP: usize = 5;
+pub(super) const STEP_DOWN: usize = 4;
+/// Shortest time over which throughput is judged, and the commands that must end in it: of fewer nothing can be learnt.
+pub(super) const WINDOW: Duration = Duration::from_millis(200);
+pub(super) const FINISHED_MIN: u64 = 32;
+/// Time after which a window with fewer is given up.
+pub(super) const WINDOW_MAX: Duration = Duration::from_secs(5);
+
+/// Over how long connections are counted, see `crowd`.
+pub(super) const CROWD_STRETCH: Duration = Duration::from_millis(500);
+
+/// Connections for each processor that make a crowd, and those that are too few to be one any more.
+pub(super) const MANY_FOR_EACH_PROCESSOR: usize = 40;
+pub(super) const FEW_FOR_EACH_PROCESSOR: usize = 20;
+/// The part of all processors that this process takes with a crowd, and that below which there is none. Clients may be on the same machine.
+pub(super) const BUSY: f64 = 0.25;
+pub(super) const NOT_BUSY: f64 = 0.1;
+
+/// Checks between two looks at the clock.
+pub(super) const CHECKS_PER_LOOK: u32 = 4;
+/// A command that has worked so long is a long one.
+pub(super) const LONG_AFTER: Duration = Duration::from_millis(10);
+
+const _: () = {
+    assert!(PATIENCE_OVERLOADED.as_nanos() < PATIENCE.as_nanos());
+    assert!(LIMIT_MIN <= WRITES_FOR_EACH_PROCESSOR && WRITES_FOR_EACH_PROCESSOR < READS_FOR_EACH_PROCESSOR);
+    assert!(AS_GOOD < 1.0 && 1.0 < WORTH_MORE, "what throughput does by chance keeps neither");
+    assert!(STEP_DOWN < STEP_UP, "a try upwards is the smaller one");
+    assert!(WINDOW.as_nanos() < WINDOW_MAX.as_nanos());
+    assert!(FEW_FOR_EACH_PROCESSOR < MANY_FOR_EACH_PROCESSOR && NOT_BUSY < BUSY, "no crowd comes and goes by turns");
+    // Fewer connections than may run at once are no crowd.
+    assert!(READS_FOR_EACH_PROCESSOR <= FEW_FOR_EACH_PROCESSOR);
+};
