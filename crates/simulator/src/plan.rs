@@ -1,10 +1,11 @@
 //! What a seed decides before the first step: which troubles the run has, how large things are, how the store is opened.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oplog::OplogOptions;
-use platform::{Random, SeededRandom};
+use platform::{Foreground, Random, SeededRandom};
 use storage_engine::{Compression, EngineOptions};
 use transaction::{Interleaving, StoreOptions};
 
@@ -127,6 +128,7 @@ fn draw_options(random: &SeededRandom) -> StoreOptions {
         clock_drift_max: Duration::from_secs(365 * 24 * 3600),
         large_transaction_bytes: one_of(&[0, 4 << 10, 1 << 20]) as usize,
         engine_threads: false,
+        foreground: Arc::new(Foreground::new(2)),
         interleaving: Interleaving::default(),
     }
 }
