@@ -134,7 +134,7 @@ SHORT_COMMANDS = set(
     currentOp dbStats drop dropDatabase dropIndexes endSessions features filemd5 fsync fsyncUnlock getCmdLineOpts getDefaultRWConcern getLog
     getParameter hello hostInfo isMaster isdbgrid killAllSessions killAllSessionsByPattern killCursors killOp killSessions listCollections listCommands listDatabases
     listIndexes lockInfo logRotate ping planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter plimsollPositions plimsollProfile profile refreshSessions renameCollection replSetFreeze
-    replSetGetConfig replSetGetStatus replSetInitiate replSetReconfig replSetResizeOplog replSetStepDown replSetSyncFrom serverStatus setDefaultRWConcern
+    replSetGetConfig replSetGetStatus replSetInitiate replSetReconfig replSetResizeOplog replSetStepDown replSetSyncFrom rotateCertificates serverStatus setDefaultRWConcern
     setFeatureCompatibilityVersion setParameter shutdown startSession top validateDBMetadata waitForFailPoint whatsmyuri""".split()
 )
 # These have tests of their own (`test_reindex.py` for reIndex).

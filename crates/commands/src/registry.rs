@@ -81,6 +81,7 @@ static COMMANDS: &[&Command] = &[
     &schema::list_indexes::COMMAND,
     &diagnostics::lock_info::COMMAND,
     &diagnostics::log_rotate::COMMAND,
+    &diagnostics::rotate_certificates::COMMAND,
     &diagnostics::ping::COMMAND,
     &crud::plan_cache_clear::COMMAND,
     &crud::plan_cache_clear_filters::COMMAND,

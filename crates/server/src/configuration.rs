@@ -3,6 +3,7 @@
 mod replica_set;
 mod settings;
 mod size;
+mod transport;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,12 +11,15 @@ use std::time::Duration;
 use tracing_subscriber::filter::Targets;
 use wire_protocol::Compressor;
 
+use crate::handle::ConnectionLimits;
 use crate::logging::LogFormat;
+use crate::tls::TlsSettings;
 
 pub use platform::machine_memory_bytes;
 pub use replica_set::{ReplicaSet, ReplicaSetInitiation};
 pub use settings::Settings;
 pub use size::Size;
+pub use transport::UnixSocketSettings;
 
 const PORT: &str = "27017";
 const MEMORY_PERCENT: f64 = 50.0;
@@ -31,6 +35,8 @@ const HISTORY_BYTES: u64 = 16 << 30;
 const HISTORY_BYTES_MIN: u64 = 16 << 20;
 const OPLOG_BYTES: u64 = 1 << 30;
 const CONNECTIONS_MAX: usize = 65_536;
+/// What one address of another machine may have of all connections, so that some are left to others.
+const CONNECTIONS_PER_ADDRESS_PERCENT: usize = 80;
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const CLOCK_DRIFT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -94,6 +100,12 @@ pub struct Configuration {
     pub log_level: Targets,
     /// The most connections at once.
     pub connections_max: usize,
+    /// The most connections from one address of another machine; `None`: a share of all.
+    pub connections_per_address_max: Option<usize>,
+    /// How connections are encrypted; `None`: not.
+    pub tls: Option<TlsSettings>,
+    /// The socket in the file system, if there is one.
+    pub unix_socket: Option<UnixSocketSettings>,
     /// Compressors offered to clients, the best first.
     pub compressors: Vec<Compressor>,
     /// How long running commands may take to end when the server stops.
@@ -120,6 +132,7 @@ impl Configuration {
             None => given,
         };
         let replica_set = ReplicaSet::resolve(&settings)?;
+        let (tls, unix_socket) = (transport::tls(&settings)?, transport::unix_socket(&settings)?);
         let (memory_bytes, cache_bytes) = memory_and_cache(settings.memory, settings.cache, machine_bytes)?;
         let listen = settings.listen.unwrap_or_else(|| vec![format!("127.0.0.1:{PORT}")]);
         if listen.is_empty() {
@@ -128,6 +141,9 @@ impl Configuration {
         let connections_max = settings.max_connections.unwrap_or(CONNECTIONS_MAX);
         if connections_max == 0 {
             return Err(ConfigurationError::bad_value("max-connections", "must be at least 1"));
+        }
+        if settings.max_connections_per_address == Some(0) {
+            return Err(ConfigurationError::bad_value("max-connections-per-address", "must be at least 1"));
         }
         let level = settings.log_level.unwrap_or_else(|| "info".to_owned());
         let grace = settings.stop_grace_seconds.map_or(STOP_GRACE, Duration::from_secs);
@@ -145,6 +161,9 @@ impl Configuration {
                 .parse()
                 .map_err(|_| ConfigurationError::bad_value("log-level", format!("'{level}' is no level or filter")))?,
             connections_max,
+            connections_per_address_max: settings.max_connections_per_address,
+            tls,
+            unix_socket,
             compressors: compressors(settings.compressors)?,
             stop_grace: grace,
             clock_drift_max: settings.max_clock_drift_seconds.map_or(CLOCK_DRIFT_MAX, Duration::from_secs),
@@ -152,6 +171,15 @@ impl Configuration {
             checks_memory: settings.check_memory.unwrap_or(false),
             replica_set,
         })
+    }
+}
+
+impl Configuration {
+    /// How many connections there may be.
+    pub fn connection_limits(&self) -> ConnectionLimits {
+        let all = self.connections_max;
+        let share = (all * CONNECTIONS_PER_ADDRESS_PERCENT / 100).max(1);
+        ConnectionLimits { all, of_one_address: self.connections_per_address_max.unwrap_or(share).min(all) }
     }
 }
 

@@ -17,11 +17,11 @@
 //! `docs/decisions/0002-execution-model.md`.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use platform::{MemoryUse, WorkClass};
+use socket2::Socket;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -105,10 +105,11 @@ impl<S: CommandService> Connection<S> {
 
     /// Serves the connection until it ends. Spawned as a task by `listener`.
     pub(crate) async fn drive(self) {
-        let socket = Arc::clone(&self.exchange.socket);
+        let socket = Arc::clone(self.exchange.channel.socket());
         let handle = self.exchange.shared.handle.clone();
         let mut connection = Box::new(self);
-        let mut pause = Pause::Idle;
+        // Its first request may have come with the end of the handshake.
+        let mut pause = if connection.may_have_more() { Pause::Ready } else { Pause::Idle };
         let mut is_new = true;
         loop {
             let wake = match pause {
@@ -202,11 +203,11 @@ impl<S: CommandService> Connection<S> {
         let mut answered: u32 = 0;
         self.linger(self.linger_at_first)?;
         loop {
-            let length = match self.input.next_frame(&self.exchange.socket) {
+            let length = match self.input.next_frame(&mut self.exchange.channel) {
                 Ok(Incoming::Frame(length)) => length,
                 Ok(Incoming::Nothing) => return Ok(Pause::Idle),
                 Ok(Incoming::TooLarge(over_budget)) => {
-                    let beginning = self.input.skip_frame(&self.exchange.socket)?;
+                    let beginning = self.input.skip_frame(&mut self.exchange.channel)?;
                     self.exchange.refuse_large(&beginning, over_budget)?;
                     continue;
                 }
@@ -276,7 +277,7 @@ impl<S: CommandService> Connection<S> {
 
     /// As one of the crowd: takes what has come, without waiting for anything.
     pub(crate) fn poll_request(&mut self) -> Result<Polled<S::Need>, End> {
-        match self.input.poll_frame(&self.exchange.socket)? {
+        match self.input.poll_frame(&mut self.exchange.channel)? {
             Arrived::Frame(length) => {
                 if self.exchange.memory.is_short() {
                     // It may have to wait for its place.
@@ -293,7 +294,7 @@ impl<S: CommandService> Connection<S> {
 
     /// Whether the socket may have something that `epoll` has told of already.
     pub(crate) fn may_have_more(&self) -> bool {
-        self.input.may_have_more()
+        self.input.may_have_more() || self.exchange.channel.may_have_more()
     }
 
     /// Notes that there is something behind the bytes: the end.
@@ -309,12 +310,13 @@ impl<S: CommandService> Connection<S> {
         self.exchange.info.id
     }
 
-    pub(crate) fn socket(&self) -> &TcpStream {
-        &self.exchange.socket
+    pub(crate) fn socket(&self) -> &Socket {
+        self.exchange.channel.socket()
     }
 
     fn linger(&self, duration: Duration) -> Result<(), End> {
-        self.exchange.socket.set_read_timeout(Some(duration)).map_err(|error| End::Read(ReadError::Receive(error)))
+        let socket = self.exchange.channel.socket();
+        socket.set_read_timeout(Some(duration)).map_err(|error| End::Read(ReadError::Receive(error)))
     }
 
     /// Says why the connection ends. Dropping it then closes it.
@@ -342,18 +344,18 @@ impl<S: CommandService> Connection<S> {
 /// Registers the socket with the reactor until the result is dropped: only as long as something waits for it, so that
 /// a thread that serves the connection wakes nobody else.
 #[allow(deprecated, reason = "its unsafe replacement guards against types whose descriptor changes; this one's cannot")]
-fn watch(socket: &Arc<TcpStream>) -> io::Result<AsyncFd<Arc<TcpStream>>> {
+fn watch(socket: &Arc<Socket>) -> io::Result<AsyncFd<Arc<Socket>>> {
     AsyncFd::with_interest(Arc::clone(socket), Interest::READABLE)
 }
 
 /// Waits until something can be read from the socket, or its end.
-async fn readable(socket: &Arc<TcpStream>) -> io::Result<()> {
+async fn readable(socket: &Arc<Socket>) -> io::Result<()> {
     watch(socket)?.readable().await?.retain_ready();
     Ok(())
 }
 
 /// Waits until the client closes its side. Bytes that it sends before are left for later.
-async fn closed_by_client(socket: &Arc<TcpStream>) -> End {
+async fn closed_by_client(socket: &Arc<Socket>) -> End {
     let watched = match watch(socket) {
         Ok(watched) => watched,
         Err(error) => return End::Reactor(error),

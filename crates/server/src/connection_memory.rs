@@ -28,11 +28,16 @@ const ALWAYS_SHARE: u64 = 6;
 /// Memory is short when less than such a part of the budget is free.
 const SHORT_SHARE: u64 = 16;
 
+/// What a TLS session takes as long as nothing is read or written: keys, and the client's certificate.
+const ENCRYPTION_BYTES: u64 = 6 << 10;
+
 /// What one connection needs, and what it is counted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holding {
     /// Its task and its socket.
     Idle,
+    /// In addition a TLS session whose handshake is not through.
+    Handshake,
     /// One of the crowd: in addition a request and a reply of usual size.
     Member,
     /// A thread: its stack as far as it is touched, and small buffers.
@@ -43,6 +48,7 @@ impl Holding {
     fn bytes(self) -> u64 {
         match self {
             Holding::Idle => 4 << 10,
+            Holding::Handshake => 20 << 10,
             Holding::Member => 6 << 10,
             Holding::Thread => 64 << 10,
         }
@@ -64,12 +70,13 @@ pub(crate) fn wait_for_memory(reservation: &mut MemoryReservation, bytes: u64) -
 pub(crate) struct ConnectionMemory {
     reservation: MemoryReservation,
     holding: Holding,
+    encryption_bytes: u64,
 }
 
 impl ConnectionMemory {
     /// Of an idle connection; none when there is no room for another.
     pub(crate) fn accept(budget: &Arc<MemoryBudget>) -> Option<Self> {
-        let mut memory = Self { reservation: budget.reservation(MemoryUse::Connections), holding: Holding::Idle };
+        let mut memory = Self { reservation: budget.reservation(MemoryUse::Connections), holding: Holding::Idle, encryption_bytes: 0 };
         memory.try_hold(Holding::Idle).then_some(memory)
     }
 
@@ -78,9 +85,9 @@ impl ConnectionMemory {
         let budget = self.reservation.budget();
         let always = match holding {
             Holding::Thread => ALWAYS_BYTES,
-            Holding::Idle | Holding::Member => ALWAYS_BYTES.max(budget.limit() / ALWAYS_SHARE),
+            Holding::Idle | Holding::Handshake | Holding::Member => ALWAYS_BYTES.max(budget.limit() / ALWAYS_SHARE),
         };
-        if budget.used_for(MemoryUse::Connections) + holding.bytes() <= always {
+        if budget.used_for(MemoryUse::Connections) + self.bytes(holding) <= always {
             self.hold(holding);
             return true;
         }
@@ -88,7 +95,7 @@ impl ConnectionMemory {
         if holding == Holding::Thread && self.is_short() {
             return false;
         }
-        let fits = self.reservation.resize(holding.bytes()).is_ok();
+        let fits = self.reservation.resize(self.bytes(holding)).is_ok();
         if fits {
             self.holding = holding;
         }
@@ -98,13 +105,23 @@ impl ConnectionMemory {
     /// Counts this, whether there is room or not: the connection has it already, or cannot go on without.
     pub(crate) fn hold(&mut self, holding: Holding) {
         self.holding = holding;
-        self.reservation.resize_unchecked(holding.bytes());
+        self.reservation.resize_unchecked(self.bytes(holding));
+    }
+
+    /// Its handshake is through: there are keys from now on.
+    pub(crate) fn is_encrypted(&mut self) {
+        self.encryption_bytes = ENCRYPTION_BYTES;
+        self.hold(Holding::Idle);
+    }
+
+    fn bytes(&self, holding: Holding) -> u64 {
+        holding.bytes() + self.encryption_bytes
     }
 
     /// Counts large buffers, which are there already, so nothing is refused; whoever asks next sees them.
     pub(crate) fn count_buffers(&mut self, bytes: usize) {
         self.reservation
-            .resize_unchecked(self.holding.bytes() + if bytes > BUFFER_COUNTED_BYTES { bytes as u64 } else { 0 });
+            .resize_unchecked(self.bytes(self.holding) + if bytes > BUFFER_COUNTED_BYTES { bytes as u64 } else { 0 });
     }
 
     /// Whether buffers that are not needed just now should be given back.

@@ -14,6 +14,7 @@ use commands::{
 use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
 use server::{
     Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle,
+    Tls,
 };
 use transaction::Store;
 use wire_protocol::{DocumentSequences, ReplyBuilder};
@@ -144,7 +145,9 @@ impl CommandService for DatabaseService {
     type Permission = Permission;
 
     fn connected(&self, connection: &ConnectionInfo) -> ClientContext {
-        self.dispatcher.server().connect(connection.id, connection.remote.to_string())
+        let mut client = self.dispatcher.server().connect(connection.id, connection.remote.to_string());
+        client.set_certificate_subject(connection.certificate_subject.clone());
+        client
     }
 
     fn run(&self, request: &Request<'_>, client: &mut ClientContext, reply: &mut ReplyBuilder) -> Completion {
@@ -228,6 +231,13 @@ impl CommandService for DatabaseService {
 pub(crate) struct Hooks {
     pub(crate) handle: ServerHandle,
     pub(crate) clock: Arc<MovableClock>,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Hooks {
+    pub(crate) fn new(handle: ServerHandle, tls: Option<Arc<Tls>>) -> Self {
+        Self { handle, clock: Arc::default(), tls }
+    }
 }
 
 impl ServerHooks for Hooks {
@@ -267,6 +277,13 @@ impl ServerHooks for Hooks {
 
     fn rotate_log(&self) -> Result<(), String> {
         self.handle.log().rotate()
+    }
+
+    fn rotate_certificates(&self) -> Result<(), String> {
+        match &self.tls {
+            Some(tls) => tls.rotate().map_err(|error| error.to_string()),
+            None => Err("connections are not encrypted, so there are no certificates (--tls-mode)".to_owned()),
+        }
     }
 
     fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String> {

@@ -9,19 +9,20 @@
 //! to the one before: that one's number stands where the request's number stood.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use platform::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};
 use wire_protocol::{BEGINNING_SIZE_BYTES, Compressor, FrameHeader, ReplyBuilder, ReplyError, ReplyTo, WireError};
 
+use crate::channel::Channel;
 use crate::connection_memory::{BUFFER_COUNTED_BYTES, BUFFER_KEPT_BYTES, ConnectionMemory, wait_for_memory};
 use crate::crowd::{Crowd, command_waits};
-use crate::handle::ServerHandle;
+use crate::handle::{Registration, ServerHandle};
 use crate::refusal::{Refusal, command_of_msg, command_of_query};
 use crate::reply_writing::{ReplyWritingError, write_reply};
 use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted};
+use crate::tls::Tls;
 
 /// A compressed message's content up to which the crowd's reader looks into it.
 const SMALL_BYTES: usize = 64 * 1024;
@@ -37,6 +38,7 @@ pub(crate) struct Shared<S: CommandService> {
     pub(crate) compressors: Vec<Compressor>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) crowd: Arc<Crowd<S>>,
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 /// How one request ended.
@@ -70,7 +72,7 @@ fn is_small_when_decompressed(frame: &[u8]) -> bool {
 /// One connection's means of answering: its socket, the service's state for it, and buffers.
 pub(crate) struct Exchange<S: CommandService> {
     pub(crate) shared: Arc<Shared<S>>,
-    pub(crate) socket: Arc<TcpStream>,
+    pub(crate) channel: Channel,
     pub(crate) info: ConnectionInfo,
     /// Taken only when the connection is dropped.
     client: Option<S::Client>,
@@ -82,20 +84,23 @@ pub(crate) struct Exchange<S: CommandService> {
     /// Counts a compressed request's content while its command runs.
     content_memory: MemoryReservation,
     replies_sent: i32,
+    /// Dropped last: whoever waits for the connection's end waits for its state's, too.
+    _registration: Registration,
 }
 
 impl<S: CommandService> Exchange<S> {
     pub(crate) fn new(
         shared: Arc<Shared<S>>,
-        socket: Arc<TcpStream>,
+        channel: Channel,
         info: ConnectionInfo,
+        registration: Registration,
         memory: ConnectionMemory,
     ) -> Self {
         let client = Some(shared.service.connected(&info));
         let content_memory = shared.memory.reservation(MemoryUse::Connections);
         Self {
             shared,
-            socket,
+            channel,
             info,
             client,
             reply: ReplyBuilder::default(),
@@ -104,6 +109,7 @@ impl<S: CommandService> Exchange<S> {
             memory,
             content_memory,
             replies_sent: 0,
+            _registration: registration,
         }
     }
 
@@ -202,12 +208,13 @@ impl<S: CommandService> Exchange<S> {
         self.reply = ReplyBuilder::default();
         self.decompressed = Vec::new();
         self.compressed = Vec::new();
+        self.channel.release_buffers();
     }
 
     /// Brings what is counted in step with what the buffers take.
     fn count_buffers(&mut self) {
-        let bytes = self.reply.buffer().capacity() + self.decompressed.capacity() + self.compressed.capacity();
-        self.memory.count_buffers(bytes);
+        let own = self.reply.buffer().capacity() + self.decompressed.capacity() + self.compressed.capacity();
+        self.memory.count_buffers(own + self.channel.buffer_bytes());
     }
 
     fn answer_plain(
@@ -313,7 +320,7 @@ impl<S: CommandService> Exchange<S> {
             bytes = &self.compressed;
         }
         self.shared.handle.reply_sent(bytes.len());
-        write_reply(&self.socket, bytes, &self.shared.memory)?;
+        write_reply(&mut self.channel, bytes, &self.shared.memory)?;
         if self.compressed.capacity() > BUFFER_KEPT_BYTES {
             self.compressed = Vec::new();
         }
@@ -326,6 +333,5 @@ impl<S: CommandService> Drop for Exchange<S> {
         if let Some(client) = self.client.take() {
             self.shared.service.disconnected(client);
         }
-        self.shared.handle.unregister(self.info.id);
     }
 }

@@ -2,14 +2,17 @@
 //! for `shutdown`. Made before the service and the listeners, and shared by both.
 
 use std::collections::HashMap;
-use std::net::{Shutdown, TcpStream};
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, Shutdown};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use socket2::Socket;
 use tokio::sync::{Notify, watch};
 
 use crate::logging::DiagnosticLog;
+use crate::peer::Peer;
 use crate::service::is_closed_by_client;
 
 /// A shared handle to the running server.
@@ -19,8 +22,8 @@ pub struct ServerHandle {
 }
 
 struct State {
-    connections: Mutex<HashMap<u64, Arc<TcpStream>>>,
-    connections_max: usize,
+    connections: Mutex<Connections>,
+    limits: ConnectionLimits,
     connections_created: AtomicU64,
     connections_refused: AtomicU64,
     commands_running: AtomicUsize,
@@ -35,6 +38,30 @@ struct State {
     connections_gone: Notify,
     topology: watch::Sender<u64>,
     log: DiagnosticLog,
+}
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// In all.
+    pub all: usize,
+    /// From one address of another machine.
+    pub of_one_address: usize,
+}
+
+impl ConnectionLimits {
+    /// So many in all, of whomever they are.
+    pub fn of_all(all: usize) -> Self {
+        Self { all, of_one_address: all }
+    }
+}
+
+/// Those that are open.
+#[derive(Default)]
+struct Connections {
+    sockets: HashMap<u64, Arc<Socket>>,
+    /// How many there are of each address beyond this machine.
+    by_address: HashMap<IpAddr, usize>,
 }
 
 /// Connections, as `serverStatus.connections` gives them.
@@ -68,11 +95,11 @@ pub struct NetworkCounts {
 }
 
 impl ServerHandle {
-    /// A handle for a server that accepts up to `connections_max` connections.
-    pub fn new(connections_max: usize, log: DiagnosticLog) -> Self {
+    /// A handle for a server that accepts so many connections.
+    pub fn new(limits: ConnectionLimits, log: DiagnosticLog) -> Self {
         let state = State {
-            connections: Mutex::new(HashMap::new()),
-            connections_max,
+            connections: Mutex::default(),
+            limits,
             connections_created: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
             commands_running: AtomicUsize::new(0),
@@ -107,10 +134,10 @@ impl ServerHandle {
 
     /// Connections now and since the start.
     pub fn connections(&self) -> ConnectionCounts {
-        let current = self.state.connections.lock().len();
+        let current = self.state.connections.lock().sockets.len();
         ConnectionCounts {
             current,
-            available: self.state.connections_max.saturating_sub(current),
+            available: self.state.limits.all.saturating_sub(current),
             created: self.state.connections_created.load(Ordering::Relaxed),
             refused: self.state.connections_refused.load(Ordering::Relaxed),
             active: self.state.commands_running.load(Ordering::Relaxed),
@@ -135,20 +162,30 @@ impl ServerHandle {
         &self.state.log
     }
 
-    pub(crate) fn connections_max(&self) -> usize {
-        self.state.connections_max
+    pub(crate) fn limits(&self) -> ConnectionLimits {
+        self.state.limits
     }
 
-    /// Registers a connection and gives it its number; `None` when there are too many.
-    pub(crate) fn register(&self, socket: &Arc<TcpStream>) -> Option<u64> {
+    /// Registers a connection and gives it its number.
+    pub(crate) fn register(&self, socket: &Arc<Socket>, remote: &Peer) -> Result<Registration, TooMany> {
+        let address = remote.counted_as().filter(|_| !remote.is_local());
         let mut connections = self.state.connections.lock();
-        if connections.len() >= self.state.connections_max {
+        let of_address = address.map(|address| *connections.by_address.get(&address).unwrap_or(&0));
+        let too_many = if connections.sockets.len() >= self.state.limits.all {
+            Some(TooMany::InAll)
+        } else {
+            of_address.filter(|count| *count >= self.state.limits.of_one_address).map(|_| TooMany::OfOneAddress)
+        };
+        if let Some(too_many) = too_many {
             self.connection_refused();
-            return None;
+            return Err(too_many);
         }
         let id = self.state.connections_created.fetch_add(1, Ordering::Relaxed) + 1;
-        connections.insert(id, Arc::clone(socket));
-        Some(id)
+        connections.sockets.insert(id, Arc::clone(socket));
+        if let Some(address) = address {
+            *connections.by_address.entry(address).or_default() += 1;
+        }
+        Ok(Registration { handle: self.clone(), id, address })
     }
 
     /// Counts one that is closed at once.
@@ -156,10 +193,16 @@ impl ServerHandle {
         self.state.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn unregister(&self, id: u64) {
+    fn unregister(&self, id: u64, address: Option<IpAddr>) {
         let mut connections = self.state.connections.lock();
-        connections.remove(&id);
-        if connections.is_empty() {
+        connections.sockets.remove(&id);
+        if let Some(Entry::Occupied(mut count)) = address.map(|address| connections.by_address.entry(address)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        if connections.sockets.is_empty() {
             self.state.connections_gone.notify_waiters();
         }
     }
@@ -215,13 +258,13 @@ impl ServerHandle {
     /// Those of the connections whose client has closed its side.
     pub(crate) fn closed_by_client(&self, connections: &[u64]) -> Vec<u64> {
         let open = self.state.connections.lock();
-        let is_closed = |id: &&u64| open.get(id).is_some_and(|socket| is_closed_by_client(socket));
+        let is_closed = |id: &&u64| open.sockets.get(id).is_some_and(|socket| is_closed_by_client(socket));
         connections.iter().filter(is_closed).copied().collect()
     }
 
     /// Shuts one side or both of every connection's socket, which wakes whoever reads or writes it.
     pub(crate) fn shut_connections(&self, how: Shutdown) {
-        for socket in self.state.connections.lock().values() {
+        for socket in self.state.connections.lock().sockets.values() {
             // Fails when the client is gone already, which is what is wanted.
             let _ = socket.shutdown(how);
         }
@@ -233,11 +276,37 @@ impl ServerHandle {
             let gone = self.state.connections_gone.notified();
             tokio::pin!(gone);
             gone.as_mut().enable();
-            if self.state.connections.lock().is_empty() {
+            if self.state.connections.lock().sockets.is_empty() {
                 return;
             }
             gone.await;
         }
+    }
+}
+
+/// Why a connection is closed at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TooMany {
+    InAll,
+    OfOneAddress,
+}
+
+/// A connection's place among those that are open, until dropped.
+pub(crate) struct Registration {
+    handle: ServerHandle,
+    id: u64,
+    address: Option<IpAddr>,
+}
+
+impl Registration {
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.handle.unregister(self.id, self.address);
     }
 }
 

@@ -10,6 +10,7 @@
 //! ```text
 //! main ─ configuration ─ Listeners::bind ─ open the service ─ serve
 //!                                                              ├─ listener   accepts
+//!                                                              ├─ tls        handshakes, certificates
 //!                                                              ├─ connection idle / active / waiting
 //!                                                              │    ├─ read_buffer   frames
 //!                                                              │    └─ exchange      one request, one reply
@@ -17,6 +18,7 @@
 //!                                                              └─ stop on a signal or ServerHandle::request_stop
 //! ```
 
+mod channel;
 pub mod configuration;
 mod connection;
 mod connection_memory;
@@ -25,15 +27,20 @@ mod exchange;
 mod handle;
 mod listener;
 mod logging;
+mod peer;
 mod read_buffer;
 mod refusal;
 mod reply_writing;
 mod serve;
 mod service;
+mod tls;
+mod unix_socket;
 
 pub use crowd::command_waits;
-pub use handle::{ConnectionCounts, NetworkCounts, ServerHandle};
+pub use handle::{ConnectionCounts, ConnectionLimits, NetworkCounts, ServerHandle};
 pub use listener::{ListenError, Listeners};
 pub use logging::{DiagnosticLog, LogDestination, LogFormat, RecentLog, STARTUP_WARNINGS};
+pub use peer::Peer;
 pub use serve::{ServeError, ServeOptions, serve};
 pub use service::{Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted, Request};
+pub use tls::{Passphrase, Tls, TlsError, TlsMode, TlsSettings, TlsVersion};

@@ -1,17 +1,25 @@
 //! Listening sockets: bound before the data is opened, so that a port in use is said at once, and listening only when
 //! the server can answer, so that clients are refused rather than kept waiting until then. Called by `main` and `serve`.
 
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 
+use crate::channel::Channel;
+use crate::configuration::UnixSocketSettings;
 use crate::connection::Connection;
 use crate::connection_memory::ConnectionMemory;
 use crate::exchange::{Exchange, Shared};
+use crate::handle::{Registration, TooMany};
+use crate::peer::Peer;
 use crate::service::{CommandService, ConnectionInfo};
+use crate::tls::{self, OpeningError};
+use crate::unix_socket::UnixSocket;
 
 /// The longest queue of connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -32,6 +40,14 @@ pub enum ListenError {
         /// As configured.
         address: String,
         /// What the resolver says.
+        error: std::io::Error,
+    },
+    /// The socket in the file system.
+    #[error("cannot listen on {}: {error}", path.display())]
+    UnixSocket {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
         error: std::io::Error,
     },
     /// Anything else.
@@ -56,6 +72,7 @@ impl ListenError {
 /// Bound sockets that do not listen yet.
 pub struct Listeners {
     sockets: Vec<(SocketAddr, Socket)>,
+    unix: Option<(UnixSocket, Socket)>,
 }
 
 impl Listeners {
@@ -73,7 +90,17 @@ impl Listeners {
                 sockets.push((bound.unwrap_or(address), socket));
             }
         }
-        Ok(Self { sockets })
+        Ok(Self { sockets, unix: None })
+    }
+
+    /// Binds a socket in the file system, too.
+    ///
+    /// # Errors
+    /// It cannot be made, or somebody uses it.
+    pub fn bind_unix(&mut self, settings: &UnixSocketSettings) -> Result<(), ListenError> {
+        let failed = |error| ListenError::UnixSocket { path: settings.path.clone(), error };
+        self.unix = Some(UnixSocket::bind(settings).map_err(failed)?);
+        Ok(())
     }
 
     /// The addresses bound, with the port the kernel chose where 0 was asked for.
@@ -82,13 +109,24 @@ impl Listeners {
     }
 
     /// Begins to listen. Must run within a tokio runtime.
-    pub(crate) fn listen(self) -> Result<Vec<tokio::net::TcpListener>, ListenError> {
+    pub(crate) fn listen(self) -> Result<Vec<Listener>, ListenError> {
         let listen = |(address, socket): (SocketAddr, Socket)| {
             socket.listen(BACKLOG).map_err(|error| ListenError::of(address, error))?;
             tokio::net::TcpListener::from_std(TcpListener::from(socket))
+                .map(Listener::Network)
                 .map_err(|error| ListenError::of(address, error))
         };
-        self.sockets.into_iter().map(listen).collect()
+        let mut listening: Vec<_> = self.sockets.into_iter().map(listen).collect::<Result<_, _>>()?;
+        if let Some((file, socket)) = self.unix {
+            let path = file.path().to_owned();
+            let listener = || {
+                socket.listen(BACKLOG)?;
+                tokio::net::UnixListener::from_std(OwnedFd::from(socket).into())
+            };
+            let listener = listener().map_err(|error| ListenError::UnixSocket { path, error })?;
+            listening.push(Listener::Unix { listener, _file: file });
+        }
+        Ok(listening)
     }
 }
 
@@ -107,10 +145,10 @@ fn bind(address: SocketAddr) -> std::io::Result<Socket> {
 }
 
 /// Accepts connections until the task is dropped.
-pub(crate) async fn accept<S: CommandService>(listener: tokio::net::TcpListener, shared: Arc<Shared<S>>) {
+pub(crate) async fn accept<S: CommandService>(listener: Listener, shared: Arc<Shared<S>>) {
     loop {
         let accepted = match listener.accept().await {
-            Ok((stream, remote)) => welcome(stream, remote, &shared),
+            Ok((socket, remote)) => welcome(socket, remote, &shared),
             Err(error) => Err(error),
         };
         if let Err(error) = accepted {
@@ -120,31 +158,87 @@ pub(crate) async fn accept<S: CommandService>(listener: tokio::net::TcpListener,
     }
 }
 
-fn welcome<S: CommandService>(
-    stream: tokio::net::TcpStream,
-    remote: SocketAddr,
-    shared: &Arc<Shared<S>>,
-) -> std::io::Result<()> {
-    let stream: TcpStream = stream.into_std()?;
+/// A socket that listens.
+pub(crate) enum Listener {
+    Network(tokio::net::TcpListener),
+    /// With its file, which goes with it.
+    Unix { listener: tokio::net::UnixListener, _file: UnixSocket },
+}
+
+impl Listener {
+    async fn accept(&self) -> std::io::Result<(Socket, Peer)> {
+        match self {
+            Listener::Network(listener) => {
+                let (stream, remote) = listener.accept().await?;
+                Ok((stream.into_std()?.into(), Peer::Network(remote)))
+            }
+            Listener::Unix { listener, .. } => {
+                let (stream, _) = listener.accept().await?;
+                Ok((OwnedFd::from(stream.into_std()?).into(), Peer::Unix))
+            }
+        }
+    }
+}
+
+fn welcome<S: CommandService>(socket: Socket, remote: Peer, shared: &Arc<Shared<S>>) -> std::io::Result<()> {
     // The reactor only watches it; reads and writes are blocking, on a thread.
-    stream.set_nonblocking(false)?;
-    let local = stream.local_addr()?;
-    let socket = Arc::new(stream);
+    socket.set_nonblocking(false)?;
+    let local = socket.local_addr()?.as_socket().map_or(Peer::Unix, Peer::Network);
+    let socket = Arc::new(socket);
     let Some(memory) = ConnectionMemory::accept(&shared.memory) else {
         shared.handle.connection_refused();
         let memory_limit = shared.memory.limit();
         tracing::warn!(target: "network", %remote, memory_limit, "connection refused because the memory budget has no room for another");
         return Ok(());
     };
-    let Some(connection_id) = shared.handle.register(&socket) else {
-        let connections_max = shared.handle.connections_max();
-        tracing::warn!(target: "network", %remote, connections_max, "connection refused because there are too many open connections");
-        return Ok(());
+    let registration = match shared.handle.register(&socket, &remote) {
+        Ok(registration) => registration,
+        Err(too_many) => {
+            let limits = shared.handle.limits();
+            let (of_whom, limit) = match too_many {
+                TooMany::InAll => ("all clients", limits.all),
+                TooMany::OfOneAddress => ("its address", limits.of_one_address),
+            };
+            tracing::warn!(target: "network", %remote, of_whom, limit, "connection refused because there are too many open connections");
+            return Ok(());
+        }
     };
-    let connection_count = shared.handle.connections().current;
+    let (connection_id, connection_count) = (registration.id(), shared.handle.connections().current);
     tracing::info!(target: "network", log_id = 22943, %remote, connection_id, connection_count, "connection accepted");
-    let info = ConnectionInfo { id: connection_id, remote, local };
-    let connection = Connection::new(Exchange::new(Arc::clone(shared), socket, info, memory));
-    tokio::spawn(connection.drive());
+    let info = ConnectionInfo { id: connection_id, remote, local, certificate_subject: None };
+    tokio::spawn(serve_connection(Arc::clone(shared), socket, info, registration, memory));
     Ok(())
+}
+
+/// What is connected by a socket in the file system is not encrypted: nobody else sees it.
+async fn serve_connection<S: CommandService>(
+    shared: Arc<Shared<S>>,
+    socket: Arc<Socket>,
+    mut info: ConnectionInfo,
+    registration: Registration,
+    mut memory: ConnectionMemory,
+) {
+    let channel = match &shared.tls {
+        Some(tls) if matches!(info.remote, Peer::Network(_)) => match tls::open(tls, socket, &mut memory).await {
+            Ok(opened) => {
+                info.certificate_subject = opened.certificate_subject;
+                opened.channel
+            }
+            Err(reason) => {
+                tell_not_opened(&info, &reason, shared.handle.is_stopping());
+                return;
+            }
+        },
+        _ => Channel::plain(socket),
+    };
+    Connection::new(Exchange::new(shared, channel, info, registration, memory)).drive().await;
+}
+
+fn tell_not_opened(info: &ConnectionInfo, reason: &OpeningError, is_stopping: bool) {
+    let (remote, connection_id) = (info.remote, info.id);
+    if is_stopping || matches!(reason, OpeningError::ClosedByClient) {
+        tracing::info!(target: "network", log_id = 22944, %remote, connection_id, %reason, "connection ended");
+    } else {
+        tracing::warn!(target: "network", %remote, connection_id, %reason, "connection closed by the server");
+    }
 }

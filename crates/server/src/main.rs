@@ -12,7 +12,9 @@ use clap::{Parser, Subcommand};
 use commands::{BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
 use platform::{DirectoryLock, Disk, Random, RealDisk, SystemRandom, TemporaryStore, WorkingMemory, memory_check};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
-use server::{CommandService, DiagnosticLog, Listeners, LogDestination, STARTUP_WARNINGS, ServeOptions, ServerHandle};
+use server::{
+    CommandService, DiagnosticLog, Listeners, LogDestination, STARTUP_WARNINGS, ServeOptions, ServerHandle, Tls,
+};
 use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions, TransactionError};
 
@@ -21,7 +23,6 @@ use crate::health_command::HealthArguments;
 use crate::inspect_command::InspectArguments;
 use crate::lab_command::{LabArguments, become_lab};
 use crate::memory_plan::MemoryPlan;
-use crate::movable_clock::MovableClock;
 
 mod allocator;
 mod database_service;
@@ -39,6 +40,9 @@ mod repair_command;
 
 /// Where sorts and groups put what exceeds their memory, inside the data directory.
 const TEMPORARY_DIRECTORY: &str = "temporary";
+/// Its value is never told.
+const SECRET_OPTION: &str = "--tlsCertificateKeyFilePassword";
+const HIDDEN: &str = "<password>";
 /// Files that others may read, told one by one.
 const ACCESS_PROBLEMS_TOLD: usize = 10;
 /// Seconds until the operator has started the server again.
@@ -150,7 +154,10 @@ fn serve(settings: Settings, running: &Running) -> Result<(), String> {
     allocator::limit_heaps();
     let machine_bytes = machine_memory_bytes().map_err(|error| error.to_string())?;
     let mut configuration = Configuration::resolve(settings, machine_bytes).map_err(|error| error.to_string())?;
-    let listeners = Listeners::bind(&configuration.listen).map_err(|error| error.to_string())?;
+    let mut listeners = Listeners::bind(&configuration.listen).map_err(|error| error.to_string())?;
+    if let Some(socket) = &configuration.unix_socket {
+        listeners.bind_unix(socket).map_err(|error| error.to_string())?;
+    }
     let log = DiagnosticLog::install(configuration.log_format, configuration.log_level.clone(), running.log.clone())
         .map_err(|error| format!("cannot start the diagnostic log: {error}"))?;
     let outcome = serve_logged(&mut configuration, listeners, &log, running);
@@ -175,7 +182,8 @@ fn serve_logged(
         "starting"
     );
     remote_access::check(&listeners.addresses(), configuration.allows_remote_without_login)?;
-    let handle = ServerHandle::new(configuration.connections_max, log.clone());
+    let tls = configuration.tls.clone().map(Tls::load).transpose().map_err(|error| error.to_string())?.map(Arc::new);
+    let handle = ServerHandle::new(configuration.connection_limits(), log.clone());
     if configuration.checks_memory {
         memory_check::begin_counting();
     }
@@ -185,8 +193,9 @@ fn serve_logged(
         compressors: configuration.compressors.clone(),
         memory: plan.budget.clone(),
         stop_grace: configuration.stop_grace,
+        tls: tls.clone(),
     };
-    let service = Arc::new(open_service(configuration, plan, &listeners, &handle)?);
+    let service = Arc::new(open_service(configuration, plan, &listeners, Hooks::new(handle.clone(), tls))?);
     let set = running.parameters.iter().try_for_each(|(name, value)| service.set_parameter(name, value));
     if let Err(refused) = set {
         service.stopping();
@@ -204,7 +213,7 @@ fn open_service(
     configuration: &Configuration,
     plan: MemoryPlan,
     listeners: &Listeners,
-    handle: &ServerHandle,
+    hooks: Hooks,
 ) -> Result<DatabaseService, String> {
     let data = &configuration.data;
     let cannot = |what: &str, cause: &dyn std::fmt::Display| format!("{what} {}: {cause}", data.display());
@@ -213,7 +222,7 @@ fn open_service(
     for problem in disk.restrict_access().iter().take(ACCESS_PROBLEMS_TOLD) {
         tracing::warn!(target: STARTUP_WARNINGS, problem, "others than the server's user may read the data, and that could not be changed");
     }
-    let clock = Arc::<MovableClock>::default();
+    let clock = Arc::clone(&hooks.clock);
     let random = Arc::new(SystemRandom);
     let mut database_uuid = [0; 16];
     random.fill(&mut database_uuid);
@@ -246,11 +255,10 @@ fn open_service(
     }
     store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
     let facts = server_facts(configuration, listeners);
-    let hooks = Arc::new(Hooks { handle: handle.clone(), clock });
-    let lines = Arc::new(RecentLines(handle.log().clone()));
+    let lines = Arc::new(RecentLines(hooks.handle.log().clone()));
     let memory = WorkingMemory::new(plan.budget, temporary);
     let clock = store.clock().clone();
-    let context = ServerContext::new(store, clock, &*random, facts, hooks, lines, memory);
+    let context = ServerContext::new(store, clock, &*random, facts, Arc::new(hooks), lines, memory);
     context.begin().map_err(|error| cannot("cannot take up the replica set in", &error))?;
     context.note_start();
     if let Err(error) = context.store_own_documents() {
@@ -296,7 +304,7 @@ fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerF
             version: env!("CARGO_PKG_VERSION"),
             git_version: option_env!("PLIMSOLL_GIT_VERSION").unwrap_or("unknown"),
         },
-        arguments: std::env::args().collect(),
+        arguments: told_arguments(std::env::args()),
         configuration: listed,
         port: listeners.addresses().first().map_or(0, std::net::SocketAddr::port),
         memory_bytes: memory,
@@ -307,6 +315,23 @@ fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerF
         replica_set: configuration.replica_set.as_ref().map(|set| replica_set_facts(set, listeners, &host_name)),
         host_name,
     }
+}
+
+/// The arguments as clients are told them: a passphrase is none of their business.
+fn told_arguments(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut is_secret = false;
+    for argument in arguments {
+        let named = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
+        let is_name = named == SECRET_OPTION;
+        told.push(match argument.contains('=') {
+            _ if is_secret => HIDDEN.to_owned(),
+            true if is_name => format!("{SECRET_OPTION}={HIDDEN}"),
+            _ => argument.clone(),
+        });
+        is_secret = is_name && !argument.contains('=');
+    }
+    told
 }
 
 fn replica_set_facts(set: &ReplicaSet, listeners: &Listeners, host_name: &str) -> ReplicaSetFacts {
@@ -327,5 +352,18 @@ fn reachable_address(listeners: &Listeners, host_name: &str) -> String {
         Some(address) if address.ip().is_unspecified() => format!("{host_name}:{}", address.port()),
         Some(address) => address.to_string(),
         None => host_name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passphrases_are_not_among_the_arguments_that_clients_are_told() {
+        let words = ["mongod", "--tlsCertificateKeyFilePassword=se=cret", SECRET_OPTION, "secret", "--port", "1"];
+        let told = told_arguments(words.iter().map(|word| (*word).to_owned()));
+        let hidden = format!("{SECRET_OPTION}={HIDDEN}");
+        assert_eq!(told, ["mongod", hidden.as_str(), SECRET_OPTION, HIDDEN, "--port", "1"]);
     }
 }

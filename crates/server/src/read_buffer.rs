@@ -4,15 +4,13 @@
 //! has 48 MB and sends 20 bytes costs what 20 bytes cost. Large buffers are counted in the memory budget; when it is used
 //! up, the client waits a little, then its message is read to its end without being kept, so that it can be told.
 
-use std::io::{self, ErrorKind, Read};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use platform::{Clock, MemoryReservation, OverBudget, SystemClock};
-use rustix::io::Errno;
-use rustix::net::RecvFlags;
 use wire_protocol::{BEGINNING_SIZE_BYTES, FrameHeader, WireError};
 
+use crate::channel::{Channel, Wait};
 use crate::connection_memory::{BUFFER_COUNTED_BYTES as COUNTED_BYTES, wait_for_memory};
 
 const INITIAL_BYTES: usize = 8 * 1024;
@@ -75,7 +73,7 @@ impl ReadBuffer {
     }
 
     /// Reads until a whole frame is there, or nothing comes within the socket's read timeout.
-    pub(crate) fn next_frame(&mut self, mut socket: &TcpStream) -> Result<Incoming, ReadError> {
+    pub(crate) fn next_frame(&mut self, channel: &mut Channel) -> Result<Incoming, ReadError> {
         loop {
             let needed = self.frame_length()?;
             if let Some(length) = needed.filter(|&length| length <= self.end - self.start) {
@@ -84,7 +82,7 @@ impl ReadBuffer {
             if let Err(over_budget) = self.make_room(needed.unwrap_or(0)) {
                 return Ok(Incoming::TooLarge(over_budget));
             }
-            match socket.read(self.storage.get_mut(self.end..).unwrap_or_default()) {
+            match channel.receive(self.storage.get_mut(self.end..).unwrap_or_default(), Wait::ForBytes) {
                 Ok(0) if self.is_empty() => return Ok(Incoming::Closed),
                 Ok(0) => return Err(ReadError::ClosedInsideMessage),
                 Ok(received) => self.end += received,
@@ -99,7 +97,7 @@ impl ReadBuffer {
     }
 
     /// As `next_frame`, but takes what has arrived already and waits for nothing, neither bytes nor memory.
-    pub(crate) fn poll_frame(&mut self, socket: &TcpStream) -> Result<Arrived, ReadError> {
+    pub(crate) fn poll_frame(&mut self, channel: &mut Channel) -> Result<Arrived, ReadError> {
         loop {
             let needed = self.frame_length()?;
             if let Some(length) = needed.filter(|&length| length <= self.end - self.start) {
@@ -111,26 +109,28 @@ impl ReadBuffer {
             self.make_room(needed.unwrap_or(0)).map_err(ReadError::OverBudget)?;
             let room = self.storage.get_mut(self.end..).unwrap_or_default();
             let length = room.len();
-            match rustix::net::recv(socket, room, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) if self.is_empty() => return Ok(Arrived::Closed),
-                Ok((_, 0)) => return Err(ReadError::ClosedInsideMessage),
-                Ok((_, received)) => {
+            match channel.receive(room, Wait::No) {
+                Ok(0) if self.is_empty() => return Ok(Arrived::Closed),
+                Ok(0) => return Err(ReadError::ClosedInsideMessage),
+                Ok(received) => {
                     self.end += received;
                     self.may_have_more = received == length;
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    self.may_have_more = false;
-                    return Ok(Arrived::Nothing);
-                }
-                Err(Errno::CONNRESET) if self.is_empty() => return Ok(Arrived::Closed),
-                Err(error) => return Err(ReadError::Receive(error.into())),
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock => {
+                        self.may_have_more = false;
+                        return Ok(Arrived::Nothing);
+                    }
+                    ErrorKind::ConnectionReset if self.is_empty() => return Ok(Arrived::Closed),
+                    _ => return Err(ReadError::Receive(error)),
+                },
             }
         }
     }
 
     /// Reads the frame at the front to its end, and keeps its beginning only, which is given.
-    pub(crate) fn skip_frame(&mut self, mut socket: &TcpStream) -> Result<Vec<u8>, ReadError> {
+    pub(crate) fn skip_frame(&mut self, channel: &mut Channel) -> Result<Vec<u8>, ReadError> {
         let mut left = self.frame_length()?.unwrap_or(0).saturating_sub(self.end - self.start);
         let mut beginning = self.front((self.end - self.start).min(BEGINNING_SIZE_BYTES)).to_vec();
         beginning.shrink_to_fit();
@@ -140,7 +140,7 @@ impl ReadBuffer {
         let mut last_came = clock.monotonic();
         while left > 0 {
             let most = left.min(thrown_away.len());
-            match socket.read(thrown_away.get_mut(..most).unwrap_or_default()) {
+            match channel.receive(thrown_away.get_mut(..most).unwrap_or_default(), Wait::ForBytes) {
                 Ok(0) => return Err(ReadError::ClosedInsideMessage),
                 Ok(received) => (left, last_came) = (left - received, clock.monotonic()),
                 Err(error) => match error.kind() {
@@ -229,19 +229,20 @@ impl ReadBuffer {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
     use std::time::Duration;
 
     use platform::{MemoryBudget, MemoryUse};
 
     use super::*;
 
-    fn pair() -> (TcpStream, TcpStream) {
+    fn pair() -> (TcpStream, Channel) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
         server.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
-        (client, server)
+        (client, Channel::plain(Arc::new(server.into())))
     }
 
     fn unlimited() -> ReadBuffer {
@@ -258,54 +259,54 @@ mod tests {
 
     #[test]
     fn frames_in_pieces_and_in_bunches() {
-        let (mut client, server) = pair();
+        let (mut client, mut server) = pair();
         let mut buffer = unlimited();
-        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Nothing)));
+        assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Nothing)));
         let bytes = frame(100);
         client.write_all(&bytes[..10]).unwrap();
-        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Nothing)));
+        assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Nothing)));
         client.write_all(&bytes[10..]).unwrap();
         client.write_all(&frame(40)).unwrap();
-        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Frame(100))));
+        assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Frame(100))));
         assert_eq!(buffer.front(100), bytes);
         buffer.consume(100);
-        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Frame(40))));
+        assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Frame(40))));
         buffer.consume(40);
         buffer.release();
         assert_eq!(buffer.storage.capacity(), 0);
         client.write_all(&frame(40)[..30]).unwrap();
-        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Nothing)));
+        assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Nothing)));
         buffer.release();
         assert_eq!(buffer.storage.len(), 30);
         client.write_all(&frame(40)[30..]).unwrap();
-        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Frame(40))));
+        assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Frame(40))));
         assert_eq!(buffer.front(40), frame(40));
         buffer.consume(40);
         drop(client);
-        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Closed)));
+        assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Closed)));
     }
 
     #[test]
     fn a_declared_length_alone_allocates_nothing() {
-        let (mut client, server) = pair();
+        let (mut client, mut server) = pair();
         let mut buffer = unlimited();
         client.write_all(&frame(40_000_000)[..1000]).unwrap();
-        assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Nothing)));
+        assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Nothing)));
         assert_eq!(buffer.storage.len(), INITIAL_BYTES);
         drop(client);
-        assert!(matches!(buffer.next_frame(&server), Err(ReadError::ClosedInsideMessage)));
+        assert!(matches!(buffer.next_frame(&mut server), Err(ReadError::ClosedInsideMessage)));
     }
 
     #[test]
     fn a_large_frame_arrives_whole_and_its_memory_goes() {
-        let (mut client, server) = pair();
+        let (mut client, mut server) = pair();
         let writer = std::thread::scope(|scope| {
             let sending = scope.spawn(move || {
                 client.write_all(&frame(5_000_000)).unwrap();
                 client
             });
             let mut buffer = unlimited();
-            assert!(matches!(buffer.next_frame(&server), Ok(Incoming::Frame(5_000_000))));
+            assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::Frame(5_000_000))));
             assert_eq!(buffer.storage.len(), 5_000_000);
             assert!(buffer.memory.bytes() >= 5_000_000);
             buffer.consume(5_000_000);
@@ -318,12 +319,12 @@ mod tests {
 
     #[test]
     fn a_message_that_memory_has_no_room_for_is_read_and_not_kept() {
-        let (mut client, server) = pair();
+        let (mut client, mut server) = pair();
         std::thread::scope(|scope| {
             scope.spawn(move || client.write_all(&frame(5_000_000)).unwrap());
             let mut buffer = ReadBuffer::new(MemoryBudget::new(1_000_000).reservation(MemoryUse::Connections));
-            assert!(matches!(buffer.next_frame(&server), Ok(Incoming::TooLarge(_))));
-            let beginning = buffer.skip_frame(&server).unwrap();
+            assert!(matches!(buffer.next_frame(&mut server), Ok(Incoming::TooLarge(_))));
+            let beginning = buffer.skip_frame(&mut server).unwrap();
             assert_eq!(beginning, frame(5_000_000)[..BEGINNING_SIZE_BYTES]);
             assert!(buffer.is_empty() && buffer.memory.bytes() == 0);
         });
@@ -331,8 +332,8 @@ mod tests {
 
     #[test]
     fn a_malformed_length_is_an_error() {
-        let (mut client, server) = pair();
+        let (mut client, mut server) = pair();
         client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        assert!(matches!(unlimited().next_frame(&server), Err(ReadError::Malformed(_))));
+        assert!(matches!(unlimited().next_frame(&mut server), Err(ReadError::Malformed(_))));
     }
 }

@@ -4,10 +4,11 @@
 //! or nearly used up, the connections of those that stand still, or take what they asked for at a crawl, are closed.
 
 use std::io::{self, ErrorKind, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use platform::{Clock, MemoryBudget, SystemClock};
+
+use crate::channel::Channel;
 
 /// A reply of so many bytes costs less than what the connection's thread does.
 const LARGE_BYTES: usize = 64 * 1024;
@@ -35,26 +36,29 @@ pub(crate) enum ReplyWritingError {
 
 /// Writes all of a reply.
 pub(crate) fn write_reply(
-    mut socket: &TcpStream,
+    channel: &mut Channel,
     bytes: &[u8],
     budget: &MemoryBudget,
 ) -> Result<(), ReplyWritingError> {
     if bytes.len() <= LARGE_BYTES {
-        return Ok(socket.write_all(bytes)?);
+        channel.write_all(bytes)?;
+        return Ok(channel.flush()?);
     }
-    socket.set_write_timeout(Some(LOOK_INTERVAL))?;
-    let written = write_watching(socket, bytes, budget);
-    socket.set_write_timeout(None)?;
+    channel.socket().set_write_timeout(Some(LOOK_INTERVAL))?;
+    let written = write_watching(channel, bytes, budget);
+    channel.socket().set_write_timeout(None)?;
     written
 }
 
-fn write_watching(mut socket: &TcpStream, bytes: &[u8], budget: &MemoryBudget) -> Result<(), ReplyWritingError> {
+fn write_watching(channel: &mut Channel, bytes: &[u8], budget: &MemoryBudget) -> Result<(), ReplyWritingError> {
     let clock = SystemClock::new();
     let begun = clock.monotonic();
     let (mut taken, mut last_taken) = (0, begun);
-    while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-        match socket.write(rest) {
-            Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
+    while taken < bytes.len() || channel.has_unsent() {
+        let rest = bytes.get(taken..).unwrap_or_default();
+        let written = if rest.is_empty() { channel.flush().map(|()| 0) } else { channel.write(rest) };
+        match written {
+            Ok(0) if !rest.is_empty() => return Err(io::Error::from(ErrorKind::WriteZero).into()),
             Ok(more) => (taken, last_taken) = (taken + more, clock.monotonic()),
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => {}
@@ -82,25 +86,26 @@ fn is_short(budget: &MemoryBudget) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
 
     use platform::MemoryUse;
 
     use super::*;
 
-    fn pair() -> (TcpStream, TcpStream) {
+    fn pair() -> (TcpStream, Channel) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (client, listener.accept().unwrap().0)
+        (client, Channel::plain(Arc::new(listener.accept().unwrap().0.into())))
     }
 
     #[test]
     fn who_does_not_read_is_cut_off_when_memory_is_short_and_not_before() {
         let bytes = vec![7; 16 << 20];
         let budget = MemoryBudget::new(32 << 20);
-        let (mut client, server) = pair();
+        let (mut client, mut server) = pair();
         std::thread::scope(|scope| {
-            let writing = scope.spawn(|| write_reply(&server, &bytes, &budget));
+            let writing = scope.spawn(|| write_reply(&mut server, &bytes, &budget));
             SystemClock::new().sleep(STILL * 2);
             let mut received = vec![0; bytes.len()];
             client.read_exact(&mut received).unwrap();
@@ -108,7 +113,7 @@ mod tests {
             writing.join().unwrap().unwrap();
         });
         let _all = budget.reserve_fixed(MemoryUse::Frames, 32 << 20);
-        let refused = write_reply(&server, &bytes, &budget);
+        let refused = write_reply(&mut server, &bytes, &budget);
         assert!(matches!(refused, Err(ReplyWritingError::SlowReader { taken, .. }) if taken < bytes.len()));
     }
 

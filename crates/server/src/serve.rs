@@ -23,6 +23,7 @@ use crate::exchange::Shared;
 use crate::handle::ServerHandle;
 use crate::listener::{ListenError, Listeners, accept};
 use crate::service::CommandService;
+use crate::tls::Tls;
 
 /// Threads of the reactor. They accept, watch idle connections and keep timers; no command runs on them.
 const REACTOR_THREADS: usize = 2;
@@ -36,7 +37,7 @@ const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const CUT_OFF_WAIT: Duration = Duration::from_secs(2);
 
 /// How to serve.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ServeOptions {
     /// Compressors that requests may use and `hello` may agree to, in our order of preference.
     pub compressors: Vec<Compressor>,
@@ -44,6 +45,8 @@ pub struct ServeOptions {
     pub memory: Arc<MemoryBudget>,
     /// How long running commands may take to end when the server stops.
     pub stop_grace: Duration,
+    /// How connections are encrypted, if any are.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Why the server cannot serve.
@@ -67,7 +70,7 @@ pub fn serve<S: CommandService>(
     handle: &ServerHandle,
     options: &ServeOptions,
 ) -> Result<(), ServeError> {
-    let outcome = runtime(handle.connections_max()).map_err(ServeError::Reactor).and_then(|runtime| {
+    let outcome = runtime(handle.limits().all).map_err(ServeError::Reactor).and_then(|runtime| {
         let crowd = Crowd::new(Arc::clone(&service), runtime.handle().clone()).map_err(ServeError::Reactor)?;
         let shared = Arc::new(Shared {
             service: Arc::clone(&service),
@@ -75,6 +78,7 @@ pub fn serve<S: CommandService>(
             compressors: options.compressors.clone(),
             memory: Arc::clone(&options.memory),
             crowd: Arc::clone(&crowd),
+            tls: options.tls.clone(),
         });
         let outcome = runtime.block_on(listen_until_stopped(listeners, &shared, options.stop_grace));
         crowd.stop();
@@ -114,12 +118,14 @@ async fn listen_until_stopped<S: CommandService>(
     for listener in listeners.listen()? {
         accepting.spawn(accept(listener, Arc::clone(shared)));
     }
+    let ssl = if shared.tls.is_some() { "on" } else { "off" };
     for address in addresses {
         let port = address.port();
-        tracing::info!(target: "network", log_id = 23016, %address, port, ssl = "off", "Waiting for connections");
+        tracing::info!(target: "network", log_id = 23016, %address, port, ssl, "Waiting for connections");
     }
     let watching = tokio::spawn(watch_clients(Arc::clone(shared)));
     let rotating = tokio::spawn(rotate_log_on_signal(shared.handle.clone()));
+    let renewing = shared.tls.clone().map(|tls| tokio::spawn(rotate_certificates_on_signal(tls)));
     let reason = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
@@ -134,6 +140,9 @@ async fn listen_until_stopped<S: CommandService>(
     accepting.shutdown().await;
     watching.abort();
     rotating.abort();
+    if let Some(renewing) = renewing {
+        renewing.abort();
+    }
     stop_connections(shared, stop_grace).await;
     Ok(())
 }
@@ -146,6 +155,17 @@ async fn rotate_log_on_signal(handle: ServerHandle) {
         let rotated = tokio::task::spawn_blocking(move || log.rotate()).await;
         if let Ok(Err(reason)) = rotated {
             tracing::warn!(target: "control", reason, "asked for a new log file by a signal, and there is none");
+        }
+    }
+}
+
+/// SIGHUP has certificates read again, as programs that renew them send it.
+async fn rotate_certificates_on_signal(tls: Arc<Tls>) {
+    let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
+    while asked.recv().await.is_some() {
+        let tls = Arc::clone(&tls);
+        if let Ok(Err(reason)) = tokio::task::spawn_blocking(move || tls.rotate()).await {
+            tracing::warn!(target: "network", %reason, "asked for other certificates by a signal: those that there were stay");
         }
     }
 }

@@ -3,12 +3,14 @@
 //! `server` knows sockets and frames; whoever implements [`CommandService`] knows commands. The implementation that
 //! the binary uses is a thin adapter over the `commands` crate; tests bring their own.
 
-use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bson::RawDocument;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::Socket;
 use wire_protocol::{DocumentSequences, ReplyBuilder};
+
+use crate::peer::Peer;
 
 /// Runs commands. One value serves all connections, from many threads at once.
 pub trait CommandService: Send + Sync + 'static {
@@ -153,13 +155,15 @@ pub struct ConnectionInfo {
     /// Its number, counted from 1; the `connectionId` of `hello`.
     pub id: u64,
     /// The client's address.
-    pub remote: SocketAddr,
+    pub remote: Peer,
     /// Our address the client connected to.
-    pub local: SocketAddr,
+    pub local: Peer,
+    /// The subject of the certificate that the client has shown and that was verified, as RFC 2253 writes it.
+    pub certificate_subject: Option<String>,
 }
 
 /// Whether the client has closed its side, whatever it has sent before. One system call.
-pub(crate) fn is_closed_by_client(socket: &TcpStream) -> bool {
+pub(crate) fn is_closed_by_client(socket: &Socket) -> bool {
     let mut watched = [PollFd::new(socket, PollFlags::RDHUP)];
     let is_told = poll(&mut watched, Some(&Timespec::default())).is_ok_and(|told| told > 0);
     is_told && watched.iter().any(|socket| !socket.revents().is_empty())

@@ -32,6 +32,7 @@ pub(crate) mod profile;
 #[cfg(test)]
 mod queue_tests;
 pub(crate) mod repl_set_resize_oplog;
+pub(crate) mod rotate_certificates;
 pub(crate) mod server_status;
 mod server_status_sections;
 pub(crate) mod set_parameter;

@@ -45,7 +45,6 @@ pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
     "revokeRolesFromRole",
     "revokeRolesFromUser",
     "rolesInfo",
-    "rotateCertificates",
     "saslContinue",
     "saslStart",
     "setAuditConfig",

@@ -85,6 +85,7 @@ actions! {
     ReplSetGetStatus "replSetGetStatus",
     ReplSetResizeOplog "replSetResizeOplog",
     ReplSetStateChange "replSetStateChange",
+    RotateCertificates "rotateCertificates",
     ServerStatus "serverStatus",
     SetDefaultRwConcern "setDefaultRWConcern",
     SetFeatureCompatibilityVersion "setFeatureCompatibilityVersion",

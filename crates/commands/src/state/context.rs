@@ -89,6 +89,9 @@ pub trait ServerHooks: Send + Sync {
     fn set_log_verbosity(&self, verbosity: &LogVerbosity) -> Result<(), String>;
     /// Starts a new diagnostics log file; an error text when there is none to rotate.
     fn rotate_log(&self) -> Result<(), String>;
+    /// Reads the server's certificates again, for connections that come from now on; an error text when that cannot be, and then those
+    /// that there were stay.
+    fn rotate_certificates(&self) -> Result<(), String>;
     /// What `hello` says has changed: runs the requests again that wait for that.
     fn topology_changed(&self);
     /// The calling thread's command is about to wait, for the disk or for data, and uses nothing meanwhile.
@@ -261,6 +264,7 @@ impl ServerContext {
             class: Class::Exempt,
             counted: Counted::default(),
             permission: None,
+            certificate_subject: None,
         }
     }
 
@@ -286,9 +290,20 @@ pub struct ClientContext {
     pub(crate) counted: Counted,
     /// For its next command, when that has waited already.
     pub(crate) permission: Option<Permission>,
+    certificate_subject: Option<String>,
 }
 
 impl ClientContext {
+    /// Whose certificate the client has shown, which the server has verified.
+    pub fn set_certificate_subject(&mut self, subject: Option<String>) {
+        self.certificate_subject = subject;
+    }
+
+    /// The subject of the client's certificate, as RFC 2253 writes it: what users of MONGODB-X509 are named by.
+    pub fn certificate_subject(&self) -> Option<&str> {
+        self.certificate_subject.as_deref()
+    }
+
     /// The connection's next command need not wait: this is what came of its waiting.
     pub fn permit(&mut self, permission: Permission) {
         self.permission = Some(permission);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::configuration::{ReplicaSetInitiation, Size};
 use crate::logging::LogFormat;
+use crate::tls::{Passphrase, TlsMode};
 
 /// Settings of `plimsoll serve`; each may be absent. A key in the file is the flag's name without the dashes.
 #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize)]
@@ -47,6 +48,54 @@ pub struct Settings {
     /// open files allows]
     #[arg(long, env = "PLIMSOLL_MAX_CONNECTIONS", value_name = "NUMBER")]
     pub max_connections: Option<usize>,
+
+    /// The most connections from one address of another machine; of IPv6, from one network of 64 bits [default: four fifths of
+    /// --max-connections]
+    #[arg(long, env = "PLIMSOLL_MAX_CONNECTIONS_PER_ADDRESS", value_name = "NUMBER")]
+    pub max_connections_per_address: Option<usize>,
+
+    /// Which connections are encrypted [default: disabled]
+    #[arg(long, env = "PLIMSOLL_TLS_MODE", value_enum, value_name = "MODE")]
+    pub tls_mode: Option<TlsMode>,
+
+    /// PEM file with the server's certificate, those between it and the authority's, and its private key. Read again at SIGHUP and by the
+    /// command rotateCertificates, as are the others
+    #[arg(long, env = "PLIMSOLL_TLS_CERTIFICATE_KEY_FILE", value_name = "FILE")]
+    pub tls_certificate_key_file: Option<PathBuf>,
+
+    /// File whose first line is the passphrase of an encrypted private key (PKCS#8)
+    #[arg(long, env = "PLIMSOLL_TLS_CERTIFICATE_KEY_PASSWORD_FILE", value_name = "FILE")]
+    pub tls_certificate_key_password_file: Option<PathBuf>,
+
+    /// That passphrase itself, as MongoDB's command line gives it
+    #[arg(skip)]
+    #[serde(skip)]
+    pub tls_certificate_key_password: Option<Passphrase>,
+
+    /// PEM file with the authorities that clients' certificates are verified against; then clients must have one. Without it they are not
+    /// asked
+    #[arg(long, env = "PLIMSOLL_TLS_CA_FILE", value_name = "FILE")]
+    pub tls_ca_file: Option<PathBuf>,
+
+    /// PEM file with the authorities' lists of revoked certificates
+    #[arg(long, env = "PLIMSOLL_TLS_CRL_FILE", value_name = "FILE")]
+    pub tls_crl_file: Option<PathBuf>,
+
+    /// Clients may have no certificate, although there is --tls-ca-file; one that they show must be valid
+    #[arg(long, env = "PLIMSOLL_TLS_ALLOW_CONNECTIONS_WITHOUT_CERTIFICATES", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub tls_allow_connections_without_certificates: Option<bool>,
+
+    /// Versions that are not spoken, of TLS1_2 and TLS1_3; older ones never are
+    #[arg(long, env = "PLIMSOLL_TLS_DISABLED_PROTOCOLS", value_name = "NAMES", value_delimiter = ',')]
+    pub tls_disabled_protocols: Option<Vec<String>>,
+
+    /// Listen on a socket in the file system, too; clients want its name to end with .sock
+    #[arg(long, env = "PLIMSOLL_UNIX_SOCKET", value_name = "PATH")]
+    pub unix_socket: Option<PathBuf>,
+
+    /// Who may connect there: the mode of the socket's file [default: 0700]
+    #[arg(long, env = "PLIMSOLL_UNIX_SOCKET_PERMISSIONS", value_name = "MODE")]
+    pub unix_socket_permissions: Option<String>,
 
     /// Compression offered to clients, the best first: any of snappy, zstd, zlib, or 'disabled' [default:
     /// snappy,zstd,zlib]
@@ -112,6 +161,21 @@ impl Settings {
             oplog_size: self.oplog_size.or(other.oplog_size),
             oplog_min_retention_hours: self.oplog_min_retention_hours.or(other.oplog_min_retention_hours),
             max_connections: self.max_connections.or(other.max_connections),
+            max_connections_per_address: self.max_connections_per_address.or(other.max_connections_per_address),
+            tls_mode: self.tls_mode.or(other.tls_mode),
+            tls_certificate_key_file: self.tls_certificate_key_file.or(other.tls_certificate_key_file),
+            tls_certificate_key_password_file: self
+                .tls_certificate_key_password_file
+                .or(other.tls_certificate_key_password_file),
+            tls_certificate_key_password: self.tls_certificate_key_password.or(other.tls_certificate_key_password),
+            tls_ca_file: self.tls_ca_file.or(other.tls_ca_file),
+            tls_crl_file: self.tls_crl_file.or(other.tls_crl_file),
+            tls_allow_connections_without_certificates: self
+                .tls_allow_connections_without_certificates
+                .or(other.tls_allow_connections_without_certificates),
+            tls_disabled_protocols: self.tls_disabled_protocols.or(other.tls_disabled_protocols),
+            unix_socket: self.unix_socket.or(other.unix_socket),
+            unix_socket_permissions: self.unix_socket_permissions.or(other.unix_socket_permissions),
             compressors: self.compressors.or(other.compressors),
             log_format: self.log_format.or(other.log_format),
             log_level: self.log_level.or(other.log_level),

@@ -14,6 +14,8 @@ enum Kind {
     Value,
     /// `--option` when it is true; nothing when it is false.
     Switch,
+    /// `--option` when it is false; nothing when it is true.
+    SwitchOff,
     /// Nothing when it is this; otherwise it is refused.
     Only(&'static str),
     /// `--option` when it is this; otherwise it is refused.
@@ -32,8 +34,28 @@ const KEYS: &[(&str, &str, Kind)] = &[
     ("net.ipv6", "ipv6", Kind::Switch),
     ("net.maxIncomingConnections", "maxConns", Kind::Value),
     ("net.port", "port", Kind::Value),
+    ("net.tls.CAFile", "tlsCAFile", Kind::Value),
+    ("net.tls.CRLFile", "tlsCRLFile", Kind::Value),
+    (
+        "net.tls.allowConnectionsWithoutCertificates",
+        "tlsAllowConnectionsWithoutCertificates",
+        Kind::Switch,
+    ),
+    ("net.tls.allowInvalidCertificates", "tlsAllowInvalidCertificates", Kind::Only("false")),
+    ("net.tls.allowInvalidHostnames", "tlsAllowInvalidHostnames", Kind::Switch),
+    ("net.tls.certificateKeyFile", "tlsCertificateKeyFile", Kind::Value),
+    ("net.tls.certificateKeyFilePassword", "tlsCertificateKeyFilePassword", Kind::Value),
+    ("net.tls.certificateSelector", "tlsCertificateSelector", Kind::Value),
+    ("net.tls.clusterCAFile", "tlsClusterCAFile", Kind::Value),
+    ("net.tls.clusterFile", "tlsClusterFile", Kind::Value),
+    ("net.tls.clusterPassword", "tlsClusterPassword", Kind::Value),
+    ("net.tls.disabledProtocols", "tlsDisabledProtocols", Kind::Value),
+    ("net.tls.FIPSMode", "tlsFIPSMode", Kind::Only("false")),
+    ("net.tls.logVersions", "tlsLogVersions", Kind::Value),
     ("net.tls.mode", "tlsMode", Kind::Value),
-    ("net.unixDomainSocket.enabled", "unixSocketPrefix", Kind::Only("false")),
+    ("net.unixDomainSocket.enabled", "nounixsocket", Kind::SwitchOff),
+    ("net.unixDomainSocket.filePermissions", "filePermissions", Kind::Value),
+    ("net.unixDomainSocket.pathPrefix", "unixSocketPrefix", Kind::Value),
     ("processManagement.fork", "fork", Kind::Switch),
     ("processManagement.pidFilePath", "pidfilepath", Kind::Value),
     // Zones come with the program.
@@ -110,8 +132,8 @@ fn add_option(
             refused::check_option(option).map_err(|error| format!("the key {path}: {error}"))?;
             format!("--{option}={text}")
         }
-        (Kind::Switch, "true") => format!("--{option}"),
-        (Kind::Switch, "false") => return Ok(()),
+        (Kind::Switch, "true") | (Kind::SwitchOff, "false") => format!("--{option}"),
+        (Kind::Switch, "false") | (Kind::SwitchOff, "true") => return Ok(()),
         (Kind::Only(wanted), text) if text == wanted => return Ok(()),
         (Kind::OnlyAs(wanted), text) if text == wanted => format!("--{option}"),
         (Kind::Only(wanted) | Kind::OnlyAs(wanted), text) => {
@@ -122,7 +144,7 @@ fn add_option(
             Ok(times) => format!("-{}", "v".repeat(times.min(5))),
             Err(_) => return Err(format!("the key {path} must be a number")),
         },
-        (Kind::Switch | Kind::Parameters, text) => return Err(format!("the key {path} must not be '{text}'")),
+        (Kind::Switch | Kind::SwitchOff | Kind::Parameters, text) => return Err(format!("the key {path} must not be '{text}'")),
     };
     arguments.push(argument.into());
     Ok(())

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use server::{Passphrase, TlsMode};
+
 /// What was given. An option that is given twice counts as it was given last.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(
@@ -86,9 +88,15 @@ pub(crate) struct Options {
     /// Stop the server that uses --dbpath
     #[arg(long)]
     pub(crate) shutdown: bool,
-    /// No socket in the file system; there never is one
+    /// No socket in the file system
     #[arg(long)]
     nounixsocket: bool,
+    /// Directory of the socket in the file system, mongodb-PORT.sock [default: /tmp]
+    #[arg(long = "unixSocketPrefix", value_name = "DIR", conflicts_with = "nounixsocket")]
+    unix_socket_prefix: Option<PathBuf>,
+    /// Who may connect there: the mode of the socket's file [default: 0700]
+    #[arg(long = "filePermissions", value_name = "MODE", conflicts_with = "nounixsocket")]
+    pub(crate) file_permissions: Option<String>,
     /// Changes are in the log before they are acknowledged; so it always is
     #[arg(long)]
     journal: bool,
@@ -107,9 +115,8 @@ pub(crate) struct Options {
     /// No JavaScript on the server; there is none
     #[arg(long)]
     noscripting: bool,
-    /// Encryption of connections; there is none
-    #[arg(long = "tlsMode", value_name = "MODE", value_parser = ["disabled"])]
-    tls_mode: Option<String>,
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
     /// Reads of what a majority has; always possible
     #[arg(long = "enableMajorityReadConcern", value_name = "BOOLEAN", num_args = 0..=1, value_parser = ["true"], default_missing_value = "true")]
     majority_read_concern: Option<String>,
@@ -118,7 +125,60 @@ pub(crate) struct Options {
     free_monitoring: Option<String>,
 }
 
+/// Encryption of connections.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TlsOptions {
+    /// Which connections are encrypted [default: disabled]
+    #[arg(long = "tlsMode", value_name = "MODE", value_parser = ["disabled", "allowTLS", "preferTLS", "requireTLS"])]
+    mode: Option<String>,
+    /// PEM file with the server's certificate and private key
+    #[arg(long = "tlsCertificateKeyFile", value_name = "FILE")]
+    pub(crate) certificate_key_file: Option<PathBuf>,
+    /// Passphrase of an encrypted private key (PKCS#8). Other users of the machine see command lines: better in the configuration file
+    #[arg(long = "tlsCertificateKeyFilePassword", value_name = "PASSPHRASE", value_parser = passphrase)]
+    pub(crate) certificate_key_file_password: Option<Passphrase>,
+    /// PEM file with the authorities that clients' certificates are verified against
+    #[arg(long = "tlsCAFile", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// PEM file with the authorities' lists of revoked certificates
+    #[arg(long = "tlsCRLFile", value_name = "FILE")]
+    pub(crate) crl_file: Option<PathBuf>,
+    /// Clients may have no certificate; one that they show must be valid
+    #[arg(long = "tlsAllowConnectionsWithoutCertificates")]
+    pub(crate) allow_connections_without_certificates: bool,
+    /// Of other members' certificates; the server connects to nobody
+    #[arg(long = "tlsAllowInvalidHostnames")]
+    allow_invalid_hostnames: bool,
+    /// Versions that are not spoken; of those before TLS1_2 none ever is
+    #[arg(long = "tlsDisabledProtocols", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) disabled_protocols: Option<Vec<String>>,
+}
+
+impl TlsOptions {
+    pub(crate) fn mode(&self) -> Option<TlsMode> {
+        Some(match self.mode.as_deref()? {
+            "allowTLS" => TlsMode::Allow,
+            "preferTLS" => TlsMode::Prefer,
+            "requireTLS" => TlsMode::Require,
+            _ => TlsMode::Disabled,
+        })
+    }
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "what the parser of arguments wants")]
+fn passphrase(text: &str) -> Result<Passphrase, String> {
+    Ok(Passphrase::Text(text.to_owned()))
+}
+
 impl Options {
+    /// The socket in the file system, which there is unless it is not wanted.
+    pub(crate) fn unix_socket(&self, default_port: u16) -> Option<PathBuf> {
+        let directory = self.unix_socket_prefix.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
+        let port = self.port.unwrap_or(default_port);
+        // A port that the system chooses is not known yet.
+        (!self.nounixsocket && port != 0).then(|| directory.join(format!("mongodb-{port}.sock")))
+    }
+
     /// The addresses to listen on.
     pub(crate) fn addresses(&self, default_port: u16) -> Vec<String> {
         let port = self.port.unwrap_or(default_port);

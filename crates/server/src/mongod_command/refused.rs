@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 
 const NO_USERS: &str = "there is no access control yet";
-const NO_TLS: &str = "there is no encryption of connections yet";
+const OLD_NAME: &str = "it is an old name: see the options that begin with tls";
+const ONE_CERTIFICATE: &str = "the server has one certificate, from --tlsCertificateKeyFile";
 const NO_SHARDING: &str = "there is no sharding";
 const NO_PROFILER: &str = "it is set while the server runs, by the command `profile`";
 const ONE_ENGINE: &str = "it is about another storage engine's files";
@@ -20,7 +21,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("cpu", "the log tells of it anyway"),
     ("directoryperdb", ONE_ENGINE),
     ("enableEncryption", "there is no encryption of files"),
-    ("filePermissions", "there is no socket in the file system"),
     ("inMemorySizeGB", ONE_ENGINE),
     ("journalCommitInterval", "the log is synced in groups as commits come"),
     ("keyFile", NO_USERS),
@@ -43,13 +43,23 @@ const REFUSED: &[(&str, &str)] = &[
     ("syncdelay", "checkpoints are continuous"),
     ("syslog", "the log goes to standard output or to a file"),
     ("syslogFacility", "the log goes to standard output or to a file"),
-    ("sslMode", NO_TLS),
-    ("sslPEMKeyFile", NO_TLS),
-    ("tlsCAFile", NO_TLS),
-    ("tlsCertificateKeyFile", NO_TLS),
-    ("tlsCertificateKeyFilePassword", NO_TLS),
+    ("sslAllowConnectionsWithoutCertificates", OLD_NAME),
+    ("sslCAFile", OLD_NAME),
+    ("sslCRLFile", OLD_NAME),
+    ("sslDisabledProtocols", OLD_NAME),
+    ("sslMode", OLD_NAME),
+    ("sslPEMKeyFile", OLD_NAME),
+    ("sslPEMKeyPassword", OLD_NAME),
+    ("tlsAllowInvalidCertificates", "a certificate that is shown is always verified"),
+    ("tlsCertificateSelector", "there is no store of certificates: they are in files"),
+    ("tlsClusterAuthX509ExtensionValue", NO_USERS),
+    ("tlsClusterCAFile", ONE_CERTIFICATE),
+    ("tlsClusterCertificateSelector", ONE_CERTIFICATE),
+    ("tlsClusterFile", ONE_CERTIFICATE),
+    ("tlsClusterPassword", ONE_CERTIFICATE),
+    ("tlsFIPSMode", "the cryptography is not certified by FIPS"),
+    ("tlsLogVersions", "the log tells the version of each encrypted connection at the level debug"),
     ("transitionToAuth", NO_USERS),
-    ("unixSocketPrefix", "there is no socket in the file system"),
     ("upgrade", "old data files are never read"),
     ("wiredTigerCollectionBlockCompressor", ONE_ENGINE),
     ("wiredTigerDirectoryForIndexes", ONE_ENGINE),

@@ -11,7 +11,7 @@ use bson::raw::{CStr, RawDocumentBuf};
 use bson::{DateTime, RawBsonRef, cstr, oid::ObjectId, rawdoc};
 use platform::MemoryBudget;
 use server::{
-    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Listeners, LogFormat, Next, ReplyWanted,
+    Attempt, CommandService, Completion, ConnectionInfo, ConnectionLimits, DiagnosticLog, Listeners, LogFormat, Next, ReplyWanted,
     Request, ServeOptions, ServerHandle, serve,
 };
 use wire_protocol::{Compressor, ReplyBuilder};
@@ -318,10 +318,10 @@ impl TestServer {
     pub(crate) fn with_memory(connections_max: usize, stop_grace: Duration, memory: Arc<MemoryBudget>) -> Self {
         let listeners = Listeners::bind(&["127.0.0.1:0".to_owned()]).unwrap();
         let address = listeners.addresses()[0];
-        let handle = ServerHandle::new(connections_max, DiagnosticLog::new(LogFormat::Text).unwrap());
+        let handle = ServerHandle::new(ConnectionLimits::of_all(connections_max), DiagnosticLog::new(LogFormat::Text).unwrap());
         let seen = Arc::new(Seen::default());
         let service = Arc::new(TestService { seen: Arc::clone(&seen), process: ObjectId::new() });
-        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace };
+        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace, tls: None };
         let of_thread = handle.clone();
         let thread = std::thread::spawn(move || serve(listeners, service, &of_thread, &options).unwrap());
         Self { address, handle, seen, thread: Some(thread) }

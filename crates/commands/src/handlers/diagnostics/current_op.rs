@@ -314,7 +314,8 @@ pub(super) fn namespace(name: &str, database: &str, command: Option<&RawDocument
             _ => None,
         },
         (
-            "renameCollection" | "getLog" | "logRotate" | "explain" | "dataSize" | "setFeatureCompatibilityVersion",
+            "renameCollection" | "getLog" | "logRotate" | "rotateCertificates" | "explain" | "dataSize"
+            | "setFeatureCompatibilityVersion",
             _,
         ) => None,
         (_, command) => command.and_then(first_string),

@@ -232,6 +232,9 @@ fn orders_to_the_server() {
     assert_eq!(server.run("admin", doc! {"fsyncUnlock": 1}).get_i64("lockCount").unwrap(), 0);
     server.insert("db", "c", 3..4);
     assert_eq!(server.fail("admin", doc! {"logRotate": 1}), (96, "there is no log file".to_owned()));
+    let refused = (96, "Certificate rotation failed: there are no certificates".to_owned());
+    assert_eq!(server.fail("admin", doc! {"rotateCertificates": 1, "message": "the yearly ones"}), refused);
+    assert_eq!(server.fail("admin", doc! {"rotateCertificates": 1, "message": 3}).0, 14);
     // It closes the connection instead of answering.
     assert!(server.send("admin", doc! {"shutdown": 1, "force": true, "timeoutSecs": 1}, Attempt::First).is_none());
     assert_eq!(*server.hooks.shutdowns.lock(), 1);
