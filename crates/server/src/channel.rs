@@ -89,7 +89,7 @@ impl Write for Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        if let Some(session) = &mut self.tls {
+        if let Some(session) = self.tls.as_mut().filter(|_| !std::thread::panicking()) {
             session.say_goodbye(&self.socket);
         }
     }

@@ -76,7 +76,11 @@ pub(crate) struct ConnectionMemory {
 impl ConnectionMemory {
     /// Of an idle connection; none when there is no room for another.
     pub(crate) fn accept(budget: &Arc<MemoryBudget>) -> Option<Self> {
-        let mut memory = Self { reservation: budget.reservation(MemoryUse::Connections), holding: Holding::Idle, encryption_bytes: 0 };
+        let mut memory = Self {
+            reservation: budget.reservation(MemoryUse::Connections),
+            holding: Holding::Idle,
+            encryption_bytes: 0,
+        };
         memory.try_hold(Holding::Idle).then_some(memory)
     }
 

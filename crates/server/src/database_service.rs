@@ -13,8 +13,7 @@ use commands::{
 };
 use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
 use server::{
-    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle,
-    Tls,
+    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle, Tls,
 };
 use transaction::Store;
 use wire_protocol::{DocumentSequences, ReplyBuilder};

@@ -108,6 +108,11 @@ impl Listeners {
         self.sockets.iter().map(|(address, _)| *address).collect()
     }
 
+    /// The file of the socket in the file system.
+    pub(crate) fn unix_path(&self) -> Option<PathBuf> {
+        self.unix.as_ref().map(|(file, _)| file.path().to_owned())
+    }
+
     /// Begins to listen. Must run within a tokio runtime.
     pub(crate) fn listen(self) -> Result<Vec<Listener>, ListenError> {
         let listen = |(address, socket): (SocketAddr, Socket)| {
@@ -162,7 +167,10 @@ pub(crate) async fn accept<S: CommandService>(listener: Listener, shared: Arc<Sh
 pub(crate) enum Listener {
     Network(tokio::net::TcpListener),
     /// With its file, which goes with it.
-    Unix { listener: tokio::net::UnixListener, _file: UnixSocket },
+    Unix {
+        listener: tokio::net::UnixListener,
+        _file: UnixSocket,
+    },
 }
 
 impl Listener {

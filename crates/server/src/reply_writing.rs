@@ -35,11 +35,7 @@ pub(crate) enum ReplyWritingError {
 }
 
 /// Writes all of a reply.
-pub(crate) fn write_reply(
-    channel: &mut Channel,
-    bytes: &[u8],
-    budget: &MemoryBudget,
-) -> Result<(), ReplyWritingError> {
+pub(crate) fn write_reply(channel: &mut Channel, bytes: &[u8], budget: &MemoryBudget) -> Result<(), ReplyWritingError> {
     if bytes.len() <= LARGE_BYTES {
         channel.write_all(bytes)?;
         return Ok(channel.flush()?);

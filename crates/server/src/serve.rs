@@ -113,10 +113,13 @@ async fn listen_until_stopped<S: CommandService>(
 ) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Reactor)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Reactor)?;
-    let addresses = listeners.addresses();
+    let (addresses, unix_path) = (listeners.addresses(), listeners.unix_path());
     let mut accepting = JoinSet::new();
     for listener in listeners.listen()? {
         accepting.spawn(accept(listener, Arc::clone(shared)));
+    }
+    if let Some(path) = unix_path {
+        tracing::info!(target: "network", address = %path.display(), "listening on a socket in the file system");
     }
     let ssl = if shared.tls.is_some() { "on" } else { "off" };
     for address in addresses {

@@ -122,4 +122,3 @@ impl Tls {
         self.settings.mode
     }
 }
-

@@ -4,8 +4,9 @@ use pkcs8::PrivateKeyInfoRef;
 use pkcs8::der::pem::LineEnding;
 use pkcs8::pkcs5::pbes2;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, RevocationReason, RevokedCertParams, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevocationReason, RevokedCertParams,
+    SerialNumber, date_time_ymd,
 };
 
 /// Whoever makes a certificate for a test has nothing to do when that fails.
@@ -70,6 +71,7 @@ impl Authority {
 
     pub(crate) fn client_until(&self, name: &str, serial: u64, year: i32) -> Made<Certified> {
         let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "Plimsoll");
         params.distinguished_name.push(DnType::OrganizationalUnitName, "tests");
         params.distinguished_name.push(DnType::CommonName, name);

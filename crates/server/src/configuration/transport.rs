@@ -57,7 +57,10 @@ fn needless(settings: &Settings) -> Option<&'static str> {
         (settings.tls_certificate_key_password.is_some(), "tlsCertificateKeyFilePassword"),
         (settings.tls_ca_file.is_some(), "tls-ca-file"),
         (settings.tls_crl_file.is_some(), "tls-crl-file"),
-        (settings.tls_allow_connections_without_certificates == Some(true), "tls-allow-connections-without-certificates"),
+        (
+            settings.tls_allow_connections_without_certificates == Some(true),
+            "tls-allow-connections-without-certificates",
+        ),
         (settings.tls_disabled_protocols.is_some(), DISABLED_PROTOCOLS),
     ];
     given.iter().find(|(is_given, _)| *is_given).map(|(_, name)| *name)

@@ -36,11 +36,7 @@ const KEYS: &[(&str, &str, Kind)] = &[
     ("net.port", "port", Kind::Value),
     ("net.tls.CAFile", "tlsCAFile", Kind::Value),
     ("net.tls.CRLFile", "tlsCRLFile", Kind::Value),
-    (
-        "net.tls.allowConnectionsWithoutCertificates",
-        "tlsAllowConnectionsWithoutCertificates",
-        Kind::Switch,
-    ),
+    ("net.tls.allowConnectionsWithoutCertificates", "tlsAllowConnectionsWithoutCertificates", Kind::Switch),
     ("net.tls.allowInvalidCertificates", "tlsAllowInvalidCertificates", Kind::Only("false")),
     ("net.tls.allowInvalidHostnames", "tlsAllowInvalidHostnames", Kind::Switch),
     ("net.tls.certificateKeyFile", "tlsCertificateKeyFile", Kind::Value),
@@ -144,7 +140,9 @@ fn add_option(
             Ok(times) => format!("-{}", "v".repeat(times.min(5))),
             Err(_) => return Err(format!("the key {path} must be a number")),
         },
-        (Kind::Switch | Kind::SwitchOff | Kind::Parameters, text) => return Err(format!("the key {path} must not be '{text}'")),
+        (Kind::Switch | Kind::SwitchOff | Kind::Parameters, text) => {
+            return Err(format!("the key {path} must not be '{text}'"));
+        }
     };
     arguments.push(argument.into());
     Ok(())
@@ -153,7 +151,8 @@ fn add_option(
 fn scalar(path: &str, value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
-        Value::Number(number) => Ok(number.to_string()),
+        // A mode of a file begins with a zero, and is then no integer of YAML.
+        Value::Number(number) => Ok(number.to_string().trim_end_matches(".0").to_owned()),
         Value::Bool(value) => Ok(value.to_string()),
         _ => Err(format!("the key {path} must have a single value")),
     }

@@ -1,9 +1,11 @@
 //! What the command line and the configuration file of MongoDB's server come to.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::Parser;
-use server::configuration::{ReplicaSetInitiation, Size};
+use server::configuration::{Configuration, ReplicaSetInitiation, Size};
+use server::{Passphrase, TlsMode, TlsVersion};
 
 use super::*;
 
@@ -48,15 +50,60 @@ fn options_become_settings() {
 }
 
 #[test]
+fn encryption_and_the_socket_in_the_file_system() {
+    let given = "--tlsMode preferTLS --tlsCertificateKeyFile /k --tlsCertificateKeyFilePassword secret --tlsCAFile /a --tlsCRLFile /r \
+                 --tlsAllowConnectionsWithoutCertificates --tlsAllowInvalidHostnames --tlsDisabledProtocols TLS1_0,TLS1_2 --port 5";
+    let given = settings(&options(given), PathBuf::new()).unwrap();
+    assert!(!format!("{given:?}").contains("secret"));
+    assert_eq!(given.unix_socket.as_deref(), Some(Path::new("/tmp").join("mongodb-5.sock").as_path()));
+    let resolved = Configuration::resolve(given, 1 << 30).unwrap();
+    let tls = resolved.tls.unwrap();
+    assert_eq!((tls.mode, tls.allows_without_certificate), (TlsMode::Prefer, true));
+    assert_eq!((tls.passphrase, tls.versions), (Some(Passphrase::Text("secret".to_owned())), vec![TlsVersion::V1_3]));
+    assert_eq!((tls.authority_file, tls.revocation_file), (Some(PathBuf::from("/a")), Some(PathBuf::from("/r"))));
+    assert_eq!(resolved.unix_socket.unwrap().permissions, 0o700);
+    let text = "net:\n  tls:\n    mode: requireTLS\n    certificateKeyFile: /k\n    certificateKeyFilePassword: secret\n    disabledProtocols: TLS1_0\n\
+                \x20   FIPSMode: false\n  unixDomainSocket:\n    enabled: true\n    pathPrefix: /run\n    filePermissions: 0770\n";
+    let mut all = configuration_file::arguments(text).unwrap();
+    all.insert(0, OsString::from("mongod"));
+    let given = settings(&Options::try_parse_from(all).unwrap(), PathBuf::new()).unwrap();
+    let resolved = Configuration::resolve(given, 1 << 30).unwrap();
+    assert_eq!(resolved.tls.unwrap().mode, TlsMode::Require);
+    let socket = resolved.unix_socket.unwrap();
+    assert_eq!((socket.path.as_path(), socket.permissions), (Path::new("/run/mongodb-27017.sock"), 0o770));
+    let unwanted = ["--nounixsocket", "--port 0"];
+    assert!(unwanted.iter().all(|words| settings(&options(words), PathBuf::new()).unwrap().unix_socket.is_none()));
+    assert_eq!(
+        configuration_file::arguments("net:\n  unixDomainSocket:\n    enabled: false\n").unwrap(),
+        ["--nounixsocket"]
+    );
+    for (words, problem) in [
+        ("--tlsMode requireTLS", "tls-certificate-key-file"),
+        ("--tlsCAFile /a", "tls-mode"),
+        ("--tlsMode disabled --tlsCertificateKeyFilePassword x", "tlsCertificateKeyFilePassword"),
+        ("--tlsMode allowTLS --tlsCertificateKeyFile /k --tlsCRLFile /r", "tls-ca-file"),
+        ("--tlsMode allowTLS --tlsCertificateKeyFile /k --tlsDisabledProtocols none", "never spoken"),
+        ("--tlsMode allowTLS --tlsCertificateKeyFile /k --tlsDisabledProtocols TLS1_2,TLS1_3", "nothing is left"),
+        ("--tlsMode allowTLS --tlsCertificateKeyFile /k --tlsDisabledProtocols SSL3", "SSL3"),
+        ("--filePermissions 0999", "0999"),
+        ("--filePermissions 01777", "01777"),
+    ] {
+        let given = settings(&options(words), PathBuf::new()).unwrap();
+        let refused = Configuration::resolve(given, 1 << 30).unwrap_err().to_string();
+        assert!(refused.contains(problem), "{words}: {refused}");
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_by_name() {
     for option in
-        ["--auth", "--keyFile=/k", "--shardsvr", "--tlsCertificateKeyFile x", "--directoryperdb", "--profile 1"]
+        ["--auth", "--keyFile=/k", "--shardsvr", "--tlsFIPSMode", "--sslMode x", "--directoryperdb", "--profile 1"]
     {
         let name = option.split(['=', ' ']).next().unwrap();
         let refusal = refusal(option);
         assert!(refusal.contains(name) && refusal.contains("not implemented"), "{refusal}");
     }
-    for option in ["--storageEngine inMemory", "--tlsMode requireTLS", "--noSuchOption"] {
+    for option in ["--storageEngine inMemory", "--tlsMode requireSSL", "--noSuchOption"] {
         let name = option.split(' ').next().unwrap();
         assert!(refusal(option).contains(name), "{option}");
     }

@@ -51,11 +51,13 @@ impl TlsError {
 pub(super) fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsError> {
     let path = &settings.certificate_key_file;
     let pem = read(path)?;
+    refuse_old_encryption(path, &pem)?;
     let chain = certificates(path, &pem)?;
     check_validity(path, &chain)?;
     let key = private_key(path, &pem, settings.passphrase.as_ref())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions: Vec<&SupportedProtocolVersion> = settings.versions.iter().map(|version| supported(*version)).collect();
+    let versions: Vec<&SupportedProtocolVersion> =
+        settings.versions.iter().map(|version| supported(*version)).collect();
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
         .map_err(|error| TlsError::bad_file(path, error.to_string()))?
@@ -108,21 +110,21 @@ fn check_validity(path: &Path, chain: &[CertificateDer<'static>]) -> Result<(), 
     Ok(())
 }
 
-fn private_key(
-    path: &Path,
-    pem: &[u8],
-    passphrase: Option<&Passphrase>,
-) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn refuse_old_encryption(path: &Path, pem: &[u8]) -> Result<(), TlsError> {
+    if String::from_utf8_lossy(pem).contains("Proc-Type: 4,ENCRYPTED") {
+        let reason = "the private key is encrypted in the way of old OpenSSL, which is weak: `openssl pkcs8 -topk8` makes a PKCS#8 key of it";
+        return Err(TlsError::bad_file(path, reason));
+    }
+    Ok(())
+}
+
+fn private_key(path: &Path, pem: &[u8], passphrase: Option<&Passphrase>) -> Result<PrivateKeyDer<'static>, TlsError> {
     let text = String::from_utf8_lossy(pem);
     if let Some(block) = encrypted_block(&text) {
         let Some(passphrase) = passphrase else {
             return Err(TlsError::bad_file(path, "the private key is encrypted, and no passphrase is given"));
         };
         return decrypt(path, block, passphrase);
-    }
-    if text.contains("Proc-Type: 4,ENCRYPTED") {
-        let reason = "the private key is encrypted in the way of old OpenSSL, which is weak: `openssl pkcs8 -topk8` makes a PKCS#8 key of it";
-        return Err(TlsError::bad_file(path, reason));
     }
     PrivateKeyDer::from_pem_slice(pem)
         .map_err(|error| TlsError::bad_file(path, format!("there is no private key in it: {error}")))

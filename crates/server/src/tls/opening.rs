@@ -59,7 +59,11 @@ impl From<io::Error> for OpeningError {
 }
 
 /// Finds out what the client speaks, and goes through its handshake.
-pub(crate) async fn open(tls: &Tls, socket: Arc<Socket>, memory: &mut ConnectionMemory) -> Result<Opened, OpeningError> {
+pub(crate) async fn open(
+    tls: &Tls,
+    socket: Arc<Socket>,
+    memory: &mut ConnectionMemory,
+) -> Result<Opened, OpeningError> {
     match tokio::time::timeout(TIME_MAX, open_in_time(tls, socket, memory)).await {
         Ok(opened) => opened,
         Err(_) => Err(OpeningError::TooSlow),

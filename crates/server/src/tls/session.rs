@@ -44,6 +44,8 @@ pub(crate) struct TlsSession {
     outgoing: Vec<u8>,
     sent: usize,
     is_closed_by_client: bool,
+    /// After an error nothing more is said.
+    is_broken: bool,
 }
 
 /// How far processing what has come went.
@@ -57,6 +59,8 @@ enum Progress {
     Empty,
     /// The client has said that nothing follows.
     Closed,
+    /// What was to be written is encrypted.
+    Written,
 }
 
 /// How far a handshake is.
@@ -81,13 +85,14 @@ impl TlsSession {
             outgoing: Vec::new(),
             sent: 0,
             is_closed_by_client: false,
+            is_broken: false,
         })
     }
 
     /// Goes on with the handshake as far as that is possible without waiting.
     pub(super) fn advance(&mut self, socket: &Socket) -> io::Result<Handshake> {
         loop {
-            let progress = self.process();
+            let progress = self.process(None);
             match self.send_now(socket) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     progress?;
@@ -99,7 +104,7 @@ impl TlsSession {
                     sent?;
                     match progress {
                         Progress::InHandshake => {}
-                        Progress::Plain | Progress::Empty => return Ok(Handshake::Done),
+                        Progress::Plain | Progress::Empty | Progress::Written => return Ok(Handshake::Done),
                         Progress::Closed => return Err(ErrorKind::UnexpectedEof.into()),
                     }
                 }
@@ -132,10 +137,10 @@ impl TlsSession {
             if self.plain_read < self.plain.len() {
                 return Ok(self.take_plain(room));
             }
-            match self.process()? {
+            match self.process(None)? {
                 Progress::Plain => continue,
                 Progress::Closed => return Ok(0),
-                Progress::InHandshake | Progress::Empty => {}
+                Progress::InHandshake | Progress::Empty | Progress::Written => {}
             }
             if self.fill(socket, wait)? == 0 {
                 return Ok(0);
@@ -179,8 +184,13 @@ impl TlsSession {
         Ok(received)
     }
 
-    /// Goes through what has been received, until there are plain bytes or nothing is left to do.
-    fn process(&mut self) -> io::Result<Progress> {
+    /// Goes through what has been received, until there are plain bytes or nothing is left to do; with something to write, until that is encrypted.
+    ///
+    /// The library must always be given what is left of what has been received: it remembers where in it the next message is.
+    fn process(&mut self, content: Option<Traffic<'_>>) -> io::Result<Progress> {
+        if self.is_broken {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
         loop {
             let received = self.incoming.get_mut(self.start..self.end).unwrap_or_default();
             let UnbufferedStatus { mut discard, state, .. } = self.connection.process_tls_records(received);
@@ -192,7 +202,7 @@ impl TlsSession {
                         discard += record.discard;
                     }
                     // A record may be empty.
-                    (!self.plain.is_empty()).then_some(Progress::Plain)
+                    (content.is_none() && !self.plain.is_empty()).then_some(Progress::Plain)
                 }
                 Ok(ConnectionState::EncodeTlsData(mut encode)) => {
                     append(&mut self.outgoing, ADDED_BYTES, |room| Ok(encode.encode(room)?))?;
@@ -203,9 +213,20 @@ impl TlsSession {
                     transmit.done();
                     None
                 }
-                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                Ok(ConnectionState::PeerClosed) => {
                     self.is_closed_by_client = true;
-                    Some(Progress::Closed)
+                    content.is_none().then_some(Progress::Closed)
+                }
+                Ok(ConnectionState::Closed) => Some(Progress::Closed),
+                Ok(ConnectionState::WriteTraffic(mut traffic)) if content.is_some() => {
+                    match content {
+                        Some(Traffic::Bytes(bytes)) => {
+                            let size = bytes.len() + ADDED_BYTES;
+                            append(&mut self.outgoing, size, |room| Ok(traffic.encrypt(bytes, room)?))?;
+                        }
+                        _ => append(&mut self.outgoing, ADDED_BYTES, |room| Ok(traffic.queue_close_notify(room)?))?,
+                    }
+                    Some(Progress::Written)
                 }
                 Ok(ConnectionState::WriteTraffic(_)) if self.is_closed_by_client => Some(Progress::Closed),
                 Ok(ConnectionState::WriteTraffic(_)) => Some(Progress::Empty),
@@ -213,6 +234,7 @@ impl TlsSession {
                 Ok(other) => return Err(io::Error::other(format!("a state that cannot be: {other:?}"))),
                 Err(error) => {
                     self.start = (self.start + discard).min(self.end);
+                    self.is_broken = true;
                     self.append_alert();
                     return Err(invalid(error));
                 }
@@ -224,14 +246,12 @@ impl TlsSession {
         }
     }
 
-    /// What tells the client why it goes no further.
+    /// What tells the client why it goes no further. The library may be asked once after an error, and says it then.
     fn append_alert(&mut self) {
-        while let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut encode)), .. } =
-            self.connection.process_tls_records(&mut [])
-        {
-            if append(&mut self.outgoing, ADDED_BYTES, |room| Ok(encode.encode(room)?)).is_err() {
-                return;
-            }
+        let received = self.incoming.get_mut(self.start..self.end).unwrap_or_default();
+        if let Ok(ConnectionState::EncodeTlsData(mut encode)) = self.connection.process_tls_records(received).state {
+            // What matters is the error; the alert is a courtesy.
+            let _ = append(&mut self.outgoing, ADDED_BYTES, |room| Ok(encode.encode(room)?));
         }
     }
 
@@ -247,7 +267,8 @@ impl TlsSession {
     }
 
     fn encrypt(&mut self, bytes: &[u8]) -> io::Result<()> {
-        append_traffic(&mut self.connection, &mut self.outgoing, Traffic::Bytes(bytes))
+        self.process(Some(Traffic::Bytes(bytes)))?;
+        Ok(())
     }
 
     pub(crate) fn has_unsent(&self) -> bool {
@@ -280,10 +301,10 @@ impl TlsSession {
 
     /// Tells the client that nothing follows, if that needs no waiting.
     pub(crate) fn say_goodbye(&mut self, socket: &Socket) {
-        if self.has_unsent() || self.connection.is_handshaking() {
+        if self.is_broken || self.has_unsent() || self.connection.is_handshaking() {
             return;
         }
-        if append_traffic(&mut self.connection, &mut self.outgoing, Traffic::End).is_ok() {
+        if self.process(Some(Traffic::End)).is_ok() {
             // Fails when the client is gone already.
             let _ = self.send_now(socket);
         }
@@ -345,32 +366,6 @@ impl From<EncryptError> for Refused {
     }
 }
 
-/// Encrypts behind what the protocol itself has to say first.
-fn append_traffic(
-    connection: &mut UnbufferedServerConnection,
-    outgoing: &mut Vec<u8>,
-    content: Traffic<'_>,
-) -> io::Result<()> {
-    loop {
-        match connection.process_tls_records(&mut []).state.map_err(invalid)? {
-            ConnectionState::WriteTraffic(mut traffic) => {
-                return match content {
-                    Traffic::Bytes(bytes) => {
-                        append(outgoing, bytes.len() + ADDED_BYTES, |room| Ok(traffic.encrypt(bytes, room)?))
-                    }
-                    Traffic::End => append(outgoing, ADDED_BYTES, |room| Ok(traffic.queue_close_notify(room)?)),
-                };
-            }
-            ConnectionState::EncodeTlsData(mut encode) => {
-                append(outgoing, ADDED_BYTES, |room| Ok(encode.encode(room)?))?;
-            }
-            ConnectionState::TransmitTlsData(transmit) => transmit.done(),
-            ConnectionState::PeerClosed => {}
-            other => return Err(io::Error::other(format!("nothing can be sent in the state {other:?}"))),
-        }
-    }
-}
-
 /// Appends what `write` puts into the room that it is given.
 fn append(
     outgoing: &mut Vec<u8>,
@@ -399,4 +394,108 @@ fn append(
 
 fn invalid(error: rustls::Error) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+    use super::*;
+
+    /// Both sides' configurations.
+    fn configurations() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(own.signing_key.serialize_pem().as_bytes()).unwrap();
+        let chain: Vec<CertificateDer<'static>> = vec![own.cert.der().clone()];
+        let mut roots = RootCertStore::empty();
+        roots.add(own.cert.der().clone()).unwrap();
+        let verifier =
+            rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots.clone()), provider.clone());
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier.allow_unauthenticated().build().unwrap())
+            .with_single_cert(chain, key)
+            .unwrap();
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        (Arc::new(server), Arc::new(client))
+    }
+
+    /// The server's side of a conversation whose bytes `change` may change, which is told how many have gone before.
+    fn converse(seed: u64, mut change: impl FnMut(&mut Vec<u8>, usize)) -> io::Result<usize> {
+        let (server_config, client_config) = configurations();
+        let (mut remote, local) = UnixStream::pair().unwrap();
+        remote.set_nonblocking(true).unwrap();
+        let socket = Socket::from(std::os::fd::OwnedFd::from(local));
+        let mut client = ClientConnection::new(client_config, ServerName::try_from("localhost").unwrap()).unwrap();
+        client.writer().write_all(&[7; 40_000]).unwrap();
+        let mut session = TlsSession::new(server_config).unwrap();
+        let (mut is_done, mut received, mut gone, mut state) = (false, 0, 0, seed);
+        let mut pending: Vec<u8> = Vec::new();
+        let mut room = [0; 3000];
+        for _ in 0..400 {
+            let _ = client.read_tls(&mut remote);
+            // An error of the client's is what it sends next.
+            let _ = client.process_new_packets();
+            let mut bytes = Vec::new();
+            while client.wants_write() && client.write_tls(&mut bytes).is_ok() {}
+            change(&mut bytes, gone);
+            gone += bytes.len();
+            pending.append(&mut bytes);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let some = pending.len().min((state >> 50) as usize % 5000 + 1);
+            if remote.write_all(&pending[..some]).is_err() {
+                return Ok(received);
+            }
+            pending.drain(..some);
+            if !is_done {
+                is_done = session.advance(&socket)? == Handshake::Done;
+                continue;
+            }
+            match session.receive(&socket, &mut room, Wait::No) {
+                Ok(more) => {
+                    received += more;
+                    assert!(room[..more].iter().all(|byte| *byte == 7));
+                    session.send(&socket, &[8; 100])?;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => session.release_buffers(),
+                Err(error) => return Err(error),
+            }
+        }
+        session.say_goodbye(&socket);
+        assert!(session.incoming.len() <= INCOMING_BYTES_MAX);
+        Ok(received)
+    }
+
+    #[test]
+    fn what_comes_in_pieces_is_put_together() {
+        for seed in 0..5 {
+            assert_eq!(converse(seed, |_, _| {}).unwrap(), 40_000);
+        }
+    }
+
+    #[test]
+    fn what_is_changed_on_the_way_is_an_error_and_nothing_else() {
+        for seed in 0..150_u64 {
+            let position =
+                (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % if seed % 2 == 0 { 700 } else { 42_000 };
+            let mut changed = false;
+            let outcome = converse(seed, |bytes, gone| {
+                if let Some(byte) = position.checked_sub(gone).and_then(|position| bytes.get_mut(position)) {
+                    *byte ^= 1 << (seed % 8);
+                    changed = true;
+                }
+            });
+            assert!(!changed || !matches!(outcome, Ok(40_000)), "{seed} {position}: {outcome:?}");
+        }
+    }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bson::RawDocumentBuf;
 
-pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) stream: S,
 }
 
 /// A reply's frame.
@@ -35,20 +35,11 @@ impl Reply {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let start = Instant::now();
-        let stream = loop {
-            match TcpStream::connect(address) {
-                Ok(stream) => break stream,
-                // The server is bound and not listening yet.
-                Err(_) if start.elapsed() < Duration::from_secs(5) => std::thread::sleep(Duration::from_millis(1)),
-                Err(error) => panic!("{error}"),
-            }
-        };
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        Self { stream }
+        Self { stream: connect(address) }
     }
+}
 
+impl<S: Read + Write> Client<S> {
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
@@ -73,6 +64,21 @@ impl Client {
     pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.receive(), Err(error) if error.kind() != io::ErrorKind::WouldBlock)
     }
+}
+
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let start = Instant::now();
+    let stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            // The server is bound and not listening yet.
+            Err(_) if start.elapsed() < Duration::from_secs(5) => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
 }
 
 pub(crate) fn frame(op_code: i32, content: &[u8]) -> Vec<u8> {

@@ -11,8 +11,8 @@ use bson::raw::{CStr, RawDocumentBuf};
 use bson::{DateTime, RawBsonRef, cstr, oid::ObjectId, rawdoc};
 use platform::MemoryBudget;
 use server::{
-    Attempt, CommandService, Completion, ConnectionInfo, ConnectionLimits, DiagnosticLog, Listeners, LogFormat, Next, ReplyWanted,
-    Request, ServeOptions, ServerHandle, serve,
+    Attempt, CommandService, Completion, ConnectionInfo, ConnectionLimits, DiagnosticLog, Listeners, LogFormat, Next,
+    ReplyWanted, Request, ServeOptions, ServerHandle, Tls, serve,
 };
 use wire_protocol::{Compressor, ReplyBuilder};
 
@@ -166,6 +166,9 @@ impl CommandService for TestService {
                 }
                 rawdoc! { "ok": 1.0 }
             }
+            "certificate" => {
+                rawdoc! { "ok": 1.0, "subject": client.info.certificate_subject.as_deref().unwrap_or("none") }
+            }
             "nothing" => return Completion::Reply,
             "close" => return Completion::CloseConnection,
             "panic" => panic!("asked to"),
@@ -316,12 +319,22 @@ impl TestServer {
     }
 
     pub(crate) fn with_memory(connections_max: usize, stop_grace: Duration, memory: Arc<MemoryBudget>) -> Self {
+        Self::with_tls(connections_max, stop_grace, memory, None)
+    }
+
+    pub(crate) fn with_tls(
+        connections_max: usize,
+        stop_grace: Duration,
+        memory: Arc<MemoryBudget>,
+        tls: Option<Arc<Tls>>,
+    ) -> Self {
         let listeners = Listeners::bind(&["127.0.0.1:0".to_owned()]).unwrap();
         let address = listeners.addresses()[0];
-        let handle = ServerHandle::new(ConnectionLimits::of_all(connections_max), DiagnosticLog::new(LogFormat::Text).unwrap());
+        let handle =
+            ServerHandle::new(ConnectionLimits::of_all(connections_max), DiagnosticLog::new(LogFormat::Text).unwrap());
         let seen = Arc::new(Seen::default());
         let service = Arc::new(TestService { seen: Arc::clone(&seen), process: ObjectId::new() });
-        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace, tls: None };
+        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace, tls };
         let of_thread = handle.clone();
         let thread = std::thread::spawn(move || serve(listeners, service, &of_thread, &options).unwrap());
         Self { address, handle, seen, thread: Some(thread) }

@@ -314,7 +314,12 @@ pub(super) fn namespace(name: &str, database: &str, command: Option<&RawDocument
             _ => None,
         },
         (
-            "renameCollection" | "getLog" | "logRotate" | "rotateCertificates" | "explain" | "dataSize"
+            "renameCollection"
+            | "getLog"
+            | "logRotate"
+            | "rotateCertificates"
+            | "explain"
+            | "dataSize"
             | "setFeatureCompatibilityVersion",
             _,
         ) => None,
