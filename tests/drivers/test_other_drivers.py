@@ -1,4 +1,5 @@
-"""Sessions, transactions and retryable writes from the Go, Java and Rust drivers: one small program each, which prints "done".
+"""Sessions, transactions and retryable writes from the Go, Java and Rust drivers: one small program each, which prints "done". Each runs twice: as it is,
+and with TLS.
 
 What a program needs is fetched by its own package tool (Go modules, Maven, Cargo). Where a language's toolchain is not there, or its packages cannot
 be had, its test is skipped, visibly.
@@ -11,6 +12,7 @@ import subprocess
 
 import pytest
 
+from certificates import made_certificates
 from rust_examples import built_example
 from server_process import ServerProcess
 
@@ -19,7 +21,12 @@ HERE = pathlib.Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), ["--cache", "64MiB", "--enable-test-commands"])
+    files = made_certificates(tmp_path_factory.mktemp("certificates"))
+    arguments = ["--cache", "64MiB", "--enable-test-commands", "--tls-mode", "prefer"]
+    arguments += ["--tls-certificate-key-file", files / "server.pem", "--tls-ca-file", files / "ca.pem"]
+    arguments += ["--tls-crl-file", files / "crl.pem", "--tls-allow-connections-without-certificates"]
+    process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), [str(argument) for argument in arguments])
+    process.certificates = files
     process.start()
     yield process
     process.stop()
@@ -40,10 +47,14 @@ def skip_without_packages(made, what):
         pytest.skip(f"SKIPPED: {what} cannot be had here, so this driver is not tested: {made.stderr[-500:]}")
 
 
-def run(command, server):
-    result = subprocess.run([*command, server.uri], capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.strip().endswith("done"), result.stdout + result.stderr
+def run(command, server, encrypted=None):
+    """Runs a program without TLS, then with it: with what `encrypted` says, or with a certificate of the client."""
+    files = server.certificates
+    certified = f"{server.uri}&tls=true&tlsCAFile={files}/ca.pem&tlsCertificateKeyFile={files}/client.pem"
+    for words in ([*command, server.uri], encrypted or [*command, certified]):
+        result = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert result.stdout.strip().endswith("done"), result.stdout + result.stderr
 
 
 def test_go(server, tmp_path):
@@ -61,7 +72,12 @@ def test_java(server, tmp_path):
     classes = tmp_path / "classes"
     made = prepare(["javac", "-cp", f"{jars}/*", "-d", str(classes), "Sessions.java"], HERE / "java")
     assert made.returncode == 0, made.stderr
-    run(["java", "-cp", f"{classes}:{jars}/*", "Sessions"], server)
+    program = ["-cp", f"{classes}:{jars}/*", "Sessions"]
+    store = tmp_path / "authorities"
+    words = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(server.certificates / "ca.pem")]
+    subprocess.run([*words, "-keystore", str(store), "-storepass", "of a test"], check=True, capture_output=True)
+    trust = [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStorePassword=of a test"]
+    run(["java", *program], server, ["java", *trust, *program, f"{server.uri}&tls=true"])
 
 
 def test_rust(server):

@@ -323,7 +323,10 @@ impl<S: CommandService> Connection<S> {
     pub(crate) fn log_end(&self, end: &End) {
         let info = &self.exchange.info;
         let (remote, connection_id) = (info.remote, info.id);
-        let malformed = matches!(end, End::Read(ReadError::Malformed(_)) | End::Exchange(ExchangeError::Malformed(_)));
+        let malformed = matches!(
+            end,
+            End::Read(ReadError::Malformed(_) | ReadError::Encrypted) | End::Exchange(ExchangeError::Malformed(_))
+        );
         let short = matches!(
             end,
             End::Read(ReadError::OverBudget(_))

@@ -320,3 +320,37 @@ impl Drop for RunningCommand<'_> {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Type};
+
+    use super::*;
+    use crate::logging::LogFormat;
+
+    #[test]
+    fn one_address_has_no_more_than_its_share() {
+        let limits = ConnectionLimits { all: 6, of_one_address: 2 };
+        let handle = ServerHandle::new(limits, DiagnosticLog::new(LogFormat::Text).unwrap());
+        let socket = Arc::new(Socket::new(Domain::IPV4, Type::STREAM, None).unwrap());
+        let mut port = 0;
+        let mut register = |host: &str| {
+            port += 1;
+            handle.register(&socket, &Peer::Network(format!("{host}:{port}").parse().unwrap()))
+        };
+        let refused = |registered: Result<Registration, TooMany>| registered.err();
+        let first = register("192.0.2.1").ok().unwrap();
+        let _mapped = register("[::ffff:192.0.2.1]").ok().unwrap();
+        assert_eq!(refused(register("192.0.2.1")), Some(TooMany::OfOneAddress));
+        drop(first);
+        let _again = register("192.0.2.1").ok().unwrap();
+        // Of IPv6 whoever has one address has the whole network.
+        let _one = register("[2001:db8:0:1::1]").ok().unwrap();
+        let _other = register("[2001:db8:0:1:ffff::2]").ok().unwrap();
+        assert_eq!(refused(register("[2001:db8:0:1::3]")), Some(TooMany::OfOneAddress));
+        let local: Vec<_> = (0..2).filter_map(|_| register("127.0.0.1").ok()).collect();
+        assert_eq!(local.len(), 2);
+        assert_eq!(refused(register("127.0.0.1")), Some(TooMany::InAll));
+        assert_eq!(handle.connections().refused, 3);
+    }
+}

@@ -25,6 +25,14 @@ impl Peer {
         })
     }
 
+    /// Its address, if it has one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Peer::Network(address) => Some(address.ip()),
+            Peer::Unix => None,
+        }
+    }
+
     /// Whether it is on this machine for certain.
     pub fn is_local(&self) -> bool {
         match self {

@@ -12,6 +12,7 @@ use wire_protocol::{BEGINNING_SIZE_BYTES, FrameHeader, WireError};
 
 use crate::channel::{Channel, Wait};
 use crate::connection_memory::{BUFFER_COUNTED_BYTES as COUNTED_BYTES, wait_for_memory};
+use crate::tls::HANDSHAKE_BEGINNING;
 
 const INITIAL_BYTES: usize = 8 * 1024;
 /// How long the rest of a message that is not kept is waited for.
@@ -48,6 +49,8 @@ pub(crate) enum Arrived {
 pub(crate) enum ReadError {
     #[error("malformed message: {0}")]
     Malformed(#[from] WireError),
+    #[error("the client speaks TLS, and the server is not told to (--tls-mode)")]
+    Encrypted,
     #[error("the client closed the connection inside a message")]
     ClosedInsideMessage,
     #[error("no memory for a message: {0}")]
@@ -196,10 +199,14 @@ impl ReadBuffer {
     }
 
     /// The length the first frame declares, once its header is there.
-    fn frame_length(&self) -> Result<Option<usize>, WireError> {
+    fn frame_length(&self) -> Result<Option<usize>, ReadError> {
         let received = self.storage.get(self.start..self.end).unwrap_or_default();
         match received.first_chunk() {
-            Some(header) => FrameHeader::parse(header).map(|header| Some(header.message_length)),
+            Some(header) => match FrameHeader::parse(header) {
+                Ok(header) => Ok(Some(header.message_length)),
+                Err(_) if received.starts_with(&HANDSHAKE_BEGINNING) => Err(ReadError::Encrypted),
+                Err(error) => Err(error.into()),
+            },
             None => Ok(None),
         }
     }
@@ -335,5 +342,8 @@ mod tests {
         let (mut client, mut server) = pair();
         client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         assert!(matches!(unlimited().next_frame(&mut server), Err(ReadError::Malformed(_))));
+        let (mut client, mut server) = pair();
+        client.write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03hello").unwrap();
+        assert!(matches!(unlimited().next_frame(&mut server), Err(ReadError::Encrypted)));
     }
 }

@@ -24,7 +24,7 @@ use rustls::ServerConfig;
 use tokio::sync::Semaphore;
 
 pub use certificate_files::TlsError;
-pub(crate) use opening::{OpeningError, open};
+pub(crate) use opening::{HANDSHAKE_BEGINNING, OpeningError, open};
 pub(crate) use session::TlsSession;
 
 /// Which connections are encrypted.

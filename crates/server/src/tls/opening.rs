@@ -26,7 +26,7 @@ use crate::connection_memory::{ConnectionMemory, Holding};
 /// How long a client may take until its handshake is through.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// A record of a handshake, of any version from 3.0 on. A message that begins so is 66 KB at least, which no client's first is.
-const HANDSHAKE_BEGINNING: [u8; 2] = [0x16, 0x03];
+pub(crate) const HANDSHAKE_BEGINNING: [u8; 2] = [0x16, 0x03];
 
 /// A connection that can be served.
 pub(crate) struct Opened {
