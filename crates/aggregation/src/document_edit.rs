@@ -3,19 +3,9 @@
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::spec::ElementType;
 use document::{Element, FieldPath, elements};
+use query_language::growth::{value_bytes, write_value};
 
 use crate::error::Result;
-
-/// Bytes of a value that can have many.
-fn large_value_bytes(value: RawBsonRef<'_>) -> usize {
-    match value {
-        RawBsonRef::Document(document) => document.as_bytes().len(),
-        RawBsonRef::Array(array) => array.as_bytes().len(),
-        RawBsonRef::String(text) => text.len(),
-        RawBsonRef::Binary(binary) => binary.bytes.len(),
-        _ => 0,
-    }
-}
 
 /// A document with the value at `path` set (`None` removes it). A value on the way that is not a document is replaced
 /// by one, as MongoDB does for computed fields of stages.
@@ -25,7 +15,7 @@ pub(crate) fn with_path(
     value: Option<RawBsonRef<'_>>,
 ) -> Result<RawDocumentBuf> {
     let extra = 32 + path.as_str().len();
-    let size = document.as_bytes().len() + extra + value.map_or(0, large_value_bytes);
+    let size = document.as_bytes().len() + extra + value.map_or(0, value_bytes);
     query_language::before_allocating_if_large(size)?;
     let mut out = Vec::with_capacity(size);
     write_changed(&mut out, Some(document), path, 0, value)?;
@@ -73,7 +63,7 @@ fn write_field(
     let name = path.name(position);
     if position + 1 == path.len() {
         if let Some(value) = value {
-            append_value(out, name, value)?;
+            write_value(out, name.as_bytes(), value)?;
         }
         return Ok(());
     }
@@ -99,15 +89,6 @@ fn copy_element(out: &mut Vec<u8>, element: &Element<'_>) {
     out.extend_from_slice(element.name_bytes());
     out.push(0);
     out.extend_from_slice(element.value_bytes());
-}
-
-/// Appends one element by way of a document of its own, whose frame is then left off.
-fn append_value(out: &mut Vec<u8>, name: &str, value: RawBsonRef<'_>) -> Result<()> {
-    let mut single = RawDocumentBuf::new();
-    single.append(<&bson::raw::CStr>::try_from(name)?, value);
-    let bytes = single.as_bytes();
-    out.extend_from_slice(bytes.get(4..bytes.len() - 1).unwrap_or_default());
-    Ok(())
 }
 
 #[cfg(test)]

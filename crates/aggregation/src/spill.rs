@@ -6,10 +6,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use bson::raw::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf};
+use bson::raw::{RawBson, RawDocument, RawDocumentBuf};
 use document::{array_elements, work};
 use platform::{RunFormat, RunMerge, SortedRuns};
 use query_language::ErrorKind;
+use query_language::growth::{CollectedArray, make_room};
 
 use crate::context::RunContext;
 use crate::error::{AggregationError, Result};
@@ -37,12 +38,11 @@ pub(crate) fn append(
     key: &[RawBson],
     body: &RawDocument,
 ) -> Result<()> {
-    let key: RawArrayBuf = key.iter().map(RawBson::as_raw_bson_ref).collect();
-    query_language::before_allocating_if_large(
-        (key.as_bytes().len() + body.as_bytes().len()).saturating_sub(buffer.capacity()),
-    )?;
+    let mut array = CollectedArray::default();
+    key.iter().try_for_each(|part| array.push(part.as_raw_bson_ref()))?;
     buffer.clear();
-    buffer.extend_from_slice(key.as_bytes());
+    make_room(buffer, array.bytes() + body.as_bytes().len())?;
+    buffer.extend_from_slice(array.array()?.as_bytes());
     buffer.extend_from_slice(body.as_bytes());
     work::done(work::of_bytes(buffer.len()))?;
     writer.append(buffer)
@@ -116,7 +116,7 @@ fn parse(bytes: &[u8]) -> Result<Record> {
     let damaged = || AggregationError::new(ErrorKind::InvalidBson, "a spilled record is damaged");
     let length = bytes.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize).ok_or_else(damaged)?;
     let (key, body) = bytes.split_at_checked(length).ok_or_else(damaged)?;
-    query_language::before_allocating_if_large(body.len())?;
+    query_language::before_allocating_if_large(bytes.len())?;
     let key = document::raw_array(key).ok_or_else(damaged)?;
     let key = array_elements(key).map(|element| RawBson::from(element.value())).collect();
     Ok(Record { key, body: RawDocumentBuf::from_bytes(body.to_vec())? })

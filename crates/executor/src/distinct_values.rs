@@ -6,17 +6,15 @@
 use std::hash::{BuildHasher, RandomState};
 
 use bson::spec::ElementType;
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, RawDocument};
 use document::{FieldPath, elements_of_bytes, get_field, work};
 use index_key::{Direction, encode_value};
+use query_language::growth;
 
 use crate::error::{ExecutorError, Result};
 
 /// Bytes that the values of a reply may have.
 const VALUES_BYTES_MAX: usize = 16 << 20;
-
-/// By which part of what it has the buffer grows.
-const GROWTH_SHARE: usize = 4;
 
 /// Values in the order in which they were added.
 #[derive(Debug, Default)]
@@ -61,43 +59,21 @@ impl ValueList {
     /// # Errors
     /// `DistinctTooBig`.
     pub(crate) fn push(&mut self, key: &[u8], value: RawBsonRef<'_>) -> Result<()> {
-        const LENGTH_BYTES: usize = 4;
-        const NAME_BYTES: usize = 1;
-        let mut wrapped = RawDocumentBuf::new();
-        wrapped.append(bson::raw::cstr!(""), value);
-        let element = wrapped.as_bytes();
-        let (kind, rest) = element
-            .get(LENGTH_BYTES..element.len() - 1)
-            .and_then(<[u8]>::split_first)
-            .ok_or_else(|| ExecutorError::Damaged("a value without a type".to_owned()))?;
-        let value = rest.get(NAME_BYTES..).unwrap_or_default();
+        let start = self.bytes.len();
+        growth::make_room(&mut self.bytes, key.len() + 2 + growth::value_bytes(value))?;
+        self.bytes.extend_from_slice(key);
+        growth::write_value(&mut self.bytes, &[], value)?;
+        // Nothing stands for the empty name's end.
+        self.bytes.remove(start + key.len() + 1);
+        let value_length = self.bytes.len() - start - key.len();
         let position_digits = self.places.len().max(1).ilog10() as usize + 1;
-        self.array_bytes += 1 + position_digits + 1 + value.len();
+        self.array_bytes += 1 + position_digits + value_length;
         // Keys take about as much as values, so that positions have 32 bits.
-        if self.array_bytes > VALUES_BYTES_MAX || self.bytes.len() > u32::MAX as usize / 2 {
+        if self.array_bytes > VALUES_BYTES_MAX || start > u32::MAX as usize / 2 {
             return Err(ExecutorError::DistinctTooBig);
         }
-        let place = Place {
-            start: self.bytes.len() as u32,
-            key_length: key.len() as u32,
-            value_length: 1 + value.len() as u32,
-        };
-        self.make_room(key.len() + 1 + value.len())?;
-        self.bytes.extend_from_slice(key);
-        self.bytes.push(*kind);
-        self.bytes.extend_from_slice(value);
-        self.places.push(place);
-        Ok(())
-    }
-
-    /// Asks for memory before the buffer grows; a large one grows by a quarter, not to twice its size.
-    fn make_room(&mut self, bytes: usize) -> Result<()> {
-        if self.bytes.capacity() - self.bytes.len() < bytes {
-            let more = bytes.max(self.bytes.len() / GROWTH_SHARE);
-            query_language::before_allocating_if_large(more)?;
-            self.bytes.reserve_exact(more);
-        }
-        Ok(())
+        let place = Place { start: start as u32, key_length: key.len() as u32, value_length: value_length as u32 };
+        Ok(growth::push(&mut self.places, place)?)
     }
 
     pub(crate) fn reverse(&mut self) {
@@ -148,9 +124,11 @@ impl DistinctValues {
     fn add(&mut self, value: RawBsonRef<'_>) -> Result<()> {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
+        // The buffer may double.
+        growth::before_copying(Some(value), 2)?;
         encode_value(&mut key, value, Direction::Ascending);
         work::done(work::of_bytes(key.len()))?;
-        self.grow();
+        self.grow()?;
         let slot = self.slot_of(&key);
         let added = match self.slots.get_mut(slot) {
             Some(empty @ 0) => {
@@ -178,10 +156,11 @@ impl DistinctValues {
     }
 
     /// Keeps a quarter of the slots empty.
-    fn grow(&mut self) {
+    fn grow(&mut self) -> Result<()> {
         if (self.found.len() + 1) * 4 <= self.slots.len() * 3 {
-            return;
+            return Ok(());
         }
+        query_language::before_allocating_if_large(2 * size_of_val(self.slots.as_slice()))?;
         self.slots = vec![0; (self.slots.len() * 2).max(16)];
         for position in 0..self.found.len() {
             let Some(place) = self.found.places.get(position) else { continue };
@@ -190,6 +169,7 @@ impl DistinctValues {
                 *empty = position as u32 + 1;
             }
         }
+        Ok(())
     }
 }
 

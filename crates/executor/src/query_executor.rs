@@ -211,6 +211,7 @@ impl QueryExecutor {
         if !shows_record_id {
             return Ok(Some(Row { document, record_id }));
         }
+        query_language::before_allocating_if_large(2 * document.as_bytes().len())?;
         let mut shown = document.to_owned();
         shown.append(cstr!("$recordId"), record_id.map_or(0, |record_id| record_id.0));
         self.shown = shown.into_bytes();
@@ -276,9 +277,11 @@ impl QueryExecutor {
         let Some(root) = &mut self.root else { return Ok(()) };
         let record_id = root.record_id();
         let document = match shows_record_id {
-            true => self.shown.clone(),
-            false => root.document()?.as_bytes().to_vec(),
+            true => RawDocument::from_bytes(&self.shown)?,
+            false => root.document()?,
         };
+        query_language::before_allocating_if_large(document.as_bytes().len())?;
+        let document = document.as_bytes().to_vec();
         self.returned -= 1;
         self.unread = Some(Unread { document, record_id, is_next: true });
         Ok(())

@@ -10,6 +10,7 @@ use index_key::{Direction, encode_value};
 use planner::DiskUse;
 use platform::{OperationMemory, RunMerge};
 use query_language::expression::sort_pattern::SortPattern;
+use query_language::growth;
 use transaction::ReadView;
 
 use crate::error::{ExecutorError, Result};
@@ -104,8 +105,13 @@ impl Sort {
         let mut key = Vec::new();
         for (part, value) in self.pattern.parts().iter().zip(self.pattern.key(document)?) {
             let direction = if part.descending { Direction::Descending } else { Direction::Ascending };
-            encode_value(&mut key, value.as_raw_bson_ref(), direction);
+            let value = value.as_raw_bson_ref();
+            // The buffer may double.
+            growth::before_copying(Some(value), 2)?;
+            encode_value(&mut key, value, direction);
         }
+        // It is counted by its length.
+        key.shrink_to_fit();
         if self.threshold.as_ref().is_some_and(|threshold| key >= *threshold) {
             return Ok(());
         }

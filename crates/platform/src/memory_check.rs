@@ -20,9 +20,8 @@ use crate::{MemoryBudget, MemoryUse};
 
 /// A thread tells the others in such steps.
 const STEP_BYTES: i64 = 16 << 10;
-/// The bound, in percent of the budget: what commands hold before they are counted, spare room of buffers that grow, tasks. Joins of many clients at
-/// once have 18, as their buffers double; other loads have half of that.
-const BOUND_PERCENT: u64 = 25;
+/// The bound, in percent of the budget: what commands hold before they are counted, spare room of buffers that grow, tasks.
+const BOUND_PERCENT: u64 = 15;
 
 static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicI64 = AtomicI64::new(0);

@@ -9,6 +9,7 @@ pub mod depth;
 pub mod error;
 pub mod expression;
 pub mod filter;
+pub mod growth;
 mod memory_limit;
 mod path_budget;
 pub mod projection;

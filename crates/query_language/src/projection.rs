@@ -9,7 +9,7 @@ mod apply;
 mod array_operators;
 mod parse;
 mod tree;
-mod write;
+pub(crate) mod write;
 
 use bson::{RawDocument, RawDocumentBuf};
 use document::{ValueView, elements_of_bytes};
@@ -17,6 +17,8 @@ use document::{ValueView, elements_of_bytes};
 use crate::error::Result;
 use crate::expression::{DependencySet, EvaluationContext, ParseContext, Variables};
 use crate::filter::MatchDetails;
+use crate::growth::make_room;
+use crate::memory_limit::before_allocating_if_large;
 use tree::{Field, Fields};
 
 /// Whose rules a projection is parsed by.
@@ -40,6 +42,9 @@ pub(crate) enum Mode {
     /// They stay, and computed fields take the place of those they replace.
     AddFields,
 }
+
+/// Room for the fields that are named, which are few as a rule.
+const INCLUSION_BYTES: usize = 512;
 
 /// A parsed projection.
 #[derive(Debug)]
@@ -93,8 +98,15 @@ impl Projection {
         details: Option<&MatchDetails>,
         variables: &Variables,
     ) -> Result<RawDocumentBuf> {
-        let mut out = Vec::with_capacity(document.as_bytes().len());
+        let bytes = document.as_bytes().len();
+        let most = if self.is_inclusion() { bytes.min(INCLUSION_BYTES) } else { bytes };
+        before_allocating_if_large(most)?;
+        let mut out = Vec::with_capacity(most);
         self.apply_into(document, details, variables, &mut out)?;
+        if out.capacity() / 2 > out.len().max(INCLUSION_BYTES) {
+            // Whoever keeps the document counts its bytes.
+            out.shrink_to_fit();
+        }
         Ok(RawDocumentBuf::from_bytes(out)?)
     }
 
@@ -107,6 +119,7 @@ impl Projection {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         if self.is_identity() {
+            make_room(out, document.as_bytes().len())?;
             out.extend_from_slice(document.as_bytes());
             return Ok(());
         }

@@ -185,6 +185,8 @@ impl Update {
     /// Errors: `PathNotViable`, `TypeMismatch`, `BadValue`, `ImmutableField` and others when the update does not fit the
     /// document; `Location(17419)` when the result is larger than 16 MiB; `Overflow` when it nests deeper than 200 levels.
     pub fn apply(&self, document: &RawDocument, context: &UpdateContext<'_>) -> Result<UpdateOutcome> {
+        // The new document, and what is logged of it.
+        crate::before_allocating_if_large(2 * document.as_bytes().len())?;
         let changed = match &self.kind {
             UpdateKind::Operators(update) => apply::apply_operators(update, document, context)?
                 .map(|(bytes, modified)| (bytes, ModifiedPaths::OfUpdate(modified))),

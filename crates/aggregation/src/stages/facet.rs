@@ -4,10 +4,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bson::raw::{CString, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr};
+use bson::raw::{CString, RawBsonRef, RawDocumentBuf, cstr};
 use document::work;
 use query_language::ErrorKind;
 use query_language::expression::DependencySet;
+use query_language::growth::{CollectedArray, document_of};
 
 use super::type_of;
 use crate::context::{Memory, PipelineContext, RunContext};
@@ -100,19 +101,19 @@ impl DocumentSource for Faceting {
             return Ok(None);
         }
         let input = Arc::new(Mutex::new(self.read()?));
-        let mut result = RawDocumentBuf::new();
+        let mut arrays = Vec::new();
         for (name, pipeline) in &self.stage.0 {
             let mut output = pipeline.open(Box::new(SharedInput::new(&input)), &self.run)?;
-            let mut array = RawArrayBuf::new();
+            let mut array = CollectedArray::default();
             while let Some(document) = output.next()? {
-                query_language::before_allocating_if_large(document.as_bytes().len())?;
-                array.push(document);
-                self.check_size(array.as_bytes().len())?;
+                array.push(RawBsonRef::Document(&document))?;
+                self.check_size(array.bytes())?;
             }
-            query_language::before_allocating_if_large(array.as_bytes().len())?;
-            result.append(name, array);
+            arrays.push((name.as_str(), array));
         }
-        Ok(Some(result))
+        let fields = arrays.iter().map(|(name, array)| Ok((*name, RawBsonRef::Array(array.array()?))));
+        let fields = fields.collect::<Result<Vec<_>>>()?;
+        Ok(Some(document_of(fields.into_iter())?))
     }
 }
 

@@ -11,8 +11,8 @@ mod parse;
 use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
-use query_language::before_allocating_if_large;
 use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Variables, check_bound};
+use query_language::growth::CollectedArray;
 
 use super::project::first_component;
 use crate::context::{Namespace, PipelineContext, RunContext};
@@ -90,7 +90,7 @@ struct Joining {
     source: BoxSource,
     run: RunContext,
     /// The matches, when they are the same for every document.
-    constant: Option<RawArrayBuf>,
+    constant: Option<CollectedArray>,
     /// The foreign collection in memory, if that was found to be worth it; unknown before the first document.
     hashed: Option<Option<HashJoin>>,
 }
@@ -101,12 +101,12 @@ impl DocumentSource for Joining {
         let stage = Arc::clone(&self.stage);
         let path = stage.output.as_path();
         if let Some(matches) = &self.constant {
-            return with_path(&document, path, Some(RawBsonRef::Array(matches))).map(Some);
+            return with_path(&document, path, Some(RawBsonRef::Array(matches.array()?))).map(Some);
         }
         let matches = self.matches(&document)?;
-        let joined = with_path(&document, path, Some(RawBsonRef::Array(&matches)))?;
+        let joined = with_path(&document, path, Some(RawBsonRef::Array(matches.array()?)))?;
         let is_constant = self.stage.equality.is_none() && self.stage.bindings.is_empty();
-        if is_constant && matches.as_bytes().len() <= self.run.pipeline.memory_bytes_max {
+        if is_constant && matches.bytes() <= self.run.pipeline.memory_bytes_max {
             self.constant = Some(matches);
         }
         Ok(Some(joined))
@@ -114,20 +114,19 @@ impl DocumentSource for Joining {
 }
 
 impl Joining {
-    fn matches(&mut self, document: &RawDocumentBuf) -> Result<RawArrayBuf> {
+    fn matches(&mut self, document: &RawDocumentBuf) -> Result<CollectedArray> {
         let stage = Arc::clone(&self.stage);
         let mut condition = None;
         if let Some(equality) = &stage.equality {
-            let local = equality.local.evaluate(document);
+            let local = equality.local.evaluate(document)?;
             let filter = equality::filter(equality.foreign.as_str(), &local)?;
             self.prepare_hash(equality)?;
             if let Some(Some(hashed)) = &self.hashed {
                 let options = stage.pipeline.context.filters();
-                let mut matches = RawArrayBuf::new();
+                let mut matches = CollectedArray::default();
                 for found in hashed.matches(&local, &filter, &options)? {
-                    before_allocating_if_large(found.as_bytes().len())?;
-                    matches.push(&**found);
-                    self.check_memory(matches.as_bytes().len())?;
+                    matches.push(RawBsonRef::Document(found))?;
+                    self.check_memory(matches.bytes())?;
                 }
                 return Ok(matches);
             }
@@ -142,11 +141,10 @@ impl Joining {
             }
         };
         let mut found = pipeline.open_over_collection(condition, &self.run)?;
-        let mut matches = RawArrayBuf::new();
+        let mut matches = CollectedArray::default();
         while let Some(document) = found.next()? {
-            before_allocating_if_large(document.as_bytes().len())?;
-            matches.push(document);
-            self.check_memory(matches.as_bytes().len())?;
+            matches.push(RawBsonRef::Document(&document))?;
+            self.check_memory(matches.bytes())?;
         }
         Ok(matches)
     }
@@ -189,6 +187,7 @@ impl Joining {
         for (name, expression) in &self.stage.bindings {
             let value = expression.evaluate(&context)?;
             check_bound(&value)?;
+            value.before_copying()?;
             variables.define(name, value.into_raw_bson())?;
         }
         let inner = self.stage.context(&self.run.pipeline, Arc::new(variables));

@@ -69,6 +69,7 @@ impl DocumentSource for Replacing {
         let Some(document) = self.source.next()? else { return Ok(None) };
         let value = self.stage.0.evaluate(&EvaluationContext::new(&document, &self.variables))?;
         if value.as_document().is_some() {
+            value.before_copying()?;
             return Ok(match value.into_raw_bson() {
                 Some(RawBson::Document(root)) => Some(root),
                 _ => None,

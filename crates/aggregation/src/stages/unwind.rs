@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
-use document::{array_elements, get_field};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use document::{get_field, split_element};
 use query_language::expression::{DependencySet, FieldPath};
 
 use super::project::first_component;
@@ -14,6 +14,9 @@ use crate::document_edit::with_path;
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+
+/// Bytes that an array begins with.
+const LENGTH_BYTES: usize = 4;
 
 #[derive(Debug)]
 struct Unwind {
@@ -78,8 +81,7 @@ fn parse_index_path(name: &str) -> Result<FieldPath> {
 
 impl PipelineStage for Unwind {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
-        let unwinding =
-            Unwinding { stage: self, source, document: RawDocumentBuf::new(), elements: Vec::new(), next: 0 };
+        let unwinding = Unwinding { stage: self, source, document: RawDocumentBuf::new(), rest: 0, index: 0 };
         // One document may become a million: what follows works long before the source is asked again.
         Ok(Box::new(Interruptible::new(Box::new(unwinding), Arc::clone(&run.host))))
     }
@@ -111,21 +113,22 @@ impl PipelineStage for Unwind {
 struct Unwinding {
     stage: Arc<Unwind>,
     source: BoxSource,
-    /// The document being unwound, and its elements from `next` on.
+    /// The document being unwound; how many of its last bytes begin with the next element, 0 for none; that element's position.
     document: RawDocumentBuf,
-    elements: Vec<RawBson>,
-    next: usize,
+    rest: usize,
+    index: i64,
 }
 
 impl DocumentSource for Unwinding {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         loop {
-            if let Some(element) = self.elements.get(self.next) {
-                let index = self.next as i64;
-                self.next += 1;
-                let path = self.stage.path.as_path();
-                let unwound = with_path(&self.document, path, Some(element.as_raw_bson_ref()))?;
-                return self.with_index(unwound, RawBsonRef::Int64(index)).map(Some);
+            let bytes = self.document.as_bytes();
+            let rest = bytes.get(bytes.len().saturating_sub(self.rest)..).unwrap_or_default();
+            if let Some((element, after)) = split_element(rest) {
+                let index = RawBsonRef::Int64(self.index);
+                let unwound = with_path(&self.document, self.stage.path.as_path(), Some(element.value()))?;
+                (self.rest, self.index) = (after.len(), self.index + 1);
+                return self.with_index(unwound, index).map(Some);
             }
             let Some(document) = self.source.next()? else { return Ok(None) };
             if let Some(unchanged) = self.begin(document)? {
@@ -138,8 +141,7 @@ impl DocumentSource for Unwinding {
 impl Unwinding {
     /// Takes a document in; gives it back when it is not to be unwound but kept.
     fn begin(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>> {
-        self.elements.clear();
-        self.next = 0;
+        (self.rest, self.index) = (0, 0);
         let kept = match nested_value(&document, &self.stage.path) {
             Some(RawBsonRef::Array(array)) if array.is_empty() => {
                 if !self.stage.keep_empty {
@@ -148,7 +150,9 @@ impl Unwinding {
                 with_path(&document, self.stage.path.as_path(), None)?
             }
             Some(RawBsonRef::Array(array)) => {
-                self.elements.extend(array_elements(array).map(|element| RawBson::from(element.value())));
+                // Elements are read from the document one after the other: a list of them would take several times its bytes.
+                let before = array.as_bytes().as_ptr() as usize - document.as_bytes().as_ptr() as usize;
+                self.rest = document.as_bytes().len() - before - LENGTH_BYTES;
                 self.document = document;
                 return Ok(None);
             }

@@ -2,17 +2,18 @@
 
 use std::collections::HashSet;
 
-use bson::raw::{RawArrayBuf, RawBson, RawBsonRef};
+use bson::raw::{RawBson, RawBsonRef};
 
 use super::{Accumulator, Input, partial_elements, value_bytes};
 use crate::error::Result;
 use crate::expression::Value;
 use crate::expression::order::ValueKey;
+use crate::growth::BuiltArray;
 
 #[derive(Debug, Default)]
 struct AddToSet {
     seen: HashSet<ValueKey>,
-    values: RawArrayBuf,
+    values: BuiltArray,
     bytes: usize,
 }
 
@@ -27,22 +28,22 @@ impl Accumulator for AddToSet {
         let key = ValueKey(Some(value));
         if !self.seen.contains(&key) {
             self.bytes += bytes;
-            self.values.push(key.get().unwrap_or(RawBsonRef::Null));
+            self.values.push(key.get().unwrap_or(RawBsonRef::Null))?;
             self.seen.insert(key);
         }
         Ok(())
     }
 
     fn finish(&self) -> Result<Value<'static>> {
-        Ok(self.values.clone().into())
+        Ok(self.values.as_array().to_owned().into())
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes + self.values.as_bytes().len()
+        size_of::<Self>() + self.bytes + self.values.as_array().as_bytes().len()
     }
 
     fn to_partial(&self) -> Result<RawBson> {
-        Ok(RawBson::Array(self.values.clone()))
+        Ok(RawBson::Array(self.values.as_array().to_owned()))
     }
 
     fn merge(&mut self, partial: RawBsonRef<'_>) -> Result<()> {

@@ -107,8 +107,17 @@ impl AccumulatorExpression {
             Argument::None => Input::Value(crate::expression::Value::Missing),
             Argument::Unary(expression)
             | Argument::Counted { input: expression, .. }
-            | Argument::Percentile { input: expression, .. } => Input::Value(expression.evaluate(context)?),
-            Argument::Sorted { sort, output, .. } => Input::Keyed(sort.key(context.root())?, output.evaluate(context)?),
+            | Argument::Percentile { input: expression, .. } => {
+                let value = expression.evaluate(context)?;
+                // Most states keep a copy of what is borrowed.
+                value.before_copying()?;
+                Input::Value(value)
+            }
+            Argument::Sorted { sort, output, .. } => {
+                let (key, value) = (sort.key(context.root())?, output.evaluate(context)?);
+                value.before_copying()?;
+                Input::Keyed(key, value)
+            }
         };
         state.accumulate(input)
     }

@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
-use bson::raw::{CStr, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::error::Result;
+use crate::growth::document_of;
 
 /// Fields beyond which names are found through a table instead of one after the other.
 const LINEAR_FIELDS_MAX: usize = 16;
@@ -56,11 +57,7 @@ impl<'a> DocumentWriter<'a> {
 
     /// The document.
     pub fn finish(&self) -> Result<RawDocumentBuf> {
-        let mut document = RawDocumentBuf::new();
-        for (name, value) in &self.fields {
-            document.append(<&CStr>::try_from(*name)?, *value);
-        }
-        Ok(document)
+        document_of(self.fields.iter().copied())
     }
 
     fn position(&self, name: &str) -> Option<usize> {

@@ -8,6 +8,7 @@ use document::{array_elements, get_field, work};
 
 use super::value::Value;
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::growth::BuiltArray;
 
 /// Components a path may have, as MongoDB limits nesting.
 const COMPONENTS_MAX: usize = 200;
@@ -45,47 +46,53 @@ impl FieldPath {
     }
 
     /// The value at this path of a document.
+    ///
+    /// # Errors
+    /// There is no memory for what is collected along arrays.
     #[inline]
-    pub fn evaluate<'a>(&self, document: &'a RawDocument) -> Value<'a> {
+    pub fn evaluate<'a>(&self, document: &'a RawDocument) -> Result<Value<'a>> {
         self.evaluate_from(document, 0)
     }
 
     /// The value at this path of any value: arrays are mapped over, scalars have no fields.
-    pub fn evaluate_value<'a>(&self, value: RawBsonRef<'a>) -> Value<'a> {
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub fn evaluate_value<'a>(&self, value: RawBsonRef<'a>) -> Result<Value<'a>> {
         match value {
             RawBsonRef::Document(document) => self.evaluate_from(document, 0),
-            RawBsonRef::Array(array) => self.collect_from(array, 0).into(),
-            _ => Value::Missing,
+            RawBsonRef::Array(array) => Ok(self.collect_from(array, 0)?.into()),
+            _ => Ok(Value::Missing),
         }
     }
 
-    fn evaluate_from<'a>(&self, mut document: &'a RawDocument, first: usize) -> Value<'a> {
+    fn evaluate_from<'a>(&self, mut document: &'a RawDocument, first: usize) -> Result<Value<'a>> {
         for position in first..self.0.len() {
             work::note_search(document.as_bytes());
-            let Some(value) = get_field(document, self.0.name(position)) else { return Value::Missing };
+            let Some(value) = get_field(document, self.0.name(position)) else { return Ok(Value::Missing) };
             if position + 1 == self.0.len() {
-                return Value::Borrowed(value);
+                return Ok(Value::Borrowed(value));
             }
             match value {
                 RawBsonRef::Document(inner) => document = inner,
-                RawBsonRef::Array(array) => return self.collect_from(array, position + 1).into(),
-                _ => return Value::Missing,
+                RawBsonRef::Array(array) => return Ok(self.collect_from(array, position + 1)?.into()),
+                _ => return Ok(Value::Missing),
             }
         }
-        Value::Missing
+        Ok(Value::Missing)
     }
 
-    fn collect_from(&self, array: &RawArray, position: usize) -> RawArrayBuf {
-        let mut collected = RawArrayBuf::new();
+    fn collect_from(&self, array: &RawArray, position: usize) -> Result<RawArrayBuf> {
+        let mut collected = BuiltArray::default();
         work::count(work::of_elements(array.as_bytes().len()));
         for element in array_elements(array) {
             if let RawBsonRef::Document(document) = element.value()
-                && let Some(value) = self.evaluate_from(document, position).get()
+                && let Some(value) = self.evaluate_from(document, position)?.get()
             {
-                collected.push(value);
+                collected.push(value)?;
             }
         }
-        collected
+        Ok(collected.into_array())
     }
 }
 

@@ -16,6 +16,7 @@ use super::operator::{Form, Operator};
 use super::value::Value;
 use super::variables::EvaluationContext;
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::growth::{self, BuiltArray};
 
 /// One node of the tree.
 #[derive(Debug)]
@@ -75,20 +76,22 @@ impl Node {
                 for (name, node) in fields {
                     let value = node.evaluate(context)?;
                     work::done(value.copied_units())?;
+                    // The buffer may double.
+                    growth::before_copying(value.get(), 2)?;
                     value.append_to(&mut document, name);
                     check_bytes(document.as_bytes().len())?;
                 }
                 Ok(document.into())
             }
             Node::Array(items) => {
-                let mut array = RawArrayBuf::new();
+                let mut array = BuiltArray::default();
                 for item in items {
                     let value = item.evaluate(context)?;
                     work::done(value.copied_units())?;
-                    value.push_to(&mut array);
-                    check_bytes(array.as_bytes().len())?;
+                    array.push(value.or_null())?;
+                    check_bytes(array.as_array().as_bytes().len())?;
                 }
-                Ok(array.into())
+                Ok(array.into_array().into())
             }
             Node::Positional { operator, arguments } => {
                 // Arguments that are constants or paths count nothing themselves.
@@ -228,7 +231,7 @@ fn evaluate_path<'a>(base: &Base, path: Option<&FieldPath>, context: &Evaluation
     };
     match (value, path) {
         (Some(value), Some(path)) => {
-            let found = path.evaluate_value(value);
+            let found = path.evaluate_value(value)?;
             // It has counted what it passed over. Nothing else asks between the arguments of an operator.
             work::done(0)?;
             Ok(found)

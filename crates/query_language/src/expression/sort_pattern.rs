@@ -14,6 +14,7 @@ use super::number;
 use super::order::compare;
 use super::parse::show;
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::growth;
 
 /// A parsed sort pattern.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +61,7 @@ impl SortPattern {
     pub fn key(&self, document: &RawDocument) -> Result<SortKey> {
         let key = |part: &SortPart| {
             work::step()?;
-            Ok(part.key(document))
+            part.key(document)
         };
         self.parts.iter().map(key).collect()
     }
@@ -130,10 +131,11 @@ fn parse_direction(name: &str, direction: RawBsonRef<'_>) -> Result<bool> {
 }
 
 impl SortPart {
-    fn key(&self, document: &RawDocument) -> RawBson {
+    fn key(&self, document: &RawDocument) -> Result<RawBson> {
         let mut best = Best { value: None, descending: self.descending };
         collect(document, self.path.as_path(), 0, &mut best);
-        best.value.map_or(RawBson::Null, RawBson::from)
+        growth::before_copying(best.value, 1)?;
+        Ok(best.value.map_or(RawBson::Null, RawBson::from))
     }
 }
 

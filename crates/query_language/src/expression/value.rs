@@ -7,6 +7,9 @@ use bson::raw::{CStr, RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, R
 use bson::spec::ElementType;
 use document::{Number, work};
 
+use crate::error::Result;
+use crate::growth;
+
 /// Passing over less is no more than what an operator does in any case.
 const LARGE_BYTES: usize = 512;
 
@@ -93,6 +96,23 @@ impl<'a> Value<'a> {
             Value::Missing => Value::Missing,
             Value::Borrowed(value) => detach(value),
             Value::Owned(value) => Value::Owned(value),
+        }
+    }
+
+    /// The same; the memory of a large copy is asked for.
+    pub(crate) fn copied(self) -> Result<Value<'static>> {
+        self.before_copying()?;
+        Ok(self.into_owned())
+    }
+
+    /// Asks for the memory that [`Self::into_raw_bson`] takes for what is borrowed, if it is large.
+    ///
+    /// # Errors
+    /// `ExceededMemoryLimit`.
+    pub fn before_copying(&self) -> Result<()> {
+        match self {
+            Value::Borrowed(value) => growth::before_copying(Some(*value), 1),
+            Value::Missing | Value::Owned(_) => Ok(()),
         }
     }
 

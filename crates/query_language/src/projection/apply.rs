@@ -12,6 +12,7 @@ use super::tree::{Field, Fields};
 use super::{Mode, find_field, write};
 use crate::error::Result;
 use crate::expression::EvaluationContext;
+use crate::growth::make_room;
 
 /// An empty document, as stored.
 const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
@@ -29,18 +30,22 @@ impl<'a> KeptRun<'a> {
     }
 
     /// Adds the element that lies between so many remaining bytes and so many.
-    fn extend(&mut self, remaining_before: usize, remaining_after: usize, out: &mut Vec<u8>) {
+    fn extend(&mut self, remaining_before: usize, remaining_after: usize, out: &mut Vec<u8>) -> Result<()> {
         let start = self.document.len().saturating_sub(remaining_before);
         if start != self.bounds.end {
-            self.flush(out);
+            self.flush(out)?;
             self.bounds.start = start;
         }
         self.bounds.end = self.document.len().saturating_sub(remaining_after);
+        Ok(())
     }
 
-    fn flush(&mut self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.document.get(self.bounds.clone()).unwrap_or_default());
+    fn flush(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let run = self.document.get(self.bounds.clone()).unwrap_or_default();
+        make_room(out, run.len())?;
+        out.extend_from_slice(run);
         self.bounds.start = self.bounds.end;
+        Ok(())
     }
 }
 
@@ -67,14 +72,14 @@ impl Application<'_> {
             let Some(element) = elements.next() else { break };
             let Some((ordinal, field)) = fields.find(element.name_bytes()) else {
                 if self.mode != Mode::Inclusion {
-                    kept.extend(before, elements.remaining(), out);
+                    kept.extend(before, elements.remaining(), out)?;
                 }
                 continue;
             };
             if matches!(field, Field::Include) {
-                kept.extend(before, elements.remaining(), out);
+                kept.extend(before, elements.remaining(), out)?;
             } else {
-                kept.flush(out);
+                kept.flush(out)?;
                 if self.in_place(field, &element, out)?
                     && field.is_computed()
                     && let Some(written) = written.get_mut(ordinal)
@@ -87,7 +92,7 @@ impl Application<'_> {
                 break;
             }
         }
-        kept.flush(out);
+        kept.flush(out)?;
         self.append_rest(fields, document, &written, out)?;
         write::end(out, start);
         Ok(())
@@ -97,15 +102,15 @@ impl Application<'_> {
     fn in_place(&self, field: &Field, element: &Element<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let name = element.name_bytes();
         match (field, element.view()) {
-            (Field::Include, _) => write::copy(out, element),
+            (Field::Include, _) => write::copy(out, element)?,
             (Field::Exclude, _) => {}
-            (Field::Slice(slice), ValueView::Array(array)) => write::array(out, name, slice.elements(array)),
+            (Field::Slice(slice), ValueView::Array(array)) => write::array(out, name, slice.elements(array))?,
             (Field::Positional, ValueView::Array(array)) => self.matched(name, array, out)?,
-            (Field::Slice(_) | Field::Positional, _) => write::copy(out, element),
+            (Field::Slice(_) | Field::Positional, _) => write::copy(out, element)?,
             (Field::ElemMatch(_), _) if self.mode == Mode::Inclusion => return Ok(false),
             (Field::ElemMatch(filter), ValueView::Array(array)) => {
                 if let Some(found) = first_match(filter, array)? {
-                    write::array(out, name, std::iter::once(found));
+                    write::array(out, name, std::iter::once(found))?;
                 }
             }
             (Field::ElemMatch(_), _) => {}
@@ -135,7 +140,7 @@ impl Application<'_> {
             }
             _ => {
                 if self.mode != Mode::Inclusion {
-                    write::copy_as(out, element, name);
+                    write::copy_as(out, element, name)?;
                 }
                 Ok(())
             }
@@ -160,8 +165,7 @@ impl Application<'_> {
     /// Writes an array of the one element that the command's filter matched.
     fn matched(&self, name: &[u8], array: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let element = matched_element(self.position, array)?;
-        write::array(out, name, std::iter::once(element));
-        Ok(())
+        write::array(out, name, std::iter::once(element))
     }
 
     /// Writes the fields that come after those of the document.
@@ -186,7 +190,7 @@ impl Application<'_> {
                     if let Some(ValueView::Array(array)) = find_field(document, name)
                         && let Some(found) = first_match(filter, array)?
                     {
-                        write::array(out, name.as_bytes(), std::iter::once(found));
+                        write::array(out, name.as_bytes(), std::iter::once(found))?;
                     }
                 }
                 _ => {}

@@ -137,7 +137,7 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_ENABLE_TEST_COMMANDS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub enable_test_commands: Option<bool>,
 
-    /// Compare what is allocated with what the memory budget accounts for, all the time: a difference of more than 25 % of --memory that lasts is told
+    /// Compare what is allocated with what the memory budget accounts for, all the time: a difference of more than 15 % of --memory that lasts is told
     /// in the log and in serverStatus (plimsoll.memory.check). For tests; costs some percent of speed
     #[arg(long, env = "PLIMSOLL_CHECK_MEMORY", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub check_memory: Option<bool>,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::{array_elements, work};
 use platform::RunMerge;
-use query_language::expression::EvaluationContext;
 use query_language::expression::order::compare;
+use query_language::expression::{EvaluationContext, Value};
+use query_language::growth::document_of;
 use query_language::{ErrorKind, before_allocating_if_large};
 
 use super::Group;
@@ -100,14 +101,13 @@ impl Grouping {
 
     /// `{_id: key, field: result, ...}`.
     fn document(&self, group: GroupState) -> Result<RawDocumentBuf> {
-        // A state's result, and the document.
-        before_allocating_if_large(2 * bytes_of(&group))?;
-        let mut document = RawDocumentBuf::new();
-        document.append(cstr!("_id"), group.key);
-        for ((name, _), state) in self.stage.fields.iter().zip(&group.accumulators) {
-            document.append(name, state.finish()?.or_null());
-        }
-        Ok(document)
+        // The states' results beside the states, then the document.
+        before_allocating_if_large(bytes_of(&group))?;
+        let results =
+            group.accumulators.iter().map(|state| state.finish()).collect::<std::result::Result<Vec<_>, _>>()?;
+        let names = self.stage.fields.iter().map(|(name, _)| name.as_str());
+        let fields = names.zip(results.iter().map(Value::or_null));
+        Ok(document_of([("_id", group.key.as_raw_bson_ref())].into_iter().chain(fields))?)
     }
 }
 

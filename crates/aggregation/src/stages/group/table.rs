@@ -7,6 +7,7 @@ use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf};
 use document::{hash_value, values_equal};
 use query_language::accumulator::{Accumulator, value_bytes};
 use query_language::expression::{EvaluationContext, Variables};
+use query_language::growth::before_copying;
 use smallvec::SmallVec;
 
 use super::Group;
@@ -89,6 +90,8 @@ impl GroupTable {
     }
 
     fn insert(&mut self, stage: &Group, key: RawBsonRef<'_>, variables: &Variables) -> Result<usize> {
+        // It goes through a document, for the accumulators.
+        before_copying(Some(key), 3)?;
         let group = new_group(stage, key.into(), variables)?;
         let accumulators = group.accumulators.iter().map(|state| state.memory_bytes()).sum::<usize>();
         self.bytes += GROUP_BYTES + value_bytes(&group.key) + accumulators;

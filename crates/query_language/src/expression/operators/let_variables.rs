@@ -65,7 +65,7 @@ impl SpecialNode for Let {
         let bound: SmallVec<[Option<RawBsonRef<'_>>; 2]> = values.iter().map(Value::get).collect();
         // The scope lives on this stack, so the result is owned.
         let scope = Scope { parent: context.scope(), slot: self.first_slot, values: &bound };
-        Ok(self.body.evaluate(&context.with_scope(&scope))?.into_owned())
+        self.body.evaluate(&context.with_scope(&scope))?.copied()
     }
 
     fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {

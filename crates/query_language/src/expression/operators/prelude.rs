@@ -15,6 +15,7 @@ pub(in crate::expression) use crate::expression::order::compare;
 pub(in crate::expression) use crate::expression::parse::{parse_node, show};
 pub(in crate::expression) use crate::expression::value::Value;
 pub(in crate::expression) use crate::expression::variables::{EvaluationContext, ParseContext, Scope};
+pub(in crate::expression) use crate::growth::{self, BuiltArray};
 
 /// An error with one of MongoDB's numbers.
 pub(in crate::expression) fn numbered(number: u32, message: impl Into<String>) -> QueryError {
@@ -26,17 +27,17 @@ pub(in crate::expression) fn elements_of(array: &RawArray) -> Result<Vec<RawBson
     let mut elements = Vec::new();
     for element in array {
         work::step()?;
-        elements.push(element?);
+        growth::push(&mut elements, element?)?;
     }
     Ok(elements)
 }
 
 /// An array of these elements.
 pub(in crate::expression) fn array_of<'a>(elements: impl IntoIterator<Item = RawBsonRef<'a>>) -> Result<RawArrayBuf> {
-    let mut array = RawArrayBuf::new();
+    let mut array = BuiltArray::default();
     for element in elements {
         work::step()?;
-        array.push(element);
+        array.push(element)?;
     }
-    Ok(array)
+    Ok(array.into_array())
 }

@@ -6,7 +6,7 @@ pub(super) const OPERATORS: &[Operator] =
     &[Operator::eager("$concatArrays", "The elements of several arrays in one.", Arity::Any, concat_arrays)];
 
 fn concat_arrays<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut joined = RawArrayBuf::new();
+    let mut joined = BuiltArray::default();
     for argument in arguments {
         if argument.is_nullish() {
             return Ok(Value::NULL);
@@ -17,9 +17,9 @@ fn concat_arrays<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Resul
         };
         for element in array {
             work::step()?;
-            joined.push(element?);
+            joined.push(element?)?;
         }
-        check_bytes(joined.as_bytes().len())?;
+        check_bytes(joined.as_array().as_bytes().len())?;
     }
-    Ok(joined.into())
+    Ok(joined.into_array().into())
 }

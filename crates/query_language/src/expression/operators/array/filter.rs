@@ -67,7 +67,7 @@ impl SpecialNode for Filter {
         };
         check_bound(&input)?;
         let limit = self.limit(context)?;
-        let mut kept = RawArrayBuf::new();
+        let mut kept = BuiltArray::default();
         let mut count = 0;
         for element in array {
             watch::step()?;
@@ -75,14 +75,14 @@ impl SpecialNode for Filter {
             let bound = [Some(element)];
             let scope = self.element.scope(&bound, context);
             if self.condition.evaluate(&context.with_scope(&scope))?.is_truthy() {
-                kept.push(element);
+                kept.push(element)?;
                 count += 1;
                 if count == limit {
                     break;
                 }
             }
         }
-        Ok(kept.into())
+        Ok(kept.into_array().into())
     }
 
     fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {

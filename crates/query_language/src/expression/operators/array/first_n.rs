@@ -10,13 +10,22 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 fn first_n<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
     let (count, input) = count_and_elements(arguments, context)?;
-    let array = input.as_array().into_iter().flatten();
-    Ok(array.take(count).collect::<std::result::Result<RawArrayBuf, _>>()?.into())
+    let elements = input.as_array().into_iter().flatten();
+    taken(elements.take(count))
 }
 
 fn last_n<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
     let (count, input) = count_and_elements(arguments, context)?;
     let array = || input.as_array().into_iter().flatten();
     let skipped = array().count().saturating_sub(count);
-    Ok(array().skip(skipped).collect::<std::result::Result<RawArrayBuf, _>>()?.into())
+    taken(array().skip(skipped))
+}
+
+fn taken<'a, 'e>(elements: impl Iterator<Item = bson::error::Result<RawBsonRef<'e>>>) -> Result<Value<'a>> {
+    let mut array = BuiltArray::default();
+    for element in elements {
+        work::step()?;
+        array.push(element?)?;
+    }
+    Ok(array.into_array().into())
 }

@@ -42,15 +42,15 @@ impl SpecialNode for Map {
             return Err(numbered(16883, format!("input to $map must be an array not {found}")));
         };
         check_bound(&input)?;
-        let mut mapped = RawArrayBuf::new();
+        let mut mapped = BuiltArray::default();
         for element in array {
             watch::step()?;
             let element = [Some(element?)];
             let scope = self.element.scope(&element, context);
-            self.body.evaluate(&context.with_scope(&scope))?.push_to(&mut mapped);
-            check_bytes(mapped.as_bytes().len())?;
+            mapped.push(self.body.evaluate(&context.with_scope(&scope))?.or_null())?;
+            check_bytes(mapped.as_array().as_bytes().len())?;
         }
-        Ok(mapped.into())
+        Ok(mapped.into_array().into())
     }
 
     fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {

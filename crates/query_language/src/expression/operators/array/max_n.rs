@@ -22,12 +22,12 @@ fn select<'a>(arguments: &NamedArguments<'a>, context: &EvaluationContext<'a>, d
     for element in input.as_array().into_iter().flatten() {
         match element? {
             RawBsonRef::Null | RawBsonRef::Undefined => {}
-            element => elements.push(element),
+            element => growth::push(&mut elements, element)?,
         }
     }
     elements.sort_by(|left, right| {
         let ordering = compare(Some(*left), Some(*right));
         if descending { ordering.reverse() } else { ordering }
     });
-    Ok(elements.into_iter().take(count).collect::<RawArrayBuf>().into())
+    Ok(array_of(elements.into_iter().take(count))?.into())
 }

@@ -1,7 +1,5 @@
 //! `$objectToArray`: a document as an array of `{k, v}` documents.
 
-use bson::raw::cstr;
-
 use crate::expression::operators::prelude::*;
 
 pub(super) const OPERATORS: &[Operator] =
@@ -16,14 +14,14 @@ fn convert<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Resu
         let found = value.type_name();
         return Err(numbered(40390, format!("$objectToArray requires a document input, found: {found}")));
     };
-    let mut pairs = RawArrayBuf::new();
+    let mut pairs = BuiltArray::default();
     for element in document {
         work::step()?;
         let (name, value) = element?;
-        let mut pair = RawDocumentBuf::new();
-        pair.append(cstr!("k"), name.as_str());
-        pair.append(cstr!("v"), value);
-        pairs.push(pair);
+        let fields = [("k", RawBsonRef::String(name.as_str())), ("v", value)];
+        let pair = growth::document_of(fields.into_iter())?;
+        pairs.push(RawBsonRef::Document(&pair))?;
+        check_bytes(pairs.as_array().as_bytes().len())?;
     }
-    Ok(pairs.into())
+    Ok(pairs.into_array().into())
 }

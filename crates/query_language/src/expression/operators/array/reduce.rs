@@ -52,7 +52,7 @@ impl SpecialNode for Reduce {
             watch::step()?;
             let bound = [value.get(), Some(element?)];
             let scope = Scope { parent: context.scope(), slot: self.first_slot, values: &bound };
-            let next = self.body.evaluate(&context.with_scope(&scope))?.into_owned();
+            let next = self.body.evaluate(&context.with_scope(&scope))?.copied()?;
             check_bound(&next)?;
             value = next;
         }

@@ -39,11 +39,11 @@ fn slice<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result
             (start, count as usize)
         }
     };
-    let mut run = RawArrayBuf::new();
+    let mut run = BuiltArray::default();
     for element in array.into_iter().skip(start).take(count) {
-        run.push(element?);
+        run.push(element?)?;
     }
-    Ok(run.into())
+    Ok(run.into_array().into())
 }
 
 fn integer(value: &Value<'_>, which: &str, not_numeric: u32, not_integral: u32) -> Result<i32> {

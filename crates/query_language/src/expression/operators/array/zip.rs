@@ -78,18 +78,18 @@ impl SpecialNode for Zip {
         let lengths = columns.iter().map(Vec::len);
         let rows = if self.longest { lengths.max() } else { lengths.min() }.unwrap_or(0);
         let defaults = self.defaults.iter().map(|node| node.evaluate(context)).collect::<Result<Vec<_>>>()?;
-        let mut zipped = RawArrayBuf::new();
+        let mut zipped = BuiltArray::default();
         for row in 0..rows {
-            let mut tuple = RawArrayBuf::new();
+            let mut tuple = BuiltArray::default();
             for (position, column) in columns.iter().enumerate() {
                 work::step()?;
                 let default = || defaults.get(position).map_or(RawBsonRef::Null, Value::or_null);
-                tuple.push(column.get(row).copied().unwrap_or_else(default));
+                tuple.push(column.get(row).copied().unwrap_or_else(default))?;
             }
-            zipped.push(tuple);
-            check_bytes(zipped.as_bytes().len())?;
+            zipped.push(RawBsonRef::Array(tuple.as_array()))?;
+            check_bytes(zipped.as_array().as_bytes().len())?;
         }
-        Ok(zipped.into())
+        Ok(zipped.into_array().into())
     }
 
     fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {

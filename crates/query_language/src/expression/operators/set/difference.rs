@@ -21,15 +21,15 @@ fn difference<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> R
     let second_array = second.as_array().ok_or_else(|| not_an_array("Second", second, 17049))?;
     let excluded = distinct(second_array)?;
     let mut seen = HashSet::new();
-    let mut kept = RawArrayBuf::new();
+    let mut kept = BuiltArray::default();
     for element in first_array {
         work::step()?;
         let element = element?;
         if !contains(&excluded, element) && seen.insert(ElementKey(element)) {
-            kept.push(element);
+            kept.push(element)?;
         }
     }
-    Ok(kept.into())
+    Ok(kept.into_array().into())
 }
 
 fn not_an_array(which: &str, value: &Value<'_>, kind: u32) -> QueryError {

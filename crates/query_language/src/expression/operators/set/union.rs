@@ -7,7 +7,7 @@ pub(super) const OPERATORS: &[Operator] =
     &[Operator::eager("$setUnion", "The elements that appear in any of the arrays.", Arity::Any, union)];
 
 fn union<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
-    let mut all = RawArrayBuf::new();
+    let mut all = BuiltArray::default();
     for argument in arguments {
         if argument.is_nullish() {
             return Ok(Value::NULL);
@@ -19,9 +19,9 @@ fn union<'a>(_: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<
         };
         for element in array {
             work::step()?;
-            all.push(element?);
+            all.push(element?)?;
         }
-        check_bytes(all.as_bytes().len())?;
+        check_bytes(all.as_array().as_bytes().len())?;
     }
-    Ok(array_of(distinct(&all)?)?.into())
+    Ok(array_of(distinct(all.as_array())?)?.into())
 }

@@ -16,16 +16,21 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 fn to_lower<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     let [value] = &*arguments else { return Err(operator.misplaced()) };
-    Ok(coerce_to_string(value)?.to_ascii_lowercase().into())
+    let text = coerce_to_string(value)?;
+    check_growth(text.len(), text.len())?;
+    Ok(text.to_ascii_lowercase().into())
 }
 
 fn to_upper<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     let [value] = &*arguments else { return Err(operator.misplaced()) };
-    Ok(coerce_to_string(value)?.to_ascii_uppercase().into())
+    let text = coerce_to_string(value)?;
+    check_growth(text.len(), text.len())?;
+    Ok(text.to_ascii_uppercase().into())
 }
 
 fn compare_strings<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result<Value<'a>> {
     let [left, right] = &*arguments else { return Err(operator.misplaced()) };
-    let (left, right) = (coerce_to_string(left)?.to_ascii_uppercase(), coerce_to_string(right)?.to_ascii_uppercase());
-    Ok((left.cmp(&right) as i32).into())
+    let (left, right) = (coerce_to_string(left)?, coerce_to_string(right)?);
+    let upper = left.bytes().map(|byte| byte.to_ascii_uppercase());
+    Ok((upper.cmp(right.bytes().map(|byte| byte.to_ascii_uppercase())) as i32).into())
 }

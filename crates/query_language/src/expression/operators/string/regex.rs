@@ -111,16 +111,16 @@ impl RegexNode {
 
     /// Goes on behind each match, behind an empty one at the next character; not at the end of a text that is not empty.
     fn find_all<'a>(&self, subject: Subject<'_>) -> Result<Value<'a>> {
-        let mut found = RawArrayBuf::new();
-        let Some((text, regex)) = subject else { return Ok(found.into()) };
+        let mut found = BuiltArray::default();
+        let Some((text, regex)) = subject else { return Ok(found.into_array().into()) };
         let mut position = Position::start(text);
         let mut start = 0;
         loop {
             work::done(MATCH_UNITS)?;
             let groups = regex.captures(text, start).map_err(|error| self.failed(error))?;
-            let Some((Some(whole), groups)) = groups.split_first() else { return Ok(found.into()) };
-            found.push(describe(text, whole, groups, &mut position));
-            check_bytes(found.as_bytes().len())?;
+            let Some((Some(whole), groups)) = groups.split_first() else { return Ok(found.into_array().into()) };
+            found.push(RawBsonRef::Document(&describe(text, whole, groups, &mut position)))?;
+            check_bytes(found.as_array().as_bytes().len())?;
             start = match whole.is_empty() {
                 true => {
                     whole.end + text.get(whole.end..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
@@ -128,7 +128,7 @@ impl RegexNode {
                 false => whole.end,
             };
             if start >= text.len() {
-                return Ok(found.into());
+                return Ok(found.into_array().into());
             }
         }
     }

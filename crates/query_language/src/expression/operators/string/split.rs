@@ -20,5 +20,5 @@ fn split<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Result
     if separator.is_empty() {
         return Err(numbered(40087, "$split requires a non-empty separator"));
     }
-    Ok(subject.split(separator).collect::<RawArrayBuf>().into())
+    Ok(array_of(subject.split(separator).map(RawBsonRef::String))?.into())
 }

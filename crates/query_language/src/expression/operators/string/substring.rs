@@ -29,7 +29,10 @@ fn of_bytes<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) -> Res
     }
     let end = usize::try_from(length).map_or(text.len(), |length| start.saturating_add(length).min(text.len()));
     match text.get(start..end) {
-        Some(run) => Ok(run.to_owned().into()),
+        Some(run) => {
+            check_growth(run.len(), run.len())?;
+            Ok(run.to_owned().into())
+        }
         None => {
             let message = "$substrBytes:  Invalid range, ending index is in the middle of a UTF-8 character.";
             Err(numbered(28657, message))
@@ -56,7 +59,11 @@ fn of_code_points<'a>(operator: &'static Operator, arguments: &mut [Value<'a>]) 
     let Ok(length) = usize::try_from(length) else {
         return Err(numbered(34454, "$substrCP: length must be a nonnegative integer."));
     };
-    Ok(text.chars().skip(start).take(length).collect::<String>().into())
+    let place = |rest: &str, count: usize| rest.char_indices().nth(count).map_or(rest.len(), |(place, _)| place);
+    let rest = text.get(place(&text, start)..).unwrap_or_default();
+    let run = rest.get(..place(rest, length)).unwrap_or_default();
+    check_growth(run.len(), run.len())?;
+    Ok(run.to_owned().into())
 }
 
 fn code_point_position(value: &Value<'_>, what: &str, not_numeric: u32, not_integral: u32) -> Result<i32> {
