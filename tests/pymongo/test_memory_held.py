@@ -21,6 +21,7 @@ from wire import Wire
 CURSOR_NOT_FOUND = 43
 NO_SUCH_TRANSACTION = 251
 EXCEEDED_MEMORY_LIMIT = 146
+KEY_TOO_LONG = 17280
 TRANSACTION_TOO_LARGE = 319
 
 
@@ -146,6 +147,19 @@ def test_a_document_with_very_many_index_entries(server, database):
     assert database.entries.count_documents({"a": 499}) == 1
     assert database.entries.delete_one({"_id": 3}).deleted_count == 1
     database.entries.drop()
+
+
+@pytest.mark.parametrize("elements, length, code", [(200_000, 6_000_000, KEY_TOO_LONG), (300_000, 1_900, EXCEEDED_MEMORY_LIMIT)])
+def test_index_entries_that_are_many_times_their_document(server, database, elements, length, code):
+    """A text beside an array in one index is in the key of every element."""
+    database.multiplied.drop()
+    database.multiplied.create_index([("a", ASCENDING), ("text", ASCENDING)])
+    with pytest.raises(WriteError) as refused:
+        database.multiplied.insert_one({"_id": 1, "a": list(range(elements)), "text": "x" * length})
+    assert refused.value.code == code
+    database.multiplied.insert_one({"_id": 2, "a": list(range(200)), "text": "x" * 1_900})
+    assert database.multiplied.count_documents({}) == 1
+    database.multiplied.drop()
 
 
 def test_an_insert_of_45_megabytes_is_answered(server, database):

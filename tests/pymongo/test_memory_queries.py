@@ -21,6 +21,7 @@ DISTINCT_TOO_BIG = 17217
 DOCUMENT_TOO_LARGE = 10334
 BUFFER_TOO_LARGE = 13548
 LOOKUP_TOO_LARGE = 4568
+UPDATE_TOO_LARGE = 17419
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +178,23 @@ def test_values_of_expressions_by_many_at_once(server):
     results = outcomes(server, 16, lambda own: {found["n"] for found in own.wide.aggregate(pipeline)} == {8 * 1_000_009})
     assert set(results) <= {True, EXCEEDED_MEMORY_LIMIT, TOO_BUSY}
     assert True in results
+
+
+def test_what_is_put_into_every_element_of_an_array(database):
+    """The result may be many times what is stored and what is sent."""
+    database.elements.drop()
+    database.elements.insert_one({"_id": 1, "a": [{"n": n} for n in range(2000)], "pad": "x" * 5_000_000})
+    refused = failure(lambda: database.elements.update_one({}, {"$set": {"a.$[].pad": "y" * 5_000_000}}))
+    assert refused.code == UPDATE_TOO_LARGE
+    for projection in ({"a.pad": "$pad"}, {"a": {"n": 1, "pad": "$pad"}}):
+        refused = failure(lambda: list(database.elements.find({}, projection)))
+        assert refused.code in (EXCEEDED_MEMORY_LIMIT, BUFFER_TOO_LARGE)
+    refused = failure(lambda: list(database.elements.aggregate([{"$addFields": {"a.pad": "$pad"}}])))
+    assert refused.code in (EXCEEDED_MEMORY_LIMIT, BUFFER_TOO_LARGE)
+    refused = failure(lambda: database.elements.update_one({}, [{"$set": {"a.pad": "$pad"}}]))
+    assert refused.code in (EXCEEDED_MEMORY_LIMIT, BUFFER_TOO_LARGE)
+    assert database.elements.find_one({}, {"pad": 0})["a"] == [{"n": n} for n in range(2000)]
+    database.elements.drop()
 
 
 def test_a_list_of_a_million(server, database):

@@ -29,6 +29,8 @@ pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
 /// Most index entries that one change of one document may add and remove; removing a document is always allowed.
 const INDEX_ENTRIES_MAX: usize = 2_000_000;
+/// Bytes of an index entry in the batch: a key with a record id, and type bits as a rule.
+const ENTRY_BYTES_MAX: usize = storage_engine::MAX_KEY_BYTES + 256;
 
 /// A prepared change of one document.
 #[derive(Debug, Default)]
@@ -118,7 +120,7 @@ impl DocumentChange {
         self.new_keys.read(&access.indexes, document)?;
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.new_keys.generate(&access.indexes, position, document)?;
-            self.take_entry_changes(position, index, record_id, Versions::NewOnly);
+            self.take_entry_changes(position, index, record_id, Versions::NewOnly)?;
             self.check_entries()?;
         }
         self.count_change = 1;
@@ -152,7 +154,7 @@ impl DocumentChange {
         self.new_keys.read(&access.indexes, document)?;
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.new_keys.generate(&access.indexes, position, document)?;
-            self.take_entry_changes(position, index, record_id, Versions::NewOnly);
+            self.take_entry_changes(position, index, record_id, Versions::NewOnly)?;
             self.check_entries()?;
         }
         self.count_change = 1 - insert.documents as i64;
@@ -185,7 +187,7 @@ impl DocumentChange {
             self.old_keys.read(&access.indexes, old)?;
             for (position, index) in access.indexes.all().iter().enumerate() {
                 self.old_keys.generate(&access.indexes, position, old)?;
-                self.take_entry_changes(position, index, record_id, Versions::OldOnly);
+                self.take_entry_changes(position, index, record_id, Versions::OldOnly)?;
             }
         }
         Ok(())
@@ -253,7 +255,7 @@ impl DocumentChange {
             }
             self.old_keys.generate(&access.indexes, position, old)?;
             self.new_keys.generate(&access.indexes, position, new)?;
-            self.take_entry_changes(position, index, record_id, Versions::Both);
+            self.take_entry_changes(position, index, record_id, Versions::Both)?;
             self.check_entries()?;
         }
         self.size_change = new.as_bytes().len() as i64 - old.as_bytes().len() as i64;
@@ -282,7 +284,7 @@ impl DocumentChange {
         self.old_keys.read(&access.indexes, old)?;
         for (position, index) in access.indexes.all().iter().enumerate() {
             self.old_keys.generate(&access.indexes, position, old)?;
-            self.take_entry_changes(position, index, record_id, Versions::OldOnly);
+            self.take_entry_changes(position, index, record_id, Versions::OldOnly)?;
         }
         self.count_change = -1;
         self.size_change = -(old.as_bytes().len() as i64);
@@ -315,7 +317,13 @@ impl DocumentChange {
     }
 
     /// Turns the difference between `old_keys` and `new_keys` into changes of the batch and claims.
-    fn take_entry_changes(&mut self, position: usize, index: &Arc<Index>, record_id: RecordId, versions: Versions) {
+    fn take_entry_changes(
+        &mut self,
+        position: usize,
+        index: &Arc<Index>,
+        record_id: RecordId,
+        versions: Versions,
+    ) -> Result<()> {
         let old = (versions != Versions::NewOnly).then(|| self.old_keys.keys());
         let new = (versions != Versions::OldOnly).then(|| self.new_keys.keys());
         if let Some(paths) = new.map(KeySet::multikey_paths)
@@ -325,8 +333,15 @@ impl DocumentChange {
         }
         let is_unique = index.specification().enforces_uniqueness();
         let (batch, entry_key) = (&mut self.batch, &mut self.entry_key);
+        let mut room = Ok(());
         let (claims, bytes) = (&mut self.claims, &mut self.claimed_bytes);
         for_each_change(old, new, |change| {
+            if room.is_ok() {
+                room = batch.make_room(1, ENTRY_BYTES_MAX);
+            }
+            if room.is_err() {
+                return;
+            }
             put_entry_change(batch, index, record_id, change, entry_key);
             if let (EntryChange::Added(entry), true) = (change, is_unique) {
                 let start = bytes.len();
@@ -337,6 +352,7 @@ impl DocumentChange {
                 claims.push(ClaimPlace { index: position, hash, key: start..middle, type_bits: middle..bytes.len() });
             }
         });
+        Ok(room?)
     }
 
     /// The changes of the record and its index entries.

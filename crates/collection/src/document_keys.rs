@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use bson::RawDocument;
-use index_key::{ExtractedFields, KeyEntry, KeySet};
+use index_key::{ExtractedFields, KeyEntry, KeyError, KeyLimits, KeySet};
 use platform::command_memory::{Patience, before_allocating};
 use storage_engine::EngineError;
 
@@ -23,12 +23,20 @@ const LARGE_BYTES: usize = 64 << 10;
 const NO_INDEX: usize = usize::MAX;
 
 /// The keys of one document in one index after another. Reusable.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DocumentKeys {
     fields: ExtractedFields,
     /// Which list of indexes the fields were read for; what they remember is good for that list only.
     list_version: u64,
     keys: KeySet,
+}
+
+impl Default for DocumentKeys {
+    fn default() -> Self {
+        let may_allocate = |bytes| before_allocating(bytes, Patience::FailsAtOnce).is_ok();
+        let keys = KeySet::limited(KeyLimits { key_bytes_max: INDEX_KEY_BYTES_MAX, may_allocate });
+        Self { fields: ExtractedFields::new(), list_version: 0, keys }
+    }
 }
 
 impl DocumentKeys {
@@ -51,7 +59,11 @@ impl DocumentKeys {
     pub(crate) fn generate(&mut self, indexes: &IndexList, position: usize, document: &RawDocument) -> Result<()> {
         let Some(index) = indexes.all().get(position) else { return Ok(()) };
         let position = if index.admits(document)? { position } else { NO_INDEX };
-        indexes.generator().keys(position, document, &self.fields, &mut self.keys)?;
+        let made = indexes.generator().keys(position, document, &self.fields, &mut self.keys);
+        made.map_err(|error| match error {
+            KeyError::KeyTooLong { bytes } => too_long(index, bytes),
+            other => other.into(),
+        })?;
         self.check_memory()?;
         self.check_lengths(index)
     }
@@ -74,12 +86,13 @@ impl DocumentKeys {
     fn check_lengths(&self, index: &Index) -> Result<()> {
         match self.keys.iter().find(|entry| entry.key.len() > INDEX_KEY_BYTES_MAX) {
             None => Ok(()),
-            Some(entry) => {
-                let (index, bytes) = (index.name().to_owned(), entry.key.len());
-                Err(CollectionError::KeyTooLong { index, bytes, bytes_max: INDEX_KEY_BYTES_MAX })
-            }
+            Some(entry) => Err(too_long(index, entry.key.len())),
         }
     }
+}
+
+fn too_long(index: &Index, bytes: usize) -> CollectionError {
+    CollectionError::KeyTooLong { index: index.name().to_owned(), bytes, bytes_max: INDEX_KEY_BYTES_MAX }
 }
 
 /// How one entry changes.

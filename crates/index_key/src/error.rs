@@ -36,6 +36,18 @@ pub enum KeyError {
     /// The command that the keys are made for is to stop.
     #[error("{0}")]
     Interrupted(Interruption),
+    /// A key is longer than the limit of the set that it is for.
+    #[error("a key of {bytes} bytes is too long")]
+    KeyTooLong {
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// There is no memory for the keys (MongoDB: ExceededMemoryLimit, 146).
+    #[error("the keys of a document need {bytes} bytes of memory and more, which are not left")]
+    NoMemory {
+        /// What they would take by now.
+        bytes: usize,
+    },
     /// The bytes are not a key of this pattern.
     #[error("malformed index key")]
     Malformed,

@@ -2,7 +2,20 @@
 
 use document::{Interruption, work};
 
+use crate::error::KeyError;
 use crate::type_bits::TypeBits;
+
+/// More keys than these are asked for.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// What keys may take. One field's value is in the keys of every element of another's array, so that they may be many times the document.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyLimits {
+    /// Bytes of one key.
+    pub key_bytes_max: usize,
+    /// Whether so many bytes more may be allocated.
+    pub may_allocate: fn(usize) -> bool,
+}
 
 /// One key with its type bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +35,9 @@ pub struct KeySet {
     /// Per field of the pattern, a bit for each path component that led into an array.
     multikey_paths: Vec<u64>,
     type_bits: TypeBits,
+    limits: Option<KeyLimits>,
+    /// Bytes that were asked for.
+    asked: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +51,11 @@ impl KeySet {
     /// An empty set; allocates nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty set of keys that are looked at while they are made.
+    pub fn limited(limits: KeyLimits) -> Self {
+        Self { limits: Some(limits), ..Self::default() }
     }
 
     /// Bytes that the keys take.
@@ -94,6 +115,7 @@ impl KeySet {
         self.spans.clear();
         self.multikey_paths.clear();
         self.type_bits.clear();
+        self.asked = LARGE_BYTES;
     }
 
     /// The buffers that the next key is written to; ended by `finish_key` or `abandon_key`.
@@ -109,6 +131,28 @@ impl KeySet {
         let key_end = self.bytes.len() as u32;
         self.bytes.extend_from_slice(self.type_bits.as_bytes());
         self.spans.push(Span { start, key_end, end: self.bytes.len() as u32 });
+    }
+
+    /// Looks at the key that was finished last, where there are many: whether it is too long, and whether the buffers may double.
+    ///
+    /// # Errors
+    /// `KeyTooLong`, `NoMemory`.
+    pub(crate) fn check_limits(&mut self) -> Result<(), KeyError> {
+        let Some(limits) = self.limits else { return Ok(()) };
+        let bytes = self.spans.last().map_or(0, |span| (span.key_end - span.start) as usize);
+        if bytes > limits.key_bytes_max {
+            return Err(KeyError::KeyTooLong { bytes });
+        }
+        let taken = self.memory_bytes();
+        if taken <= self.asked {
+            return Ok(());
+        }
+        // Positions have 32 bits.
+        if taken > u32::MAX as usize / 2 || !(limits.may_allocate)(taken) {
+            return Err(KeyError::NoMemory { bytes: 2 * taken });
+        }
+        self.asked = 2 * taken;
+        Ok(())
     }
 
     /// Drops what was written since `begin_key`.

@@ -46,7 +46,7 @@ pub use encode::{encode_value, encode_value_with_type_bits, encode_view};
 pub use error::KeyError;
 pub use generate::{ExtractedFields, KeyGenerator, Sparse, keys_for_document};
 pub use key_pattern::{Direction, KeyField, KeyPattern};
-pub use key_set::{KeyEntry, KeySet};
+pub use key_set::{KeyEntry, KeyLimits, KeySet};
 pub use reader::{KeyReader, KeyText, KeyValue, decode_number_at};
 pub use record_id::{append_record_id, decode_record_key, record_key, split_record_id};
 pub use type_bits::TypeBits;

@@ -54,8 +54,7 @@ impl Expansion<'_, '_> {
             *place = follow(*place, &field.path)?;
         }
         let Some(array) = self.common_array(&places)? else {
-            self.emit(&places);
-            return Ok(());
+            return self.emit(&places);
         };
         let mut items = elements_of_bytes(array).peekable();
         if items.peek().is_none() {
@@ -88,7 +87,7 @@ impl Expansion<'_, '_> {
     }
 
     /// Writes one key: every path has ended.
-    fn emit(&mut self, places: &[Place<'_>]) {
+    fn emit(&mut self, places: &[Place<'_>]) -> Result<(), KeyError> {
         let (out, type_bits) = self.keys.begin_key();
         let mut any_present = false;
         for (place, field) in places.iter().zip(self.pattern.fields()) {
@@ -101,8 +100,10 @@ impl Expansion<'_, '_> {
         }
         if any_present || self.sparse == Sparse::No {
             self.keys.finish_key();
+            self.keys.check_limits()
         } else {
             self.keys.abandon_key();
+            Ok(())
         }
     }
 }

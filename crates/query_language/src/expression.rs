@@ -32,6 +32,7 @@ use bson::raw::{RawBson, RawBsonRef};
 pub use dependencies::DependencySet;
 pub use field_path::FieldPath;
 pub use limits::check_bound;
+pub(crate) use limits::check_bytes;
 pub use parse::show as show_value;
 pub use redaction::Redaction;
 pub use time_unit::TimeUnit;

@@ -2,7 +2,10 @@
 //!
 //! Filled by `collection`, applied by `engine`. A batch is reusable: its buffers keep their memory.
 
+use platform::command_memory::{self, Patience};
+
 use crate::TreeId;
+use crate::error::{EngineError, Result};
 
 /// What a change does to its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,14 @@ struct Item {
     tree: TreeId,
     key_length: u32,
     value_length: u32,
+}
+
+/// Growing by more is asked for.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// By how much a list of a length and a capacity is to grow so that it has room for so many more: by a quarter at least, if at all.
+fn growth(length: usize, capacity: usize, more: usize) -> usize {
+    if more <= capacity - length { 0 } else { more.max(length / 4) }
 }
 
 /// Changes that are applied together at one commit timestamp.
@@ -119,6 +130,22 @@ impl Batch {
     /// Bytes of memory in use, for accounting.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.items.capacity() * size_of::<Item>()
+    }
+
+    /// Makes room for so many changes more, of so many bytes. A large batch grows by a quarter instead of to twice its size, and that is asked for.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn make_room(&mut self, changes: usize, bytes: usize) -> Result<()> {
+        let more_bytes = growth(self.bytes.len(), self.bytes.capacity(), bytes);
+        let more_items = growth(self.items.len(), self.items.capacity(), changes);
+        let more = more_bytes + more_items * size_of::<Item>();
+        if more > LARGE_BYTES {
+            command_memory::before_allocating(more, Patience::FailsAtOnce).map_err(EngineError::NoMemory)?;
+            self.bytes.reserve_exact(more_bytes);
+            self.items.reserve_exact(more_items);
+        }
+        Ok(())
     }
 
     /// Forgets the changes and keeps the memory.

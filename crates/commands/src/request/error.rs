@@ -230,6 +230,9 @@ impl From<KeyError> for CommandError {
             KeyError::TooManyFields => Self::numbered(13103, message),
             KeyError::ParallelArrays { .. } => Self::named("CannotIndexParallelArrays", message),
             KeyError::AmbiguousFieldName { .. } => Self::numbered(16746, message),
+            // The collection names the index.
+            KeyError::KeyTooLong { .. } => Self::numbered(17280, message),
+            KeyError::NoMemory { .. } => Self::named("ExceededMemoryLimit", message),
             KeyError::Interrupted(interruption) => Self::named(interruption.name, message),
             KeyError::Malformed => Self::named("InternalError", message),
         }

@@ -9,7 +9,9 @@ use document::work::{Watch, watch};
 use proptest::prelude::*;
 
 use super::order::pattern;
-use crate::{ExtractedFields, KeyError, KeyGenerator, KeyPattern, KeySet, Sparse, decode_key, keys_for_document};
+use crate::{
+    ExtractedFields, KeyError, KeyGenerator, KeyLimits, KeyPattern, KeySet, Sparse, decode_key, keys_for_document,
+};
 
 fn raw(document: bson::Document) -> RawDocumentBuf {
     (&document).try_into().unwrap()
@@ -174,4 +176,24 @@ proptest! {
             Err(error) => prop_assert_eq!(outcome, Err(error)),
         }
     }
+}
+
+#[test]
+fn keys_end_where_one_is_too_long_or_there_is_no_memory_for_them() {
+    let generator = KeyGenerator::new([(pattern(doc! {"a": 1, "b": 1}), Sparse::No)]);
+    let keys = |length: usize, key_bytes_max: usize, may_allocate: fn(usize) -> bool| {
+        let elements: Vec<i32> = (0..1000).collect();
+        let document = raw(doc! {"a": elements, "b": "x".repeat(length)});
+        let (mut fields, mut keys) =
+            (ExtractedFields::new(), KeySet::limited(KeyLimits { key_bytes_max, may_allocate }));
+        generator.read(&document, &mut fields).unwrap();
+        let made = generator.keys(0, &document, &fields, &mut keys);
+        (made, keys.len(), keys.memory_bytes())
+    };
+    let (made, count, bytes) = keys(1000, 2000, |_| true);
+    assert!(made.is_ok() && count == 1000 && bytes > 1_000_000);
+    let (made, count, _) = keys(3000, 2000, |_| true);
+    assert!(matches!(made, Err(KeyError::KeyTooLong { bytes: 3000.. })) && count == 1, "{count}");
+    let (made, _, bytes) = keys(1000, 2000, |bytes| bytes < 200_000);
+    assert!(matches!(made, Err(KeyError::NoMemory { .. })) && bytes < 500_000, "{bytes}");
 }

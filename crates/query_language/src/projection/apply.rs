@@ -11,7 +11,7 @@ use super::array_operators::{first_match, matched_element};
 use super::tree::{Field, Fields};
 use super::{Mode, find_field, write};
 use crate::error::Result;
-use crate::expression::EvaluationContext;
+use crate::expression::{EvaluationContext, check_bytes};
 use crate::growth::make_room;
 
 /// An empty document, as stored.
@@ -157,6 +157,8 @@ impl Application<'_> {
             self.nested(fields, &element, write::Position::new(position).as_bytes(), out)?;
             // Scalars leave nothing in an inclusion, and the elements after them move up.
             position += usize::from(out.len() > before);
+            // What is computed is in every element.
+            check_bytes(out.len() - start)?;
         }
         write::end(out, start);
         Ok(())

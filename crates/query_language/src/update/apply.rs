@@ -13,7 +13,7 @@ use super::UpdateContext;
 use super::display;
 use super::element::{Element, elements_of_bytes, malformed};
 use super::level::{Level, Nodes};
-use super::limits::{check_depth, check_size};
+use super::limits::{check_depth, check_length, check_size};
 use super::modified::ModifiedPaths;
 use super::operator::{Scope, WhenBlocked};
 use super::operators::rename::find_values;
@@ -24,6 +24,7 @@ use super::tree::{FieldsNode, ItemsNode, Leaf, Node};
 use super::value::{Change, NewValue};
 use super::writer::{self, PositionName};
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::growth::make_room;
 
 /// Most nulls put between the end of an array and a position written beyond it.
 const BACKFILL_MAX: usize = 1_500_000;
@@ -250,6 +251,10 @@ impl<'a: 'r, 'r> Walk<'a, 'r> {
             return Ok(Visit::Kept);
         }
         ModifiedPaths::note(&mut self.modified, leaf.number);
+        let more = place.pending.len() + value.bytes().len();
+        // One value may be set in every item of an array: it is refused before it is there very often.
+        check_length(self.out.len() + more, self.context.purpose)?;
+        make_room(&mut self.out, more + place.trail.name.len() + 2)?;
         self.out.extend_from_slice(place.pending);
         writer::element(&mut self.out, value.kind(), place.trail.name.as_bytes(), value.bytes());
         Ok(Visit::Written)

@@ -26,7 +26,12 @@ fn levels(bytes: &[u8], most: usize) -> usize {
 
 /// Refuses a document that has become too large.
 pub(super) fn check_size(bytes: &[u8], purpose: UpdatePurpose) -> Result<()> {
-    if bytes.len() <= USER_DOCUMENT_BYTES_MAX {
+    check_length(bytes.len(), purpose)
+}
+
+/// The same for one that would have so many bytes or more.
+pub(super) fn check_length(bytes: usize, purpose: UpdatePurpose) -> Result<()> {
+    if bytes <= USER_DOCUMENT_BYTES_MAX {
         return Ok(());
     }
     let (number, what) = match purpose {
