@@ -101,6 +101,13 @@ pub fn measure<T>(work: impl FnOnce() -> T) -> (T, i64) {
     (result, ALLOCATED.get().wrapping_sub(before))
 }
 
+/// The same without what was reserved by name meanwhile.
+pub fn measure_unreserved<T>(work: impl FnOnce() -> T) -> (T, i64) {
+    let before = uncounted();
+    let result = work();
+    (result, uncounted().wrapping_sub(before))
+}
+
 /// A reservation has grown, or shrunk, on this thread.
 pub(crate) fn note_reserved(bytes: i64) {
     RESERVED.set(RESERVED.get().wrapping_add(bytes));
@@ -301,6 +308,10 @@ mod tests {
         note_allocated(3 << 20);
         check(Patience::FailsAtOnce).unwrap();
         assert_eq!(budget.used(), 3 << 20);
+        let by_name = || (stage.resize(2 << 20), note_freed(1 << 20), note_allocated(100)).0.unwrap();
+        assert_eq!(measure_unreserved(by_name), ((), 100));
+        stage.resize(3 << 20).unwrap();
+        note_allocated((1 << 20) - 100);
         not_of_the_command(|| note_allocated(3 << 20));
         check(Patience::FailsAtOnce).unwrap();
         assert_eq!(budget.used(), 3 << 20);

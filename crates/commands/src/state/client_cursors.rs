@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bson::{RawDocument, RawDocumentBuf};
 use parking_lot::Mutex;
-use platform::command_memory;
+use platform::command_memory::{self, measure_unreserved};
 use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse};
 
 pub(crate) use self::figures::{CursorFigures, IdleCursor};
@@ -115,6 +115,8 @@ pub(crate) struct ClientCursor {
     /// `database.collection`.
     pub(crate) namespace: String,
     source: Box<dyn CursorSource>,
+    /// What the source has allocated since it was opened and has not counted itself: buffers for the largest document that it has read.
+    allocated: i64,
     /// A document that did not fit into the last batch.
     pending: Option<RawDocumentBuf>,
     /// Counts it in the memory budget while it is registered.
@@ -156,6 +158,7 @@ impl ClientCursor {
         Self {
             namespace,
             source,
+            allocated: 0,
             pending: None,
             memory: None,
             session: None,
@@ -309,7 +312,9 @@ impl ClientCursor {
             batch.push(&pending);
         }
         while u64::from(batch.count()) < most {
-            let Some(document) = self.source.next(operation)? else {
+            let (found, more) = measure_unreserved(|| self.source.next(operation));
+            self.allocated += more;
+            let Some(document) = found? else {
                 return Ok(if self.source.is_tailing() { Remaining::Maybe } else { Remaining::Nothing });
             };
             let bytes = document.as_bytes().len();
@@ -399,7 +404,9 @@ impl ClientCursors {
     /// Counts what the cursor holds while it is idle.
     fn count_memory(&self, cursor: &mut ClientCursor) -> Result<()> {
         let pending = cursor.pending.as_ref().map_or(0, |document| document.as_bytes().len());
-        let bytes = (cursor.source.held_bytes() + pending) as u64;
+        // What every cursor is counted with has room for small documents.
+        let grown = usize::try_from(cursor.allocated).unwrap_or(0);
+        let bytes = (cursor.source.held_bytes().max(grown) + pending) as u64;
         let memory = cursor.memory.get_or_insert_with(|| self.budget.reservation(MemoryUse::Cursors));
         memory.shrink(bytes);
         // The command has counted it until now.
