@@ -37,6 +37,7 @@ impl RunFormat for EntryFormat {
         let is_found = run.next(buffer).map_err(temporary_error)?;
         if is_found {
             work::done(work::of_bytes(buffer.len()))?;
+            query_language::before_allocating_if_large(buffer.len())?;
             *record = parse(buffer).ok_or_else(|| damaged("record"))?;
         }
         Ok(is_found)

@@ -8,11 +8,12 @@ mod parse;
 
 use std::sync::Arc;
 
-use bson::raw::{CString, RawBson, RawDocumentBuf, cstr};
+use bson::raw::{CString, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use query_language::accumulator::{Accumulator, AccumulatorExpression};
 use query_language::before_allocating_if_large;
 use query_language::expression::order::compare;
-use query_language::expression::{DependencySet, EvaluationContext, Expression};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, Value};
+use query_language::growth::document_of;
 
 use super::sort::Sorting;
 use crate::context::{Memory, RunContext};
@@ -175,15 +176,12 @@ impl Bucketing {
 
     /// `{_id: {min, max}, field: result, ...}`.
     fn document(&self, min: RawBson, max: RawBson, states: Vec<Box<dyn Accumulator>>) -> Result<RawDocumentBuf> {
-        before_allocating_if_large(2 * bytes_of(&states))?;
-        let mut bounds = RawDocumentBuf::new();
-        bounds.append(cstr!("min"), min);
-        bounds.append(cstr!("max"), max);
-        let mut document = stage_document(cstr!("_id"), bounds);
-        for ((name, _), state) in self.stage.fields.iter().zip(&states) {
-            document.append(name, state.finish()?.or_null());
-        }
-        Ok(document)
+        before_allocating_if_large(bytes_of(&states))?;
+        let results = states.iter().map(|state| state.finish()).collect::<std::result::Result<Vec<_>, _>>()?;
+        let bounds = document_of([("min", min.as_raw_bson_ref()), ("max", max.as_raw_bson_ref())].into_iter())?;
+        let names = self.stage.fields.iter().map(|(name, _)| name.as_str());
+        let fields = names.zip(results.iter().map(Value::or_null));
+        Ok(document_of([("_id", RawBsonRef::Document(&bounds))].into_iter().chain(fields))?)
     }
 }
 

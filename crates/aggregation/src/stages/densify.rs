@@ -147,7 +147,7 @@ enum Taken {
 impl Densifying {
     fn take(&mut self, document: RawDocumentBuf) -> Result<Taken> {
         let stage = Arc::clone(&self.stage);
-        let value = stage.field.evaluate(&document);
+        let value = stage.field.evaluate(&document)?;
         if value.is_nullish() {
             drop(value);
             return Ok(Taken::Passes(document));
@@ -163,7 +163,7 @@ impl Densifying {
         };
         let mut key = RawDocumentBuf::new();
         for path in &stage.partition_by {
-            if let Some(value) = path.evaluate(&document).get() {
+            if let Some(value) = path.evaluate(&document)?.get() {
                 key = with_path(&key, path.as_path(), Some(value))?;
             }
         }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bson::raw::{CStr, RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::{array_elements, work};
-use query_language::before_allocating_if_large;
 use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Value};
+use query_language::growth::CollectedArray;
 
 use super::project::first_component;
 use crate::context::{Memory, Namespace, RunContext};
@@ -90,12 +90,11 @@ impl DocumentSource for Searching {
         let mut search = Search::new(&self.stage, &self.run);
         search.reach(&start)?;
         search.run()?;
-        let mut array = RawArrayBuf::new();
+        let mut array = CollectedArray::default();
         for found in search.found {
-            before_allocating_if_large(found.as_bytes().len())?;
-            array.push(found);
+            array.push(RawBsonRef::Document(&found))?;
         }
-        with_path(&document, self.stage.output.as_path(), Some(RawBsonRef::Array(&array))).map(Some)
+        with_path(&document, self.stage.output.as_path(), Some(RawBsonRef::Array(array.array()?))).map(Some)
     }
 }
 
@@ -181,7 +180,7 @@ impl<'s> Search<'s> {
             };
             let Some(bytes) = self.identifiers.insert(identifier) else { continue };
             self.hold(bytes + FOUND_BYTES + document.as_bytes().len())?;
-            let next = self.stage.connect_from.evaluate(&document);
+            let next = self.stage.connect_from.evaluate(&document)?;
             self.reach(&next)?;
             drop(next);
             self.found.push(match &self.stage.depth_field {

@@ -220,7 +220,9 @@ impl Partition {
     fn value(&self, expression: &Expression, number: usize) -> Result<Option<RawBson>> {
         let Some(document) = self.document(number) else { return Ok(None) };
         work::step()?;
-        Ok(expression.evaluate(&EvaluationContext::new(document, &self.variables))?.into_raw_bson())
+        let value = expression.evaluate(&EvaluationContext::new(document, &self.variables))?;
+        value.before_copying()?;
+        Ok(value.into_raw_bson())
     }
 }
 

@@ -86,10 +86,10 @@ impl Gathered {
                 self.feed(state.as_mut(), document, partition)?;
                 fed += 1;
             }
-            match results.last().cloned().filter(|_| is_same) {
+            match results.last().filter(|_| is_same) {
                 Some(result) => {
                     partition.hold_value(result.as_ref())?;
-                    results.push(result);
+                    results.push(result.clone());
                 }
                 None => results.push(finish(state.as_ref(), partition)?),
             }
