@@ -71,6 +71,21 @@ def test_forgotten_cursors_do_not_starve_others(server, database):
     forgotten.close()
 
 
+def test_cursors_are_counted_with_the_large_documents_that_they_hold(server, database):
+    database.large.drop()
+    database.large.insert_many([{"_id": number, "pad": "x" * 200_000} for number in range(20)])
+    client, ids = Wire(server), []
+    for _ in range(100):
+        reply = client.run({"find": "large", "batchSize": 1}, "memory")
+        ids += [reply["cursor"]["id"]] if reply["ok"] == 1 else []
+    assert len(ids) > 20
+    assert uses(database)["cursors"] >= len(ids) * 200_000
+    assert database.command("killCursors", "large", cursors=ids)["cursorsKilled"] == ids
+    assert uses(database)["cursors"] < 200_000
+    client.close()
+    database.large.drop()
+
+
 @pytest.mark.parametrize("operation", ["insert", "find"])
 def test_twenty_thousand_open_transactions(server, database, operation):
     database.busy.drop()

@@ -191,6 +191,13 @@ def test_what_is_put_into_every_element_of_an_array(database):
         assert refused.code in (EXCEEDED_MEMORY_LIMIT, BUFFER_TOO_LARGE)
     refused = failure(lambda: list(database.elements.aggregate([{"$addFields": {"a.pad": "$pad"}}])))
     assert refused.code in (EXCEEDED_MEMORY_LIMIT, BUFFER_TOO_LARGE)
+    # Each group of a pattern may have all of the text.
+    find = {"$regexFind": {"input": "$pad", "regex": "(?=(x+))" * 1000}}
+    refused = failure(lambda: list(database.elements.aggregate([{"$project": {"n": find}}])))
+    assert refused.code in (EXCEEDED_MEMORY_LIMIT, BUFFER_TOO_LARGE)
+    # What an error shows of a document is short.
+    refused = failure(lambda: list(database.elements.aggregate([{"$replaceRoot": {"newRoot": "$pad"}}])))
+    assert len(str(refused)) < 500_000
     refused = failure(lambda: database.elements.update_one({}, [{"$set": {"a.pad": "$pad"}}]))
     assert refused.code in (EXCEEDED_MEMORY_LIMIT, BUFFER_TOO_LARGE)
     assert database.elements.find_one({}, {"pad": 0})["a"] == [{"n": n} for n in range(2000)]

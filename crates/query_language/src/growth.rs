@@ -57,6 +57,18 @@ pub fn before_copying(value: Option<RawBsonRef<'_>>, copies: usize) -> Result<()
     before_allocating_if_large(value.map_or(0, write::value_bytes).saturating_mul(copies))
 }
 
+/// What a value of a filter takes beside its bytes once it is parsed, and how often its bytes are copied.
+const FILTER_VALUE_BYTES: usize = 400;
+const FILTER_COPIES: usize = 4;
+
+/// Asks for what a filter becomes that compares with so many values of so many bytes.
+///
+/// # Errors
+/// `ExceededMemoryLimit`.
+pub fn before_filtering(values: usize, bytes: usize) -> Result<()> {
+    before_allocating_if_large(values.saturating_mul(FILTER_VALUE_BYTES).saturating_add(bytes * FILTER_COPIES))
+}
+
 /// An array of what many documents give, as bytes.
 #[derive(Debug)]
 pub struct CollectedArray {

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use bson::raw::{CStr, RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::{array_elements, work};
+use query_language::accumulator::value_bytes;
 use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Value};
-use query_language::growth::CollectedArray;
+use query_language::growth::{CollectedArray, before_filtering};
 
 use super::project::first_component;
 use crate::context::{Memory, Namespace, RunContext};
@@ -165,6 +166,7 @@ impl<'s> Search<'s> {
 
     /// Takes in what connects to these values.
     fn follow(&mut self, values: &[RawBson], depth: u64) -> Result<()> {
+        before_filtering(values.len(), values.iter().map(value_bytes).sum())?;
         let filter = self.filter(values)?;
         let variables = Arc::clone(self.run.variables());
         let query = ForeignQuery { filter, needed_paths: None, variables };

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use bson::{RawBsonRef, RawDocument};
 
+/// A text of more bytes ends in dots: it would be several times a large document, which is an error's to begin with.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
 /// A named element, `name: value`.
 pub(crate) fn element(name: &str, value: RawBsonRef<'_>) -> String {
     let mut out = format!("{name}: ");
@@ -29,7 +32,7 @@ fn write_value(out: &mut String, value: RawBsonRef<'_>) {
     // Writing to a String cannot fail.
     let _ = match value {
         RawBsonRef::Double(number) => return write_double(out, number),
-        RawBsonRef::String(text) | RawBsonRef::Symbol(text) => write!(out, "\"{text}\""),
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) => write!(out, "\"{}\"", shortened(text)),
         RawBsonRef::Document(document) => return write_document(out, document),
         RawBsonRef::Array(array) => return write_array(out, array),
         RawBsonRef::Boolean(truth) => write!(out, "{truth}"),
@@ -48,19 +51,28 @@ fn write_value(out: &mut String, value: RawBsonRef<'_>) {
         }
         RawBsonRef::Binary(binary) => {
             let _ = write!(out, "BinData({}, ", u8::from(binary.subtype));
-            for byte in binary.bytes {
+            for byte in binary.bytes.iter().take(TEXT_BYTES_MAX) {
                 let _ = write!(out, "{byte:02X}");
             }
             write!(out, ")")
         }
-        RawBsonRef::JavaScriptCode(code) => write!(out, "{code}"),
+        RawBsonRef::JavaScriptCode(code) => write!(out, "{}", shortened(code)),
         RawBsonRef::JavaScriptCodeWithScope(code) => {
-            let _ = write!(out, "CodeWScope( {}, ", code.code);
+            let _ = write!(out, "CodeWScope( {}, ", shortened(code.code));
             write_document(out, code.scope);
             write!(out, ")")
         }
         RawBsonRef::DbPointer(_) => write!(out, "DBRef"),
     };
+}
+
+/// As much of a text as is shown.
+fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    match text.get(..end) {
+        Some(shown) if shown.len() < text.len() => format!("{shown}...").into(),
+        _ => text.into(),
+    }
 }
 
 fn write_double(out: &mut String, number: f64) {
@@ -77,7 +89,10 @@ fn write_document(out: &mut String, document: &RawDocument) {
     }
     let mut separator = "{ ";
     for (name, value) in document.iter().flatten() {
-        let _ = write!(out, "{separator}{}: ", name.as_str());
+        if out.len() > TEXT_BYTES_MAX {
+            return out.push_str(", ... }");
+        }
+        let _ = write!(out, "{separator}{}: ", shortened(name.as_str()));
         write_value(out, value);
         separator = ", ";
     }
@@ -90,6 +105,9 @@ fn write_array(out: &mut String, array: &bson::RawArray) {
     }
     let mut separator = "[ ";
     for value in array.into_iter().flatten() {
+        if out.len() > TEXT_BYTES_MAX {
+            return out.push_str(", ... ]");
+        }
         out.push_str(separator);
         write_value(out, value);
         separator = ", ";

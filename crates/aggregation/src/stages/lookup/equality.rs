@@ -2,6 +2,7 @@
 
 use bson::raw::{CStr, RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use query_language::expression::Value;
+use query_language::growth;
 
 use crate::error::Result;
 use crate::stage::stage_document;
@@ -13,6 +14,7 @@ pub(super) fn filter(foreign: &str, local: &Value<'_>) -> Result<RawDocumentBuf>
     Ok(match local.get() {
         None | Some(RawBsonRef::Null | RawBsonRef::Undefined) => equal(RawBsonRef::Null),
         Some(RawBsonRef::Array(array)) => {
+            growth::before_filtering(document::array_elements(array).count(), array.as_bytes().len())?;
             let values = array.into_iter().collect::<std::result::Result<Vec<_>, _>>()?;
             let is_regex = |value: &RawBsonRef<'_>| matches!(value, RawBsonRef::RegularExpression(_));
             match values.iter().any(is_regex) {
@@ -23,6 +25,9 @@ pub(super) fn filter(foreign: &str, local: &Value<'_>) -> Result<RawDocumentBuf>
                 }
             }
         }
-        Some(value) => equal(value),
+        Some(value) => {
+            growth::before_filtering(1, growth::value_bytes(value))?;
+            equal(value)
+        }
     })
 }

@@ -104,7 +104,7 @@ impl RegexNode {
         let Some((text, regex)) = subject else { return Ok(Value::NULL) };
         let groups = regex.captures(text, 0).map_err(|error| self.failed(error))?;
         match groups.split_first() {
-            Some((Some(whole), groups)) => Ok(describe(text, whole, groups, &mut Position::start(text)).into()),
+            Some((Some(whole), groups)) => Ok(describe(text, whole, groups, &mut Position::start(text))?.into()),
             _ => Ok(Value::NULL),
         }
     }
@@ -119,7 +119,7 @@ impl RegexNode {
             work::done(MATCH_UNITS)?;
             let groups = regex.captures(text, start).map_err(|error| self.failed(error))?;
             let Some((Some(whole), groups)) = groups.split_first() else { return Ok(found.into_array().into()) };
-            found.push(RawBsonRef::Document(&describe(text, whole, groups, &mut position)))?;
+            found.push(RawBsonRef::Document(&describe(text, whole, groups, &mut position)?))?;
             check_bytes(found.as_array().as_bytes().len())?;
             start = match whole.is_empty() {
                 true => {
@@ -209,15 +209,16 @@ fn describe(
     whole: &Range<usize>,
     groups: &[Option<Range<usize>>],
     position: &mut Position<'_>,
-) -> RawDocumentBuf {
+) -> Result<RawDocumentBuf> {
     let part = |span: &Range<usize>| text.get(span.clone()).unwrap_or_default();
-    let mut description = RawDocumentBuf::new();
-    description.append(cstr!("match"), part(whole));
-    description.append(cstr!("idx"), position.advance(whole.start) as i32);
-    let mut captures = RawArrayBuf::new();
+    let mut captures = BuiltArray::default();
     for group in groups {
-        captures.push(group.as_ref().map_or(RawBsonRef::Null, |group| RawBsonRef::String(part(group))));
+        captures.push(group.as_ref().map_or(RawBsonRef::Null, |group| RawBsonRef::String(part(group))))?;
+        // Each of thousands of groups may have all of the text.
+        check_bytes(captures.as_array().as_bytes().len())?;
     }
-    description.append(cstr!("captures"), captures);
-    description
+    let index = RawBsonRef::Int32(position.advance(whole.start) as i32);
+    let captures = RawBsonRef::Array(captures.as_array());
+    let fields = [("match", RawBsonRef::String(part(whole))), ("idx", index), ("captures", captures)];
+    growth::document_of(fields.into_iter())
 }
