@@ -132,7 +132,7 @@ def test_it_runs_in_the_background_by_a_configuration_file_as_a_service_does(mon
     assert again.returncode != 0 and "no server" in again.stderr
 
 
-@pytest.mark.parametrize("option", ["--auth", "--shardsvr", "--setParameter=noSuchParameter=1", "--storageEngine=mmapv1"])
+@pytest.mark.parametrize("option", ["--keyFile=k", "--shardsvr", "--setParameter=noSuchParameter=1", "--storageEngine=mmapv1"])
 def test_what_it_cannot_do_it_refuses_by_name(mongod, tmp_path, option):
     command = [mongod, "--dbpath", str(tmp_path / "db"), "--port", str(free_port()), *CACHE, option]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60)

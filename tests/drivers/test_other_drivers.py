@@ -1,5 +1,5 @@
-"""Sessions, transactions and retryable writes from the Go, Java and Rust drivers: one small program each, which prints "done". Each runs twice: as it is,
-and with TLS.
+"""Logins, sessions, transactions and retryable writes from the Go, Java and Rust drivers: one small program each, which prints "done". Each runs twice:
+as it is, and with TLS.
 
 What a program needs is fetched by its own package tool (Go modules, Maven, Cargo). Where a language's toolchain is not there, or its packages cannot
 be had, its test is skipped, visibly.
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 import pytest
+from pymongo import MongoClient
 
 from certificates import made_certificates
 from rust_examples import built_example
@@ -22,12 +23,15 @@ HERE = pathlib.Path(__file__).parent
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     files = made_certificates(tmp_path_factory.mktemp("certificates"))
-    arguments = ["--cache", "64MiB", "--enable-test-commands", "--tls-mode", "prefer"]
+    arguments = ["--cache", "64MiB", "--enable-test-commands", "--auth", "--tls-mode", "prefer"]
     arguments += ["--tls-certificate-key-file", files / "server.pem", "--tls-ca-file", files / "ca.pem"]
     arguments += ["--tls-crl-file", files / "crl.pem", "--tls-allow-connections-without-certificates"]
     process = ServerProcess(tmp_path_factory.mktemp("plimsoll"), [str(argument) for argument in arguments])
     process.certificates = files
     process.start()
+    with MongoClient(process.uri) as first:
+        # Fail points are for who may do everything.
+        first.admin.command("createUser", "driver", pwd="pa:ss@word", roles=["__system"])
     yield process
     process.stop()
 
@@ -47,11 +51,16 @@ def skip_without_packages(made, what):
         pytest.skip(f"SKIPPED: {what} cannot be had here, so this driver is not tested: {made.stderr[-500:]}")
 
 
+def with_login(uri):
+    return uri.replace("//", "//driver:pa%3Ass%40word@")
+
+
 def run(command, server, encrypted=None):
     """Runs a program without TLS, then with it: with what `encrypted` says, or with a certificate of the client."""
     files = server.certificates
-    certified = f"{server.uri}&tls=true&tlsCAFile={files}/ca.pem&tlsCertificateKeyFile={files}/client.pem"
-    for words in ([*command, server.uri], encrypted or [*command, certified]):
+    uri = with_login(server.uri)
+    certified = f"{uri}&tls=true&tlsCAFile={files}/ca.pem&tlsCertificateKeyFile={files}/client.pem"
+    for words in ([*command, uri], encrypted or [*command, certified]):
         result = subprocess.run(words, capture_output=True, text=True, timeout=300)
         assert result.returncode == 0, result.stdout + result.stderr
         assert result.stdout.strip().endswith("done"), result.stdout + result.stderr
@@ -77,7 +86,7 @@ def test_java(server, tmp_path):
     words = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(server.certificates / "ca.pem")]
     subprocess.run([*words, "-keystore", str(store), "-storepass", "of a test"], check=True, capture_output=True)
     trust = [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStorePassword=of a test"]
-    run(["java", *program], server, ["java", *trust, *program, f"{server.uri}&tls=true"])
+    run(["java", *program], server, ["java", *trust, *program, f"{with_login(server.uri)}&tls=true"])
 
 
 def test_rust(server):

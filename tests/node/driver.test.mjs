@@ -135,6 +135,20 @@ test("errors carry code and name", async () => {
   await assert.rejects(things.find({ a: { $unknown: 1 } }).toArray(), { code: 2, codeName: "BadValue" });
 });
 
+test("logs in", async () => {
+  await database.command({ createUser: "ada", pwd: "pw", roles: ["read"] });
+  for (const mechanism of ["SCRAM-SHA-1", "SCRAM-SHA-256"]) {
+    const options = { auth: { username: "ada", password: "pw" }, authSource: "node", authMechanism: mechanism };
+    const ada = await MongoClient.connect(server.uri, options);
+    const { authInfo } = await ada.db("admin").command({ connectionStatus: 1 });
+    assert.deepEqual(authInfo.authenticatedUsers, [{ user: "ada", db: "node" }]);
+    await ada.close();
+    const wrong = { ...options, auth: { username: "ada", password: "other" } };
+    await assert.rejects(MongoClient.connect(server.uri, wrong), { code: 18 });
+  }
+  await database.command({ dropUser: "ada" });
+});
+
 test("compression", async () => {
   const compressed = await MongoClient.connect(server.uri, { compressors: ["zlib"] });
   await compressed.db("node").collection("things").insertOne({ _id: 1, text: "x".repeat(1_000_000) });

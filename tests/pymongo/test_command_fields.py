@@ -39,6 +39,8 @@ transitionFromDedicatedConfigServer transitionToDedicatedConfigServer unsetShard
 updateZoneKeyRange usersInfo validate validateDBMetadata whatsmyuri
 """.split()
 
+PRIVILEGE = {"resource": {"db": "fields", "collection": ""}, "actions": ["find"]}
+
 # For each command: what is sent at least, its fields that are taken, its fields that are refused.
 COMMANDS = {
     "aggregate": (
@@ -151,6 +153,49 @@ COMMANDS = {
     "profile": ({"profile": 0}, {"slowms": 100, "sampleRate": 1.0, "filter": "unset"}, {}),
     "connectionStatus": ({"connectionStatus": 1}, {"showPrivileges": True}, {}),
     "ping": ({"ping": 1}, {}, {}),
+    "createUser": (
+        {"createUser": "made", "pwd": "p", "roles": []},
+        {"customData": {"a": 1}, "roles": ["read"], "digestPassword": True, "authenticationRestrictions": [], "mechanisms": ["SCRAM-SHA-256"]}
+        | WRITE_CONCERN,
+        {"passwordDigestor": "client"},
+    ),
+    "updateUser": (
+        {"updateUser": "kept", "pwd": "p"},
+        {"customData": {"a": 1}, "roles": ["read"], "digestPassword": True, "authenticationRestrictions": [], "mechanisms": ["SCRAM-SHA-256"]}
+        | WRITE_CONCERN,
+        {"passwordDigestor": "client"},
+    ),
+    "dropUser": ({"dropUser": "kept"}, WRITE_CONCERN, {}),
+    "dropAllUsersFromDatabase": ({"dropAllUsersFromDatabase": 1}, WRITE_CONCERN, {}),
+    "grantRolesToUser": ({"grantRolesToUser": "kept", "roles": ["read"]}, WRITE_CONCERN, {}),
+    "revokeRolesFromUser": ({"revokeRolesFromUser": "kept", "roles": ["read"]}, WRITE_CONCERN, {}),
+    "usersInfo": (
+        {"usersInfo": "kept"},
+        {"showCredentials": True, "showCustomData": False, "showPrivileges": True, "showAuthenticationRestrictions": True, "filter": {}},
+        {},
+    ),
+    "createRole": (
+        {"createRole": "made", "privileges": [], "roles": []},
+        {"privileges": [PRIVILEGE], "roles": ["read"], "authenticationRestrictions": []} | WRITE_CONCERN,
+        {},
+    ),
+    "updateRole": (
+        {"updateRole": "kept", "privileges": []},
+        {"privileges": [PRIVILEGE], "roles": ["read"], "authenticationRestrictions": []} | WRITE_CONCERN,
+        {},
+    ),
+    "dropRole": ({"dropRole": "kept"}, WRITE_CONCERN, {}),
+    "dropAllRolesFromDatabase": ({"dropAllRolesFromDatabase": 1}, WRITE_CONCERN, {}),
+    "grantPrivilegesToRole": ({"grantPrivilegesToRole": "kept", "privileges": [PRIVILEGE]}, WRITE_CONCERN, {}),
+    "revokePrivilegesFromRole": ({"revokePrivilegesFromRole": "kept", "privileges": [PRIVILEGE]}, WRITE_CONCERN, {}),
+    "grantRolesToRole": ({"grantRolesToRole": "kept", "roles": ["read"]}, WRITE_CONCERN, {}),
+    "revokeRolesFromRole": ({"revokeRolesFromRole": "kept", "roles": ["read"]}, WRITE_CONCERN, {}),
+    "rolesInfo": (
+        {"rolesInfo": "kept"},
+        {"showPrivileges": True, "showBuiltinRoles": True, "showAuthenticationRestrictions": True},
+        {"showPrivileges": "asUserFragment"},
+    ),
+    "logout": ({"logout": 1}, {}, {}),
     "buildInfo": ({"buildInfo": 1}, {}, {}),
     "hello": ({"hello": 1}, {"saslSupportedMechs": "admin.user", "helloOk": True}, {"loadBalanced": True}),
     "hostInfo": ({"hostInfo": 1}, {}, {}),
@@ -177,6 +222,7 @@ ADMIN_COMMANDS = {
     ),
     "setFeatureCompatibilityVersion": ({"setFeatureCompatibilityVersion": "7.0", "confirm": True}, WRITE_CONCERN, {"downgradeOnDiskChanges": True}),
     "top": ({"top": 1}, {}, {}),
+    "invalidateUserCache": ({"invalidateUserCache": 1}, {}, {}),
     "lockInfo": ({"lockInfo": 1}, {}, {}),
     "connPoolStats": ({"connPoolStats": 1}, {}, {}),
     "validateDBMetadata": ({"validateDBMetadata": 1, "apiParameters": {"version": "1"}}, {"db": "fields", "collection": "things"}, {}),
@@ -220,6 +266,10 @@ PARTS = {
 def prepare(database):
     """What the commands of the table are about."""
     database.client.drop_database("fields")
+    database.command("dropAllUsersFromDatabase")
+    database.command("dropAllRolesFromDatabase")
+    database.command("createUser", "kept", pwd="p", roles=[])
+    database.command("createRole", "kept", privileges=[], roles=[])
     database.things.insert_many([{"_id": number, "a": number} for number in range(3)])
     database.things.create_index("changed", expireAfterSeconds=5)
     for name in ("to_be_capped", "to_be_renamed", "indexed"):
@@ -238,7 +288,7 @@ def send(database, command):
 
 
 # After these there must be made again what they are about.
-CONSUMING = {"create", "drop", "dropIndexes", "convertToCapped", "cloneCollectionAsCapped", "renameCollection"}
+CONSUMING = {"createUser", "dropUser", "createRole", "dropRole", "create", "drop", "dropIndexes", "convertToCapped", "cloneCollectionAsCapped", "renameCollection"}
 
 
 def check_command(fields, database, name, base, taken, refused):

@@ -131,6 +131,8 @@ MAY_BE_DONE = {"createIndexes", "validate", "dbHash", "dataSize", "cloneCollecti
 # The work of these does not grow with what a client sends or has stored, beyond a pass over the message; or they wait, which has tests of its own.
 SHORT_COMMANDS = set(
     """abortTransaction appendOplogNote buildInfo collMod collStats commitTransaction compact configureFailPoint connPoolStats connectionStatus create
+    createRole createUser dropAllRolesFromDatabase dropAllUsersFromDatabase dropRole dropUser grantPrivilegesToRole grantRolesToRole grantRolesToUser
+    invalidateUserCache logout revokePrivilegesFromRole revokeRolesFromRole revokeRolesFromUser rolesInfo saslContinue saslStart updateRole updateUser usersInfo
     currentOp dbStats drop dropDatabase dropIndexes endSessions features filemd5 fsync fsyncUnlock getCmdLineOpts getDefaultRWConcern getLog
     getParameter hello hostInfo isMaster isdbgrid killAllSessions killAllSessionsByPattern killCursors killOp killSessions listCollections listCommands listDatabases
     listIndexes lockInfo logRotate ping planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter plimsollPositions plimsollProfile profile refreshSessions renameCollection replSetFreeze

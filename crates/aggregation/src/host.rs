@@ -82,6 +82,8 @@ pub struct IdleOperations {
     pub sessions: bool,
     /// Cursors between their batches.
     pub cursors: bool,
+    /// And whether of all users, not only of one's own.
+    pub all_users: bool,
 }
 
 impl fmt::Debug for dyn PipelineHost {

@@ -40,6 +40,15 @@ pub(crate) fn count_set_aside() {
     SET_ASIDE.fetch_add(1, Ordering::AcqRel);
 }
 
+/// Counts the changes of the collections that say who may do what, before each happens.
+static ACCESS_CHANGES: AtomicUsize = AtomicUsize::new(0);
+
+/// How many changes of users and roles were ever begun in this process. Who sees it grow from before a change to after has seen one.
+#[inline]
+pub fn access_change_count() -> usize {
+    ACCESS_CHANGES.load(Ordering::Acquire)
+}
+
 /// A collection.
 #[derive(Debug)]
 pub struct Collection {
@@ -80,6 +89,8 @@ pub struct CollectionDefinition {
     pub options: CollectionOptions,
     /// What every oplog entry about its documents starts with.
     pub(crate) entry_prefix: EntryPrefix,
+    /// Whether its documents say who may do what.
+    decides_access: bool,
 }
 
 /// Proof that the gate is held shared and that the collection was not dropped then.
@@ -251,12 +262,9 @@ impl Collection {
     pub fn begin_write(self: &Arc<Self>) -> Result<WriteAccess<'_>> {
         let gate = self.gate.read();
         self.check_alive()?;
-        Ok(WriteAccess {
-            _gate: gate,
-            collection: self,
-            indexes: self.indexes.load(),
-            definition: self.definition.load(),
-        })
+        let definition = self.definition.load();
+        definition.count_access_change();
+        Ok(WriteAccess { _gate: gate, collection: self, indexes: self.indexes.load(), definition })
     }
 
     /// Takes the gate exclusively, for a change of the definition. Waits for the documents being changed.
@@ -265,7 +273,9 @@ impl Collection {
     }
 
     pub(crate) fn replace_definition(&self, namespace: Namespace, options: CollectionOptions) {
-        self.definition.store(Arc::new(CollectionDefinition::new(namespace, self.uuid, options)));
+        let replaced = self.definition.swap(Arc::new(CollectionDefinition::new(namespace, self.uuid, options)));
+        replaced.count_access_change();
+        self.definition.load().count_access_change();
     }
 
     pub(crate) fn replace_indexes(&self, indexes: IndexList) {
@@ -274,6 +284,7 @@ impl Collection {
 
     pub(crate) fn mark_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
+        self.definition.load().count_access_change();
     }
 
     /// Says what an error of the engine is about, when it is about damaged data. A damaged index is set aside.
@@ -317,7 +328,15 @@ impl Collection {
 impl CollectionDefinition {
     fn new(namespace: Namespace, uuid: Uuid, options: CollectionOptions) -> CollectionDefinition {
         let entry_prefix = EntryPrefix::new(namespace.as_str(), uuid);
-        CollectionDefinition { namespace, options, entry_prefix }
+        let decides_access = matches!(namespace.as_str(), "admin.system.users" | "admin.system.roles");
+        CollectionDefinition { namespace, options, entry_prefix, decides_access }
+    }
+
+    #[inline]
+    fn count_access_change(&self) {
+        if self.decides_access {
+            ACCESS_CHANGES.fetch_add(1, Ordering::AcqRel);
+        }
     }
 }
 

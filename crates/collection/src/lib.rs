@@ -39,7 +39,8 @@ mod validator;
 
 pub use catalog::Catalog;
 pub use collection::{
-    Collection, CollectionCounts, CollectionDefinition, ExclusiveAccess, REPAIR_ADVICE, WriteAccess, set_aside_count,
+    Collection, CollectionCounts, CollectionDefinition, ExclusiveAccess, REPAIR_ADVICE, WriteAccess,
+    access_change_count, set_aside_count,
 };
 pub use document_change::{
     ChangeContext, DOCUMENT_BYTES_MAX, DocumentChange, NewlyMultikey, RingChange, UniqueClaim, claim_hash,

@@ -3,6 +3,11 @@
 //! Called by `server` for every request. Checks the message's documents, finds the handler in `registry`, writes `ok` or
 //! the error.
 
+mod authorization;
+mod role_descriptions;
+
+pub use role_descriptions::{RoleDescription, role_descriptions};
+
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -23,6 +28,7 @@ use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::outcome::Outcome;
 use crate::request::session_fields::SessionFields;
+use crate::state::access_control::login::Login;
 use crate::state::acknowledgement;
 use crate::state::admission::{Granted, Need, Permission, Turn};
 use crate::state::command_table::CommandTable;
@@ -91,7 +97,7 @@ impl Dispatcher {
         if command.class == Class::Exempt || must_run() {
             return None;
         }
-        let queued = self.server.operations.queue(&client.slot, command.name, database, body.as_bytes());
+        let queued = self.server.operations.queue(&client.slot, command, database, body.as_bytes());
         Some(Need { class: command.class, queued })
     }
 
@@ -222,6 +228,18 @@ impl Dispatcher {
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
         let found = self.checked(request)?;
+        authorization::check(&self.server, &found.declaration, request, client)?;
+        self.server.access.note_changes(|| self.run_found(found, request, client, permission, reply))
+    }
+
+    fn run_found(
+        &self,
+        found: &Command,
+        request: &CommandRequest<'_>,
+        client: &mut ClientContext,
+        permission: Option<Permission>,
+        reply: &mut DocumentWriter<'_>,
+    ) -> Result<Outcome> {
         let command = &found.declaration;
         // What only reads locks nothing while it waits.
         let patience = if command.class == Class::Read { Patience::Waits } else { Patience::FailsAtOnce };
@@ -244,6 +262,7 @@ impl Dispatcher {
             server: &self.server,
             connection: client.connection,
             metadata: &mut client.metadata,
+            login: &mut client.login,
             slot: &client.slot,
             operation,
             session,
@@ -437,6 +456,8 @@ impl CommandTable for Dispatcher {
             is_legacy: false,
         };
         let mut client = context.server.connect(context.connection, context.slot.client.clone());
+        // The command that it is a part of was allowed.
+        client.login = Login::of_server();
         let mut reply = Vec::new();
         self.try_run(&request, &mut client, None, &mut DocumentWriter::begin(&mut reply)).map(drop)
     }

@@ -12,6 +12,7 @@ pub(crate) mod oplog_view;
 pub(crate) mod read_source;
 pub(crate) mod replication;
 pub(crate) mod schema;
+pub(crate) mod security;
 pub(crate) mod sessions;
 pub(crate) mod tail;
 pub(crate) mod transactions;

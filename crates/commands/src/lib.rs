@@ -24,12 +24,14 @@ mod state;
 #[cfg(test)]
 mod test_server;
 
-pub use dispatcher::Dispatcher;
+pub use dispatcher::{Dispatcher, RoleDescription, role_descriptions};
 pub use registry::{CommandDescription, command_descriptions};
 pub use request::command_request::{Attempt, CommandRequest, SequenceSource};
 pub use request::document_writer::DocumentWriter;
 pub use request::error::{CommandError, Result};
 pub use request::outcome::{Next, Outcome};
+pub use state::access_control::Authorization;
+pub use state::access_control::added_user::user_document;
 pub use state::admission::{Need, Permission};
 pub use state::context::{
     BuildFacts, ClientContext, DiagnosticLog, LogVerbosity, NetworkFigures, ServerContext, ServerFacts, ServerHooks,

@@ -9,7 +9,9 @@ pub(crate) use refused::refusal;
 
 use self::refused::{KNOWN_ELSEWHERE, OF_SHARDED_CLUSTERS};
 use crate::handlers::command::Command;
-use crate::handlers::{apply_ops, crud, diagnostics, fail_points, replication, schema, sessions, transactions};
+use crate::handlers::{
+    apply_ops, crud, diagnostics, fail_points, replication, schema, security, sessions, transactions,
+};
 use crate::request::declaration::Declaration;
 use crate::request::privileges::Privilege;
 
@@ -43,6 +45,8 @@ static COMMANDS: &[&Command] = &[
     &crud::count::COMMAND,
     &schema::create::COMMAND,
     &schema::create_indexes::COMMAND,
+    &security::create_role::CREATE,
+    &security::create_user::COMMAND,
     &diagnostics::current_op::COMMAND,
     &schema::data_size::COMMAND,
     &schema::db_hash::COMMAND,
@@ -50,8 +54,12 @@ static COMMANDS: &[&Command] = &[
     &crud::delete::COMMAND,
     &crud::distinct::COMMAND,
     &schema::drop::COMMAND,
+    &security::drop_role::ALL,
+    &security::drop_user::ALL,
     &schema::drop_database::COMMAND,
     &schema::drop_indexes::COMMAND,
+    &security::drop_role::ONE,
+    &security::drop_user::ONE,
     &sessions::end_sessions::COMMAND,
     &crud::explain::COMMAND,
     &diagnostics::features::COMMAND,
@@ -65,9 +73,13 @@ static COMMANDS: &[&Command] = &[
     &diagnostics::get_log::COMMAND,
     &crud::get_more::COMMAND,
     &diagnostics::get_parameter::COMMAND,
+    &security::granted_privileges::GRANT,
+    &security::granted_roles::GRANT_TO_ROLE,
+    &security::granted_roles::GRANT_TO_USER,
     &diagnostics::hello::HELLO,
     &diagnostics::host_info::COMMAND,
     &crud::insert::COMMAND,
+    &security::invalidate_user_cache::COMMAND,
     &diagnostics::hello::IS_MASTER,
     &diagnostics::isdbgrid::COMMAND,
     &sessions::kill_all_sessions::COMMAND,
@@ -81,7 +93,7 @@ static COMMANDS: &[&Command] = &[
     &schema::list_indexes::COMMAND,
     &diagnostics::lock_info::COMMAND,
     &diagnostics::log_rotate::COMMAND,
-    &diagnostics::rotate_certificates::COMMAND,
+    &security::log_in::LOGOUT,
     &diagnostics::ping::COMMAND,
     &crud::plan_cache_clear::COMMAND,
     &crud::plan_cache_clear_filters::COMMAND,
@@ -101,6 +113,13 @@ static COMMANDS: &[&Command] = &[
     &diagnostics::repl_set_resize_oplog::COMMAND,
     &replication::repl_set_step_down::COMMAND,
     &replication::repl_set_sync_from::COMMAND,
+    &security::granted_privileges::REVOKE,
+    &security::granted_roles::REVOKE_FROM_ROLE,
+    &security::granted_roles::REVOKE_FROM_USER,
+    &security::roles_info::COMMAND,
+    &diagnostics::rotate_certificates::COMMAND,
+    &security::log_in::CONTINUE,
+    &security::log_in::START,
     &diagnostics::server_status::COMMAND,
     &replication::set_default_rw_concern::COMMAND,
     &diagnostics::feature_compatibility::COMMAND,
@@ -109,6 +128,9 @@ static COMMANDS: &[&Command] = &[
     &sessions::start_session::COMMAND,
     &diagnostics::top::COMMAND,
     &crud::update::COMMAND,
+    &security::create_role::UPDATE,
+    &security::update_user::COMMAND,
+    &security::users_info::COMMAND,
     &schema::validate::COMMAND,
     &schema::validate_db_metadata::COMMAND,
     &fail_points::wait_for_fail_point::COMMAND,
@@ -209,9 +231,12 @@ mod tests {
         assert_eq!(
             names(|command| command.write_concern == WriteConcernUse::Taken),
             "abortTransaction aggregate appendOplogNote applyOps cloneCollectionAsCapped \
-             collMod commitTransaction convertToCapped create createIndexes delete drop \
-             dropDatabase dropIndexes findAndModify insert reIndex renameCollection \
-             replSetReconfig setDefaultRWConcern setFeatureCompatibilityVersion update"
+             collMod commitTransaction convertToCapped create createIndexes createRole createUser \
+             delete drop dropAllRolesFromDatabase dropAllUsersFromDatabase dropDatabase dropIndexes \
+             dropRole dropUser findAndModify grantPrivilegesToRole grantRolesToRole grantRolesToUser \
+             insert reIndex renameCollection replSetReconfig revokePrivilegesFromRole \
+             revokeRolesFromRole revokeRolesFromUser setDefaultRWConcern \
+             setFeatureCompatibilityVersion update updateRole updateUser"
         );
         assert_eq!(
             names(|command| command.session_use == SessionUse::RetryableWrite),
@@ -220,7 +245,7 @@ mod tests {
         assert_eq!(
             names(|command| command.authentication == Authentication::NotNeeded),
             "buildInfo connectionStatus endSessions features hello isMaster isdbgrid \
-             listCommands ping whatsmyuri"
+             listCommands logout ping saslContinue saslStart whatsmyuri"
         );
     }
 }

@@ -16,6 +16,8 @@ pub(crate) mod privileges;
 pub(crate) mod read_concern;
 pub(crate) mod read_level;
 pub(crate) mod read_preference;
+pub(crate) mod requirements;
+pub(crate) mod secrets;
 pub(crate) mod session_fields;
 pub(crate) mod stable_api;
 pub(crate) mod statement_ids;

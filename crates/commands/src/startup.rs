@@ -13,6 +13,7 @@ use transaction::Store;
 use crate::handlers::diagnostics::{feature_compatibility, startup_log};
 use crate::registry;
 use crate::request::error::Result;
+use crate::state::access_control::AccessControl;
 use crate::state::admission::Admission;
 use crate::state::client_cursors::ClientCursors;
 use crate::state::command_figures::CommandFigures;
@@ -63,6 +64,7 @@ impl ServerContext {
             profiler: Profiler::default(),
             fsync_lock: FsyncLock::default(),
             started: clock.monotonic(),
+            access: AccessControl::new(facts.authorization, random),
             writing: Writing::new(store.clone(), clock.clone(), object_ids),
             topology: Topology::new(process_id),
             tells_of_stop: AtomicBool::new(false),

@@ -8,9 +8,10 @@ use platform::{SeededRandom, SimulatedClock, SimulatedDisk, WorkingMemory};
 use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions};
 
+use crate::state::access_control::names::UserName;
 use crate::{
-    Attempt, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, LogVerbosity, NetworkFigures,
-    Outcome, ReplicaSetFacts, SequenceSource, ServerContext, ServerFacts, ServerHooks,
+    Attempt, Authorization, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, LogVerbosity,
+    NetworkFigures, Outcome, ReplicaSetFacts, SequenceSource, ServerContext, ServerFacts, ServerHooks,
 };
 
 /// The server and one client of it.
@@ -99,6 +100,23 @@ impl TestServer {
         Self::on(Arc::new(SimulatedDisk::new(7)), None).unwrap()
     }
 
+    /// One whose clients have to log in.
+    pub(crate) fn with_logins() -> Self {
+        Self::try_on(Arc::new(SimulatedDisk::new(7)), ServerFacts { authorization: Authorization::Enabled, ..facts() })
+            .unwrap()
+    }
+
+    /// The client is this user from now on, as if it had logged in.
+    pub(crate) fn log_in(&mut self, user: &str, database: &str) {
+        self.client = self.dispatcher.server().connect(1, "127.0.0.1:50000".to_owned());
+        self.client.login.log_in(UserName::new(user, database));
+    }
+
+    /// The client is nobody from now on, from another machine.
+    pub(crate) fn log_out(&mut self) {
+        self.client = self.dispatcher.server().connect(1, "10.0.0.9:50000".to_owned());
+    }
+
     /// A member of a replica set.
     pub(crate) fn of_replica_set(facts: ReplicaSetFacts) -> Self {
         Self::on(Arc::new(SimulatedDisk::new(7)), Some(facts)).unwrap()
@@ -136,6 +154,10 @@ impl TestServer {
     }
 
     fn on(disk: Arc<SimulatedDisk>, replica_set: Option<ReplicaSetFacts>) -> crate::Result<Self> {
+        Self::try_on(disk, ServerFacts { replica_set, ..facts() })
+    }
+
+    fn try_on(disk: Arc<SimulatedDisk>, facts: ServerFacts) -> crate::Result<Self> {
         let clock = Arc::new(SimulatedClock::new(1_790_000_000_000));
         let random = Arc::new(SeededRandom::new(7));
         let engine = EngineOptions { cache_bytes: 16 << 20, ..EngineOptions::default() };
@@ -146,7 +168,7 @@ impl TestServer {
             store,
             clock.clone(),
             &*random,
-            ServerFacts { replica_set, ..facts() },
+            facts,
             hooks.clone(),
             Arc::new(TestLog),
             WorkingMemory::simulated(8 << 20).unwrap(),
@@ -220,5 +242,6 @@ fn facts() -> ServerFacts {
         connections_max: 100,
         has_test_commands: false,
         replica_set: None,
+        authorization: Authorization::Disabled,
     }
 }

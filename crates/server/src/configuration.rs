@@ -84,6 +84,10 @@ pub struct Configuration {
     pub listen: Vec<String>,
     /// Whether those may be beyond this machine, though nobody has to say who they are.
     pub allows_remote_without_login: bool,
+    /// Whether clients have to log in.
+    pub requires_login: bool,
+    /// Whether the first user can be made from this machine without one.
+    pub has_localhost_exception: bool,
     /// The budget for all memory, in bytes.
     pub memory_bytes: u64,
     /// The part of the budget that caches pages, in bytes.
@@ -151,6 +155,8 @@ impl Configuration {
             data: settings.data.unwrap_or_else(|| PathBuf::from("data")),
             listen: listen.iter().map(|address| listen_address(address)).collect::<Result<_, _>>()?,
             allows_remote_without_login: settings.allow_remote_without_login.unwrap_or(false),
+            requires_login: settings.auth.unwrap_or(false),
+            has_localhost_exception: settings.localhost_exception.unwrap_or(true),
             memory_bytes,
             cache_bytes,
             history_bytes: history_bytes(settings.history)?,

@@ -2,6 +2,7 @@
 //!
 //! Called by `main`, which opens the store and hands it over. Nothing is decided here.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use transaction::Store;
 use wire_protocol::{DocumentSequences, ReplyBuilder};
 
 use crate::movable_clock::MovableClock;
+use crate::user_command;
 
 /// How often transactions that are open for too long are looked for.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -39,9 +41,14 @@ pub(crate) struct DatabaseService {
 }
 
 impl DatabaseService {
-    pub(crate) fn new(server: Arc<ServerContext>, lock: DirectoryLock, reserved: Vec<MemoryReservation>) -> Self {
+    pub(crate) fn new(
+        server: Arc<ServerContext>,
+        lock: DirectoryLock,
+        reserved: Vec<MemoryReservation>,
+        data: PathBuf,
+    ) -> Self {
         let store = server.store().clone();
-        close_idle_now_and_then(&server);
+        close_idle_now_and_then(&server, data);
         adapt_admission(&server);
         Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved }
     }
@@ -65,7 +72,7 @@ impl DatabaseService {
             attempt: commands::Attempt::First,
             is_legacy: false,
         };
-        let mut client = self.dispatcher.server().connect(0, "the command line".to_owned());
+        let mut client = self.dispatcher.server().connect_itself("the command line");
         let mut reply = Vec::new();
         self.dispatcher.run(&command, &mut client, &mut reply);
         let reply = RawDocument::from_bytes(&reply).map_err(|error| refused(&error.to_string()))?;
@@ -87,8 +94,8 @@ fn parameter_value(text: &str) -> RawBson {
     text.parse::<bool>().map_or_else(|_| text.into(), RawBson::from)
 }
 
-/// Closes idle cursors and sessions for as long as the server's state exists.
-fn close_idle_now_and_then(server: &Arc<ServerContext>) {
+/// Closes idle cursors and sessions, and takes in users whom the operator makes, for as long as the server's state exists.
+fn close_idle_now_and_then(server: &Arc<ServerContext>, data: PathBuf) {
     let server = Arc::downgrade(server);
     let thread = platform::spawn_named("idle-closer", move || {
         let clock = SystemClock::new();
@@ -96,6 +103,7 @@ fn close_idle_now_and_then(server: &Arc<ServerContext>) {
         while let Some(server) = server.upgrade() {
             server.expire_transactions();
             server.look_at_writes();
+            user_command::take_in(&data, &server);
             if round.is_multiple_of(IDLE_CHECK_ROUNDS) {
                 server.close_idle();
             }
@@ -146,6 +154,7 @@ impl CommandService for DatabaseService {
     fn connected(&self, connection: &ConnectionInfo) -> ClientContext {
         let mut client = self.dispatcher.server().connect(connection.id, connection.remote.to_string());
         client.set_certificate_subject(connection.certificate_subject.clone());
+        client.set_ends(connection.remote.is_local(), connection.local.ip());
         client
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bson::raw::cstr;
 use bson::rawdoc;
 use clap::{Parser, Subcommand};
-use commands::{BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
+use commands::{Authorization, BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
 use platform::{DirectoryLock, Disk, Random, RealDisk, SystemRandom, TemporaryStore, WorkingMemory, memory_check};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
 use server::{
@@ -37,6 +37,7 @@ mod movable_clock;
 mod profile_sampler;
 mod remote_access;
 mod repair_command;
+mod user_command;
 
 /// Where sorts and groups put what exceeds their memory, inside the data directory.
 const TEMPORARY_DIRECTORY: &str = "temporary";
@@ -80,6 +81,8 @@ enum Command {
     Repair(repair_command::RepairArguments),
     /// Ask a server whether it serves: ends with 0, with 1 and the reason when nothing is written, with 2 when nobody answers
     Health(HealthArguments),
+    /// Make a user without a login: the first one, or the way out when the last password is lost
+    User(user_command::UserArguments),
     /// Run a workload against any MongoDB-compatible server and measure it
     Bench(LabArguments),
     /// Sample a server process, or read profiles that others made: top functions, flame graphs
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Mongod { arguments } => mongod_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Inspect(arguments) => inspect_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Health(arguments) => health_command::run(&arguments),
+        Command::User(arguments) => user_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => Err(become_lab("bench", arguments)),
         Command::Profile(arguments) => Err(become_lab("profile", arguments)),
         Command::Compare(arguments) => Err(become_lab("compare", arguments)),
@@ -181,7 +185,11 @@ fn serve_logged(
         connections_max = configuration.connections_max,
         "starting"
     );
-    remote_access::check(&listeners.addresses(), configuration.allows_remote_without_login)?;
+    remote_access::check(
+        &listeners.addresses(),
+        configuration.requires_login,
+        configuration.allows_remote_without_login,
+    )?;
     let tls = configuration.tls.clone().map(Tls::load).transpose().map_err(|error| error.to_string())?.map(Arc::new);
     let handle = ServerHandle::new(configuration.connection_limits(), log.clone());
     if configuration.checks_memory {
@@ -265,7 +273,8 @@ fn open_service(
         // A disk that is full: everything else works.
         tracing::warn!(target: STARTUP_WARNINGS, %error, "the document of the feature compatibility version could not be stored");
     }
-    Ok(DatabaseService::new(context, lock, plan.reserved))
+    user_command::take_in(data, &context);
+    Ok(DatabaseService::new(context, lock, plan.reserved, data.clone()))
 }
 
 /// What to do about a database that does not open.
@@ -312,6 +321,11 @@ fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerF
         compressors: configuration.compressors.iter().map(|compressor| compressor.name()).collect(),
         connections_max: configuration.connections_max as u64,
         has_test_commands: configuration.has_test_commands,
+        authorization: match (configuration.requires_login, configuration.has_localhost_exception) {
+            (false, _) => Authorization::Disabled,
+            (true, true) => Authorization::Enabled,
+            (true, false) => Authorization::EnabledForAll,
+        },
         replica_set: configuration.replica_set.as_ref().map(|set| replica_set_facts(set, listeners, &host_name)),
         host_name,
     }

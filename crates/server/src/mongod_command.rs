@@ -101,6 +101,7 @@ fn settings(options: &Options, data: PathBuf) -> Result<Settings, String> {
     let given = Settings {
         data: Some(data),
         listen: Some(options.addresses(PORT)),
+        auth: options.auth().then_some(true),
         allow_remote_without_login: options.noauth.then_some(true),
         cache: options
             .wired_tiger_cache_size_gb
@@ -123,7 +124,8 @@ fn settings(options: &Options, data: PathBuf) -> Result<Settings, String> {
         log_level: options.log_level(),
         replica_set: options.repl_set.clone(),
         replica_set_initiation: options.repl_set.is_some().then_some(ReplicaSetInitiation::OnCommand),
-        enable_test_commands: enables_test_commands(options)?,
+        enable_test_commands: enabled_by_parameter(options, TEST_COMMANDS)?,
+        localhost_exception: enabled_by_parameter(options, LOCALHOST_EXCEPTION)?,
         max_clock_drift_seconds: clock_drift(options)?,
         ..Settings::default()
     };
@@ -148,12 +150,13 @@ fn log_destination(options: &Options) -> Result<LogDestination, String> {
 
 /// The parameters that are settled before the server is there.
 const TEST_COMMANDS: &str = "enableTestCommands";
+const LOCALHOST_EXCEPTION: &str = "enableLocalhostAuthBypass";
 const CLOCK_DRIFT: &str = "maxAcceptableLogicalClockDriftSecs";
 /// A switch of what this server has none of: it is off.
 const DIAGNOSTIC_DATA: &str = "diagnosticDataCollectionEnabled";
 
-fn enables_test_commands(options: &Options) -> Result<Option<bool>, String> {
-    let Some((name, value)) = options.parameters()?.into_iter().find(|(name, _)| name == TEST_COMMANDS) else {
+fn enabled_by_parameter(options: &Options, parameter: &str) -> Result<Option<bool>, String> {
+    let Some((name, value)) = options.parameters()?.into_iter().find(|(name, _)| name == parameter) else {
         return Ok(None);
     };
     boolean(&value).map(Some).ok_or_else(|| format!("--setParameter {name}: '{value}' is neither true nor false"))
@@ -178,7 +181,7 @@ fn boolean(value: &str) -> Option<bool> {
 /// The parameters that are set, as `setParameter` does, once the server is there.
 fn parameters(options: &Options) -> Result<Vec<(String, String)>, String> {
     let mut given = options.parameters()?;
-    let is_settled = |name: &str| [TEST_COMMANDS, CLOCK_DRIFT].contains(&name);
+    let is_settled = |name: &str| [TEST_COMMANDS, LOCALHOST_EXCEPTION, CLOCK_DRIFT].contains(&name);
     given.retain(|(name, value)| !is_settled(name) && (name != DIAGNOSTIC_DATA || boolean(value) != Some(false)));
     Ok(given)
 }

@@ -1,6 +1,6 @@
 //! Whether the server may listen where other machines reach it.
 //!
-//! Called by `main` before anything is opened. There are no logins yet: whoever reaches the address can read, change and drop everything. So an address
+//! Called by `main` before anything is opened. Where nobody has to log in, whoever reaches the address can read, change and drop everything. So an address
 //! beyond loopback is refused unless the operator says that something else (a firewall, a private network, a container's) keeps others away.
 
 use std::net::SocketAddr;
@@ -11,12 +11,15 @@ use server::STARTUP_WARNINGS;
 ///
 /// # Errors
 /// One is beyond loopback, and nobody has said that it may be.
-pub(crate) fn check(addresses: &[SocketAddr], is_allowed: bool) -> Result<(), String> {
+pub(crate) fn check(addresses: &[SocketAddr], requires_login: bool, is_allowed: bool) -> Result<(), String> {
+    if requires_login {
+        return Ok(());
+    }
     for address in addresses.iter().filter(|address| !address.ip().to_canonical().is_loopback()) {
         if !is_allowed {
             return Err(format!(
-                "{address} can be reached from other machines, and there are no logins yet: whoever reaches it could read and change all data. Listen on \
-                 127.0.0.1, or, where something else keeps others away, say --allow-remote-without-login (mongod: --noauth; in the environment \
+                "{address} can be reached from other machines, and nobody has to log in: whoever reaches it could read and change all data. Have \
+                 them log in (--auth; the first user is made from this machine), listen on 127.0.0.1, or, where something else keeps others away, say --allow-remote-without-login (mongod: --noauth; in the environment \
                  PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN=true)"
             ));
         }
@@ -30,7 +33,7 @@ mod tests {
     use super::*;
 
     fn check_one(address: &str, is_allowed: bool) -> Result<(), String> {
-        check(&["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()], is_allowed)
+        check(&["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()], false, is_allowed)
     }
 
     #[test]
@@ -42,6 +45,7 @@ mod tests {
             let refused = check_one(remote, false).unwrap_err();
             assert!(refused.contains(remote) && refused.contains("--allow-remote-without-login"), "{refused}");
             check_one(remote, true).unwrap();
+            check(&[remote.parse().unwrap()], true, false).unwrap();
         }
     }
 }

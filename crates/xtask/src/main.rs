@@ -23,7 +23,7 @@ Tasks of this repository:
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
   cargo xtask sensitivity      how often `plimsoll compare` is wrong: 40 comparisons by instructions (valgrind), 15 minutes
   cargo xtask tidy             the rules that no compiler checks
-  cargo xtask docs             writes docs/compatibility.md anew
+  cargo xtask docs             writes docs/compatibility.md and docs/privileges.md anew
 ";
 
 fn main() -> ExitCode {

@@ -18,9 +18,9 @@ use crate::stage::{Needs, PipelineStage, Placement, Stage, stage_document};
 #[derive(Debug)]
 struct CurrentOp(RawDocumentBuf);
 
-/// Without access control all operations are everybody's own, there is one server, and nothing is left out of a command
+/// There is one server, and nothing is left out of a command
 /// that is not left out of the list itself.
-const WITHOUT_EFFECT: &[&str] = &["allUsers", "localOps", "truncateOps", "targetAllNodes"];
+const WITHOUT_EFFECT: &[&str] = &["localOps", "truncateOps", "targetAllNodes"];
 const NOT_IMPLEMENTED: &[&str] = &["backtrace"];
 
 pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Result<Vec<Stage>> {
@@ -41,7 +41,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
             return Err(AggregationError::new(ErrorKind::FailedToParse, message));
         };
         match name.as_str() {
-            "idleConnections" | "idleSessions" | "idleCursors" => {}
+            "allUsers" | "idleConnections" | "idleSessions" | "idleCursors" => {}
             name if WITHOUT_EFFECT.contains(&name) => {}
             name if NOT_IMPLEMENTED.contains(&name) && !is_wanted => {}
             name if NOT_IMPLEMENTED.contains(&name) => {
@@ -65,6 +65,7 @@ impl PipelineStage for CurrentOp {
             connections: option("idleConnections", false),
             sessions: option("idleSessions", true),
             cursors: option("idleCursors", false),
+            all_users: option("allUsers", false),
         };
         Ok(source_of(run.host.current_operations(wanted)?))
     }

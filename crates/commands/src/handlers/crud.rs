@@ -11,6 +11,7 @@ pub(crate) mod find_and_modify;
 pub(crate) mod get_more;
 pub(crate) mod insert;
 pub(crate) mod kill_cursors;
+pub(crate) mod needed_privileges;
 pub(crate) mod pipeline_host;
 pub(crate) mod plan_cache_clear;
 pub(crate) mod plan_cache_clear_filters;

@@ -58,14 +58,15 @@ fn existing_collection(
     server.store.catalog().lookup(namespace).ok_or_else(|| CommandError::named("NamespaceNotFound", message()))
 }
 
-/// Refuses to make a collection of a name that only the server itself may use. Of MongoDB's exceptions only `system.js` means
-/// nothing special here.
+/// Refuses to make a collection of a name that only the server itself may use. Users and roles are
+/// restored as documents, and `system.js` means nothing special here.
 ///
 /// # Errors
 /// InvalidNamespace (73).
 pub(crate) fn check_may_create(namespace: &Namespace) -> Result<()> {
     let name = namespace.collection();
-    if (name.starts_with("system.") && name != "system.js") || is_oplog(namespace) {
+    let is_of_users = namespace.database() == "admin" && matches!(name, "system.users" | "system.roles");
+    if (name.starts_with("system.") && name != "system.js" && !is_of_users) || is_oplog(namespace) {
         return Err(CommandError::named("InvalidNamespace", format!("Invalid system namespace: {namespace}")));
     }
     Ok(())
@@ -136,7 +137,7 @@ fn acknowledge(
 }
 
 /// The filter of a list command, which works on the documents of the list.
-fn list_filter(field: Field<'_>) -> Result<Option<Filter>> {
+pub(crate) fn list_filter(field: Field<'_>) -> Result<Option<Filter>> {
     match field.document()? {
         Some(filter) => Ok(Some(Filter::parse(filter, &FilterOptions::default())?)),
         None => Ok(None),
@@ -172,7 +173,7 @@ fn write_list(
 }
 
 /// Whether a document is wanted by an optional filter.
-fn is_wanted(filter: Option<&Filter>, document: &RawDocument) -> Result<bool> {
+pub(crate) fn is_wanted(filter: Option<&Filter>, document: &RawDocument) -> Result<bool> {
     match filter {
         Some(filter) => Ok(filter.matches(document)?),
         None => Ok(true),

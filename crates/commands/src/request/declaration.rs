@@ -5,6 +5,7 @@
 
 use crate::request::privileges::Privilege;
 use crate::request::read_level::Level;
+use crate::request::requirements::Computed;
 
 /// See the module's head.
 #[derive(Debug)]
@@ -17,6 +18,12 @@ pub(crate) struct Declaration {
     pub(crate) needs: Needs,
     /// What a user must be allowed to do, whatever the fields say.
     pub(crate) privileges: &'static [Privilege],
+    /// What it needs beside that, by its fields.
+    pub(crate) computed: Option<Computed>,
+    /// Whether its first field is another command, whose privileges it needs.
+    pub(crate) is_about_command: bool,
+    /// Fields that are shown to nobody.
+    pub(crate) secrets: &'static [&'static str],
     pub(crate) authentication: Authentication,
     pub(crate) is_admin_only: bool,
     /// Whether `opcounters.command` counts it; CRUD has counters of its own.
@@ -133,6 +140,9 @@ impl Declaration {
             help,
             needs,
             privileges,
+            computed: None,
+            is_about_command: false,
+            secrets: &[],
             authentication: Authentication::Needed,
             is_admin_only: false,
             counts_as_command: true,

@@ -1,8 +1,10 @@
 //! What a user must be allowed to do for a command, by the names of MongoDB's manual.
 //!
-//! Declared by each command ([`crate::request::declaration`]); shown by the compatibility page. There are no users yet,
-//! so nothing is refused for it. What depends on a command's fields (the stages of a pipeline, the target of a rename)
-//! its handler has to add.
+//! Declared by each command ([`crate::request::declaration`]), asked for by `dispatcher`, shown by the compatibility page.
+//! What depends on a command's fields (the stages of a pipeline, the target of a rename) is told by a function
+//! ([`crate::request::requirements`]).
+
+pub(crate) use authentication::Action;
 
 /// Some actions on something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,79 +24,6 @@ pub(crate) enum Resource {
     Collection,
     /// Whatever there is.
     Anything,
-}
-
-macro_rules! actions {
-    ($($variant:ident $name:literal,)*) => {
-        /// What is done.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Action {
-            $(#[doc = $name] $variant,)*
-        }
-
-        impl Action {
-            /// As MongoDB calls it.
-            pub(crate) const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
-
-actions! {
-    Any "anyAction",
-    AppendOplogNote "appendOplogNote",
-    CollMod "collMod",
-    CollStats "collStats",
-    Compact "compact",
-    ConnPoolStats "connPoolStats",
-    ConvertToCapped "convertToCapped",
-    CpuProfiler "cpuProfiler",
-    CreateCollection "createCollection",
-    CreateIndex "createIndex",
-    DbHash "dbHash",
-    DbStats "dbStats",
-    DropCollection "dropCollection",
-    DropDatabase "dropDatabase",
-    DropIndex "dropIndex",
-    EnableProfiler "enableProfiler",
-    Find "find",
-    Fsync "fsync",
-    GetCmdLineOpts "getCmdLineOpts",
-    GetDefaultRwConcern "getDefaultRWConcern",
-    GetLog "getLog",
-    GetParameter "getParameter",
-    HostInfo "hostInfo",
-    Inprog "inprog",
-    Insert "insert",
-    KillAnySession "killAnySession",
-    Killop "killop",
-    ListCollections "listCollections",
-    ListDatabases "listDatabases",
-    ListIndexes "listIndexes",
-    LogRotate "logRotate",
-    PlanCacheIndexFilter "planCacheIndexFilter",
-    PlanCacheWrite "planCacheWrite",
-    ReIndex "reIndex",
-    Remove "remove",
-    RenameCollectionSameDb "renameCollectionSameDB",
-    ReplSetConfigure "replSetConfigure",
-    ReplSetGetConfig "replSetGetConfig",
-    ReplSetGetStatus "replSetGetStatus",
-    ReplSetResizeOplog "replSetResizeOplog",
-    ReplSetStateChange "replSetStateChange",
-    RotateCertificates "rotateCertificates",
-    ServerStatus "serverStatus",
-    SetDefaultRwConcern "setDefaultRWConcern",
-    SetFeatureCompatibilityVersion "setFeatureCompatibilityVersion",
-    SetParameter "setParameter",
-    Shutdown "shutdown",
-    Top "top",
-    Unlock "unlock",
-    Update "update",
-    Validate "validate",
 }
 
 impl Resource {

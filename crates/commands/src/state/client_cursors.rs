@@ -24,6 +24,7 @@ pub(crate) use self::first_batch::write_first_batch;
 use crate::request::document_writer::ArrayWriter;
 use crate::request::error::{CommandError, Result};
 use crate::request::stable_api::ApiParameters;
+use crate::state::access_control::names::UserName;
 use crate::state::execution_notes::{Detail, Execution};
 use crate::state::operations::{Operation, before_allocating, before_allocating_at_once};
 
@@ -122,6 +123,8 @@ pub(crate) struct ClientCursor {
     /// Counts it in the memory budget while it is registered.
     memory: Option<MemoryReservation>,
     session: Option<bson::Uuid>,
+    /// Who has opened it.
+    pub(crate) owner: Option<Arc<UserName>>,
     /// The number of the transaction that it reads in.
     transaction: Option<i64>,
     has_no_timeout: bool,
@@ -162,6 +165,7 @@ impl ClientCursor {
             pending: None,
             memory: None,
             session: None,
+            owner: None,
             transaction: None,
             has_no_timeout: false,
             connection: 0,
@@ -348,6 +352,7 @@ enum Entry {
     /// A getMore has it.
     InUse {
         session: Option<bson::Uuid>,
+        owner: Option<Arc<UserName>>,
         is_killed: bool,
     },
 }
@@ -429,7 +434,7 @@ impl ClientCursors {
         of_transaction: Option<i64>,
     ) -> Result<ClientCursor> {
         let mut entries = self.entries.lock();
-        let session = match entries.get(&id) {
+        let (session, owner) = match entries.get(&id) {
             None => return Err(not_found(id)),
             Some(Entry::InUse { .. }) => {
                 return Err(CommandError::named("CursorInUse", format!("cursor id {id} is already in use")));
@@ -445,10 +450,10 @@ impl ClientCursors {
             }
             Some(Entry::Idle(idle)) => {
                 idle.cursor.check_owner(id, of_session, of_transaction)?;
-                idle.cursor.session
+                (idle.cursor.session, idle.cursor.owner.clone())
             }
         };
-        let taken = entries.insert(id, Entry::InUse { session, is_killed: false });
+        let taken = entries.insert(id, Entry::InUse { session, owner, is_killed: false });
         drop(entries);
         let Some(Entry::Idle(mut idle)) = taken else { return Err(not_found(id)) };
         if let Err(error) = idle.cursor.source.resume() {
@@ -480,6 +485,14 @@ impl ClientCursors {
     /// Whether a cursor that is in use was killed meanwhile.
     pub(crate) fn is_killed(&self, id: i64) -> bool {
         matches!(self.entries.lock().get(&id), Some(Entry::InUse { is_killed: true, .. }) | None)
+    }
+
+    /// Who has opened a cursor, if there is one.
+    pub(crate) fn owner(&self, id: i64) -> Option<Option<Arc<UserName>>> {
+        self.entries.lock().get(&id).map(|entry| match entry {
+            Entry::Idle(idle) => idle.cursor.owner.clone(),
+            Entry::InUse { owner, .. } => owner.clone(),
+        })
     }
 
     /// Kills a cursor; `false` when there is none.
@@ -559,6 +572,7 @@ impl ClientCursors {
                 id: *id,
                 namespace: idle.cursor.namespace.clone(),
                 session: idle.cursor.session,
+                owner: idle.cursor.owner.clone(),
                 command: idle.cursor.command.clone(),
                 figures: idle.cursor.figures(),
             }),

@@ -14,8 +14,13 @@ use executor::{ExecutionTotals, QueryExecutor};
 use platform::{Clock, WorkingMemory};
 use transaction::{DefinitionScope, ReadView, Store, Waiting, WriteContext};
 
+use authentication::{Action, Target};
+
 use crate::request::declaration::Class;
 use crate::request::error::CommandError;
+use crate::state::access_control::login::Login;
+use crate::state::access_control::restrictions::address_of;
+use crate::state::access_control::{AccessControl, Authorization};
 use crate::state::admission::{Admission, Counted, Need, Permission};
 use crate::state::client_cursors::ClientCursors;
 use crate::state::command_table::CommandTable;
@@ -64,6 +69,8 @@ pub struct ServerFacts {
     pub has_test_commands: bool,
     /// The replica set that the server is a member of.
     pub replica_set: Option<ReplicaSetFacts>,
+    /// Whether users are asked who they are.
+    pub authorization: Authorization,
 }
 
 /// How much is logged.
@@ -159,6 +166,7 @@ pub struct ServerContext {
     pub(crate) replica_set: ReplicaSet,
     pub(crate) default_concerns: DefaultConcerns,
     pub(crate) writing: Writing,
+    pub(crate) access: AccessControl,
 }
 
 impl ServerContext {
@@ -256,6 +264,7 @@ impl ServerContext {
 
     /// State for a new connection.
     pub fn connect(&self, connection: u64, client: String) -> ClientContext {
+        let is_local = address_of(&client).is_some_and(|address| address.is_loopback());
         let slot = self.operations.connect(connection, client);
         ClientContext {
             connection,
@@ -265,7 +274,13 @@ impl ServerContext {
             counted: Counted::default(),
             permission: None,
             certificate_subject: None,
+            login: Login::of_client(is_local),
         }
+    }
+
+    /// State for what the server asks of itself: it may do everything.
+    pub fn connect_itself(&self, name: &str) -> ClientContext {
+        ClientContext { login: Login::of_server(), ..self.connect(0, name.to_owned()) }
     }
 
     /// Lends the reusable buffers of a write.
@@ -290,10 +305,17 @@ pub struct ClientContext {
     pub(crate) counted: Counted,
     /// For its next command, when that has waited already.
     pub(crate) permission: Option<Permission>,
+    /// Who it is.
+    pub(crate) login: Login,
     certificate_subject: Option<String>,
 }
 
 impl ClientContext {
+    /// Whether the client is on the server's machine for certain, and at which address of the server it has come in.
+    pub fn set_ends(&mut self, is_local: bool, server_address: Option<std::net::IpAddr>) {
+        (self.login.is_local, self.login.server_address) = (is_local, server_address);
+    }
+
     /// Whose certificate the client has shown, which the server has verified.
     pub fn set_certificate_subject(&mut self, subject: Option<String>) {
         self.certificate_subject = subject;
@@ -315,6 +337,7 @@ pub(crate) struct Context<'a> {
     pub(crate) server: &'a Arc<ServerContext>,
     pub(crate) connection: u64,
     pub(crate) metadata: &'a mut Option<Arc<RawDocumentBuf>>,
+    pub(crate) login: &'a mut Login,
     pub(crate) slot: &'a Arc<OperationSlot>,
     pub(crate) operation: Operation<'a>,
     pub(crate) session: crate::state::operation_session::OperationSession,
@@ -343,6 +366,37 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
+    /// Whether the client may do something. Whoever asks has been let in by `dispatcher`.
+    pub(crate) fn allows(&self, target: Target<'_>, action: Action) -> bool {
+        let is_free = !self.server.access.is_enforced() || self.login.is_server();
+        is_free || self.login.privileges().is_some_and(|privileges| privileges.allows(target, action))
+    }
+
+    /// Whether the client may do anything at all to something.
+    pub(crate) fn allows_any(&self, target: Target<'_>) -> bool {
+        let is_free = !self.server.access.is_enforced() || self.login.is_server();
+        is_free || self.login.privileges().is_some_and(|privileges| !privileges.actions_on(target).is_empty())
+    }
+
+    /// Whether the client may do anything at all to a database, or to something in it.
+    pub(crate) fn allows_any_in(&self, database: &str) -> bool {
+        let named = || self.login.privileges().is_some_and(|privileges| privileges.has_any_in(database));
+        self.allows_any(Target::Database(database)) || named()
+    }
+
+    /// Fails if the client may not do something.
+    ///
+    /// # Errors
+    /// Unauthorized (13).
+    pub(crate) fn require(&self, target: Target<'_>, action: Action) -> Result<(), CommandError> {
+        if self.allows(target, action) {
+            return Ok(());
+        }
+        let (database, command) = (self.request.database, self.request.name);
+        let message = format!("not authorized on {database} to execute command {{ {command}: ... }}");
+        Err(CommandError::named("Unauthorized", message))
+    }
+
     /// How much is to be noted of what the command does.
     pub(crate) fn detail(&self) -> Detail {
         let is_wanted = self.server.profiler.may_record(self.operation.elapsed());

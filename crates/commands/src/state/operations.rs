@@ -20,7 +20,9 @@ use transaction::WaitInterrupt;
 use crate::DocumentWriter;
 use crate::request::declaration::{Declaration, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::secrets::write_without_secrets;
 use crate::request::stable_api::ApiParameters;
+use crate::state::access_control::names::UserName;
 use crate::state::admission::Turn;
 use crate::state::fail_points::{FailPoint, FailPoints};
 
@@ -63,6 +65,8 @@ pub(crate) struct OperationSlot {
     pub(crate) client: String,
     /// What the client said of itself in its first `hello`.
     metadata: Mutex<Option<Arc<RawDocumentBuf>>>,
+    /// Who has logged in.
+    user: Mutex<Option<Arc<UserName>>>,
     running: Mutex<(bool, RunningOperation)>,
     /// Why it shall end: one of the three above.
     end: AtomicU8,
@@ -162,6 +166,7 @@ impl Operations {
             connection,
             client,
             metadata: Mutex::default(),
+            user: Mutex::default(),
             running: Mutex::default(),
             end: AtomicU8::new(RUNS_ON),
             yields: AtomicU32::new(0),
@@ -181,12 +186,12 @@ impl Operations {
     pub(crate) fn queue(
         &self,
         slot: &Arc<OperationSlot>,
-        name: &'static str,
+        found: &Declaration,
         database: &str,
         command: &[u8],
     ) -> Queued {
         let mut running = slot.running.lock();
-        self.list(slot, &mut running, name, database, command);
+        self.list(slot, &mut running, found, database, command);
         running.1.is_queued = true;
         drop(running);
         Queued(Arc::clone(slot))
@@ -204,7 +209,7 @@ impl Operations {
     ) -> Registered<'a> {
         let mut running = slot.running.lock();
         if queued.is_none() {
-            self.list(slot, &mut running, found.name, database, command);
+            self.list(slot, &mut running, found, database, command);
         }
         let operation = &mut running.1;
         (operation.session, operation.is_queued) = (session, false);
@@ -218,10 +223,11 @@ impl Operations {
         &self,
         slot: &OperationSlot,
         (is_active, operation): &mut (bool, RunningOperation),
-        name: &'static str,
+        found: &Declaration,
         database: &str,
         command: &[u8],
     ) {
+        let name = found.name;
         slot.end.store(RUNS_ON, Ordering::Relaxed);
         slot.yields.store(0, Ordering::Relaxed);
         slot.deadline_nanos.store(0, Ordering::Relaxed);
@@ -235,7 +241,9 @@ impl Operations {
         operation.database.clear();
         operation.database.push_str(database);
         operation.command.clear();
-        if command.len() <= COMMAND_BYTES_MAX {
+        if !found.secrets.is_empty() {
+            write_without_secrets(found.secrets, command, &mut operation.command);
+        } else if command.len() <= COMMAND_BYTES_MAX {
             operation.command.extend_from_slice(command);
         } else {
             shorten(name, command, &mut operation.command);
@@ -265,6 +273,11 @@ impl Operations {
     pub(crate) fn idle(&self) -> Vec<Arc<OperationSlot>> {
         let slots: Vec<Arc<OperationSlot>> = self.slots.lock().iter().filter_map(Weak::upgrade).collect();
         slots.into_iter().filter(|slot| !slot.running.lock().0).collect()
+    }
+
+    /// Whose connection a running command came by; `None`: there is no such command.
+    pub(crate) fn owner(&self, id: u32) -> Option<Option<Arc<UserName>>> {
+        self.running().iter().find(|(operation, _, _)| operation.id == id).map(|(_, slot, _)| slot.user())
     }
 
     /// Asks a command to end; nothing happens if it has ended already.
@@ -483,6 +496,16 @@ impl OperationSlot {
         self.metadata.lock().clone()
     }
 
+    /// Keeps who has logged in.
+    pub(crate) fn set_user(&self, user: Option<Arc<UserName>>) {
+        *self.user.lock() = user;
+    }
+
+    /// Who has logged in.
+    pub(crate) fn user(&self) -> Option<Arc<UserName>> {
+        self.user.lock().clone()
+    }
+
     /// The command goes on with a cursor that this one has opened.
     pub(crate) fn set_originating(&self, command: Option<Arc<RawDocumentBuf>>) {
         self.running.lock().1.originating = command;
@@ -520,6 +543,7 @@ mod tests {
     use platform::SimulatedClock;
 
     use super::*;
+    use crate::request::declaration::Needs;
 
     #[test]
     fn a_client_that_is_gone_is_told_to_its_command_once() {
@@ -527,8 +551,9 @@ mod tests {
         let operations = Operations::new(clock.clone(), Arc::default());
         let slot = operations.connect(7, String::new());
         let wait = Duration::from_millis(500);
+        let find = Declaration::new("find", "Finds.", Needs::Data, &[]);
         for _command in 0..2 {
-            operations.list(&slot, &mut slot.running.lock(), "find", "db", &[]);
+            operations.list(&slot, &mut slot.running.lock(), &find, "db", &[]);
             slot.running.lock().1.ends_with_client = true;
             assert!(operations.connections_that_wait(wait).is_empty());
             clock.sleep(wait);

@@ -103,6 +103,12 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     ),
     Parameter {
         is_of_startup: true,
+        ..fixed("enableLocalhostAuthBypass", |server, name, out| {
+            out.boolean(name, server.access.allows_localhost_exception());
+        })
+    },
+    Parameter {
+        is_of_startup: true,
         ..fixed("enableTestCommands", |server, name, out| out.boolean(name, server.facts.has_test_commands))
     },
     fixed("featureCompatibilityVersion", |_, name, out| {

@@ -145,5 +145,6 @@ fn facts() -> ServerFacts {
         connections_max: 100,
         has_test_commands: false,
         replica_set: None,
+        authorization: commands::Authorization::Disabled,
     }
 }

@@ -18,10 +18,18 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_LISTEN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub listen: Option<Vec<String>>,
 
-    /// Listen beyond this machine although there are no logins yet: whoever reaches the address can read and change all data, so something
+    /// Listen beyond this machine although nobody has to log in (--auth): whoever reaches the address can read and change all data, so something
     /// else must keep others away
     #[arg(long, env = "PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub allow_remote_without_login: Option<bool>,
+
+    /// Clients have to log in, and may do what their roles say; the first user is made from this machine [default: false]
+    #[arg(long, env = "PLIMSOLL_AUTH", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub auth: Option<bool>,
+
+    /// With --auth: whether the first user can be made from this machine without a login [default: true]
+    #[arg(long, env = "PLIMSOLL_LOCALHOST_EXCEPTION", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub localhost_exception: Option<bool>,
 
     /// The budget for all memory, as 512MiB, 4GiB or a share of what the machine or container has [default: 50%]
     #[arg(long, env = "PLIMSOLL_MEMORY", value_name = "SIZE")]
@@ -154,6 +162,8 @@ impl Settings {
         Settings {
             data: self.data.or(other.data),
             listen: self.listen.or(other.listen),
+            auth: self.auth.or(other.auth),
+            localhost_exception: self.localhost_exception.or(other.localhost_exception),
             allow_remote_without_login: self.allow_remote_without_login.or(other.allow_remote_without_login),
             memory: self.memory.or(other.memory),
             cache: self.cache.or(other.cache),

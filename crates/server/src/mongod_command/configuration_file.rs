@@ -18,8 +18,8 @@ enum Kind {
     SwitchOff,
     /// Nothing when it is this; otherwise it is refused.
     Only(&'static str),
-    /// `--option` when it is this; otherwise it is refused.
-    OnlyAs(&'static str),
+    /// `--auth` or `--noauth`.
+    Authorization,
     /// Each entry is a server parameter.
     Parameters,
     /// So many `-v`.
@@ -59,7 +59,7 @@ const KEYS: &[(&str, &str, Kind)] = &[
     ("replication.enableMajorityReadConcern", "enableMajorityReadConcern", Kind::Value),
     ("replication.oplogSizeMB", "oplogSize", Kind::Value),
     ("replication.replSetName", "replSet", Kind::Value),
-    ("security.authorization", "noauth", Kind::OnlyAs("disabled")),
+    ("security.authorization", "auth", Kind::Authorization),
     ("security.javascriptEnabled", "javascriptEnabled", Kind::Only("false")),
     ("security.keyFile", "keyFile", Kind::Value),
     ("setParameter", "setParameter", Kind::Parameters),
@@ -131,8 +131,9 @@ fn add_option(
         (Kind::Switch, "true") | (Kind::SwitchOff, "false") => format!("--{option}"),
         (Kind::Switch, "false") | (Kind::SwitchOff, "true") => return Ok(()),
         (Kind::Only(wanted), text) if text == wanted => return Ok(()),
-        (Kind::OnlyAs(wanted), text) if text == wanted => format!("--{option}"),
-        (Kind::Only(wanted) | Kind::OnlyAs(wanted), text) => {
+        (Kind::Authorization, "enabled") => "--auth".to_owned(),
+        (Kind::Authorization, "disabled") => "--noauth".to_owned(),
+        (Kind::Only(wanted), text) => {
             return Err(format!("the key {path} is '{text}': Plimsoll does nothing else than '{wanted}'"));
         }
         (Kind::Verbosity, text) => match text.parse::<usize>() {
@@ -140,7 +141,7 @@ fn add_option(
             Ok(times) => format!("-{}", "v".repeat(times.min(5))),
             Err(_) => return Err(format!("the key {path} must be a number")),
         },
-        (Kind::Switch | Kind::SwitchOff | Kind::Parameters, text) => {
+        (Kind::Switch | Kind::SwitchOff | Kind::Parameters | Kind::Authorization, text) => {
             return Err(format!("the key {path} must not be '{text}'"));
         }
     };

@@ -43,7 +43,10 @@ pub(crate) struct Options {
     /// For how many hours the oplog is kept at least
     #[arg(long = "oplogMinRetentionHours", value_name = "HOURS")]
     pub(crate) oplog_min_retention_hours: Option<f64>,
-    /// Nobody has to say who they are; so it is here, and it has to be said where other machines reach the server
+    /// Clients have to log in, and may do what their roles say
+    #[arg(long, overrides_with = "noauth")]
+    auth: bool,
+    /// Nobody has to log in; it has to be said where other machines reach the server
     #[arg(long)]
     pub(crate) noauth: bool,
     /// Accepted is wiredTiger, which stands for the one engine there is
@@ -171,6 +174,11 @@ fn passphrase(text: &str) -> Result<Passphrase, String> {
 }
 
 impl Options {
+    /// Whether clients have to log in.
+    pub(crate) fn auth(&self) -> bool {
+        self.auth && !self.noauth
+    }
+
     /// The socket in the file system, which there is unless it is not wanted.
     pub(crate) fn unix_socket(&self, default_port: u16) -> Option<PathBuf> {
         let directory = self.unix_socket_prefix.clone().unwrap_or_else(|| PathBuf::from("/tmp"));

@@ -3,7 +3,8 @@
 
 use std::ffi::OsString;
 
-const NO_USERS: &str = "there is no access control yet";
+const NO_MEMBERS: &str = "members of a set do not log in to one another; --auth has clients log in";
+const NO_LDAP: &str = "users are in the database, and log in by SCRAM";
 const OLD_NAME: &str = "it is an old name: see the options that begin with tls";
 const ONE_CERTIFICATE: &str = "the server has one certificate, from --tlsCertificateKeyFile";
 const NO_SHARDING: &str = "there is no sharding";
@@ -15,16 +16,15 @@ const REFUSED: &[(&str, &str)] = &[
     ("auditFilter", "there is no audit log"),
     ("auditFormat", "there is no audit log"),
     ("auditPath", "there is no audit log"),
-    ("auth", NO_USERS),
-    ("clusterAuthMode", NO_USERS),
+    ("clusterAuthMode", NO_MEMBERS),
     ("configsvr", NO_SHARDING),
     ("cpu", "the log tells of it anyway"),
     ("directoryperdb", ONE_ENGINE),
     ("enableEncryption", "there is no encryption of files"),
     ("inMemorySizeGB", ONE_ENGINE),
     ("journalCommitInterval", "the log is synced in groups as commits come"),
-    ("keyFile", NO_USERS),
-    ("ldapServers", NO_USERS),
+    ("keyFile", NO_MEMBERS),
+    ("ldapServers", NO_LDAP),
     ("logRotate", "the log file is renamed, as by default"),
     ("master", "there is no replication of that kind"),
     ("notablescan", "it is set while the server runs"),
@@ -52,14 +52,14 @@ const REFUSED: &[(&str, &str)] = &[
     ("sslPEMKeyPassword", OLD_NAME),
     ("tlsAllowInvalidCertificates", "a certificate that is shown is always verified"),
     ("tlsCertificateSelector", "there is no store of certificates: they are in files"),
-    ("tlsClusterAuthX509ExtensionValue", NO_USERS),
+    ("tlsClusterAuthX509ExtensionValue", NO_MEMBERS),
     ("tlsClusterCAFile", ONE_CERTIFICATE),
     ("tlsClusterCertificateSelector", ONE_CERTIFICATE),
     ("tlsClusterFile", ONE_CERTIFICATE),
     ("tlsClusterPassword", ONE_CERTIFICATE),
     ("tlsFIPSMode", "the cryptography is not certified by FIPS"),
     ("tlsLogVersions", "the log tells the version of each encrypted connection at the level debug"),
-    ("transitionToAuth", NO_USERS),
+    ("transitionToAuth", NO_MEMBERS),
     ("upgrade", "old data files are never read"),
     ("wiredTigerCollectionBlockCompressor", ONE_ENGINE),
     ("wiredTigerDirectoryForIndexes", ONE_ENGINE),

@@ -96,9 +96,15 @@ fn encryption_and_the_socket_in_the_file_system() {
 
 #[test]
 fn what_cannot_be_done_is_refused_by_name() {
-    for option in
-        ["--auth", "--keyFile=/k", "--shardsvr", "--tlsFIPSMode", "--sslMode x", "--directoryperdb", "--profile 1"]
-    {
+    for option in [
+        "--ldapServers x",
+        "--keyFile=/k",
+        "--shardsvr",
+        "--tlsFIPSMode",
+        "--sslMode x",
+        "--directoryperdb",
+        "--profile 1",
+    ] {
         let name = option.split(['=', ' ']).next().unwrap();
         let refusal = refusal(option);
         assert!(refusal.contains(name) && refusal.contains("not implemented"), "{refusal}");
@@ -107,6 +113,12 @@ fn what_cannot_be_done_is_refused_by_name() {
         let name = option.split(' ').next().unwrap();
         assert!(refusal(option).contains(name), "{option}");
     }
+    assert_eq!(
+        settings(&options("--auth --setParameter enableLocalhostAuthBypass=0"), PathBuf::new())
+            .unwrap()
+            .localhost_exception,
+        Some(false)
+    );
     assert!(log_destination(&options("--logappend")).is_err());
     assert!(parameters(&options("--setParameter x")).is_err());
     assert!(settings(&options("--wiredTigerCacheSizeGB 0"), PathBuf::new()).is_err());
@@ -136,8 +148,10 @@ fn a_configuration_file_is_read_as_options() {
     assert_eq!(arguments, expected);
     assert!(configuration_file::arguments("# nothing\n").unwrap().is_empty());
     assert_eq!(configuration_file::arguments("security:\n  authorization: disabled\n").unwrap(), ["--noauth"]);
+    assert_eq!(configuration_file::arguments("security:\n  authorization: enabled\n").unwrap(), ["--auth"]);
+    assert_eq!(settings(&options("--auth"), PathBuf::new()).unwrap().auth, Some(true));
     for (text, key) in [
-        ("security:\n  authorization: enabled\n", "security.authorization"),
+        ("security:\n  authorization: perhaps\n", "security.authorization"),
         ("security:\n  keyFile: /k\n", "security.keyFile"),
         ("sharding:\n  clusterRole: shardsvr\n", "sharding.clusterRole"),
         ("storage:\n  journal:\n    enabled: false\n", "storage.journal.enabled"),

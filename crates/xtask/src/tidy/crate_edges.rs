@@ -10,11 +10,13 @@ use crate::workspace::SourceFile;
 /// What each crate is built on. `commands` is the widest on purpose: it is where everything meets.
 const EDGES: &[(&str, &[&str])] = &[
     ("aggregation", &["document", "platform", "query_language"]),
+    ("authentication", &[]),
     ("collection", &["document", "index_key", "oplog", "platform", "query_language", "storage_engine"]),
     (
         "commands",
         &[
             "aggregation",
+            "authentication",
             "collection",
             "document",
             "executor",

@@ -16,6 +16,7 @@ use planner::{CanonicalQuery, DiskUse, Hint};
 use query_language::expression::Variables;
 
 use super::explain::write_document;
+use super::needed_privileges;
 use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, services, variables};
 use super::query_memory::check_memory_for;
 use super::write_errors::write_concern_error;
@@ -27,7 +28,6 @@ use crate::handlers::{change_stream, oplog_view};
 use crate::request::arguments::{Arguments, required};
 use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableApi, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
-use crate::request::privileges::{Action, on_collection};
 use crate::request::read_concern::Level;
 use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
 use crate::state::context::Context;
@@ -62,12 +62,8 @@ pub(crate) static COMMAND: Command = Command::new(
         read_concerns: Level::ALL,
         write_concern: WriteConcernUse::Taken,
         stable_api: StableApi::Version1,
-        ..Declaration::new(
-            "aggregate",
-            "Runs an aggregation pipeline on a collection.",
-            Needs::Data,
-            &[on_collection(Action::Find)],
-        )
+        computed: Some(needed_privileges::of_pipeline),
+        ..Declaration::new("aggregate", "Runs an aggregation pipeline on a collection.", Needs::Data, &[])
     },
 );
 

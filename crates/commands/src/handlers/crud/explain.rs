@@ -22,6 +22,7 @@ use crate::state::context::Context;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        is_about_command: true,
         read_concerns: &[Level::Available, Level::Majority],
         stable_api: StableApi::Version1,
         ..Declaration::new("explain", "Says how a query would be run.", Needs::Data, &[])

@@ -9,6 +9,7 @@ use executor::QueryExecutor;
 use md5::{Digest, Md5};
 use query_language::expression::sort_pattern::SortPattern;
 
+use super::needed_privileges;
 use super::query_arguments::{query, services, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -17,14 +18,14 @@ use crate::handlers::schema::db_hash::hex;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Class, Declaration, Needs};
 use crate::request::error::{CommandError, Result};
-use crate::request::privileges::{Action, on_collection};
 use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
         class: Class::Read,
-        ..Declaration::new("filemd5", "The MD5 hash of a file in GridFS.", Needs::Data, &[on_collection(Action::Find)])
+        computed: Some(needed_privileges::of_file),
+        ..Declaration::new("filemd5", "The MD5 hash of a file in GridFS.", Needs::Data, &[])
     },
 );
 

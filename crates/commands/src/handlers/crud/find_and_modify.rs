@@ -13,6 +13,7 @@ use query_language::update::{Multiplicity, Update, UpdateOptions};
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::find::apply_sort;
+use super::needed_privileges;
 use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
 use super::query_memory::{check_memory_for, check_memory_for_update};
 use super::update::{Statement, apply, source_of, upsert};
@@ -88,6 +89,7 @@ pub(crate) static COMMAND: Command = Command::new(
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
         stable_api: StableApi::Version1,
+        computed: Some(needed_privileges::of_find_and_modify),
         ..Declaration::new(
             "findAndModify",
             "Changes one document and returns it.",

@@ -11,7 +11,6 @@ use crate::request::arguments::{Arguments, max_time, required};
 use crate::request::declaration::{Class, CursorUse, Declaration, Needs, SessionUse, StableApi};
 use crate::request::error::{CommandError, Result};
 use crate::request::outcome::{Next, Outcome};
-use crate::request::privileges::{Action, on_collection};
 use crate::request::read_concern::Level;
 use crate::state::client_cursors::{BatchLimit, ClientCursor, Remaining};
 use crate::state::context::{Context, count};
@@ -39,7 +38,7 @@ pub(crate) static COMMAND: Command = Command::waiting(
         read_concerns: &[Level::Available, Level::Majority, Level::Snapshot],
         stable_api: StableApi::Version1,
         cursor: CursorUse::GoesOn,
-        ..Declaration::new("getMore", "The next batch of a cursor.", Needs::Data, &[on_collection(Action::Find)])
+        ..Declaration::new("getMore", "The next batch of a cursor.", Needs::Data, &[])
     },
 );
 
@@ -54,6 +53,11 @@ pub(crate) fn run(
     let namespace = format!("{}.{collection}", context.request.database);
     let cursors = &context.server.cursors;
     let mut cursor = cursors.take(id, &namespace, arguments.generic.session, context.session.txn_number())?;
+    if context.server.access.is_enforced() && cursor.owner.as_ref() != context.login.user() {
+        cursors.give_back(id, cursor)?;
+        let message = format!("cursor id {id} was not created by the authenticated user");
+        return Err(CommandError::named("Unauthorized", message));
+    }
     if let Err(mismatch) = cursor.check_api(context.operation.api()) {
         cursors.give_back(id, cursor)?;
         return Err(mismatch);

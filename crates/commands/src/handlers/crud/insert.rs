@@ -11,6 +11,7 @@ use collection::{Collection, Namespace, StatementDetails, Validation};
 use document::{EmptyTimestamps, Limits, prepare_for_storage, validate_document};
 use transaction::{InsertOrder, InsertOutcome};
 
+use super::needed_privileges;
 use super::query_arguments::empty_timestamps;
 use super::write_statements::{StatementOrder, WriteStatements};
 use crate::DocumentWriter;
@@ -33,6 +34,7 @@ const LARGE_BYTES: usize = 64 << 10;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        computed: Some(needed_privileges::of_write),
         counts_as_command: false,
         sequence: Some("documents"),
         class: Class::Write,

@@ -3,11 +3,14 @@
 use bson::RawBsonRef;
 use document::{Element, array_elements};
 
+use authentication::Target;
+
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Declaration, Needs, SessionUse, StableApi, WithoutClient};
 use crate::request::error::{CommandError, Result};
+use crate::request::privileges::Action;
 use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
@@ -26,7 +29,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    arguments.collection_name()?;
+    let collection = arguments.collection_name()?;
     let mut ids = None;
     for field in arguments.fields() {
         match field.name() {
@@ -41,6 +44,15 @@ pub(crate) fn run(
     let ids = required(ids, "killCursors.cursors")?;
     if ids.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one cursor id in: { cursors: [] }"));
+    }
+    // Everybody may kill his own.
+    let own = context.login.user();
+    let is_others = |id| context.server.cursors.owner(id).is_some_and(|owner| owner.as_ref() != own);
+    if context.server.access.is_enforced() && ids.iter().any(|id| is_others(*id)) {
+        let of_collection = Target::Collection(context.request.database, collection);
+        if !context.allows(Target::Cluster, Action::KillAnyCursor) {
+            context.require(of_collection, Action::KillCursors)?;
+        }
     }
     let (mut killed, mut missing) = (Vec::new(), Vec::new());
     for id in ids {

@@ -22,6 +22,7 @@ use crate::handlers::oplog_view;
 use crate::handlers::read_source::ReadSource;
 use crate::handlers::schema;
 use crate::request::error::{CommandError, Result};
+use crate::state::access_control::names::UserName;
 use crate::state::context::{Context, ServerContext};
 
 /// Bytes of documents that `$out` collects before it inserts them.
@@ -40,6 +41,8 @@ pub(crate) struct CommandHost {
     spill: Option<SpillFiles>,
     /// Of what is written.
     validation: Validation,
+    /// Who asks, where that makes a difference.
+    user: Option<Arc<UserName>>,
 }
 
 impl CommandHost {
@@ -53,6 +56,7 @@ impl CommandHost {
             transaction: context.session.transaction().cloned(),
             spill: (disk_use == DiskUse::Allowed).then(files),
             validation: Validation::Enforce,
+            user: context.login.user().filter(|_| context.server.access.is_enforced()).cloned(),
         }
     }
 
@@ -183,7 +187,8 @@ impl PipelineHost for CommandHost {
     }
 
     fn current_operations(&self, wanted: IdleOperations) -> aggregation::Result<Vec<RawDocumentBuf>> {
-        current_operations(&self.server, wanted, &|| self.interrupt.check_command()).map_err(host_error)
+        let only_of = self.user.as_deref().filter(|_| !wanted.all_users);
+        current_operations(&self.server, wanted, only_of, &|| self.interrupt.check_command()).map_err(host_error)
     }
 
     fn replace_collection(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Box<dyn OutputWriter>> {

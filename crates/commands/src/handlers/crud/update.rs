@@ -17,6 +17,7 @@ use query_language::update::{
 };
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
+use super::needed_privileges;
 use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
 use super::query_memory::check_memory_for_update;
 use super::records_to_change::{Changed, RecordsToChange};
@@ -45,6 +46,7 @@ pub(crate) static COMMAND: Command = Command::new(
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
         stable_api: StableApi::Version1,
+        computed: Some(needed_privileges::of_update),
         ..Declaration::new("update", "Updates documents.", Needs::Primary, &[on_collection(Action::Update)])
     },
 );

@@ -1,10 +1,12 @@
-//! `connectionStatus`: who the client is to the server. There is no access control yet: nobody.
+//! `connectionStatus`: who the client is to the server, and what that allows.
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::Result;
+use crate::state::access_control::names::write_roles;
+use crate::state::access_control::stored_role::write_privileges;
 use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
@@ -17,7 +19,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    _context: &mut Context<'_>,
+    context: &mut Context<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -28,11 +30,17 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
+    let access = context.login.access(&context.server.access, &context.server.writing)?.cloned();
     reply.document("authInfo", |info| {
-        info.array("authenticatedUsers", |_| {});
-        info.array("authenticatedUserRoles", |_| {});
+        info.array("authenticatedUsers", |users| {
+            let user = access.iter().map(|access| &access.user);
+            user.for_each(|user| users.push_document(|document| user.write("user", document)));
+        });
+        let roles = access.as_ref().map(|access| access.roles.as_slice()).unwrap_or_default();
+        write_roles("authenticatedUserRoles", roles, info);
         if shows_privileges {
-            info.array("authenticatedUserPrivileges", |_| {});
+            let privileges = access.as_ref().map(|access| access.privileges.privileges()).unwrap_or_default();
+            write_privileges("authenticatedUserPrivileges", &privileges, info);
         }
     });
     Ok(())

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aggregation::IdleOperations;
+use authentication::Target;
 use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 use collection::{Collection, Index, IndexState};
+use document::elements;
 use document::get_field;
 use query_language::filter::{Filter, FilterOptions};
 use transaction::OpenTransaction;
@@ -18,13 +20,16 @@ use super::{document_of_fields, first_string, host_and_port};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::schema::take_generic;
-use crate::request::arguments::Arguments;
+use crate::request::arguments::{Arguments, Field};
 use crate::request::client_metadata::application_name;
 use crate::request::cluster_time::bson_timestamp;
+use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::document_writer::document_of;
 use crate::request::error::Result;
-use crate::request::privileges::{Action, on_cluster};
+use crate::request::privileges::Action;
+use crate::request::requirements::Requirements;
+use crate::state::access_control::names::UserName;
 use crate::state::client_cursors::{CursorFigures, IdleCursor};
 use crate::state::context::{Context, ServerContext};
 use crate::state::operations::{OperationSlot, RunningOperation};
@@ -33,14 +38,25 @@ pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
         is_admin_only: true,
+        computed: Some(needs),
         ..Declaration::new(
             "currentOp",
             "Lists the commands that are running, and those that wait for a ticket (`currentQueue`).",
             Needs::Nothing,
-            &[on_cluster(Action::Inprog)],
+            &[],
         )
     },
 );
+
+/// Everybody may look at what is his own.
+fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<()> {
+    let own = elements(request.body).find(|element| element.name() == "$ownOps");
+    let is_own = own.map_or(Ok(false), |own| Field::of("currentOp", own).boolean())?;
+    if !is_own {
+        needs.need(Target::Cluster, Action::Inprog);
+    }
+    Ok(())
+}
 
 /// Runs the command.
 pub(crate) fn run(
@@ -49,11 +65,13 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     context.operation.set_time_limit(arguments.time_limit())?;
-    let (mut filter, mut wanted) = (Vec::new(), IdleOperations { sessions: true, ..IdleOperations::default() });
+    let (mut filter, mut wanted) =
+        (Vec::new(), IdleOperations { sessions: true, all_users: true, ..IdleOperations::default() });
     for field in arguments.fields() {
         match field.name() {
-            // Without access control everything is everybody's own, and nothing is left out of a command.
-            "$ownOps" | "$truncateOps" => drop(field.boolean()?),
+            "$ownOps" => wanted.all_users = !field.boolean()?,
+            // Nothing is left out of a command.
+            "$truncateOps" => drop(field.boolean()?),
             "$all" => wanted.connections = field.boolean()?,
             _ if take_generic(&mut arguments, field)? => {}
             _ => filter.push(field),
@@ -62,7 +80,8 @@ pub(crate) fn run(
     let is_to_stop = || context.operation.check_interrupt();
     let filter = Filter::parse(&document_of_fields(&filter)?, &FilterOptions::default())?;
     let mut entries = Vec::new();
-    for entry in current_operations(context.server, wanted, &is_to_stop)? {
+    let only_of = context.login.user().filter(|_| !wanted.all_users && context.server.access.is_enforced());
+    for entry in current_operations(context.server, wanted, only_of.map(|user| &**user), &is_to_stop)? {
         is_to_stop()?;
         if filter.matches(&entry)? {
             entries.push(entry);
@@ -76,48 +95,55 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// What is running, and of what is not, what is wanted. Also for the stage `$currentOp`.
+/// What is running, and of what is not, what is wanted; of one user, what is known to be his. Also for the stage `$currentOp`.
 pub(crate) fn current_operations(
     server: &ServerContext,
     wanted: IdleOperations,
+    only_of: Option<&UserName>,
     is_to_stop: &dyn Fn() -> Result<()>,
 ) -> Result<Vec<RawDocumentBuf>> {
+    let is_wanted = |owner: Option<&UserName>| only_of.is_none() || owner == only_of;
     let (mut entries, mut busy_sessions) = (Vec::new(), HashSet::new());
     let open = server.store.listed_transactions();
     let open_of: HashMap<_, _> = open.iter().map(|(session, open)| ((*session, open.txn_number), open)).collect();
     for (operation, slot, elapsed) in server.operations.running() {
         is_to_stop()?;
+        if !is_wanted(slot.user().as_deref()) {
+            continue;
+        }
         let own = operation.session.zip(operation.transaction);
         let transaction = own.and_then(|own| open_of.get(&own).copied());
         entries.push(describe(server, &operation, &slot, elapsed, transaction)?);
         busy_sessions.extend(operation.session);
     }
-    for collection in server.store.interrupted_builds() {
+    let builds = if only_of.is_none() { server.store.interrupted_builds() } else { Vec::new() };
+    for collection in builds {
         for index in collection.indexes().all().iter().filter(|index| index.state() == IndexState::Building) {
             entries.push(describe_build(server, &collection, index)?);
         }
     }
     if wanted.connections {
-        for slot in server.operations.idle() {
+        for slot in server.operations.idle().iter().filter(|slot| is_wanted(slot.user().as_deref())) {
             is_to_stop()?;
             entries.push(document_of(|entry| {
-                write_connection(server, &slot, entry);
+                write_connection(server, slot, entry);
                 entry.boolean("active", false);
                 write_time(server, entry);
                 write_locks(0, false, entry);
             })?);
         }
     }
-    if wanted.sessions {
+    // Whose a session is, is not known.
+    if wanted.sessions && only_of.is_none() {
         for (session, transaction) in open.iter().filter(|(session, _)| !busy_sessions.contains(session)) {
             is_to_stop()?;
             entries.push(describe_transaction(server, *session, transaction)?);
         }
     }
     if wanted.cursors {
-        for cursor in server.cursors.idle() {
+        for cursor in server.cursors.idle().iter().filter(|cursor| is_wanted(cursor.owner.as_deref())) {
             is_to_stop()?;
-            entries.push(describe_cursor(server, &cursor)?);
+            entries.push(describe_cursor(server, cursor)?);
         }
     }
     Ok(entries)
@@ -129,6 +155,9 @@ fn write_connection(server: &ServerContext, slot: &OperationSlot, entry: &mut Do
     entry.string("desc", &format!("conn{}", slot.connection));
     entry.int32("connectionId", slot.connection as i32);
     entry.string("client", &slot.client);
+    if let Some(user) = slot.user() {
+        entry.array("effectiveUsers", |users| users.push_document(|document| user.write("user", document)));
+    }
     if let Some(metadata) = slot.metadata() {
         if let Some(name) = application_name(&metadata) {
             entry.string("appName", name);

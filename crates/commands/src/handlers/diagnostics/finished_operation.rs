@@ -13,6 +13,7 @@ use crate::request::client_metadata::application_name;
 use crate::request::declaration::Declaration;
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
+use crate::request::secrets::write_without_secrets;
 use crate::state::context::{Context, ServerContext, count};
 use crate::state::execution_notes::{ExecutionNotes, Noted};
 use crate::state::namespace_usage::UsageKind;
@@ -125,7 +126,7 @@ impl Ended<'_, '_> {
             record.object_id("_id", server.new_object_id());
             record.string("op", kind(self.command.name));
             record.string("ns", self.namespace);
-            write_command(self.command.name, request.body, record);
+            write_command(self.command, request.body, record);
             if let Some(originating) = self.context.slot.originating() {
                 record.embed("originatingCommand", &originating);
             }
@@ -151,9 +152,11 @@ impl Ended<'_, '_> {
             if let Some(name) = self.context.metadata.as_ref().and_then(|metadata| application_name(metadata)) {
                 record.string("appName", name);
             }
-            // There is no access control, so there are no users.
-            record.array("allUsers", |_| {});
-            record.string("user", "");
+            let user = self.context.login.user();
+            record.array("allUsers", |users| {
+                user.into_iter().for_each(|user| users.push_document(|document| user.write("user", document)));
+            });
+            record.string("user", &user.map(|user| user.to_string()).unwrap_or_default());
         })
     }
 
@@ -198,8 +201,13 @@ impl Ended<'_, '_> {
     }
 }
 
-fn write_command(name: &str, body: &RawDocument, record: &mut DocumentWriter<'_>) {
-    if body.as_bytes().len() <= COMMAND_BYTES_MAX {
+fn write_command(command: &Declaration, body: &RawDocument, record: &mut DocumentWriter<'_>) {
+    let name = command.name;
+    if !command.secrets.is_empty() {
+        let mut shown = Vec::new();
+        write_without_secrets(command.secrets, body.as_bytes(), &mut shown);
+        RawDocument::from_bytes(&shown).into_iter().for_each(|shown| record.embed("command", shown));
+    } else if body.as_bytes().len() <= COMMAND_BYTES_MAX {
         record.embed("command", body);
     } else {
         record.document("command", |command| command.string("$truncated", name));

@@ -16,6 +16,8 @@ use transaction::WRITES_STOPPED_ADVICE;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::crud::write_statements::OPERATIONS_MAX;
+use crate::handlers::security::log_in::{begin_in_hello, write_begun};
+use crate::handlers::security::users_info::mechanisms_of;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::cluster_time::bson_timestamp;
 use crate::request::command_request::Attempt;
@@ -38,12 +40,17 @@ struct Request<'a> {
     topology: Option<(ObjectId, i64)>,
     await_time: Option<Duration>,
     metadata: Option<&'a RawDocument>,
+    /// Whose mechanisms it wants to know: `database.user`.
+    user: Option<&'a str>,
+    /// A login to begin with.
+    login: Option<&'a RawDocument>,
 }
 
 pub(crate) static HELLO: Command = Command::waiting(
     run_hello,
     Declaration {
         authentication: Authentication::NotNeeded,
+        secrets: &["speculativeAuthenticate"],
         stable_api: StableApi::Version1,
         ..Declaration::new("hello", "What the server is and can do.", Needs::Nothing, &[])
     },
@@ -62,6 +69,7 @@ pub(crate) static IS_MASTER: Command = Command::waiting(
     run_is_master,
     Declaration {
         aliases: &["ismaster"],
+        secrets: &["speculativeAuthenticate"],
         authentication: Authentication::NotNeeded,
         ..Declaration::new("isMaster", "What the server is and can do; the older name of hello.", Needs::Nothing, &[])
     },
@@ -88,6 +96,15 @@ fn run(context: &mut Context<'_>, mut arguments: Arguments<'_>, reply: &mut Docu
         store_metadata(context, metadata)?;
     }
     write_reply(context, &request, reply);
+    if let Some(user) = request.user {
+        let mechanisms = mechanisms_of(context, user)?;
+        reply.array("saslSupportedMechs", |list| mechanisms.iter().for_each(|name| list.push_string(name)));
+    }
+    // Answering nothing means that a login has to be asked for in the usual way.
+    let asked = request.login.filter(|_| context.request.attempt == Attempt::First);
+    if let Some(begun) = asked.and_then(|asked| begin_in_hello(context, asked)) {
+        write_begun(&begun, reply);
+    }
     // Without a time there is nothing to pace the replies that follow.
     let pace = request.await_time.filter(|limit| !limit.is_zero());
     Ok(pace.map_or(Outcome::Reply, |limit| Outcome::ReplyAndMore(Next::OnTopologyChange(limit))))
@@ -108,10 +125,8 @@ impl<'a> Request<'a> {
                 "backpressure" => check_backpressure(field)?,
                 "client" => request.metadata = field.document()?,
                 "compression" => request.compressors = common_compressors(field, configured)?,
-                // There are no users: the user is unknown, and has no mechanisms.
-                "saslSupportedMechs" => drop(field.string()?),
-                // Answering nothing means that authentication has to be asked for.
-                "speculativeAuthenticate" => drop(field.document()?),
+                "saslSupportedMechs" => request.user = field.string()?,
+                "speculativeAuthenticate" => request.login = field.document()?,
                 "loadBalanced" if !field.boolean()? => {}
                 "loadBalanced" | "internalClient" => return Err(field.not_implemented()),
                 "topologyVersion" => request.topology = field.document()?.map(topology_version).transpose()?,

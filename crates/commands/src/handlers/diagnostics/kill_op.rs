@@ -1,11 +1,13 @@
 //! `killOp`: asks a running command to end. It ends at the next step at which it looks.
 
+use authentication::Target;
+
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
-use crate::request::privileges::{Action, on_cluster};
+use crate::request::privileges::Action;
 use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
@@ -13,7 +15,7 @@ pub(crate) static COMMAND: Command = Command::new(
     Declaration {
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
-        ..Declaration::new("killOp", "Ends a running command.", Needs::Nothing, &[on_cluster(Action::Killop)])
+        ..Declaration::new("killOp", "Ends a running command.", Needs::Nothing, &[])
     },
 );
 
@@ -36,6 +38,11 @@ pub(crate) fn run(
     let Some(id) = unsigned else {
         return Err(CommandError::bad_value(format!("invalid op : {id}. Op ID cannot be represented with 32 bits")));
     };
+    // Everybody may end what is his own.
+    let owner = context.server.operations.owner(id);
+    if owner.is_none_or(|owner| owner.as_ref() != context.login.user()) {
+        context.require(Target::Cluster, Action::Killop)?;
+    }
     context.server.operations.kill(id);
     reply.string("info", "attempting to kill op");
     Ok(())

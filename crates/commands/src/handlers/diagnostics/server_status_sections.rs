@@ -130,6 +130,17 @@ pub(super) fn write_replicated_counts(_server: &ServerContext, section: &mut Doc
     Ok(())
 }
 
+/// Logins.
+pub(super) fn write_security(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let logins = &server.access.failed;
+    section.document("authentication", |counts| {
+        counts.size("successful", logins.succeeded.load(Ordering::Relaxed));
+        counts.size("failed", logins.failed.load(Ordering::Relaxed));
+        counts.size("slowed", logins.slowed.load(Ordering::Relaxed));
+    });
+    Ok(())
+}
+
 pub(super) fn write_metrics(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
     let counts = &server.counts;
     section.document("commands", |commands| server.figures.write_commands(commands));

@@ -9,9 +9,11 @@ use super::{acknowledge, check_may_create, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, required};
+use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
+use crate::request::requirements::Requirements;
 use crate::state::context::Context;
 
 pub(crate) static CONVERT: Command = Command::new(
@@ -59,6 +61,7 @@ pub(crate) fn convert(
 pub(crate) static CLONE: Command = Command::new(
     clone_collection,
     Declaration {
+        computed: Some(needs_of_clone),
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
@@ -66,10 +69,18 @@ pub(crate) static CLONE: Command = Command::new(
             "cloneCollectionAsCapped",
             "Makes a capped collection with the newest documents of another collection.",
             Needs::Primary,
-            &[on_collection(Action::Find), on_collection(Action::Insert)],
+            &[on_collection(Action::Find)],
         )
     },
 );
+
+/// It makes another collection.
+fn needs_of_clone(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<()> {
+    let target = document::get_field(request.body, "toCollection").and_then(|name| name.as_str()).unwrap_or_default();
+    let actions = [Action::Insert, Action::CreateCollection];
+    actions.into_iter().for_each(|action| needs.need_on(request.database, target, action));
+    Ok(())
+}
 
 /// Runs `cloneCollectionAsCapped`.
 pub(crate) fn clone_collection(

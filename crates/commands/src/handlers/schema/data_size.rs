@@ -13,9 +13,11 @@ use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::crud::query_arguments::{query, services, variables};
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
-use crate::request::privileges::{Action, on_collection};
+use crate::request::privileges::Action;
+use crate::request::requirements::Requirements;
 use crate::state::context::Context;
 
 /// What is asked for.
@@ -36,13 +38,24 @@ struct Sum {
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
-    Declaration::new(
-        "dataSize",
-        "How many documents are in a range of an index, and their bytes.",
-        Needs::Data,
-        &[on_collection(Action::Find)],
-    ),
+    Declaration {
+        computed: Some(needs),
+        ..Declaration::new(
+            "dataSize",
+            "How many documents are in a range of an index, and their bytes.",
+            Needs::Data,
+            &[],
+        )
+    },
 );
+
+/// The collection is named in full.
+fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<()> {
+    let named = document::elements(request.body).next().and_then(|first| first.value().as_str());
+    let (database, collection) = named.and_then(|name| name.split_once('.')).unwrap_or_default();
+    needs.need_on(database, collection, Action::Find);
+    Ok(())
+}
 
 /// Runs the command.
 pub(crate) fn run(

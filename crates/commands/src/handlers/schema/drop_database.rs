@@ -8,9 +8,11 @@ use super::list_databases::OWN_DATABASES;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_database};
+use crate::request::requirements::Requirements;
 use crate::state::context::Context;
 use crate::state::profiler::DatabaseProfile;
 
@@ -21,9 +23,19 @@ pub(crate) static COMMAND: Command = Command::new(
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
         stable_api: StableApi::Version1,
+        computed: Some(needs),
         ..Declaration::new("dropDatabase", "Drops a database.", Needs::Primary, &[on_database(Action::DropDatabase)])
     },
 );
+
+/// With `admin` go the users.
+fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<()> {
+    if request.database == "admin" {
+        needs.need_on("admin", "system.users", Action::DropCollection);
+        needs.need_on("admin", "system.roles", Action::DropCollection);
+    }
+    Ok(())
+}
 
 /// Runs the command.
 pub(crate) fn run(

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use authentication::Target;
 use bson::RawDocumentBuf;
 
 use super::disk_sizes::SizeEstimator;
@@ -15,7 +16,7 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::document_writer::document_of;
 use crate::request::error::Result;
-use crate::request::privileges::{Action, on_cluster};
+use crate::request::privileges::Action;
 use crate::state::context::Context;
 
 /// What is there without being made.
@@ -26,7 +27,7 @@ pub(crate) static COMMAND: Command = Command::new(
     Declaration {
         is_admin_only: true,
         stable_api: StableApi::Version1,
-        ..Declaration::new("listDatabases", "Lists the databases.", Needs::Data, &[on_cluster(Action::ListDatabases)])
+        ..Declaration::new("listDatabases", "Lists the databases.", Needs::Data, &[])
     },
 );
 
@@ -37,21 +38,29 @@ pub(crate) fn run(
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     context.operation.set_time_limit(arguments.time_limit())?;
-    let (mut filter, mut is_name_only) = (None, false);
+    let (mut filter, mut is_name_only, mut only_own) = (None, false, None);
     for field in arguments.fields() {
         match field.name() {
             "filter" => filter = list_filter(field)?,
             "nameOnly" => is_name_only = field.boolean()?,
-            // Without access control everybody is authorized for everything.
-            "authorizedDatabases" => drop(field.boolean()?),
+            "authorizedDatabases" => only_own = field.optional_boolean()?,
             _ => arguments.generic(field)?,
         }
     }
+    // Who may not list all is shown those that he may do something with.
+    let lists_all = context.allows(Target::Cluster, Action::ListDatabases);
+    if only_own == Some(false) {
+        context.require(Target::Cluster, Action::ListDatabases)?;
+    }
+    let is_shown = |name: &str| (lists_all && only_own != Some(true)) || context.allows_any_in(name);
     let (mut documents, mut total) = (Vec::new(), 0);
     let stored: BTreeSet<String> = context.server.store.catalog().databases().into_iter().collect();
     let own = OWN_DATABASES.iter().map(|name| (*name).to_owned());
     for name in stored.iter().cloned().chain(own).collect::<BTreeSet<String>>() {
         context.operation.check_interrupt()?;
+        if !is_shown(&name) {
+            continue;
+        }
         let size = if is_name_only { 0 } else { disk_bytes(context, &name)? };
         let is_empty = name != oplog_view::DATABASE && !stored.contains(&name);
         let document = describe(&name, (!is_name_only).then_some((size, is_empty)))?;

@@ -8,26 +8,43 @@ use super::{acknowledge, check_may_create, check_may_validate};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
-use crate::request::privileges::{Action, on_database};
+use crate::request::privileges::Action;
+use crate::request::requirements::Requirements;
 use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
         is_admin_only: true,
+        computed: Some(needs),
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
-        ..Declaration::new(
-            "renameCollection",
-            "Renames a collection.",
-            Needs::Primary,
-            &[on_database(Action::RenameCollectionSameDb)],
-        )
+        ..Declaration::new("renameCollection", "Renames a collection.", Needs::Primary, &[])
     },
 );
+
+/// Within a database one action; from one to another what copying takes.
+fn needs(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<()> {
+    let text = |name: &str| document::get_field(request.body, name).and_then(|value| value.as_str());
+    // What is missing the command refuses.
+    let names = text(request.name).zip(text("to")).and_then(|(from, to)| from.split_once('.').zip(to.split_once('.')));
+    let Some(((from, source), (to, target))) = names else { return Ok(()) };
+    if from == to {
+        needs.need_on(from, source, Action::RenameCollectionSameDb);
+        needs.need_on(to, target, Action::RenameCollectionSameDb);
+    } else {
+        [Action::Find, Action::DropCollection].into_iter().for_each(|action| needs.need_on(from, source, action));
+        [Action::Insert, Action::CreateIndex].into_iter().for_each(|action| needs.need_on(to, target, action));
+    }
+    if document::get_field(request.body, "dropTarget").is_some_and(|value| value.as_bool() != Some(false)) {
+        needs.need_on(to, target, Action::DropCollection);
+    }
+    Ok(())
+}
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,10 +1,15 @@
-//! `killSessions`: ends sessions with what runs in them. Without any it ends those of the user, which are all as long as there are no users.
+//! `killSessions`: ends sessions with what runs in them. Without any it ends all.
+//!
+//! Whose a session is, is not known: to name its id, which nobody can guess, is to show that it is one's own.
+
+use authentication::Target;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
+use crate::request::privileges::Action;
 use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
@@ -23,6 +28,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let mut killed = super::session_list(context, &mut arguments)?;
     if killed.is_empty() {
+        context.require(Target::Cluster, Action::KillAnySession)?;
         killed = super::all(context);
     }
     super::kill(context, &killed)

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use bson::RawDocumentBuf;
 
+use crate::state::access_control::names::UserName;
+
 /// What `currentOp` shows of a cursor.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CursorFigures {
@@ -22,6 +24,7 @@ pub(crate) struct IdleCursor {
     pub(crate) id: i64,
     pub(crate) namespace: String,
     pub(crate) session: Option<bson::Uuid>,
+    pub(crate) owner: Option<Arc<UserName>>,
     pub(crate) command: Option<Arc<RawDocumentBuf>>,
     pub(crate) figures: CursorFigures,
 }

@@ -25,6 +25,7 @@ pub(crate) fn write_first_batch(
     cursor.api = context.operation.api();
     cursor.is_single_batch = is_single_batch;
     cursor.connection = context.connection;
+    cursor.owner = context.login.user().cloned();
     let namespace = cursor.namespace.clone();
     let at_cluster_time = cursor.at_cluster_time;
     let mut result = Ok(0);

@@ -1,0 +1,58 @@
+//! `grantPrivilegesToRole` and `revokePrivilegesFromRole`: change what a role allows.
+
+use authentication::{ActionSet, Resource};
+
+use super::role_checks::{check_may_give_privileges, check_within_database};
+use super::{changing, existing_role, finish, target_name};
+use crate::DocumentWriter;
+use crate::handlers::command::Command;
+use crate::request::arguments::{Arguments, Field, required};
+use crate::request::error::{CommandError, Result};
+use crate::request::privileges::Action;
+use crate::state::access_control::stored_role::{StoredRole, read_privileges};
+use crate::state::context::Context;
+
+pub(crate) static GRANT: Command = Command::new(
+    |context, arguments, reply| run(context, arguments, reply, Action::GrantRole, StoredRole::grant),
+    changing("grantPrivilegesToRole", "Adds privileges to a role."),
+);
+
+pub(crate) static REVOKE: Command = Command::new(
+    |context, arguments, reply| {
+        run(context, arguments, reply, Action::RevokeRole, |role, resource, actions| role.revoke(&resource, &actions))
+    },
+    changing("revokePrivilegesFromRole", "Takes privileges out of a role."),
+);
+
+fn run(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+    action: Action,
+    change: fn(&mut StoredRole, Resource, ActionSet),
+) -> Result<()> {
+    let name = target_name(context, &arguments)?;
+    let mut privileges = None;
+    for field in arguments.fields() {
+        match field.name() {
+            "privileges" => privileges = Some(read_privileges(field.required(Field::array)?)?),
+            _ => arguments.generic(field)?,
+        }
+    }
+    let privileges = required(privileges, &format!("{}.privileges", arguments.command))?;
+    if privileges.is_empty() {
+        return Err(CommandError::bad_value(format!("{} needs at least one privilege", arguments.command)));
+    }
+    check_may_give_privileges(context, &privileges, action)?;
+    {
+        let server = context.server;
+        let _one_at_a_time = server.access.changing.lock();
+        let mut role = existing_role(context, &name)?;
+        privileges.into_iter().for_each(|(resource, actions)| change(&mut role, resource, actions));
+        check_within_database(&role)?;
+        role.put(&server.writing)?;
+    }
+    tracing::info!(target: "access", command = arguments.command, role = %name, "the privileges of a role were changed");
+    finish(context, &arguments, reply);
+    Ok(())
+}
