@@ -114,7 +114,7 @@ fn an_entry_that_makes_no_sense_costs_what_it_is_about_and_no_start() {
         let expected = expected.map_or((UNKNOWN, String::new()), |name| ("a collection", name.to_owned()));
         for life in 0..3 {
             fixture.reopen();
-            assert_eq!(told(&fixture), [expected.clone()], "case {case}, life {life}");
+            assert_eq!(told(&fixture), std::slice::from_ref(&expected), "case {case}, life {life}");
             let other = fixture.collection("db.b");
             assert!(find(&fixture.store, &other, 60).is_some(), "case {case}");
             fixture.insert(&other, rawdoc! { "_id": 100 + life, "x": 1 }).unwrap();
