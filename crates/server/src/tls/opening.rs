@@ -125,6 +125,7 @@ async fn shake_hands(
         let permit = Arc::clone(&tls.handshakes).acquire_owned().await.map_err(io::Error::other)?;
         let advancing = tokio::task::spawn_blocking(move || {
             let _permit = permit;
+            platform::WorkClass::Background.set_for_thread();
             let handshake = session.advance(&socket);
             (session, handshake)
         });
