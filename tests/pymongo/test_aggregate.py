@@ -277,10 +277,11 @@ def test_union_with(database):
 
 # The stages in the manual of version 7.0, by whether they are here.
 STAGES = {
-    True: """$addFields $bucket $changeStream $changeStreamSplitLargeEvent $collStats $count $currentOp $facet $group $indexStats $limit $lookup $match
-        $out $project $replaceRoot $replaceWith $sample $set $skip $sort $sortByCount $unionWith $unset $unwind""",
-    False: """$bucketAuto $densify $documents $fill $geoNear $graphLookup $listLocalSessions $listSampledQueries $listSearchIndexes $listSessions $merge
-        $planCacheStats $queryStats $redact $search $searchMeta $setWindowFields $shardedDataDistribution $vectorSearch""",
+    True: """$addFields $bucket $bucketAuto $changeStream $changeStreamSplitLargeEvent $collStats $count $currentOp $densify $documents $facet $fill
+        $graphLookup $group $indexStats $limit $lookup $match $out $project $redact $replaceRoot $replaceWith $sample $set $setWindowFields $skip $sort
+        $sortByCount $unionWith $unset $unwind""",
+    False: """$geoNear $listLocalSessions $listSampledQueries $listSearchIndexes $listSessions $merge $planCacheStats $queryStats $search $searchMeta
+        $shardedDataDistribution $vectorSearch""",
 }
 
 
