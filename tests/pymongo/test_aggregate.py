@@ -315,3 +315,18 @@ def test_a_stage_that_nobody_knows(collection):
         with pytest.raises(OperationFailure) as caught:
             collection.aggregate([{stage: {}}])
         assert caught.value.code == 40324 and f"'{stage}'" in caught.value.details["errmsg"]
+
+
+def test_documents_of_no_collection(client, collection):
+    database = collection.database
+    collection.insert_many([{"_id": 1, "zip": 10}, {"_id": 2, "zip": 20}])
+    made = {"$documents": [{"zip": 10, "city": "A"}, {"zip": {"$add": [10, 10]}, "city": "B"}]}
+    assert [document["city"] for document in database.aggregate([made, {"$sort": {"zip": -1}}])] == ["B", "A"]
+    joined = database.aggregate([made, {"$lookup": {"from": collection.name, "localField": "zip", "foreignField": "zip", "as": "found"}}])
+    assert [[found["_id"] for found in document["found"]] for document in joined] == [[1], [2]]
+    cities = {"$lookup": {"localField": "zip", "foreignField": "zip", "as": "city", "pipeline": [made, {"$project": {"_id": 0, "city": 1}}]}}
+    assert [document["city"] for document in collection.aggregate([cities, {"$sort": {"_id": 1}}])] == [[{"city": "A"}], [{"city": "B"}]]
+    with pytest.raises(OperationFailure) as caught:
+        collection.aggregate([made])
+    assert caught.value.code == 73
+    assert len(list(client.admin.aggregate([made]))) == 2
