@@ -292,8 +292,22 @@ impl ClientCursor {
                 return Err(CommandError::named("CursorKilled", "the cursor was killed"));
             }
             self.source.wait(left.min(WAIT_SLICE));
-            self.source.resume()?;
+            self.resume()?;
         }
+    }
+
+    /// The source gives up what should not be held meanwhile.
+    fn suspend(&mut self) -> Result<()> {
+        let (suspended, more) = measure_unreserved(|| self.source.suspend());
+        self.allocated += more;
+        suspended
+    }
+
+    /// The source is used again; its buffers may be others then.
+    fn resume(&mut self) -> Result<()> {
+        let (resumed, more) = measure_unreserved(|| self.source.resume());
+        self.allocated += more;
+        resumed
     }
 
     /// The token after what the last batch had.
@@ -397,7 +411,7 @@ impl ClientCursors {
 
     /// Registers a cursor whose first batch has been filled and which may have more.
     pub(crate) fn register(&self, mut cursor: ClientCursor) -> Result<i64> {
-        cursor.source.suspend()?;
+        cursor.suspend()?;
         self.count_memory(&mut cursor)?;
         let id = self.new_id();
         self.opened.fetch_add(1, Ordering::Relaxed);
@@ -456,7 +470,7 @@ impl ClientCursors {
         let taken = entries.insert(id, Entry::InUse { session, owner, is_killed: false });
         drop(entries);
         let Some(Entry::Idle(mut idle)) = taken else { return Err(not_found(id)) };
-        if let Err(error) = idle.cursor.source.resume() {
+        if let Err(error) = idle.cursor.resume() {
             self.entries.lock().remove(&id);
             return Err(error);
         }
@@ -465,7 +479,7 @@ impl ClientCursors {
 
     /// Gives a cursor back after a getMore; one that was killed meanwhile is closed.
     pub(crate) fn give_back(&self, id: i64, mut cursor: ClientCursor) -> Result<()> {
-        let suspended = cursor.source.suspend().and_then(|()| self.count_memory(&mut cursor));
+        let suspended = cursor.suspend().and_then(|()| self.count_memory(&mut cursor));
         let mut entries = self.entries.lock();
         let is_killed = matches!(entries.get(&id), Some(Entry::InUse { is_killed: true, .. }) | None);
         if is_killed || suspended.is_err() {
