@@ -8,6 +8,7 @@
 mod eviction;
 mod figures;
 mod first_batch;
+mod pausing;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -294,20 +295,6 @@ impl ClientCursor {
             self.source.wait(left.min(WAIT_SLICE));
             self.resume()?;
         }
-    }
-
-    /// The source gives up what should not be held meanwhile.
-    fn suspend(&mut self) -> Result<()> {
-        let (suspended, more) = measure_unreserved(|| self.source.suspend());
-        self.allocated += more;
-        suspended
-    }
-
-    /// The source is used again; its buffers may be others then.
-    fn resume(&mut self) -> Result<()> {
-        let (resumed, more) = measure_unreserved(|| self.source.resume());
-        self.allocated += more;
-        resumed
     }
 
     /// The token after what the last batch had.
