@@ -17,6 +17,7 @@ pub(crate) mod limit;
 pub(crate) mod lookup;
 pub(crate) mod match_stage;
 pub(crate) mod out;
+mod position;
 pub(crate) mod project;
 pub(crate) mod redact;
 pub(crate) mod replace_root;

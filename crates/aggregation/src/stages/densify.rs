@@ -6,7 +6,7 @@
 
 mod parse;
 mod partitions;
-mod position;
+mod step;
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use bson::raw::{RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr};
 use document::work;
 use query_language::expression::{DependencySet, Expression, FieldPath};
 
+use super::position::Position;
 use super::sort::Sorting;
 use crate::context::RunContext;
 use crate::document_edit::with_path;
@@ -21,7 +22,7 @@ use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
 use crate::stage::{Needs, PipelineStage, stage_document};
 use partitions::{Partition, Partitions};
-use position::{Position, Step};
+use step::{Step, value_at};
 
 pub(crate) use parse::parse;
 
@@ -82,7 +83,7 @@ impl PipelineStage for Densify {
             Bounds::Full => range.append(cstr!("bounds"), "full"),
             Bounds::Partition => range.append(cstr!("bounds"), "partition"),
             Bounds::Range(lower, upper) => {
-                range.append(cstr!("bounds"), RawArrayBuf::from_iter([lower.to_bson(), upper.to_bson()]));
+                range.append(cstr!("bounds"), RawArrayBuf::from_iter([value_at(lower), value_at(upper)]));
             }
         }
         if let Some(name) = &self.unit_name {
@@ -237,7 +238,7 @@ impl Densifying {
 /// Makes a partition's next document.
 fn make(stage: &Densify, partition: &mut Partition) -> Result<RawDocumentBuf> {
     work::step()?;
-    let value = partition.next.to_bson();
+    let value = value_at(partition.next);
     partition.next = stage.step.after(partition.next)?;
     with_path(&partition.key, stage.field.as_path(), Some(RawBsonRef::from(&value)))
 }

@@ -4,10 +4,10 @@
 //! output field is computed for all of its documents, and they are given out. A partition that does not fit is refused by name.
 //! Source: MongoDB's manual, *$setWindowFields (aggregation)*.
 
+mod distance;
 mod functions;
 mod gathered;
 mod parse;
-mod position;
 mod window;
 
 use std::sync::Arc;

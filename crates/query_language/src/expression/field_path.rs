@@ -45,6 +45,11 @@ impl FieldPath {
         &self.0
     }
 
+    /// Whether one of two paths leads to the other: they are the same, or one is a field of the other.
+    pub fn overlaps(&self, other: &FieldPath) -> bool {
+        self.0.is_prefix_of(&other.0) || other.0.is_prefix_of(&self.0)
+    }
+
     /// The value at this path of a document.
     ///
     /// # Errors

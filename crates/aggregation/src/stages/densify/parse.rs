@@ -5,11 +5,12 @@ use document::Number;
 use query_language::ErrorKind;
 use query_language::expression::{Expression, FieldPath, TimeUnit, show_value};
 
-use super::position::{Position, Step};
+use super::step::{Step, position_of};
 use super::{Bounds, Densify};
 use crate::context::PipelineContext;
 use crate::error::{AggregationError, Result};
 use crate::stage::Stage;
+use crate::stages::position::Position;
 use crate::stages::type_of;
 
 fn refuse(message: impl Into<String>) -> AggregationError {
@@ -56,7 +57,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec
              partitionByFields. You may have meant to specify 'full' bounds.",
         ));
     }
-    if let Some(path) = partition_by.iter().find(|path| overlap(path.as_str(), field.as_str())) {
+    if let Some(path) = partition_by.iter().find(|path| path.overlaps(&field)) {
         let message = format!(
             "BSON field '$densify.partitionByFields' contains a field that is a prefix of the field to densify, or the \
              other way round: {}",
@@ -66,12 +67,6 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec
     }
     let value = Expression::field_path(field.clone()).into();
     Ok(vec![Stage::other(Densify { field, value, partition_by, step, unit_name, bounds })])
-}
-
-fn overlap(path: &str, other: &str) -> bool {
-    let begins =
-        |path: &str, with: &str| path.strip_prefix(with).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    begins(path, other) || begins(other, path)
 }
 
 fn field_path(path: &str) -> Result<FieldPath> {
@@ -154,7 +149,7 @@ fn parse_bounds(value: RawBsonRef<'_>, step: Step) -> Result<Bounds> {
 }
 
 fn bound(value: RawBsonRef<'_>, step: Step) -> Result<Position> {
-    let (number, text) = match (step, Position::of(value)) {
+    let (number, text) = match (step, position_of(value)) {
         (Step::Number(_), Some(position @ Position::Number(_)))
         | (Step::Time(..), Some(position @ Position::Date(_))) => return Ok(position),
         (Step::Time(..), Some(Position::Number(_))) => (5733409, "Numeric bounds may not have unit parameter"),

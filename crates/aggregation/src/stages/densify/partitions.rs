@@ -7,9 +7,9 @@ use bson::raw::{RawBsonRef, RawDocumentBuf};
 use document::{hash_value, values_equal};
 use smallvec::SmallVec;
 
-use super::position::Position;
 use crate::context::Memory;
 use crate::error::{AggregationError, Result};
+use crate::stages::position::Position;
 
 /// What a partition costs beside its key.
 const PARTITION_BYTES: usize = 2 * size_of::<Partition>() + 3 * size_of::<(u64, SmallVec<[u32; 1]>)>() + 16;

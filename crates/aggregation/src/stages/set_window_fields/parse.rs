@@ -4,6 +4,7 @@ mod functions;
 mod window;
 
 use bson::raw::{RawBsonRef, RawDocument};
+use document::work;
 use query_language::ErrorKind;
 use query_language::expression::sort_pattern::SortPattern;
 use query_language::expression::{Expression, FieldPath};
@@ -65,24 +66,18 @@ fn outputs(fields: &RawDocument, sort: Option<&SortPattern>, context: &PipelineC
             return Err(refuse(message));
         };
         let path = FieldPath::parse(name.as_str())?;
-        if let Some(other) =
-            outputs.iter().map(|output| output.path.as_str()).find(|other| overlap(other, path.as_str()))
-        {
+        work::done(outputs.len())?;
+        if let Some(other) = outputs.iter().find(|output| output.path.overlaps(&path)) {
             let message = format!(
                 "specification contains two conflicting paths. Cannot specify both '{path}' and '{other}'",
-                path = path.as_str()
+                path = path.as_str(),
+                other = other.path.as_str()
             );
             return Err(AggregationError::numbered(40176, message));
         }
         outputs.push(Output { function: function(specification, sort, context)?, path });
     }
     Ok(outputs)
-}
-
-fn overlap(path: &str, other: &str) -> bool {
-    let begins =
-        |path: &str, with: &str| path.strip_prefix(with).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    begins(path, other) || begins(other, path)
 }
 
 /// `{$function: argument, window: {...}}`.

@@ -7,9 +7,10 @@ use document::work;
 use query_language::expression::sort_pattern::SortPattern;
 
 use super::Partition;
-use super::position::{Distance, Position};
+use super::distance::Distance;
 use crate::error::{AggregationError, Result};
 use crate::stage::stage_document;
+use crate::stages::position::Position;
 use crate::stages::type_of;
 
 /// One end of a window.
@@ -137,7 +138,7 @@ fn limit(position: Position, bound: Bound<Distance>) -> Result<Option<Position>>
     match bound {
         Bound::Unbounded => Ok(None),
         Bound::Current => Ok(Some(position)),
-        Bound::At(distance) => match position.at(distance)? {
+        Bound::At(distance) => match distance.from(position)? {
             Some(limit) => Ok(Some(limit)),
             None => {
                 let (number, text) = match distance {

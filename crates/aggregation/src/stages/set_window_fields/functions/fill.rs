@@ -5,11 +5,12 @@ use document::Number;
 use query_language::expression::Expression;
 use query_language::expression::sort_pattern::SortPattern;
 
-use super::super::position::Position;
+use super::super::distance::as_f64;
 use super::super::window::positions;
 use super::super::{Partition, unsuitable};
 use super::Results;
 use crate::error::{AggregationError, Result};
+use crate::stages::position::Position;
 
 /// The last value before; null where there is none.
 pub(super) fn carry_forward(partition: &mut Partition, expression: &Expression) -> Result<Results> {
@@ -68,7 +69,7 @@ pub(super) fn interpolate(
 }
 
 fn between(left: &Known, right: &Known, at: Position) -> RawBson {
-    let share = (at.to_f64() - left.at.to_f64()) / (right.at.to_f64() - left.at.to_f64());
+    let share = (as_f64(at) - as_f64(left.at)) / (as_f64(right.at) - as_f64(left.at));
     let rise = right.value.subtract(left.value);
     let value = left.value.add(rise.multiply(Number::Double(share)));
     value.to_bson()

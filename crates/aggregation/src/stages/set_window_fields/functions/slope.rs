@@ -5,11 +5,11 @@ use document::Number;
 use query_language::expression::Expression;
 use query_language::expression::sort_pattern::SortPattern;
 
-use super::super::position::Position;
 use super::super::window::{Window, positions};
 use super::super::{Partition, unsuitable};
 use super::Results;
 use crate::error::{AggregationError, Result};
+use crate::stages::position::Position;
 
 /// The unit of time in which positions are measured that are dates.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use document::Number;
 use query_language::expression::sort_pattern::SortPattern;
 use query_language::expression::{TimeUnit, show_value};
 
-use super::super::position::Distance;
+use super::super::distance::Distance;
 use super::super::window::{Bound, Window};
 use super::refuse;
 use crate::error::{AggregationError, Result};

@@ -1,20 +1,11 @@
-//! Where a document lies on the axis of `$densify`, a number or a date, and the steps between.
+//! The steps of `$densify` along a number or a date.
 
-use std::cmp::Ordering;
-
-use bson::DateTime;
 use bson::raw::{RawBson, RawBsonRef};
 use document::Number;
 use query_language::expression::{TimeUnit, show_value};
 
 use crate::error::{AggregationError, Result};
-
-/// A number or a date.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Position {
-    Number(Number),
-    Date(DateTime),
-}
+use crate::stages::position::Position;
 
 /// How far it is from one position to the next.
 #[derive(Debug, Clone, Copy)]
@@ -24,37 +15,23 @@ pub(super) enum Step {
     Time(i64, TimeUnit),
 }
 
-impl Position {
-    /// The position of a value; `None` when it is neither a number nor a date.
-    pub(super) fn of(value: RawBsonRef<'_>) -> Option<Position> {
-        match value {
-            RawBsonRef::DateTime(date) => Some(Position::Date(date)),
-            other => Number::from_bson(other).filter(|number| !number.is_nan()).map(Position::Number),
-        }
-    }
+/// The position of a value that is one on the axis: no document lies at NaN.
+pub(super) fn position_of(value: RawBsonRef<'_>) -> Option<Position> {
+    Position::of(value).filter(|position| !matches!(position, Position::Number(number) if number.is_nan()))
+}
 
-    pub(super) fn to_bson(self) -> RawBson {
-        match self {
-            Position::Number(number) => number.to_bson(),
-            Position::Date(date) => RawBson::DateTime(date),
-        }
-    }
-
-    /// The order of two positions of one kind; numbers come before dates.
-    pub(super) fn compare(self, other: Position) -> Ordering {
-        match (self, other) {
-            (Position::Number(number), Position::Number(other)) => number.compare(other),
-            (Position::Date(date), Position::Date(other)) => date.cmp(&other),
-            (Position::Number(_), Position::Date(_)) => Ordering::Less,
-            (Position::Date(_), Position::Number(_)) => Ordering::Greater,
-        }
+/// The value of a position.
+pub(super) fn value_at(position: Position) -> RawBson {
+    match position {
+        Position::Number(number) => number.to_bson(),
+        Position::Date(date) => RawBson::DateTime(date),
     }
 }
 
 impl Step {
     /// The position of a document's value, which must be of the step's kind.
     pub(super) fn position_of(self, value: RawBsonRef<'_>) -> Result<Position> {
-        match (self, Position::of(value)) {
+        match (self, position_of(value)) {
             (Step::Number(_), Some(position @ Position::Number(_)))
             | (Step::Time(..), Some(position @ Position::Date(_))) => Ok(position),
             (Step::Number(_), _) => {
