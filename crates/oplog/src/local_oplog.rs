@@ -15,6 +15,7 @@
 //! signal may be rung under any of them. None is held during a file operation but `writer`, `flushing` and `truncation`.
 
 mod cached;
+mod copying;
 mod flush;
 mod offline;
 mod reader;
@@ -33,6 +34,7 @@ mod tail;
 mod tests;
 mod window;
 
+pub use self::copying::{OplogPiece, RestoredOplog, check_piece};
 pub use self::offline::read_offline;
 pub use self::retention::SegmentFacts;
 pub use self::stored_retention::StoredRetention;

@@ -38,6 +38,10 @@ pub trait Disk: Send + Sync {
     /// Renames a file, replacing what was called `to`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Renames a file unless something is called `to`: then it fails with `AlreadyExists`, and nothing has changed. Of several who do it at once
+    /// one succeeds, whatever process they belong to.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// The names in a directory, sorted.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
 
@@ -62,6 +66,12 @@ pub trait Disk: Send + Sync {
 pub trait File: Send + Sync {
     /// Reads up to `bytes.len()` bytes at `offset`; returns how many, 0 at or after the end.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// As `read_at`, for who has checksums of his own. What the disk knows to be damaged is filled in with bytes that were never written, so that
+    /// the rest can be used; `read_at` fails for all of it.
+    fn read_unverified_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(bytes, offset)
+    }
 
     /// Writes all of `bytes` at `offset`, extending the file if needed. On an error some of them may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
@@ -111,15 +121,24 @@ pub trait File: Send + Sync {
 
     /// Fills all of `bytes` from `offset`; `UnexpectedEof` if the file ends before.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match self.read_at(&mut bytes[filled..], offset + filled as u64)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => filled += count,
-            }
-        }
-        Ok(())
+        fill(bytes, |bytes, filled| self.read_at(bytes, offset + filled))
     }
+
+    /// As `read_exact_at`, by `read_unverified_at`.
+    fn read_exact_unverified_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        fill(bytes, |bytes, filled| self.read_unverified_at(bytes, offset + filled))
+    }
+}
+
+fn fill(bytes: &mut [u8], read: impl Fn(&mut [u8], u64) -> io::Result<usize>) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match read(&mut bytes[filled..], filled as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => filled += count,
+        }
+    }
+    Ok(())
 }
 
 /// Whether an error says that there is no space left (disk or quota), which heals when space returns.

@@ -14,11 +14,14 @@ mod clock;
 pub mod command_memory;
 mod directory_lock;
 mod disk;
+mod encryption;
+mod file_image;
 mod foreground;
 pub mod greediest;
 mod machine_memory;
 mod memory_budget;
 pub mod memory_check;
+mod memory_disk;
 mod process_memory;
 mod process_usage;
 mod processor_load;
@@ -39,9 +42,13 @@ mod write_back;
 pub use clock::{Clock, SimulatedClock, SystemClock, processor_time, thread_processor_time};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};
 pub use disk::{Disk, File, OpenMode, is_disk_full};
+pub use encryption::{
+    EncryptedDisk, EncryptionError, KEYS_FILE, OuterKey, SealedObject, is_encrypted, looks_encrypted, rotate_outer_key,
+};
 pub use foreground::{Foreground, LongWork};
 pub use machine_memory::machine_memory_bytes;
 pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget, WaitingForMemory};
+pub use memory_disk::MemoryDisk;
 pub use process_memory::{ProcessMemory, process_memory};
 pub use process_usage::{ProcessUsage, process_usage};
 pub use processor_load::ProcessorLoad;

@@ -18,6 +18,8 @@ use crate::command_memory::note_reserved;
 pub enum MemoryUse {
     /// Page frames.
     Frames,
+    /// The files of a disk in memory.
+    Files,
     /// Older versions that are in memory.
     History,
     /// The oplog's buffers.
@@ -46,8 +48,9 @@ pub enum MemoryUse {
 
 impl MemoryUse {
     /// All uses, in the order in which they are shown.
-    pub const ALL: [MemoryUse; 13] = [
+    pub const ALL: [MemoryUse; 14] = [
         MemoryUse::Frames,
+        MemoryUse::Files,
         MemoryUse::History,
         MemoryUse::Log,
         MemoryUse::Rings,
@@ -66,6 +69,7 @@ impl MemoryUse {
     pub fn name(self) -> &'static str {
         match self {
             MemoryUse::Frames => "frames",
+            MemoryUse::Files => "files",
             MemoryUse::History => "history",
             MemoryUse::Log => "log",
             MemoryUse::Rings => "rings",

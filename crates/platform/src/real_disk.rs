@@ -89,6 +89,10 @@ impl Disk for RealDisk {
         self.root.rename(&self.resolve(from)?, &self.resolve(to)?)
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.root.rename_new(&self.resolve(from)?, &self.resolve(to)?)
+    }
+
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.resolve(directory)?)? {
@@ -287,6 +291,12 @@ mod tests {
         disk.sync_directory(Path::new("a/b")).unwrap();
         assert_eq!(disk.list(Path::new("a/b")).unwrap(), ["two"]);
         assert!(!disk.exists(Path::new("a/b/one")).unwrap());
+        disk.open(Path::new("a/b/one"), OpenMode::CreateNew).unwrap();
+        let taken = disk.rename_new(Path::new("a/b/one"), Path::new("a/b/two")).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        disk.rename_new(Path::new("a/b/one"), Path::new("a/b/three")).unwrap();
+        disk.remove(Path::new("a/b/three")).unwrap();
         disk.remove(Path::new("a/b/two")).unwrap();
         disk.remove(Path::new("a/b")).unwrap();
         assert!(disk.list(Path::new("a")).unwrap().is_empty());

@@ -12,7 +12,6 @@
 
 mod faults;
 mod file;
-mod image;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -26,10 +25,10 @@ use parking_lot::Mutex;
 
 pub use faults::{InjectedError, Operation, OperationCounts};
 use file::{Access, SimulatedFile};
-use image::BLOCK_BYTES;
 use state::{Node, State};
 
 use crate::disk::check_relative;
+use crate::file_image::BLOCK_BYTES;
 use crate::{Clock, Disk, File, OpenMode, SeededRandom};
 
 /// The simulated disk; clones are handles on the same disk.
@@ -110,6 +109,11 @@ impl SimulatedDisk {
     /// The `operation` after `successes` more of its kind fails, once.
     pub fn fail_after(&self, operation: Operation, successes: u64, error: InjectedError) {
         self.shared.state.lock().faults.fail_after(operation, successes, error);
+    }
+
+    /// A write that fails ends between two sectors from now on, as those of the kernel do. Who encrypts relies on it.
+    pub fn fail_writes_between_sectors(&self) {
+        self.shared.state.lock().fails_between_sectors = true;
     }
 
     /// Every `operation` fails until `clear_faults`.
@@ -206,6 +210,17 @@ impl Disk for SimulatedDisk {
         check_relative(to)?;
         self.shared.check(Operation::Rename)?;
         self.shared.state.lock().rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        check_relative(from)?;
+        check_relative(to)?;
+        self.shared.check(Operation::Rename)?;
+        let mut state = self.shared.state.lock();
+        if state.node(to).is_some() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.rename(from, to)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {

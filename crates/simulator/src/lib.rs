@@ -29,7 +29,7 @@ mod transactions;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use plan::Trouble;
+pub use plan::{Trouble, Wanted};
 use simulation::Simulation;
 pub use simulation::Summary;
 
@@ -48,8 +48,8 @@ pub struct Failure {
 ///
 /// # Errors
 /// The failure, also of an assertion of the product.
-pub fn run_seed(seed: u64, trouble: Option<Trouble>, is_verbose: bool) -> Result<Summary, Box<Failure>> {
-    let simulation = Simulation::new(seed, trouble, is_verbose);
+pub fn run_seed(seed: u64, wanted: impl Into<Wanted>, is_verbose: bool) -> Result<Summary, Box<Failure>> {
+    let simulation = Simulation::new(seed, wanted.into(), is_verbose);
     catch_unwind(AssertUnwindSafe(|| simulation.run())).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use platform::{InjectedError, Operation, Random, SeededRandom};
+use oplog::OplogError;
+use platform::{Disk, EncryptedDisk, InjectedError, Operation, OuterKey, Random, SeededRandom, is_encrypted};
 use transaction::{Result, Store, StoreOptions};
 
 use crate::errors::{Kind, kind};
@@ -39,7 +40,22 @@ impl Simulation {
         // Another seed for every life: collections of two lives must not get the same UUID.
         let random = Arc::new(SeededRandom::new(self.random.next_u64()));
         let options = StoreOptions { interleaving: self.interleaving(), ..self.plan.options.clone() };
-        Store::open(self.disk.clone(), self.clock.clone(), random, options)
+        Store::open(self.store_disk()?, self.clock.clone(), random, options)
+    }
+
+    /// What the store goes through: the disk, or one over it that encrypts.
+    pub(crate) fn store_disk(&self) -> Result<Arc<dyn Disk>> {
+        if !self.plan.is_encrypted {
+            return Ok(self.disk.clone());
+        }
+        let failed = |cause: std::io::Error| OplogError::Io { action: "open the keys", cause: Arc::new(cause) };
+        let (below, key) = (Arc::clone(&self.disk), OuterKey::new([7; 32]));
+        let random = Arc::new(SeededRandom::new(self.random.next_u64()));
+        let opened = match is_encrypted(&*below).map_err(failed)? {
+            true => EncryptedDisk::open(below, &key, random),
+            false => EncryptedDisk::create(below, &key, random),
+        };
+        Ok(Arc::new(opened.map_err(|error| failed(error.into()))?))
     }
 
     /// The first start, which the power may not survive either.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use platform::{Clock, Random, SystemClock, SystemRandom};
-use simulator::{Failure, Summary, Trouble, run_seed};
+use simulator::{Failure, Summary, Trouble, Wanted, run_seed};
 
 /// The slowest seeds take a few seconds.
 const SEED_TIME_MAX: Duration = Duration::from_secs(20);
@@ -28,6 +28,9 @@ struct Arguments {
     /// Trouble that every seed shall have: power-loss, errors, full-disk, bit-flips
     #[arg(long)]
     trouble: Option<String>,
+    /// Whether every seed shall have an encrypted disk
+    #[arg(long)]
+    encrypted: bool,
     /// Threads, each with seeds of its own
     #[arg(long, default_value_t = 1)]
     threads: u64,
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Some((_, trouble)) => trouble,
         None => None,
     };
+    let wanted = Wanted { trouble, is_encrypted: arguments.encrypted };
     if !arguments.verbose {
         // The failure is printed with its seed below.
         std::panic::set_hook(Box::new(|panic| {
@@ -61,13 +65,13 @@ fn main() -> ExitCode {
         }));
     }
     if let Some(seed) = arguments.seed {
-        return run_one(seed, trouble, &arguments);
+        return run_one(seed, wanted, &arguments);
     }
-    run_many(trouble, &arguments)
+    run_many(wanted, &arguments)
 }
 
-fn run_one(seed: u64, trouble: Option<Trouble>, arguments: &Arguments) -> ExitCode {
-    match run_checked(seed, trouble, arguments) {
+fn run_one(seed: u64, wanted: Wanted, arguments: &Arguments) -> ExitCode {
+    match run_checked(seed, wanted, arguments) {
         Ok(summary) => {
             println!("seed {seed}: {summary:?}");
             ExitCode::SUCCESS
@@ -80,7 +84,7 @@ fn run_one(seed: u64, trouble: Option<Trouble>, arguments: &Arguments) -> ExitCo
 }
 
 /// Runs a seed; ends the process when it does not come to an end, which on one thread is a wait for something that never happens.
-fn run_checked(seed: u64, trouble: Option<Trouble>, arguments: &Arguments) -> Result<Summary, Box<Failure>> {
+fn run_checked(seed: u64, wanted: Wanted, arguments: &Arguments) -> Result<Summary, Box<Failure>> {
     let (ended, end) = std::sync::mpsc::channel::<()>();
     let command = command_of(seed, arguments);
     let watch = platform::spawn_named("watch", move || {
@@ -89,7 +93,7 @@ fn run_checked(seed: u64, trouble: Option<Trouble>, arguments: &Arguments) -> Re
             std::process::exit(1);
         }
     });
-    let result = run_watched(seed, trouble, arguments);
+    let result = run_watched(seed, wanted, arguments);
     drop(ended);
     if let Ok(watch) = watch {
         // It only waits.
@@ -98,10 +102,10 @@ fn run_checked(seed: u64, trouble: Option<Trouble>, arguments: &Arguments) -> Re
     result
 }
 
-fn run_watched(seed: u64, trouble: Option<Trouble>, arguments: &Arguments) -> Result<Summary, Box<Failure>> {
-    let summary = run_seed(seed, trouble, arguments.verbose)?;
+fn run_watched(seed: u64, wanted: Wanted, arguments: &Arguments) -> Result<Summary, Box<Failure>> {
+    let summary = run_seed(seed, wanted, arguments.verbose)?;
     if arguments.twice {
-        let again = run_seed(seed, trouble, false)?;
+        let again = run_seed(seed, wanted, false)?;
         if again.fingerprint != summary.fingerprint {
             let problem = "two runs of this seed differ".to_owned();
             return Err(Box::new(Failure { seed, problem, trace: String::new() }));
@@ -117,7 +121,8 @@ fn report(failure: &Failure, arguments: &Arguments) {
 
 fn command_of(seed: u64, arguments: &Arguments) -> String {
     let trouble = arguments.trouble.as_ref().map(|name| format!(" --trouble {name}")).unwrap_or_default();
-    format!("cargo run --profile simulation -p simulator -- --seed {seed}{trouble} --verbose")
+    let encrypted = if arguments.encrypted { " --encrypted" } else { "" };
+    format!("cargo run --profile simulation -p simulator -- --seed {seed}{trouble}{encrypted} --verbose")
 }
 
 /// What all runs have in common.
@@ -129,7 +134,7 @@ struct Totals {
     sum: Mutex<Summary>,
 }
 
-fn run_many(trouble: Option<Trouble>, arguments: &Arguments) -> ExitCode {
+fn run_many(wanted: Wanted, arguments: &Arguments) -> ExitCode {
     let clock = SystemClock::new();
     let from = arguments.from.unwrap_or_else(|| SystemRandom.next_u64() >> 32);
     println!("seeds {from} to {}", from + arguments.seeds);
@@ -142,7 +147,7 @@ fn run_many(trouble: Option<Trouble>, arguments: &Arguments) -> ExitCode {
     };
     std::thread::scope(|scope| {
         for _ in 0..arguments.threads {
-            scope.spawn(|| run_share(&totals, trouble, arguments));
+            scope.spawn(|| run_share(&totals, wanted, arguments));
         }
     });
     let sum = totals.sum.lock().map(|sum| *sum).unwrap_or_default();
@@ -159,14 +164,14 @@ fn run_many(trouble: Option<Trouble>, arguments: &Arguments) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run_share(totals: &Totals, trouble: Option<Trouble>, arguments: &Arguments) {
+fn run_share(totals: &Totals, wanted: Wanted, arguments: &Arguments) {
     loop {
         let seed = totals.next.fetch_add(1, Ordering::Relaxed);
         let has_failed = totals.failed.load(Ordering::Relaxed) > 0;
         if seed >= totals.end || (has_failed && !arguments.keep_going) {
             return;
         }
-        let result = run_checked(seed, trouble, arguments);
+        let result = run_checked(seed, wanted, arguments);
         totals.done.fetch_add(1, Ordering::Relaxed);
         match result {
             Ok(summary) => {

@@ -69,7 +69,7 @@ impl Simulation {
         let mut options = target.handle.definition().options.clone();
         options.capped = Some(capped);
         let effect = Effect::Resize { number: target.number, capped };
-        let modification = Modification { options: Some(options), index: None };
+        let modification = Modification { options: Some(options), ..Modification::default() };
         let result =
             self.perform(Intent::Definition { effect }, |store| store.modify_collection(&target.handle, modification));
         self.expect_done("limit a collection", result.map(Some));

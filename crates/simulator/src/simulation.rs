@@ -22,7 +22,7 @@ use transaction::{CommitInfo, Interleaving, Moment, Result, Store, TransactionEr
 use crate::documents;
 use crate::errors::{Kind, is_segment_unavailable, kind};
 use crate::model::{CollectionNumber, Effect, Model};
-use crate::plan::{Plan, Trouble};
+use crate::plan::{Plan, Trouble, Wanted};
 use crate::reading::Reader;
 use crate::trace::Trace;
 
@@ -109,11 +109,15 @@ pub(crate) struct Simulation {
 }
 
 impl Simulation {
-    pub(crate) fn new(seed: u64, trouble: Option<Trouble>, is_verbose: bool) -> Arc<Simulation> {
+    pub(crate) fn new(seed: u64, wanted: Wanted, is_verbose: bool) -> Arc<Simulation> {
         let random = SeededRandom::new(seed);
-        let plan = Plan::draw(&random, &SeededRandom::new(seed ^ 0x5249_4e47), trouble);
+        let (rings, encryption) = (SeededRandom::new(seed ^ 0x5249_4e47), SeededRandom::new(seed ^ 0x4352_5950));
+        let plan = Plan::draw(&random, &rings, &encryption, wanted);
         let clock = Arc::new(SimulatedClock::new(1_700_000_000_000));
         let disk = Arc::new(SimulatedDisk::with_clock(random.next_u64(), clock.clone()));
+        if plan.is_encrypted {
+            disk.fail_writes_between_sectors();
+        }
         let trace = Trace::new(is_verbose);
         trace.line(0, format_args!("{plan:?}"));
         Arc::new_cyclic(|itself| Simulation {

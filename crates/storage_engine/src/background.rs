@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::RwLockReadGuard;
 use platform::WorkBudget;
 
 use crate::TreeId;
@@ -16,10 +17,10 @@ use crate::btree::{Damage, Merged, Shrinking, SparseLeaf, TreePages};
 use crate::cleaning_pace::{CleaningPace, DiskRoom, PageActivity};
 use crate::counters::mark_background_thread;
 use crate::engine::Engine;
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, Retry};
 use crate::history::OverQuota;
 use crate::overflow;
-use crate::page_cache::{MERGE_PAUSE, MERGE_PAUSE_MAX, MERGER_THREADS};
+use crate::page_cache::{BATCH_PAGES, MERGE_PAUSE, MERGE_PAUSE_MAX, MERGER_THREADS, Paused};
 use crate::page_store::{CleaningEffort, PUNCHED_BYTES, PageId};
 use crate::pressure_marks::WRITTEN_AHEAD_FROM;
 use crate::system_memory::{SystemMemory, left_bytes};
@@ -28,11 +29,13 @@ use crate::system_memory::{SystemMemory, left_bytes};
 const EVICTION_PAUSE: Duration = Duration::from_millis(100);
 /// Pause of the reclaimer when there is nothing to do: twice as long each time, as long as that lasts.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
-const RECLAIM_PAUSE_MAX: Duration = Duration::from_millis(160);
+const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(8);
 /// Pieces of free space that are given back to the file system one after the other.
 const PIECES_GIVEN_BACK: usize = 2;
-/// Leaves looked at, chains and pages freed in one step.
-const STEP_ITEMS: usize = 64;
+/// Leaves looked at, chains and pages freed in one step: a step of reclaiming is about one of writing.
+const STEP_ITEMS: usize = BATCH_PAGES;
+/// How often in a row a page is read for a leaf to be shrunk, until the leaf is left for later: pages leave meanwhile.
+const READS_TO_SHRINK: usize = 32;
 
 /// How much reclaiming may cost now.
 #[derive(Default)]
@@ -217,21 +220,36 @@ impl Engine {
             let Some(head) = self.trees.leftovers.chains.lock().last().copied() else { return Ok(freed > 0) };
             // Read before the chain is taken off the list: after an error it must still be there to be freed. What is behind a damaged page stays taken.
             let pages = overflow::pages_that_can_be_read(&self.trees.cache, head)?;
-            let _barrier = self.barrier.read();
+            let (_barrier, paused) = self.enter_to_free();
             let mut chains = self.trees.leftovers.chains.lock();
             // Newer chains may have been added behind it meanwhile.
             if let Some(index) = chains.iter().rposition(|chain| *chain == head) {
                 chains.swap_remove(index);
             }
             drop(chains);
-            self.free_pages(&pages)?;
+            self.free_pages(&pages, &paused)?;
         }
         Ok(true)
     }
 
-    fn free_pages(&self, pages: &[PageId]) -> Result<()> {
+    /// Enters the barrier when no page is being written. The disk is waited for outside of it: while it answers nothing,
+    /// a checkpoint can be frozen. With the writer in hand the barrier is only tried, as whoever is inside may wait for
+    /// a frame, which the writer frees.
+    fn enter_to_free(&self) -> (RwLockReadGuard<'_, ()>, Paused<'_>) {
+        loop {
+            let paused = self.trees.cache.writer.pause();
+            if let Some(barrier) = self.barrier.try_read() {
+                return (barrier, paused);
+            }
+            drop(paused);
+            // A checkpoint is being frozen.
+            drop(self.barrier.read());
+        }
+    }
+
+    fn free_pages(&self, pages: &[PageId], paused: &Paused<'_>) -> Result<()> {
         for page in pages {
-            let freed = self.trees.cache.free_page(*page);
+            let freed = self.trees.cache.free_page(*page, paused);
             self.poison_on_error(freed)?;
         }
         self.reclaim_pace.lock().pages_freed += pages.len() as u64;
@@ -284,8 +302,8 @@ impl Engine {
         for group in pages.chunks(STEP_ITEMS) {
             WorkBudget::background_step();
             self.trim_history()?;
-            let _barrier = self.barrier.read();
-            self.free_pages(group)?;
+            let (_barrier, paused) = self.enter_to_free();
+            self.free_pages(group, &paused)?;
         }
         Ok(())
     }
@@ -309,25 +327,40 @@ impl Engine {
     }
 
     fn shrink_leaf(&self, mut leaf: SparseLeaf) -> Result<bool> {
-        let mut stage = Shrinking::First;
-        loop {
-            let _barrier = self.barrier.read();
-            match self.trees.shrink(&leaf, stage) {
-                Ok(Merged::Done) | Err(EngineError::NoSuchTree(_)) => return Ok(true),
-                Ok(Merged::Freed(pages)) => {
-                    stage = Shrinking::Further;
-                    self.free_pages(&pages)?;
+        let (mut stage, mut may_free, mut reads) = (Shrinking::First, false, 0);
+        while reads < READS_TO_SHRINK {
+            let (barrier, paused) = match may_free {
+                true => Some(self.enter_to_free()).unzip(),
+                false => (Some(self.barrier.read()), None),
+            };
+            match (self.trees.shrink(&leaf, stage, paused.is_some()), paused) {
+                (Ok(Merged::Done) | Err(EngineError::NoSuchTree(_)), _) => return Ok(true),
+                (Ok(Merged::Freed(pages)), Some(paused)) => {
+                    (stage, reads) = (Shrinking::Further, 0);
+                    self.free_pages(&pages, &paused)?;
                 }
-                Ok(Merged::NotSettled) => {
+                (Ok(Merged::Freed(_) | Merged::WouldFree), _) => may_free = true,
+                // It is waited for with nothing in hand; somebody else may free it meanwhile.
+                (Ok(Merged::NotResident(page)), paused) => {
+                    drop((barrier, paused));
+                    reads += 1;
+                    match self.trees.cache.fix(page) {
+                        Ok(_) | Err(Retry::Restart) => {}
+                        // It stays as it is.
+                        Err(Retry::Failed(error)) if error.is_damage() => return Ok(true),
+                        Err(Retry::Failed(error)) => return Err(error),
+                    }
+                }
+                (Ok(Merged::NotSettled), _) => {
                     leaf.settled_at = self.visible().0;
-                    self.trees.leftovers.sparse_leaves.push(leaf);
-                    return Ok(false);
+                    break;
                 }
-                // It stays as it is.
-                Err(error) if error.is_damage() => return Ok(true),
-                Err(error) => return Err(error),
+                (Err(error), _) if error.is_damage() => return Ok(true),
+                (Err(error), _) => return Err(error),
             }
         }
+        self.trees.leftovers.sparse_leaves.push(leaf);
+        Ok(false)
     }
 
     /// Gives a little of the page file's free space back to the file system, now and then.

@@ -163,6 +163,16 @@ impl Trees {
         }
     }
 
+    /// As [`Trees::fix_root`], without waiting; `None` when the root is in no frame.
+    fn fix_resident_root(&self, tree: TreeId) -> Attempt<Option<Fixed>> {
+        match self.cache.fix_resident(tree.root()) {
+            Err(Retry::Restart) if !self.cache.frames.is_allocated(tree.root()) => {
+                Err(Retry::Failed(EngineError::NoSuchTree(tree.0)))
+            }
+            fixed => fixed,
+        }
+    }
+
     /// Checks that a page which could be validated is a node of the tree.
     fn check_node<B: PageBytes>(&self, tree: TreeId, fixed: &Fixed, node: &Node<B>) -> Attempt<()> {
         if node.kind() == KIND_NODE && node.tree() == tree.0 {

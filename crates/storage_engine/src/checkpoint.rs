@@ -27,14 +27,15 @@ use crate::cleaning_pace::SPARE_ONE_IN;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::frame_arena::PAGE_BYTES;
+use crate::page_cache::BATCH_PAGES;
 use crate::page_store::PageId;
 use crate::saved_changes::SavedChanges;
 
 /// Leftovers of each kind in a mark, whose size the page store bounds; the rest is saved beside the trees.
 pub(crate) const LEFTOVERS_IN_MARK_MAX: usize = 4096;
 
-/// Pages written in one step, about.
-const STEP_PAGES: usize = 64;
+/// Pages written in one step, about: a batch of the writer.
+const STEP_PAGES: usize = BATCH_PAGES;
 
 /// Copies that wait to be written during a pause, at most: one for so many frames.
 const COPIES_ONE_IN: usize = 64;
@@ -44,8 +45,8 @@ const STAGES: f64 = 2.0;
 const STEP_PAUSE: Duration = Duration::from_millis(10);
 /// How long all changes may wait for those that are under way when a checkpoint is frozen. Twice as long at each further attempt.
 const BARRIER_PATIENCE: Duration = Duration::from_millis(1);
-/// Between two attempts.
-const BARRIER_PAUSE: Duration = Duration::from_millis(2);
+/// Between two attempts: who was kept out has twice that time.
+const BARRIER_PAUSE: Duration = BARRIER_PATIENCE.saturating_mul(2);
 /// Leaves whose buffered changes are saved in one step.
 const STEP_LEAVES: usize = 1024;
 /// In a mark, beside the number of chains: behind them is the first page of saved changes.

@@ -24,38 +24,36 @@ const ONE_IN: u64 = 4;
 /// ... and so many more: it would otherwise take turns of doing nothing and of taking what the disk and a processor can do. While much is being changed they
 /// come with the time: taken at once, each mebibyte moved in a tenth of a second took 4 % of what others did in it.
 const BYTES_BUSY: u64 = 8 << 20;
-const BYTES_CALM: u64 = 16 << 20;
-const BYTES_IDLE: u64 = 128 << 20;
+const BYTES_CALM: u64 = 2 * BYTES_BUSY;
+const BYTES_IDLE: u64 = 16 * BYTES_BUSY;
 /// Time from the last piece of cleaning to the next search for extents while much is being changed. Which blocks an extent still holds is found by going
 /// through the addresses of all pages, and the more extents have become sparse meanwhile, the more of them share that.
 const PAUSE_BUSY: Duration = Duration::from_millis(50);
 /// Time from one piece of free space given back to the file system to the next: the file cannot be read while they go, file systems mounted with
 /// `discard` hand them on to the disk, which may do nothing else meanwhile, and the memory that the operating system kept them in goes back to the host of
 /// a virtual machine, which stops everybody for a moment too (4 GB given back in a minute took an eighth of the processors' time).
-const GIVING_BACK_PAUSE_BUSY: Duration = Duration::from_millis(200);
+const GIVING_BACK_PAUSE_BUSY: Duration = GIVING_BACK_PAUSE_CALM.saturating_mul(2);
 const GIVING_BACK_PAUSE_CALM: Duration = Duration::from_millis(100);
 const GIVING_BACK_PAUSE_IDLE: Duration = Duration::from_millis(40);
 /// Free space that writing will take again within this many times `WINDOW` is not given back to the file system meanwhile. A checkpoint spread over eight
 /// seconds frees at its end about what is written until the next one frees anything.
 const EXPECTED_WINDOWS: u64 = 4;
 /// ... but no more than one byte for this many that stay, and some ...
-const KEPT_ONE_IN: u64 = 16;
-const KEPT_BYTES: u64 = 4 << 20;
-const KEPT_BYTES_BUSY: u64 = 16 << 20;
+const KEPT_ONE_IN: u64 = 2 * SPARE_ONE_IN;
+const KEPT_BYTES: u64 = BYTES_BUSY / 2;
+const KEPT_BYTES_BUSY: u64 = BYTES_CALM;
 /// ... unless all that stays would be written anew in this many times `WINDOW`: then the file takes several times what it holds before each checkpoint
 /// anyway, and what was given back would have to be taken again within the minute. As long as the disk has room for that.
 const TURNOVER_WINDOWS: u64 = 15;
 /// Where little is being changed the page file is brought within one byte for this many of what it holds: extents with less to win are not cleaned, and
 /// what only a checkpoint gives back is worth one when it is more.
 pub(crate) const SPARE_ONE_IN: u64 = 8;
-/// And so much more, before cleaning waits for a checkpoint.
-const WAITING_SLACK: u64 = 8 << 20;
+/// And so much more, before cleaning waits for a checkpoint: what it moves in a `WINDOW` at the least.
+const WAITING_SLACK: u64 = BYTES_BUSY;
 
 const _: () = {
-    assert!(BUSY_ONE_IN < IDLE_ONE_IN && BYTES_BUSY < BYTES_CALM && BYTES_CALM < BYTES_IDLE);
+    assert!(BUSY_ONE_IN < IDLE_ONE_IN);
     assert!(GIVING_BACK_PAUSE_IDLE.as_nanos() < GIVING_BACK_PAUSE_CALM.as_nanos());
-    assert!(GIVING_BACK_PAUSE_CALM.as_nanos() < GIVING_BACK_PAUSE_BUSY.as_nanos());
-    assert!(KEPT_BYTES < KEPT_BYTES_BUSY && SPARE_ONE_IN < KEPT_ONE_IN, "what is kept is less than what may be spare");
     assert!(EXPECTED_WINDOWS < TURNOVER_WINDOWS);
 };
 

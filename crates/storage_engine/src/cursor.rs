@@ -36,6 +36,15 @@ enum ValuePlace {
     LeafOverflow(usize),
 }
 
+/// What came of counting for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// How many entries were passed over.
+    pub entries: u64,
+    /// Whether there are no more up to where was counted.
+    pub is_end: bool,
+}
+
 /// A cursor over one tree.
 pub struct BTreeCursor {
     trees: Arc<Trees>,
@@ -182,6 +191,31 @@ impl BTreeCursor {
         }
     }
 
+    /// Passes over the entries below `end` and counts them, of one leaf at a time. The cursor is on none of them afterwards;
+    /// `next` yields what is behind them.
+    pub fn count_below(&mut self, end: &[u8]) -> Result<Counted> {
+        if self.place == Place::Unpositioned {
+            self.seek_first()?;
+        }
+        let Place::At(first) = self.place else { return Ok(Counted { entries: 0, is_end: true }) };
+        let (node, behind) = (self.node(), self.node().lower_bound(end));
+        let is_inside = behind < node.count();
+        let mut entries = 0;
+        for position in first..behind {
+            entries += u64::from(self.value_at(position)?.is_some());
+        }
+        self.place = Place::At(behind.max(first));
+        let Some(fence) = self.node().upper_fence().filter(|_| !is_inside).map(<[u8]>::to_vec) else {
+            return Ok(Counted { entries, is_end: true });
+        };
+        if *end <= *fence || self.end.as_ref().is_some_and(|end| *end <= fence) {
+            return Ok(Counted { entries, is_end: true });
+        }
+        self.load(Target::Containing(&fence))?;
+        self.place = Place::At(self.node().lower_bound(&fence));
+        Ok(Counted { entries, is_end: false })
+    }
+
     /// The key of the entry that the cursor is on.
     pub fn key(&self) -> &[u8] {
         &self.key
@@ -233,25 +267,28 @@ impl BTreeCursor {
 
     /// Takes the entry at a position, if the snapshot sees it.
     fn take(&mut self, position: usize) -> Result<bool> {
+        let Some(place) = self.value_at(position)? else { return Ok(false) };
+        self.value_place = place;
+        Node(&*self.leaf).copy_key(position, &mut self.key);
+        Ok(true)
+    }
+
+    /// Where the value of the entry at a position is, if the snapshot sees it.
+    fn value_at(&mut self, position: usize) -> Result<Option<ValuePlace>> {
         let node = Node(&*self.leaf);
         if self.snapshot.sees(Timestamp(node.version(position).since())) {
-            if node.presence(position) == Presence::Ghost {
-                return Ok(false);
-            }
-            let is_overflow = node.value(position).1;
-            self.value_place =
-                if is_overflow { ValuePlace::LeafOverflow(position) } else { ValuePlace::Leaf(position) };
-        } else {
-            let state = copy_entry(&node, position, &mut self.value);
-            let resolved = self.trees.resolve(state, &mut self.value, &self.snapshot);
-            if !resolved.map_err(|error| error.in_tree(self.tree))? {
-                return Ok(false);
-            }
-            self.snapshot.check()?;
-            self.value_place = ValuePlace::Buffer;
+            let is_live = node.presence(position) != Presence::Ghost;
+            let is_overflow = is_live && node.value(position).1;
+            let place = if is_overflow { ValuePlace::LeafOverflow(position) } else { ValuePlace::Leaf(position) };
+            return Ok(is_live.then_some(place));
         }
-        node.copy_key(position, &mut self.key);
-        Ok(true)
+        let state = copy_entry(&node, position, &mut self.value);
+        let resolved = self.trees.resolve(state, &mut self.value, &self.snapshot);
+        if !resolved.map_err(|error| error.in_tree(self.tree))? {
+            return Ok(None);
+        }
+        self.snapshot.check()?;
+        Ok(Some(ValuePlace::Buffer))
     }
 }
 

@@ -20,7 +20,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, madvise};
+#[cfg(not(miri))]
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use self::frame_words::FrameWords;
 use self::latch::Latch;
@@ -161,7 +163,7 @@ impl FrameArena {
     /// Gives the memory of a frame that holds no page back to the system until it is used again.
     pub(crate) fn release_memory(&self, frame: FrameId) {
         let Some(latched) = self.try_lock(frame) else { return };
-        if latched.header().page() == NO_PAGE {
+        if latched.header().page() == NO_PAGE && !cfg!(miri) {
             // SAFETY: the range is one frame of our own mapping, latched and without a page: readers that still look at it
             // read zeros and then fail validation. A failure leaves the memory where it is.
             let _ = unsafe { madvise(self.pointer(frame).cast(), PAGE_BYTES, Advice::LinuxDontNeed) };
@@ -189,6 +191,7 @@ impl Drop for FrameArena {
 }
 
 /// Zeroed memory that costs nothing until it is touched.
+#[cfg(not(miri))]
 fn map(bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
     let mapped =
@@ -196,7 +199,25 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(mapped.ok()?.cast::<u8>())
 }
 
+/// The same for Miri, which calls no kernel.
+#[cfg(miri)]
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    let layout = std::alloc::Layout::from_size_align(bytes, PAGE_BYTES).ok()?;
+    // SAFETY: there is at least one frame, so the layout is not empty.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
+}
+
 /// Gives back what [`map`] gave.
+#[cfg(miri)]
+fn unmap(memory: NonNull<u8>, bytes: usize) {
+    if let Ok(layout) = std::alloc::Layout::from_size_align(bytes, PAGE_BYTES) {
+        // SAFETY: called with what `map` returned, with the same layout, by the arena that owned it and is gone.
+        unsafe { std::alloc::dealloc(memory.as_ptr(), layout) };
+    }
+}
+
+/// Gives back what [`map`] gave.
+#[cfg(not(miri))]
 fn unmap(memory: NonNull<u8>, bytes: usize) {
     // SAFETY: called with what `map` returned, by the arena that owned it and is gone. A failure leaves it mapped.
     let _ = unsafe { munmap(memory.as_ptr().cast(), bytes) };

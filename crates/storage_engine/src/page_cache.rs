@@ -55,7 +55,7 @@ pub(crate) use change_encoding::{BufferedChange, EncodedChanges};
 pub(crate) use frames::Frames;
 pub(crate) use free_frames::ReservedFrame;
 pub(crate) use merge_bounds::{MERGE_PAUSE, MERGE_PAUSE_MAX, MERGER_THREADS};
-pub(crate) use writing::PageWriter;
+pub(crate) use writing::{BATCH_PAGES, PageWriter, Paused};
 
 /// A page found in a frame, at a version of the frame's latch.
 #[derive(Debug, Clone, Copy)]
@@ -159,6 +159,24 @@ impl PageCache {
         }
     }
 
+    /// As [`PageCache::fix`], without waiting for a frame or for the disk; `None` when the page is in no frame.
+    pub(crate) fn fix_resident(&self, page: PageId) -> Attempt<Option<Fixed>> {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.frames.state(page) {
+                PageState::Resident(frame) => match self.frames.fixed(page, frame) {
+                    Some(fixed) => {
+                        self.frames.note_use(fixed.frame);
+                        return Ok(Some(fixed));
+                    }
+                    None => backoff.wait(),
+                },
+                PageState::OnDisk(_) | PageState::Loading(_) => return Ok(None),
+                PageState::Empty => return Err(Retry::Restart),
+            }
+        }
+    }
+
     /// The page's bytes, to be trusted only after [`PageCache::validate`].
     pub(crate) fn view(&self, fixed: &Fixed) -> Node<OptimisticPage<'_>> {
         Node(self.frames.view(fixed.frame))
@@ -225,9 +243,9 @@ impl PageCache {
         Ok((page, frame))
     }
 
-    /// Frees a page for good. Background only, inside the checkpoint barrier; nobody may refer to the page any more.
-    pub(crate) fn free_page(&self, page: PageId) -> Result<()> {
-        let _nobody_writes = self.writer.pause();
+    /// Frees a page for good. Background only, inside the checkpoint barrier; nobody may refer to the page any more, and
+    /// no image of it may be under way to the disk. Whoever calls this has waited for that outside of the barrier.
+    pub(crate) fn free_page(&self, page: PageId, _nobody_writes: &Paused<'_>) -> Result<()> {
         let mut backoff = Backoff::new();
         loop {
             match self.frames.state(page) {

@@ -47,10 +47,12 @@
 //! 7. *A failed write or sync poisons the store*: nothing is written any more, reads go on. Only "no space left" on a
 //!    write does not: nothing changed then, and the call may be repeated. Some extents are allocated in advance for
 //!    checkpoints and cleaning, which give space back.
+//! 8. *A pinned checkpoint's blocks stay until they are copied.* What a later publish replaces of it is not freed, but kept
+//!    as superseded until the copying, which goes through the file in order, has passed it. A crash forgets the pin.
 //!
 //! # Locks, in the order they are taken
 //!
-//! publish lock (`table`) or `cleaner` → `file_end` (growing or cutting the file) → `ledger` (maps and extents; never
+//! publish lock (`table`) or `cleaner` → `file_end` (growing or cutting the file) → `published` → `ledger` (maps and extents; never
 //! held during input or output) → `page_ids`. Under `ledger`, cleaning calls the engine's compare-and-swap, which must
 //! neither wait nor call the store. `read` takes no lock.
 
@@ -68,9 +70,11 @@ mod page_ids;
 mod page_table_file;
 mod page_table_record;
 mod page_table_scan;
+mod pin;
 mod reading;
 mod reclaim;
 mod recovery;
+mod restored;
 mod salvage;
 mod slot_differences;
 mod statistics;
@@ -97,8 +101,10 @@ pub use self::inspection::{BlockDescription, ExtentDescription, Inspection, Page
 pub use self::page_table_file::PAGE_TABLE_DIRECTORY;
 pub use self::page_table_record::CheckpointKind;
 pub use self::page_table_scan::CheckpointRecord;
+pub use self::pin::{CopiedBlock, PinnedCheckpoint, check_copied_block};
 pub(crate) use self::reclaim::PUNCHED_BYTES;
 pub use self::recovery::RecoveredCheckpoint;
+pub use self::restored::{RestoredIdentity, RestoredStore};
 pub use self::salvage::SalvagedStore;
 pub use self::slot_differences::SlotArray;
 pub use self::statistics::{PageStoreSpace, PageStoreStatistics};
@@ -162,6 +168,8 @@ pub struct PageStore {
     file: Arc<dyn File>,
     superblock: Mutex<Superblock>,
     recovered: Option<RecoveredCheckpoint>,
+    /// The last published checkpoint.
+    published: Mutex<Option<RecoveredCheckpoint>>,
     clean_shutdown: bool,
     /// The publish lock: held by `publish`, `verify` and `close` from beginning to end.
     table: Mutex<PageTableFile>,

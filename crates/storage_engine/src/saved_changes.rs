@@ -163,7 +163,10 @@ pub(crate) fn restore(cache: &PageCache, store: &PageStore, head: PageId) -> Res
         Ok(())
     });
     match pages {
-        Ok(pages) => pages.into_iter().try_for_each(|page| cache.free_page(page))?,
+        Ok(pages) => {
+            let paused = cache.writer.pause();
+            pages.into_iter().try_for_each(|page| cache.free_page(page, &paused))?;
+        }
         // Its pages stay taken until a repair.
         Err(error) if error.is_damage() => lost = Some(error),
         Err(error) => return Err(error),

@@ -13,17 +13,19 @@ use crate::commit_order::CommitInfo;
 use crate::error::Result;
 use crate::read_view::ReadView;
 use crate::store::Store;
+use crate::waiting::Waiting;
 use crate::write_context::WriteContext;
 
 impl Store {
     /// Replaces a collection by a capped one with its newest documents, and without its indexes but that of `_id`.
     ///
     /// # Errors
-    /// `Collection` with `NamespaceNotFound`; those of inserting; `Stopped` when `is_stopped` says so. The collection is as it was then.
+    /// `Collection` with `NamespaceNotFound`; those of inserting; `Stopped` when `is_stopped` says so, `Interrupted` when `waiting` does. The collection is as it was then.
     pub fn convert_to_capped(
         &self,
         namespace: &Namespace,
         capped: CappedOptions,
+        waiting: Waiting,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<CommitInfo> {
         let _definitions = self.lock_definitions(|| self.catalog.lookup(namespace.as_str()).into_iter().collect());
@@ -38,7 +40,7 @@ impl Store {
         let mut options = source.definition().options.clone();
         options.capped = Some(capped);
         self.change_definition(&CatalogChange::Create { namespace: temporary.clone(), uuid, options })?;
-        let copied = self.copy_newest(&self.read_view(), &source, &temporary, capped, is_stopped);
+        let copied = self.copy_newest(&self.read_view(), &source, &temporary, capped, waiting, is_stopped);
         if let Err(error) = copied {
             self.change_definition(&CatalogChange::Drop { namespace: temporary, uuid })?;
             return Err(error);
@@ -51,18 +53,19 @@ impl Store {
     /// Makes a capped collection with the newest documents of another one.
     ///
     /// # Errors
-    /// `Collection` with `NamespaceNotFound`, `NamespaceExists`; those of inserting; `Stopped`.
+    /// `Collection` with `NamespaceNotFound`, `NamespaceExists`; those of inserting; `Stopped`, `Interrupted`.
     pub fn clone_as_capped(
         &self,
         from: &Namespace,
         to: &Namespace,
         capped: CappedOptions,
+        waiting: Waiting,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<CommitInfo> {
         let source = self.source_of_copy(from)?;
         let options = CollectionOptions { capped: Some(capped), ..CollectionOptions::default() };
         let (_, created) = self.create_collection(to, options)?;
-        match self.copy_newest(&self.read_view(), &source, to, capped, is_stopped) {
+        match self.copy_newest(&self.read_view(), &source, to, capped, waiting, is_stopped) {
             Ok(last) => Ok(last.unwrap_or(created)),
             Err(error) => {
                 self.drop_collection(to)?;
@@ -82,6 +85,7 @@ impl Store {
         source: &Arc<Collection>,
         to: &Namespace,
         capped: CappedOptions,
+        waiting: Waiting,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<CommitInfo>> {
         let missing = || CollectionError::NamespaceNotFound(format!("{to} was dropped"));
@@ -99,6 +103,7 @@ impl Store {
         }
         let Some(first) = first else { return Ok(None) };
         let (mut context, mut last) = (WriteContext::new(), None);
+        context.set_waiting(waiting);
         cursor.seek(first)?;
         while cursor.next()?.is_some() {
             if is_stopped() {

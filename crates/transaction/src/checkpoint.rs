@@ -91,6 +91,8 @@ struct LastCheckpoint {
     /// When it began, and as which.
     at: Duration,
     number: u64,
+    /// From where recovery from it needs the oplog, if it was made in this life.
+    oplog_from: Option<OplogPosition>,
     /// One that is being made, or that the full disk interrupted, and when it began.
     in_progress: Option<Beginning>,
     quiet: Quiet,
@@ -130,7 +132,7 @@ impl CheckpointState {
 
     pub(crate) fn new(position: OplogPosition, now: Duration) -> CheckpointState {
         let quiet = Quiet { end: position, since: now };
-        let last = LastCheckpoint { position, at: now, number: 0, in_progress: None, quiet };
+        let last = LastCheckpoint { position, at: now, number: 0, oplog_from: None, in_progress: None, quiet };
         CheckpointState {
             last: Mutex::new(last),
             begun: AtomicU64::new(0),
@@ -235,6 +237,13 @@ impl Store {
         self.checkpoint_after(after, Pace::AtOnce)
     }
 
+    /// Calls `act` while no checkpoint is published, with the position from which recovery from the last one needs the oplog; `None`: none was made in
+    /// this life.
+    pub(crate) fn at_last_checkpoint<T>(&self, act: impl FnOnce(Option<OplogPosition>) -> T) -> T {
+        let last = self.checkpoints.last.lock();
+        act(last.oplog_from)
+    }
+
     /// Makes the checkpoints that somebody waits for.
     pub(crate) fn answer_checkpoint_requests(&self) {
         while !self.is_stopping()
@@ -294,6 +303,7 @@ impl Store {
         }
         let position = OplogPosition(beginning.checkpoint.mark().oplog_position);
         (last.position, last.at, last.number) = (position, beginning.at, beginning.number);
+        last.oplog_from = Some(beginning.oplog_from);
         self.checkpoints.answer(last.number);
         self.truncate_oplog(beginning.oplog_from)?;
         finished

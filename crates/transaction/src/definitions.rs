@@ -11,7 +11,7 @@ use collection::{Collection, CollectionError, CollectionOptions, IndexSpecificat
 use oplog::Appended;
 
 use crate::commit_order::CommitInfo;
-use crate::error::Result;
+use crate::error::{Result, TransactionError};
 use crate::store::Store;
 
 /// What happens to a collection that has the new name already.
@@ -99,20 +99,25 @@ impl Store {
         Ok((indexes, self.change_names(&[&namespace], &change)?))
     }
 
-    /// Drops every collection of a database; `None` when it does not exist.
+    /// Drops every collection of a database, and asks before each whether it may go on; `None` when it does not exist.
     ///
     /// # Errors
-    /// `Oplog`, `Engine`, `Stopped`.
-    pub fn drop_database(&self, database: &str) -> Result<Option<CommitInfo>> {
+    /// `Oplog`, `Engine`, `Stopped`; what the question fails with: the collections that are left are whole.
+    pub fn drop_database<E: From<TransactionError>>(
+        &self,
+        database: &str,
+        may_go_on: impl Fn() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Option<CommitInfo>, E> {
         let _definitions = self.lock_definitions(|| self.catalog.collections_of(database));
         let collections = self.catalog.collections_of(database);
         if collections.is_empty() {
             return Ok(None);
         }
         for collection in &collections {
+            may_go_on()?;
             self.drop_found(collection)?;
         }
-        self.change_definition(&CatalogChange::DropDatabase { database: database.to_owned() }).map(Some)
+        Ok(Some(self.change_definition(&CatalogChange::DropDatabase { database: database.to_owned() })?))
     }
 
     /// Renames a collection, also into another database.
@@ -159,6 +164,10 @@ impl Store {
         let _definitions = self.lock_definitions(|| vec![collection.clone()]);
         let _gate = collection.begin_definition_change();
         collection.check_alive()?;
+        if modification.as_of.is_some_and(|version| version != collection.indexes().version()) {
+            let message = "the indexes of the collection have changed meanwhile: run collMod again";
+            return Err(CollectionError::IndexBuildInProgress(message.to_owned()).into());
+        }
         check_index_modification(collection, &modification)?;
         if let Some(options) = &modification.options {
             // Those of before are counted, too: who is near the bound takes them away first.
@@ -206,6 +215,18 @@ fn check_index_modification(collection: &Collection, modification: &Modification
         return Err(CollectionError::IndexNotFound(message).into());
     };
     let mut changed: IndexSpecification = found.specification().clone();
+    if (index.prepare_unique.is_some() || index.unique) && changed.is_id_index() {
+        let message = "can't change the uniqueness of the _id index, which is unique";
+        return Err(CollectionError::InvalidOptions(message.to_owned()).into());
+    }
+    if index.prepare_unique == Some(true) || index.unique {
+        changed.check_may_be_unique()?;
+    }
+    // Nobody has put in what others have while it was, so that what the caller has seen holds.
+    if index.unique && !changed.prepare_unique && !changed.unique {
+        let message = "Cannot make index unique with 'unique=true' before 'prepareUnique=true' has been set";
+        return Err(CollectionError::InvalidOptions(message.to_owned()).into());
+    }
     if index.hidden.is_some() && changed.is_id_index() {
         return Err(CollectionError::BadValue("can't hide _id index".to_owned()).into());
     }

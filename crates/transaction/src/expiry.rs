@@ -98,7 +98,7 @@ impl Store {
             }
             let indexes: Vec<Arc<Index>> = collection.indexes().ready().cloned().collect();
             for index in indexes {
-                let Some(mut range) = ExpiredRange::of(&index, now_millis) else { continue };
+                let Some(mut range) = ExpiredRange::of(&collection, &index, now_millis) else { continue };
                 if self.is_set_aside(EXPIRY, index.tree()) {
                     continue;
                 }

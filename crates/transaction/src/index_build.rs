@@ -132,7 +132,7 @@ impl Store {
         }
         let _gives_way = LongWork::begin(&self.foreground);
         let is_plain =
-            |index: &Arc<Index>| index.state() == IndexState::Replacing || !index.specification().enforces_uniqueness();
+            |index: &Arc<Index>| index.state() == IndexState::Replacing || !index.specification().is_unique();
         if collection.ring().is_none() && find_indexes(collection, &started.trees).iter().all(is_plain) {
             return self.fill_sorted(collection, &started.trees, is_stopped);
         }
@@ -208,12 +208,13 @@ impl Store {
         let Some(index) = access.indexes.all().get(position) else { return Err(aborted(access.collection)) };
         let document = RawDocument::from_bytes(&buffers.document)
             .map_err(|error| CollectionError::Damaged(format!("record: {error}")))?;
+        index.note_read(record_id);
         buffers.entries.generate(&access.indexes, position, record_id, document)?;
         if let Some(newly) = buffers.entries.newly_multikey(position, index) {
             self.catalog.add_multikey(access.collection, &[newly])?;
         }
         let mut locks = Default::default();
-        if index.specification().enforces_uniqueness() {
+        if index.specification().is_unique() {
             let claims = buffers.entries.claims(position, index);
             locks = match lock_claims(&self.unique_locks, claims, &mut buffers.unique) {
                 Ok(locks) => locks,
@@ -222,7 +223,7 @@ impl Store {
             for claim in buffers.entries.claims(position, index) {
                 if is_taken(&self.engine, index, claim.key, record_id, &mut buffers.unique)? {
                     let namespace = access.definition.namespace.as_str();
-                    return Err(duplicate_key_error(namespace, index, claim.key, claim.type_bits).into());
+                    return Err(duplicate_key_error(namespace, index, claim.key, claim.value).into());
                 }
             }
         }
@@ -262,8 +263,8 @@ impl Store {
         for suspected in index.take_suspected_duplicates() {
             if is_duplicated(&self.engine, index, &suspected.key, &mut buffers)? {
                 let namespace = collection.namespace();
-                let (key, type_bits) = (&suspected.key, &suspected.type_bits);
-                return Err(duplicate_key_error(namespace.as_str(), index, key, type_bits).into());
+                let (key, value) = (&suspected.key, &suspected.value);
+                return Err(duplicate_key_error(namespace.as_str(), index, key, value).into());
             }
         }
         Ok(())

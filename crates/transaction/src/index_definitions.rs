@@ -8,8 +8,7 @@ use std::time::Duration;
 use bson::RawDocumentBuf;
 use collection::catalog::{CatalogChange, IndexChange};
 use collection::{
-    Collection, CollectionError, ID_INDEX_NAME, Index, IndexSpecification, IndexState, Namespace, Relation,
-    show_specification,
+    Collection, CollectionError, Index, IndexSpecification, IndexState, Namespace, Relation, show_specification,
 };
 
 use crate::commit_order::CommitInfo;
@@ -190,7 +189,7 @@ fn chosen_indexes(collection: &Collection, which: &WhichIndexes) -> Result<Vec<A
     let indexes = collection.indexes();
     let chosen = match which {
         WhichIndexes::All => {
-            return Ok(indexes.listed().filter(|index| index.name() != ID_INDEX_NAME).cloned().collect());
+            return Ok(indexes.listed().filter(|index| !index.specification().is_id_index()).cloned().collect());
         }
         WhichIndexes::Names(names) => {
             let find = |name: &String| {
@@ -215,7 +214,10 @@ fn chosen_indexes(collection: &Collection, which: &WhichIndexes) -> Result<Vec<A
             }
         }
     };
-    if chosen.iter().any(|index| index.name() == ID_INDEX_NAME) {
+    if let Some(index) = chosen.iter().find(|index| index.specification().is_id_index()) {
+        if index.specification().clustered {
+            return Err(CollectionError::DropsClusteredIndex.into());
+        }
         return Err(CollectionError::InvalidOptions("cannot drop _id index".to_owned()).into());
     }
     Ok(chosen)

@@ -155,7 +155,7 @@ impl Store {
         document: &RawDocument,
         validation: Validation,
     ) -> Result<CommitInfo> {
-        self.wait_for_ring_room()?;
+        self.wait_for_ring_room(&context.waiting)?;
         let access = collection.begin_write()?;
         let mut writer = ring.lock();
         let WriteContext { change, unique, statement, .. } = context;

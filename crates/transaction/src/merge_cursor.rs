@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use storage_engine::{BTreeCursor, TreeId};
+use storage_engine::{BTreeCursor, Counted, TreeId};
 
 use crate::write_set::{From, WriteSet};
 
@@ -265,6 +265,15 @@ impl TreeCursor {
         match self {
             TreeCursor::Snapshot(cursor) => cursor.previous(),
             TreeCursor::Merged(cursor) => cursor.step(Direction::Backward),
+        }
+    }
+
+    /// Passes over the entries below `end` and counts them, those of one leaf at a time; `None` where a transaction's own writes are
+    /// laid over them, so that each must be looked at.
+    pub(crate) fn count_below(&mut self, end: &[u8]) -> EngineResult<Option<Counted>> {
+        match self {
+            TreeCursor::Snapshot(cursor) => cursor.count_below(end).map(Some),
+            TreeCursor::Merged(_) => Ok(None),
         }
     }
 

@@ -10,6 +10,7 @@ use collection::{Collection, CollectionError, Index, RecordId, StoredRecords};
 use storage_engine::{Engine, Snapshot, Timestamp, TreeId};
 
 use crate::error::Result;
+use crate::index_cursor::IndexCursor;
 use crate::merge_cursor::{MergeCursor, TreeCursor};
 use crate::record_source::RecordSource;
 use crate::write_set::WriteSet;
@@ -38,7 +39,7 @@ impl ReadView {
         ReadView { engine, snapshot, writes: Some(writes) }
     }
 
-    fn tree_cursor(&self, tree: TreeId) -> TreeCursor {
+    pub(crate) fn tree_cursor(&self, tree: TreeId) -> TreeCursor {
         let cursor = self.engine.cursor(&self.snapshot, tree);
         match &self.writes {
             None => TreeCursor::Snapshot(cursor),
@@ -82,7 +83,7 @@ impl ReadView {
         Ok(found.map_err(|error| locate(collection, error))?)
     }
 
-    /// Finds the first entry of an index whose key begins with `prefix`, without a cursor: what a lookup by `_id` needs. `key`
+    /// Finds the first entry of an index whose stored key begins with `prefix`, without a cursor: what a lookup by `_id` needs. `key`
     /// and `type_bits` are replaced (`key` includes the record id).
     ///
     /// # Errors
@@ -137,8 +138,7 @@ impl ReadView {
 
     /// A cursor over the entries of an index, in order of key and record id.
     pub fn index_cursor(&self, collection: &Arc<Collection>, index: &Arc<Index>) -> IndexCursor {
-        let cursor = self.tree_cursor(index.tree());
-        IndexCursor { cursor, collection: collection.clone(), index: index.clone(), position: None, reseated: None }
+        IndexCursor::new(self.tree_cursor(index.tree()), collection, index)
     }
 }
 
@@ -276,151 +276,5 @@ impl RecordCursor {
             Some(record_id) => self.seek_before(record_id),
             None => Ok(()),
         }
-    }
-}
-
-/// Reads the entries of an index in order, either way. Positions are given as bytes of index keys (see `index_key`'s
-/// `encode_prefix` and `append_after_prefix`), without record ids.
-pub struct IndexCursor {
-    cursor: TreeCursor,
-    collection: Arc<Collection>,
-    index: Arc<Index>,
-    /// Length of the index key of the entry that the cursor is on, and its record id.
-    position: Option<(usize, RecordId)>,
-    /// The whole key of the entry that the cursor was on when it was reseated.
-    reseated: Option<Vec<u8>>,
-}
-
-impl IndexCursor {
-    /// The index.
-    pub fn index(&self) -> &Arc<Index> {
-        &self.index
-    }
-
-    /// `next` then yields the first entry at or above `position`.
-    ///
-    /// # Errors
-    /// `Engine`.
-    #[inline]
-    pub fn seek(&mut self, position: &[u8]) -> Result<()> {
-        Ok(self.cursor.seek(position).map_err(|error| self.collection.locate(error))?)
-    }
-
-    /// `previous` then yields the last entry below `position`.
-    ///
-    /// # Errors
-    /// `Engine`.
-    #[inline]
-    pub fn seek_before(&mut self, position: &[u8]) -> Result<()> {
-        Ok(self.cursor.seek_before(position).map_err(|error| self.collection.locate(error))?)
-    }
-
-    /// `next` then yields the first entry.
-    ///
-    /// # Errors
-    /// `Engine`.
-    pub fn seek_first(&mut self) -> Result<()> {
-        Ok(self.cursor.seek_first().map_err(|error| self.collection.locate(error))?)
-    }
-
-    /// `previous` then yields the last entry.
-    ///
-    /// # Errors
-    /// `Engine`.
-    pub fn seek_last(&mut self) -> Result<()> {
-        Ok(self.cursor.seek_last().map_err(|error| self.collection.locate(error))?)
-    }
-
-    /// Moves to the next entry; `false` at the end.
-    ///
-    /// # Errors
-    /// `Engine` (also `SnapshotTooOld`); `Collection` with `CollectionDropped` or `IndexDropped`.
-    #[allow(clippy::should_implement_trait, reason = "a cursor lends its entries, which an iterator cannot")]
-    #[inline]
-    pub fn next(&mut self) -> Result<bool> {
-        self.check_alive()?;
-        let moved = self.cursor.next().map_err(|error| self.collection.locate(error))?;
-        self.take(moved)
-    }
-
-    /// Moves to the entry before; `false` at the beginning.
-    ///
-    /// # Errors
-    /// As `next`.
-    #[inline]
-    pub fn previous(&mut self) -> Result<bool> {
-        self.check_alive()?;
-        let moved = self.cursor.previous().map_err(|error| self.collection.locate(error))?;
-        self.take(moved)
-    }
-
-    fn check_alive(&self) -> Result<()> {
-        self.collection.check_alive()?;
-        Ok(self.index.check_alive()?)
-    }
-
-    #[inline]
-    fn take(&mut self, moved: bool) -> Result<bool> {
-        if moved {
-            let (key, record_id) = RecordId::split(self.cursor.key())?;
-            self.position = Some((key.len(), record_id));
-            self.reseated = None;
-        }
-        Ok(moved)
-    }
-
-    /// The index key of the entry that the cursor is on, without record id.
-    #[inline]
-    pub fn key(&self) -> &[u8] {
-        let length = self.position.map_or(0, |(length, _)| length);
-        let entry_key = self.reseated.as_deref().unwrap_or_else(|| self.cursor.key());
-        entry_key.get(..length).unwrap_or_default()
-    }
-
-    /// The record of the entry that the cursor is on; 0 before the first step.
-    #[inline]
-    pub fn record_id(&self) -> RecordId {
-        self.position.map_or(RecordId(0), |(_, record_id)| record_id)
-    }
-
-    /// The type bits of the entry that the cursor is on: to decode the key. Not after `reseat`.
-    ///
-    /// # Errors
-    /// `Engine`.
-    #[inline]
-    pub fn type_bits(&mut self) -> Result<&[u8]> {
-        Ok(self.cursor.value().map_err(|error| self.collection.locate(error))?)
-    }
-
-    /// Goes on in another view, going forward after the entry that the cursor is on.
-    ///
-    /// # Errors
-    /// `Engine`.
-    pub fn reseat(&mut self, view: &ReadView) -> Result<()> {
-        self.move_to(view)?;
-        match &self.reseated {
-            Some(entry_key) => Ok(self.cursor.seek_after(entry_key).map_err(|error| self.collection.locate(error))?),
-            None => Ok(()),
-        }
-    }
-
-    /// Goes on in another view, going backward from the entry that the cursor is on.
-    ///
-    /// # Errors
-    /// `Engine`.
-    pub fn reseat_backward(&mut self, view: &ReadView) -> Result<()> {
-        self.move_to(view)?;
-        match &self.reseated {
-            Some(entry_key) => Ok(self.cursor.seek_before(entry_key).map_err(|error| self.collection.locate(error))?),
-            None => Ok(()),
-        }
-    }
-
-    fn move_to(&mut self, view: &ReadView) -> Result<()> {
-        if self.position.is_some() && self.reseated.is_none() {
-            self.reseated = Some(self.cursor.key().to_vec());
-        }
-        self.cursor = view.tree_cursor(self.index.tree());
-        Ok(())
     }
 }

@@ -20,6 +20,7 @@ use storage_engine::{Engine, LostPage, Salvage, TreeId, is_ring_state, salvage_r
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
 use crate::store::{Store, StoreOptions};
+use crate::waiting::Waiting;
 
 /// What a repair did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +81,7 @@ fn make_capped(store: &Arc<Store>, uuid: Uuid, limits: CappedOptions) -> Result<
     let indexes = collection.indexes();
     let secondary = indexes.all().iter().filter(|index| !index.specification().is_id_index());
     let secondary: Vec<_> = secondary.map(|index| index.specification().clone()).collect();
-    store.convert_to_capped(&namespace, limits, &|| false)?;
+    store.convert_to_capped(&namespace, limits, Waiting::Always, &|| false)?;
     let missing = || TransactionError::Repair(format!("{namespace} is not there"));
     let collection = store.catalog().lookup(namespace.as_str()).ok_or_else(missing)?;
     if !secondary.is_empty() {

@@ -4,10 +4,12 @@
 //! server is started with, as with MongoDB; stored hours hold unless it is started with others. The newest bytes of the size are kept, and everything that is not
 //! older than the hours, whatever it takes: when the disk gets full, writes are refused, and the oplog is not given up in silence.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use oplog::{LocalOplog, Oplog, OplogError, OplogPosition, StoredRetention};
+use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::store::Store;
@@ -16,6 +18,33 @@ use crate::store::Store;
 pub(crate) struct Retention {
     bytes: AtomicU64,
     millis: AtomicU64,
+    holds: Mutex<Vec<(u64, OplogPosition)>>,
+    next_hold: AtomicU64,
+}
+
+/// While it lives, the oplog is kept from a position on.
+pub struct OplogHold {
+    store: Arc<Store>,
+    number: u64,
+}
+
+impl OplogHold {
+    /// From now on it is kept from there on only.
+    pub fn advance(&self, position: OplogPosition) {
+        let mut holds = self.store.retention.holds.lock();
+        holds.iter_mut().filter(|(number, _)| *number == self.number).for_each(|(_, from)| *from = position.max(*from));
+    }
+
+    /// Nothing that is there now is kept any more.
+    pub fn advance_to_end(&self) {
+        self.advance(self.store.oplog.end_position());
+    }
+}
+
+impl Drop for OplogHold {
+    fn drop(&mut self) {
+        self.store.retention.holds.lock().retain(|(number, _)| *number != self.number);
+    }
 }
 
 impl Retention {
@@ -32,7 +61,8 @@ impl Retention {
             tracing::info!(?stored, "replSetResizeOplog has set how long the oplog is kept");
         }
         let millis = time.map(millis_of).or(stored.millis).unwrap_or(0);
-        Ok(Retention { bytes: AtomicU64::new(stored.bytes.unwrap_or(bytes)), millis: AtomicU64::new(millis) })
+        let bytes = AtomicU64::new(stored.bytes.unwrap_or(bytes));
+        Ok(Retention { bytes, millis: AtomicU64::new(millis), holds: Mutex::default(), next_hold: AtomicU64::new(0) })
     }
 }
 
@@ -73,7 +103,21 @@ impl Store {
         let (bytes, time) = self.oplog_retention();
         let since = self.clock.wall_millis().saturating_sub(time.as_millis() as i64);
         let kept_from = self.oplog.kept_from(bytes, since)?;
-        self.oplog.truncate_before(checkpoint.min(kept_from))?;
+        let holds = self.retention.holds.lock();
+        let held = holds.iter().map(|(_, from)| *from).min().unwrap_or(checkpoint);
+        self.oplog.truncate_before(checkpoint.min(kept_from).min(held))?;
         Ok(())
+    }
+
+    /// Keeps all of the oplog that there is.
+    pub fn hold_everything(self: &Arc<Self>) -> OplogHold {
+        self.hold_oplog(OplogPosition::default())
+    }
+
+    /// Keeps the oplog from `position` on, as far as it is there, whatever was promised to others.
+    pub fn hold_oplog(self: &Arc<Self>, position: OplogPosition) -> OplogHold {
+        let number = self.retention.next_hold.fetch_add(1, Ordering::Relaxed);
+        self.retention.holds.lock().push((number, position));
+        OplogHold { store: Arc::clone(self), number }
     }
 }

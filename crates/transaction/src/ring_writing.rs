@@ -10,6 +10,7 @@ use storage_engine::EngineError;
 
 use crate::error::{Result, TransactionError};
 use crate::store::Store;
+use crate::waiting::Waiting;
 
 /// How long an insert waits at a time before it looks whether writing still works.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
@@ -35,12 +36,15 @@ impl Store {
         }
     }
 
-    /// Waits until there is room for more of the rings in memory.
+    /// Waits until there is room for more of the rings in memory, which a slow disk makes for slowly.
     ///
     /// # Errors
-    /// `Stopped`, `Engine`, `Oplog`, `OutOfSpace`.
-    pub(crate) fn wait_for_ring_room(&self) -> Result<()> {
+    /// `Interrupted` when `waiting` is over; `Stopped`, `Engine`, `Oplog`, `OutOfSpace`.
+    pub(crate) fn wait_for_ring_room(&self, waiting: &Waiting) -> Result<()> {
         while self.engine.rings_are_full() {
+            if waiting.is_over(&*self.clock) {
+                return Err(TransactionError::Interrupted);
+            }
             if self.background.lock().is_none() {
                 self.write_rings()?;
                 continue;

@@ -27,7 +27,7 @@ use platform::{Clock, MemoryBudget, MemoryUse, OverBudget};
 use storage_engine::{Batch, Engine, EngineError, TreeId};
 
 pub use record::ExecutedStatement;
-pub use session::{CheckedOutSession, Session};
+pub use session::{CheckedOutSession, Owner, Session};
 
 use crate::error::{Result, TransactionError};
 use crate::set_aside_work::SetAsideWork;

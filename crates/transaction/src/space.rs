@@ -24,6 +24,9 @@ const DELETE_PRESSURE_MAX: f64 = 0.5;
 /// Writers of so much look at the disk first: many of them could use up the reserve before the next look.
 const LARGE_WRITE_BYTES: usize = 64 << 10;
 
+/// So many looks at the disk there are while as much is logged as is kept in reserve, at least.
+const LOOKS_IN_RESERVE: u64 = 8;
+
 /// Page ids that are kept for deletes and for what is under way, at most; a sixteenth where there are few.
 const PAGES_RESERVED: u64 = 1 << 18;
 
@@ -35,6 +38,8 @@ pub(crate) struct SpaceWatch {
     /// Whether it is page ids that are short.
     lacks_pages: AtomicBool,
     available_bytes: AtomicU64,
+    /// What of the oplog was durable at the last look.
+    looked_at: AtomicU64,
 }
 
 impl SpaceWatch {
@@ -45,6 +50,7 @@ impl SpaceWatch {
             is_short: AtomicBool::new(false),
             lacks_pages: AtomicBool::new(false),
             available_bytes: AtomicU64::new(u64::MAX),
+            looked_at: AtomicU64::new(0),
         }
     }
 
@@ -57,6 +63,7 @@ impl Store {
     /// Looks at the disk; `true`: there is room for new data. Background work.
     pub fn watch_space(&self) -> bool {
         let watch = &self.space;
+        watch.looked_at.store(self.oplog.durable_position().0, Ordering::Relaxed);
         // A file system that cannot tell is one that says so when it is full.
         let available = watch.disk.available_bytes().unwrap_or(u64::MAX);
         let wanted = watch.reserve_bytes.saturating_add(self.engine.dirty_bytes());
@@ -113,6 +120,11 @@ impl Store {
     /// `OutOfSpace`.
     #[inline]
     pub(crate) fn check_space(&self) -> Result<()> {
+        let logged = self.oplog.durable_position().0.saturating_sub(self.space.looked_at.load(Ordering::Relaxed));
+        // Whoever looks only now and then finds the reserve used up by those who write fast.
+        if logged > self.space.reserve_bytes / LOOKS_IN_RESERVE {
+            self.watch_space();
+        }
         if !self.is_short_of_space() {
             return Ok(());
         }

@@ -13,6 +13,7 @@ pub(crate) mod fixture;
 mod indexes;
 mod large_changes;
 mod large_commits;
+mod long_keys;
 mod rebuilt_indexes;
 mod resumed_builds;
 mod retention;

@@ -60,8 +60,8 @@ pub(crate) fn check_claims<'c>(
             Err(error) => return Err(error),
         }
         match index.state() {
-            IndexState::Ready => return Err(duplicate_key_error(namespace, index, claim.key, claim.type_bits).into()),
-            IndexState::Building | IndexState::Replacing => index.suspect_duplicate(claim.key, claim.type_bits),
+            IndexState::Ready => return Err(duplicate_key_error(namespace, index, claim.key, claim.value).into()),
+            IndexState::Building | IndexState::Replacing => index.suspect_duplicate(claim.key, claim.value),
         }
     }
     Ok(())

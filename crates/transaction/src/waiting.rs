@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use platform::Clock;
+
 use crate::error::{Result, TransactionError};
 use crate::lock_table::LockName;
 use crate::store::Store;
@@ -44,6 +46,14 @@ pub enum Waiting {
     Never,
 }
 
+impl Waiting {
+    /// Whether whoever waits was interrupted, or its time is over.
+    pub(crate) fn is_over(&self, clock: &dyn Clock) -> bool {
+        let Waiting::Until { interrupt, deadline } = self else { return false };
+        deadline.is_some_and(|deadline| clock.monotonic() >= deadline) || interrupt.is_interrupted()
+    }
+}
+
 impl Store {
     /// Waits until the name is free.
     ///
@@ -51,15 +61,11 @@ impl Store {
     /// `Interrupted`; `WriteConflict`.
     pub(crate) fn wait_for_transaction(&self, context: &WriteContext, owned: OwnedName) -> Result<()> {
         loop {
-            match &context.waiting {
-                Waiting::Always => {}
-                Waiting::Never => return Err(TransactionError::WriteConflict),
-                Waiting::Until { interrupt, deadline } => {
-                    let is_late = deadline.is_some_and(|deadline| self.clock.monotonic() >= deadline);
-                    if is_late || interrupt.is_interrupted() {
-                        return Err(TransactionError::Interrupted);
-                    }
-                }
+            if matches!(context.waiting, Waiting::Never) {
+                return Err(TransactionError::WriteConflict);
+            }
+            if context.waiting.is_over(&*self.clock) {
+                return Err(TransactionError::Interrupted);
             }
             if self.is_released(owned) {
                 return Ok(());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use platform::{Disk, OpenMode};
 
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, parse_segment_name, segment_name};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, not_opened, parse_segment_name, segment_name};
 use super::window::{Found, Window};
 use crate::log::{OplogEntry, OplogPosition};
 use crate::{OplogError, Result};
@@ -32,7 +32,7 @@ pub fn read_offline(
             continue;
         }
         let path = directory.join(segment_name(start));
-        let file = disk.open(&path, OpenMode::Read).map_err(OplogError::io("open a segment"))?;
+        let file = disk.open(&path, OpenMode::Read).map_err(not_opened(start))?;
         SegmentHeader::read(&*file, start)?;
         let bytes = file.length().map_err(OplogError::io("ask a segment's length"))?;
         let limit = next.unwrap_or(start + bytes.saturating_sub(SEGMENT_HEADER_BYTES));

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use platform::{OpenMode, Timestamp};
 
 use super::Shared;
-use super::segment::corrupt;
+use super::segment::{corrupt, not_opened};
 use super::tail::{Batch, Standing, Tail};
 use super::window::{Found, Window};
 use crate::entry::{self, ENTRY_HEADER_BYTES};
@@ -100,9 +100,9 @@ impl LocalReader {
             // Truncated between the look-up and now, if it is not just missing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.shared.segment_around(self.position)?;
-                return Err(OplogError::io("open a segment")(error));
+                return Err(not_opened(start)(error));
             }
-            result => result.map_err(OplogError::io("open a segment"))?,
+            result => result.map_err(not_opened(start))?,
         };
         self.source = Source::Segment { window: Window::new(file, start), end };
         Ok(())

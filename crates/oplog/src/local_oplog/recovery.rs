@@ -11,7 +11,7 @@ use std::sync::Arc;
 use platform::{File, OpenMode, Timestamp};
 
 use super::scan::{Scanned, scan};
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentHeader, corrupt, file_offset};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentHeader, corrupt, file_offset, not_opened};
 use super::segment_store::SegmentStore;
 use super::set_aside::{Checkpointed, SetAside, aside_name, set_aside};
 use crate::{OplogError, Result};
@@ -164,7 +164,7 @@ fn remove_incomplete(store: &SegmentStore, starts: &mut Vec<u64>) -> Result<Opti
     if starts.len() == 1 && start != 0 {
         return Ok(None);
     }
-    let file = store.open(start, OpenMode::Read).map_err(OplogError::io("open a segment"))?;
+    let file = store.open(start, OpenMode::Read).map_err(not_opened(start))?;
     if !matches!(SegmentHeader::read(&*file, start), Err(OplogError::Corrupt { .. })) {
         return Ok(None);
     }
@@ -208,7 +208,7 @@ fn open_all(store: &SegmentStore, starts: &[u64]) -> Result<Option<Opened>> {
 }
 
 fn open_segment(store: &SegmentStore, start: u64) -> Result<Opened> {
-    let file = store.open(start, OpenMode::ReadWrite).map_err(OplogError::io("open a segment"))?;
+    let file = store.open(start, OpenMode::ReadWrite).map_err(not_opened(start))?;
     let header = SegmentHeader::read(&*file, start)?;
     let length = file.length().map_err(OplogError::io("read the length of a segment"))?;
     let limit = start.saturating_add(length.saturating_sub(SEGMENT_HEADER_BYTES));
@@ -256,7 +256,7 @@ fn has_entries(file: &dyn File) -> std::io::Result<bool> {
     let mut bytes = vec![0; COPIED_BYTES as usize];
     let mut offset = SEGMENT_HEADER_BYTES;
     loop {
-        match file.read_at(&mut bytes, offset)? {
+        match file.read_unverified_at(&mut bytes, offset)? {
             0 => return Ok(false),
             count if bytes[..count].iter().any(|byte| *byte != 0) => return Ok(true),
             count => offset += count as u64,

@@ -5,8 +5,8 @@
 use platform::{OpenMode, Timestamp};
 
 use super::LocalOplog;
-use super::segment::SegmentHeader;
-use crate::{Oplog, OplogError, OplogPosition, Result};
+use super::segment::{SegmentHeader, not_opened};
+use crate::{Oplog, OplogPosition, Result};
 
 /// What a segment says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl LocalOplog {
             let file = match self.shared.store.open(start, OpenMode::Read) {
                 // Truncated meanwhile.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                file => file.map_err(OplogError::io("open a segment"))?,
+                file => file.map_err(not_opened(start))?,
             };
             let header = SegmentHeader::read(&*file, start)?;
             facts.push(SegmentFacts {

@@ -76,7 +76,7 @@ impl SegmentHeader {
     pub(super) fn read(file: &dyn File, start: u64) -> Result<SegmentHeader> {
         let corrupt = |reason| corrupt(start, start, reason);
         let mut bytes = [0; CHECKED_BYTES + 4];
-        match file.read_exact_at(&mut bytes, 0) {
+        match file.read_exact_unverified_at(&mut bytes, 0) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(corrupt("the file is shorter than its header"));
             }
@@ -117,6 +117,14 @@ impl SegmentHeader {
 /// Damage at `position` in the segment that begins at `start`.
 pub(super) fn corrupt(start: u64, position: u64, reason: &'static str) -> OplogError {
     OplogError::Corrupt { segment: segment_name(start), position: OplogPosition(position), reason }
+}
+
+/// A segment that cannot be opened. The disk may know that it is damaged: the headers of an encrypted file, say.
+pub(super) fn not_opened(start: u64) -> impl FnOnce(io::Error) -> OplogError {
+    move |error| match error.kind() {
+        io::ErrorKind::InvalidData => corrupt(start, start, "the file cannot be decrypted"),
+        _ => OplogError::io("open a segment")(error),
+    }
 }
 
 #[cfg(test)]

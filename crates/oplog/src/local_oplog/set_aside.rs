@@ -12,7 +12,7 @@ use platform::{OpenMode, Timestamp};
 use super::LocalOplog;
 use super::recovery::clear;
 use super::salvage::next_header;
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, file_offset, segment_name};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, file_offset, not_opened, segment_name};
 use super::segment_store::SegmentStore;
 use super::window::Window;
 use crate::{OplogError, OplogPosition, Result};
@@ -85,7 +85,7 @@ pub(super) fn set_aside(
 fn ends_at(store: &SegmentStore, starts: &[u64], position: u64) -> Result<bool> {
     let Some(last) = starts.iter().copied().filter(|start| *start <= position).max() else { return Ok(false) };
     for start in starts.iter().copied().filter(|start| *start >= last) {
-        let file = store.open(start, OpenMode::Read).map_err(OplogError::io("open a segment"))?;
+        let file = store.open(start, OpenMode::Read).map_err(not_opened(start))?;
         let length = file.length().map_err(OplogError::io("read the length of a segment"))?;
         let limit = start.saturating_add(length.saturating_sub(SEGMENT_HEADER_BYTES));
         let (from, mut window) = (position.max(start), Window::new(file, start));

@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod concurrency;
+mod copying;
 mod crash;
 mod damage;
 mod failure;

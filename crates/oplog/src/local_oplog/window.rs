@@ -102,7 +102,7 @@ impl Window {
         }
         while self.filled < size {
             let offset = file_offset(self.segment_start, self.start + self.filled as u64);
-            match self.file.read_at(&mut self.buffer[self.filled..size], offset)? {
+            match self.file.read_unverified_at(&mut self.buffer[self.filled..size], offset)? {
                 0 => break,
                 count => self.filled += count,
             }

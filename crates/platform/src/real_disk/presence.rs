@@ -12,6 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 /// What a file stays, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +99,21 @@ impl Root {
         Ok(())
     }
 
+    /// Renames a file unless there is something called `to`.
+    pub(super) fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut open = self.open.lock();
+        let renamed = Identity::of(&from.symlink_metadata()?);
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // File systems of networks mostly cannot, but a second name is exclusive everywhere.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_by_link(from, to)?,
+            result => result?,
+        }
+        if let Some(name) = open.get_mut(&renamed) {
+            name.path = Some(to.to_owned());
+        }
+        Ok(())
+    }
+
     /// Whether the directory and all files are there.
     pub(super) fn check_all(&self) -> io::Result<()> {
         self.check_at(&self.path, self.identity)?;
@@ -131,8 +148,35 @@ impl Root {
     }
 }
 
+fn rename_by_link(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    // It has its new name; that it keeps the old one as well harms nobody.
+    let _ = std::fs::remove_file(from);
+    Ok(())
+}
+
 fn forget(open: &mut HashMap<Identity, Name>, identity: Identity) {
     if let Some(name) = open.get_mut(&identity) {
         name.path = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_name_takes_the_place_of_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+        std::fs::write(&from, b"one").unwrap();
+        rename_by_link(&from, &to).unwrap();
+        assert!(!from.exists());
+        std::fs::write(&from, b"another").unwrap();
+        assert_eq!(rename_by_link(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            (std::fs::read(&from).unwrap(), std::fs::read(&to).unwrap()),
+            (b"another".to_vec(), b"one".to_vec())
+        );
     }
 }

@@ -19,7 +19,7 @@ pub enum Operation {
     CreateDirectory,
     /// `Disk::remove`
     Remove,
-    /// `Disk::rename`
+    /// `Disk::rename` and `Disk::rename_new`
     Rename,
     /// `Disk::list` and `Disk::exists`
     List,

@@ -10,6 +10,9 @@ use super::faults::Operation;
 use super::state::{Change, InodeId, State};
 use crate::{File, Random};
 
+/// What is torn nowhere.
+const SECTOR_BYTES: u64 = 512;
+
 /// Whether a file was opened for writing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
@@ -84,7 +87,11 @@ impl File for SimulatedFile {
         let fitting = self.bytes_that_fit(&mut state, offset, bytes.len() as u64)?;
         let (count, result) = match fault {
             // A failing write may have written a part.
-            Err(error) => (self.shared.random.below(fitting + 1), Err(error)),
+            Err(error) => {
+                let count = self.shared.random.below(fitting + 1);
+                let cut = if state.fails_between_sectors { (offset + count) % SECTOR_BYTES } else { 0 };
+                (count.saturating_sub(cut), Err(error))
+            }
             Ok(()) if fitting < bytes.len() as u64 => (fitting, Err(io::ErrorKind::StorageFull.into())),
             Ok(()) => (fitting, Ok(())),
         };

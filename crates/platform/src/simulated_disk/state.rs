@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::faults::Faults;
-use super::image::{BLOCK_BYTES, Image};
+use crate::file_image::{BLOCK_BYTES, Image};
 use crate::{Random, SeededRandom};
 
 /// What a device writes whole or not at all.
@@ -57,6 +57,8 @@ pub(super) struct State {
     pub(super) is_down: bool,
     /// The names of the files that are open lead nowhere.
     pub(super) is_taken_away: bool,
+    /// Whether a write that fails has written whole sectors, as a file system's blocks are.
+    pub(super) fails_between_sectors: bool,
     entries: BTreeMap<PathBuf, Node>,
     durable_entries: BTreeMap<PathBuf, Node>,
     unsynced_names: Vec<NameChange>,
@@ -347,6 +349,14 @@ impl State {
             inode.lose_power(random);
         }
         self.forget_unreachable();
+        self.keep_returned_blocks();
+    }
+
+    /// What was given back, but not durably, is taken again. A file system has given it to nobody else meanwhile, so it never
+    /// holds more than fits; here others may have had it.
+    fn keep_returned_blocks(&mut self) {
+        let used = self.used_bytes();
+        self.capacity_bytes = self.capacity_bytes.map(|capacity| capacity.max(used));
     }
 
     pub(super) fn crash_process(&mut self) {

@@ -95,6 +95,17 @@ fn a_rename_is_never_halfway() {
 }
 
 #[test]
+fn a_new_name_takes_the_place_of_nothing() {
+    let disk = SimulatedDisk::new(1);
+    create(&disk, "one").write_all_at(b"1", 0).unwrap();
+    create(&disk, "other").write_all_at(b"2", 0).unwrap();
+    let taken = disk.rename_new(path("one"), path("other")).unwrap_err();
+    assert_eq!((taken.kind(), contents(&disk, "other")), (std::io::ErrorKind::AlreadyExists, b"2".to_vec()));
+    disk.rename_new(path("one"), path("new")).unwrap();
+    assert!(contents(&disk, "new") == b"1" && !disk.exists(path("one")).unwrap());
+}
+
+#[test]
 fn directories_lost_take_their_files_along() {
     for seed in 0..50 {
         let disk = SimulatedDisk::new(seed);

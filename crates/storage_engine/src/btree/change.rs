@@ -22,7 +22,7 @@ use crate::node::{Found, Node, NodeMut, PageMut, Presence, Version, common_prefi
 use crate::overflow::{self, OverflowReference};
 
 /// Longest key in bytes: two fences and two entries must fit into a page.
-pub const MAX_KEY_BYTES: usize = 2048;
+pub const MAX_KEY_BYTES: usize = 2080;
 /// Key and value up to this many bytes are kept in the leaf.
 const MAX_INLINE_BYTES: usize = 3_900;
 /// Free bytes below which a compacted page is split rather than filled to the brim.

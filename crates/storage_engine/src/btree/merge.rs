@@ -29,6 +29,10 @@ pub(crate) enum Merged {
     Freed(Vec<PageId>),
     /// Some of its deleted entries are still needed by a snapshot; look again later.
     NotSettled,
+    /// A page would be freed, which was not allowed.
+    WouldFree,
+    /// This page is in no frame: it is to be read first.
+    NotResident(PageId),
 }
 
 /// How far a leaf has come.
@@ -41,18 +45,19 @@ pub(crate) enum Shrinking {
 }
 
 impl Trees {
-    /// Compacts the leaf that holds the key and merges what is small on the way to it. One step.
-    pub(crate) fn shrink(&self, sparse: &SparseLeaf, stage: Shrinking) -> Result<Merged> {
+    /// Compacts the leaf that holds the key and merges what is small on the way to it, if it may free pages. One step,
+    /// which waits neither for a frame nor for the disk.
+    pub(crate) fn shrink(&self, sparse: &SparseLeaf, stage: Shrinking, may_free: bool) -> Result<Merged> {
         let small_bytes = match stage {
             Shrinking::First => SMALL_NODE_BYTES,
             Shrinking::Further => MERGED_ON_BYTES,
         };
-        self.retry(|| self.try_shrink(sparse.tree, &sparse.key, small_bytes))
+        self.retry(|| self.try_shrink(sparse.tree, &sparse.key, small_bytes, may_free))
     }
 
-    fn try_shrink(&self, tree: TreeId, key: &[u8], small_bytes: usize) -> Attempt<Merged> {
+    fn try_shrink(&self, tree: TreeId, key: &[u8], small_bytes: usize, may_free: bool) -> Attempt<Merged> {
         let mut parent: Option<(Fixed, usize)> = None;
-        let mut fixed = self.fix_root(tree)?;
+        let Some(mut fixed) = self.fix_resident_root(tree)? else { return Ok(Merged::NotResident(tree.root())) };
         loop {
             let node = self.cache.view(&fixed);
             self.check_node(tree, &fixed, &node)?;
@@ -66,18 +71,20 @@ impl Trees {
                 return self.compact_leaf(&fixed, versioned);
             }
             match parent {
+                Some(_) if used < small_bytes && !may_free => return Ok(Merged::WouldFree),
                 Some((parent, at)) if used < small_bytes => {
-                    if let Some(freed) = self.try_merge_with_neighbour(parent, at)? {
-                        return Ok(Merged::Freed(vec![freed]));
+                    if let Some(merged) = self.try_merge_with_neighbour(parent, at)? {
+                        return Ok(merged);
                     }
                 }
+                None if !is_leaf && count == 0 && !may_free => return Ok(Merged::WouldFree),
                 None if !is_leaf && count == 0 => return self.lower_root(tree, &fixed, child),
                 _ => {}
             }
             if is_leaf {
                 return Ok(Merged::Done);
             }
-            let below = self.cache.fix(child)?;
+            let Some(below) = self.cache.fix_resident(child)? else { return Ok(Merged::NotResident(child)) };
             self.cache.validate(&fixed)?;
             parent = Some((fixed, position));
             fixed = below;
@@ -97,14 +104,14 @@ impl Trees {
         if left > 0 { Ok(Merged::Done) } else { Err(Retry::Restart) }
     }
 
-    /// Merges the child at a position with the neighbour on its right or left; gives the page that became free.
-    fn try_merge_with_neighbour(&self, parent: Fixed, at: usize) -> Attempt<Option<PageId>> {
+    /// Merges the child at a position with the neighbour on its right or left; `None`: neither fits.
+    fn try_merge_with_neighbour(&self, parent: Fixed, at: usize) -> Attempt<Option<Merged>> {
         let count = self.cache.view(&parent).count();
         self.cache.validate(&parent)?;
         if at < count
-            && let Some(freed) = self.try_merge(parent, at)?
+            && let Some(merged) = self.try_merge(parent, at)?
         {
-            return Ok(Some(freed));
+            return Ok(Some(merged));
         }
         match at.checked_sub(1) {
             Some(left_at) => self.try_merge(parent, left_at),
@@ -113,14 +120,16 @@ impl Trees {
     }
 
     /// Merges the child at a position with the one after it if both fit into one page.
-    fn try_merge(&self, parent: Fixed, left_at: usize) -> Attempt<Option<PageId>> {
+    fn try_merge(&self, parent: Fixed, left_at: usize) -> Attempt<Option<Merged>> {
         let view = self.cache.view(&parent);
         if left_at >= view.count() {
             return Err(Retry::Restart);
         }
         let (left, right) = (view.child(left_at), view.child(left_at + 1));
         self.cache.validate(&parent)?;
-        let (left, right) = (self.cache.fix(left)?, self.cache.fix(right)?);
+        let not_resident = |page| Ok(Some(Merged::NotResident(page)));
+        let Some(left) = self.cache.fix_resident(left)? else { return not_resident(left) };
+        let Some(right) = self.cache.fix_resident(right)? else { return not_resident(right) };
         let mut left_frame = self.cache.lock(&left)?;
         let Ok(right_frame) = self.cache.lock(&right) else {
             left_frame.release_unchanged();
@@ -148,7 +157,7 @@ impl Trees {
             parent_node.set_child(left_at + 1, left.page);
             parent_node.remove(left_at);
             self.leave_chains(chains);
-            Ok(Some(right.page))
+            Ok(Some(Merged::Freed(vec![right.page])))
         })
     }
 
@@ -188,7 +197,7 @@ impl Trees {
 
     /// The root has one child left: takes its contents and frees it.
     fn lower_root(&self, tree: TreeId, root: &Fixed, child: PageId) -> Attempt<Merged> {
-        let child = self.cache.fix(child)?;
+        let Some(child) = self.cache.fix_resident(child)? else { return Ok(Merged::NotResident(child)) };
         let mut root_frame = self.cache.lock(root)?;
         let Ok(child_frame) = self.cache.lock(&child) else {
             root_frame.release_unchanged();

@@ -212,6 +212,41 @@ fn threads_agree_with_a_model_per_thread() {
     assert_eq!(all(&engine, &snapshot, tree), model.into_iter().collect::<Vec<_>>());
 }
 
+/// Leaves are split while others read them.
+#[test]
+fn two_threads_change_one_tree_and_read_each_others_entries() {
+    let engine = open(&Arc::new(SimulatedDisk::new(7)));
+    let tree = engine.create_tree().unwrap();
+    let clock = Mutex::new(0u64);
+    std::thread::scope(|scope| {
+        for worker in 0..2u8 {
+            let (engine, clock) = (&engine, &clock);
+            scope.spawn(move || {
+                let (mut batch, mut value) = (Batch::new(), Vec::new());
+                for number in 0..60u8 {
+                    batch.clear();
+                    batch.put(tree, &[worker, number], &[number; 400]);
+                    let timestamp = {
+                        let mut clock = clock.lock();
+                        *clock += 1;
+                        Timestamp(*clock)
+                    };
+                    engine.apply(&batch, timestamp).unwrap();
+                    assert!(engine.get_latest(tree, &[worker, number], &mut value).unwrap().is_some());
+                    if engine.get_latest(tree, &[1 - worker, number], &mut value).unwrap().is_some() {
+                        assert_eq!(value, [number; 400]);
+                    }
+                }
+            });
+        }
+    });
+    engine.set_visible(Timestamp(*clock.lock()));
+    let snapshot = engine.begin_snapshot();
+    assert_eq!(all(&engine, &snapshot, tree).len(), 120);
+    drop(snapshot);
+    assert_sound(&engine, &[TreeId::CATALOG, tree]);
+}
+
 /// Replays as recovery does: settled changes by several threads, each with its own keys.
 fn replay_settled(threads: u32, rounds: u32, background: bool) {
     let disk = Arc::new(SimulatedDisk::new(7));

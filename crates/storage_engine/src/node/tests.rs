@@ -130,7 +130,7 @@ fn change(page: &mut impl PageMut, step: Step, model: &mut BTreeMap<Vec<u8>, (Ve
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 128 }))]
     #[test]
     fn a_node_is_a_sorted_map(steps in steps()) {
         let mut image = empty();
@@ -143,7 +143,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 24 }))]
     #[test]
     fn so_is_one_in_a_frame_seen_with_its_latch_and_without(steps in steps()) {
         let arena = FrameArena::new(1).unwrap();

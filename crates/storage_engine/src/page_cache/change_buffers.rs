@@ -36,7 +36,7 @@ mod settling;
 pub(super) use merge_marks::MergeMark;
 use merge_request::MergeRequest;
 
-const SHARDS: usize = 16;
+pub(super) const SHARDS: usize = 16;
 /// What a leaf with a buffer costs beside its changes: its entry in the map, which is between half and all but full.
 const ENTRY_BYTES: usize = 40;
 /// Longest value of a change that is buffered.

@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
+use super::change_buffers::SHARDS;
+
 /// Share of the cache that buffers may take, in percent.
 pub(crate) const CACHE_PERCENT_MAX: usize = 65;
 
 /// A leaf is due for merging when of its room no more than a share is left: one that is different from leaf to leaf, from nothing to
-/// this many parts of 256. Leaves that change alike would otherwise all be full at the same time.
-pub(crate) const DUE_PARTS_MAX: usize = 160;
+/// this many parts of 256. Leaves that change alike would otherwise all be full at the same time. As much has been
+/// added then, at least, as must have been removed in a leaf that is due for that.
+pub(crate) const DUE_PARTS_MAX: usize = PARTS - SPARSE_PARTS_MIN;
 /// It is due, too, when that many parts of 256 of what it held have been removed, give or take: nobody may ever read it again, and the space
 /// of what was removed would never return.
 pub(crate) const SPARSE_PARTS_MIN: usize = 96;
@@ -20,8 +23,8 @@ pub(crate) const DUE_LEAVES_MAX: usize = 1 << 14;
 pub(crate) const MERGE_ONE_IN: usize = 32;
 /// Most pages of a shard that are chosen at a time because they are the fullest.
 pub(crate) const FULLEST_MAX: usize = 128;
-/// Most pages chosen at a time.
-pub(crate) const MERGE_PAGES_MAX: usize = 2048;
+/// Most pages chosen at a time: the fullest of all shards.
+pub(crate) const MERGE_PAGES_MAX: usize = FULLEST_MAX * SHARDS;
 /// Pages merged and written together: few, because whoever needs one of them waits.
 pub(crate) const MERGE_BATCH_PAGES: usize = 16;
 /// Threads that merge: one does not keep up with as many changes as the disk lets clients make.
@@ -30,7 +33,7 @@ pub(crate) const MERGER_THREADS: usize = 2;
 /// Time over which the merging of those is spread: at once, it would take the processors from everybody for a few tenths of a second again and again.
 pub(crate) const MERGE_SPREAD: Duration = Duration::from_millis(200);
 /// Longest rest after a batch, so that a burst of changes is noticed.
-pub(crate) const MERGE_REST_MAX: Duration = Duration::from_millis(20);
+pub(crate) const MERGE_REST_MAX: Duration = Duration::from_nanos(MERGE_SPREAD.as_nanos() as u64 / 10);
 /// From the first page that is to be merged to merging, so that others join it.
 pub(crate) const MERGE_PAUSE: Duration = Duration::from_millis(5);
 /// Longest pause of the merger while there is enough room for buffered changes.
@@ -40,8 +43,8 @@ pub(crate) const MERGE_PAUSE_MAX: Duration = Duration::from_secs(1);
 const PARTS: usize = 256;
 
 const _: () = {
-    assert!(DUE_PARTS_MAX < PARTS && SPARSE_PARTS_MIN + SPARSE_PARTS_MORE < PARTS);
-    assert!(MERGE_BATCH_PAGES < FULLEST_MAX && FULLEST_MAX < MERGE_PAGES_MAX && MERGE_PAGES_MAX < DUE_LEAVES_MAX);
+    assert!(SPARSE_PARTS_MIN + SPARSE_PARTS_MORE < PARTS);
+    assert!(MERGE_BATCH_PAGES < FULLEST_MAX && MERGE_PAGES_MAX < DUE_LEAVES_MAX);
     assert!(MERGE_PAUSE.as_nanos() < MERGE_REST_MAX.as_nanos() && MERGE_REST_MAX.as_nanos() < MERGE_SPREAD.as_nanos());
     assert!(MERGE_SPREAD.as_nanos() < MERGE_PAUSE_MAX.as_nanos(), "what is chosen is merged before it is looked again");
 };

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use platform::WorkBudget;
 
 use super::eviction::Victims;
@@ -23,7 +23,7 @@ use crate::page_table::{DiskPage, PageState};
 use crate::pressure_marks::OFFERED_FROM_SUPPLY;
 
 /// Pages in one batch.
-pub(super) const BATCH_PAGES: usize = 64;
+pub(crate) const BATCH_PAGES: usize = 64;
 
 /// What the writing of pages needs, one at a time.
 pub(super) struct Writer {
@@ -81,6 +81,11 @@ impl Writer {
     }
 }
 
+/// Nobody writes as long as this lives: no image of a page is under way to the disk.
+pub(crate) struct Paused<'w> {
+    _writer: MutexGuard<'w, Writer>,
+}
+
 /// What to do with a frame once its image is on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
@@ -126,9 +131,9 @@ impl PageWriter {
         self.checkpoint_copies.lock().len()
     }
 
-    /// Nobody writes as long as this lives.
-    pub(super) fn pause(&self) -> impl Sized + '_ {
-        self.state.lock()
+    /// Waits until nobody writes, which may take as long as the disk does.
+    pub(crate) fn pause(&self) -> Paused<'_> {
+        Paused { _writer: self.state.lock() }
     }
 
     pub(super) fn keep_copy(&self, copy: CheckpointCopy) {

@@ -5,16 +5,18 @@
 
 use std::sync::atomic::Ordering;
 
-use super::PageStore;
 use super::error::{PageStoreError, Result};
 use super::ledger::Delta;
 use super::page_table_file::{PageTableFile, file_path};
 use super::page_table_record::{CheckpointKind, MARK_BYTES_MAX};
 use super::statistics::count;
 use super::superblock::PAGE_FILE_NAME;
+use super::{PageStore, RecoveredCheckpoint};
 
 /// Changes applied at a time, so that no lock that clients take is held for long.
 const APPLY_CHANGES: usize = 512;
+/// While a checkpoint is pinned each of them may copy 32 KiB of the map.
+const APPLY_PINNED_CHANGES: usize = 32;
 
 impl PageStore {
     /// Ends the open epoch and returns its number; from now on changes belong to the next. Constant time.
@@ -52,6 +54,7 @@ impl PageStore {
             return Err(error);
         }
         self.superblock.lock().checkpoint_floor = number;
+        *self.published.lock() = Some(RecoveredCheckpoint { number, mark: mark.to_vec() });
         self.apply(&delta);
         count(&self.counters.checkpoints, 1);
         // The checkpoint is published whatever happens to the tidying; a failure of that shows at the next write.
@@ -84,12 +87,13 @@ impl PageStore {
     }
 
     fn apply(&self, delta: &Delta) {
-        in_portions(delta.iter().map(|(page, address)| (*page, *address)), |changes| {
+        let portion = if self.ledger.lock().is_pinned() { APPLY_PINNED_CHANGES } else { APPLY_CHANGES };
+        in_portions(portion, delta.iter().map(|(page, address)| (*page, *address)), |changes| {
             self.ledger.lock().apply(changes);
         });
         self.ledger.lock().finish_publish();
         let freed = delta.iter().filter(|(_, address)| address.is_none());
-        in_portions(freed.map(|(page, _)| *page), |pages| self.page_ids.lock().release(pages));
+        in_portions(APPLY_CHANGES, freed.map(|(page, _)| *page), |pages| self.page_ids.lock().release(pages));
     }
 
     /// When the changes have outgrown the base: writes all pages of checkpoint `number`, which has just been published,
@@ -124,10 +128,10 @@ impl PageStore {
 }
 
 /// Calls `each` with some of the items at a time.
-fn in_portions<T>(mut items: impl Iterator<Item = T>, mut each: impl FnMut(&[T])) {
-    let mut portion = Vec::with_capacity(APPLY_CHANGES);
+fn in_portions<T>(most: usize, mut items: impl Iterator<Item = T>, mut each: impl FnMut(&[T])) {
+    let mut portion = Vec::with_capacity(most);
     loop {
-        portion.extend(items.by_ref().take(APPLY_CHANGES));
+        portion.extend(items.by_ref().take(most));
         if portion.is_empty() {
             return;
         }

@@ -315,7 +315,7 @@ fn read_ranges(blocks: &[FoundBlock], offset: u64) -> Vec<Range<usize>> {
 pub(super) fn read_to_end(file: &dyn platform::File, bytes: &mut [u8], offset: u64) -> Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+        match file.read_unverified_at(&mut bytes[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(cause) => return Err(io_error("read", PAGE_FILE_NAME, cause)),

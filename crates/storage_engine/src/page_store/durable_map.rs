@@ -1,6 +1,9 @@
 //! Page id to address as of one checkpoint: a dense array in chunks, 8 bytes a page.
 //!
-//! Used by `ledger` for the last published checkpoint, by recovery and verification to load one.
+//! Used by `ledger` for the last published checkpoint, by recovery and verification to load one. A copy shares the chunks
+//! until one of the two changes them: a pinned checkpoint costs what has changed since.
+
+use std::sync::Arc;
 
 use super::address::{PAGE_ID_LIMIT, PageAddress, PageId};
 
@@ -10,7 +13,7 @@ pub(super) const CHUNK_PAGES: usize = 4096;
 /// The array. Chunks are made when the first page in their range is set.
 #[derive(Default, Clone, PartialEq, Eq, Debug)]
 pub(super) struct DurableMap {
-    chunks: Vec<Option<Box<[PageAddress]>>>,
+    chunks: Vec<Option<Arc<[PageAddress]>>>,
 }
 
 impl DurableMap {
@@ -33,9 +36,8 @@ impl DurableMap {
             }
             self.chunks.resize(chunk + 1, None);
         }
-        let addresses =
-            self.chunks[chunk].get_or_insert_with(|| vec![PageAddress::NONE; CHUNK_PAGES].into_boxed_slice());
-        std::mem::replace(&mut addresses[slot], address)
+        let addresses = self.chunks[chunk].get_or_insert_with(|| vec![PageAddress::NONE; CHUNK_PAGES].into());
+        std::mem::replace(&mut Arc::make_mut(addresses)[slot], address)
     }
 
     /// How many chunks there may be something in.

@@ -143,7 +143,7 @@ impl Inspection {
             return Err(corrupt("the checkpoint has no such page".to_owned()));
         }
         let mut stored = vec![0; address.length_bytes()];
-        let read = self.file.read_exact_at(&mut stored, address.offset_bytes());
+        let read = self.file.read_exact_unverified_at(&mut stored, address.offset_bytes());
         read.map_err(|cause| io_error("read", PAGE_FILE_NAME, cause))?;
         read_block(&stored, page, image).map_err(corrupt)?;
         Ok(address)

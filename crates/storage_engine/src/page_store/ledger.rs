@@ -44,6 +44,31 @@ pub(super) struct Ledger {
     open: Delta,
     open_epoch: u64,
     pub(super) extents: Extents,
+    /// A published checkpoint that is being copied, or was.
+    pinned: Option<Pinned>,
+}
+
+/// A published checkpoint whose blocks stay where they are until they are copied.
+struct Pinned {
+    map: DurableMap,
+    /// What is before this place needs to stay no longer.
+    hand: u64,
+    /// What later checkpoints have replaced, by place: it is free once the hand has passed it.
+    replaced: BTreeMap<u64, (PageId, PageAddress)>,
+    /// Bytes of these.
+    replaced_bytes: u64,
+}
+
+impl Pinned {
+    /// Keeps a block that a later checkpoint has replaced, if it is one of these and not yet copied.
+    fn keep(&mut self, page: PageId, address: PageAddress) -> bool {
+        let is_kept = address.place() >= self.hand && self.map.get(page).is_at(address);
+        if is_kept {
+            self.replaced.insert(address.place(), (page, address));
+            self.replaced_bytes += address.length_bytes() as u64;
+        }
+        is_kept
+    }
 }
 
 /// A copy of everything, for verification.
@@ -53,12 +78,14 @@ pub(super) struct LedgerSnapshot {
     pub(super) open: Delta,
     pub(super) extents: Vec<super::extents::Extent>,
     pub(super) totals: super::extents::ExtentTotals,
+    /// Blocks that only the pinned checkpoint mentions.
+    pub(super) kept: Vec<(PageId, PageAddress)>,
 }
 
 impl Ledger {
     /// The ledger of a store whose last published checkpoint is `durable`. `extents` have been loaded from it.
     pub(super) fn new(durable: DurableMap, extents: Extents, open_epoch: u64) -> Ledger {
-        Ledger { durable, frozen: None, open: Delta::new(), open_epoch, extents }
+        Ledger { durable, frozen: None, open: Delta::new(), open_epoch, extents, pinned: None }
     }
 
     pub(super) fn open_epoch(&self) -> u64 {
@@ -237,10 +264,53 @@ impl Ledger {
     pub(super) fn apply(&mut self, changes: &[(PageId, PageAddress)]) {
         for (page, address) in changes {
             let old = self.durable.set(*page, *address);
-            if !old.is_none() {
+            if !old.is_none() && !self.pinned.as_mut().is_some_and(|pinned| pinned.keep(*page, old)) {
                 self.extents.release(old, true);
             }
         }
+    }
+
+    /// Keeps the blocks of the last published checkpoint; its map. `None` while another is kept.
+    pub(super) fn pin(&mut self) -> Option<DurableMap> {
+        if self.pinned.is_some() {
+            return None;
+        }
+        self.pinned = Some(Pinned { map: self.durable.clone(), hand: 0, replaced: BTreeMap::new(), replaced_bytes: 0 });
+        Some(self.durable.clone())
+    }
+
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pinned.is_some()
+    }
+
+    /// What is before `place` needs to stay no longer: frees at most `most` replaced blocks. Whether there are more.
+    pub(super) fn advance_pin(&mut self, place: u64, most: usize) -> bool {
+        let Some(pinned) = &mut self.pinned else { return false };
+        pinned.hand = pinned.hand.max(place);
+        for _ in 0..most {
+            match pinned.replaced.first_entry() {
+                Some(first) if *first.key() < place => {
+                    let (_, address) = first.remove();
+                    pinned.replaced_bytes -= address.length_bytes() as u64;
+                    self.extents.release(address, true);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Nothing is kept any more. `advance_pin` to the end has freed all in portions.
+    pub(super) fn unpin(&mut self) {
+        let pinned = self.pinned.take();
+        for (_, address) in pinned.into_iter().flat_map(|pinned| pinned.replaced.into_values()) {
+            self.extents.release(address, true);
+        }
+    }
+
+    /// Bytes that are kept for the pinned checkpoint alone.
+    pub(super) fn pinned_bytes(&self) -> u64 {
+        self.pinned.as_ref().map_or(0, |pinned| pinned.replaced_bytes)
     }
 
     /// All changes have been applied: there is no frozen epoch any more.
@@ -264,6 +334,7 @@ impl Ledger {
             open: self.open.clone(),
             extents: self.extents.all().to_vec(),
             totals: self.extents.totals(),
+            kept: self.pinned.iter().flat_map(|pinned| pinned.replaced.values().copied()).collect(),
         }
     }
 }

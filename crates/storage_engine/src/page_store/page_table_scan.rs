@@ -202,7 +202,7 @@ impl<'a> RecordReader<'a> {
             let count = (self.file_bytes - offset.min(self.file_bytes)).min(WINDOW_BYTES as u64) as usize;
             self.window.resize(count, 0);
             self.window_offset = offset;
-            let read = self.file.read_exact_at(&mut self.window, offset);
+            let read = self.file.read_exact_unverified_at(&mut self.window, offset);
             read.map_err(|cause| self.io_error("read", cause))?;
         }
         let start = (offset - self.window_offset) as usize;

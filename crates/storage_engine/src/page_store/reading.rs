@@ -24,8 +24,9 @@ thread_local! {
 
 /// A read that begins at most this far behind the thread's last one goes on through the file.
 const GOING_ON_BYTES: u64 = 128 << 10;
-/// So much is asked for ahead of a read at most, and again when half of it has been read.
-const AHEAD_BYTES: u64 = 256 << 10;
+/// So much is asked for ahead of a read at most, and again when half of it has been read: twice that, so that a read that
+/// goes on is within it.
+const AHEAD_BYTES: u64 = 2 * GOING_ON_BYTES;
 
 /// Reads of a thread that go on through the file, in bytes of it.
 #[derive(Debug)]
@@ -100,7 +101,7 @@ impl PageStore {
         if address.is_none() {
             return Err(corrupt("it has no address"));
         }
-        self.file.read_exact_at(stored, address.offset_bytes()).map_err(|cause| match cause.kind() {
+        self.file.read_exact_unverified_at(stored, address.offset_bytes()).map_err(|cause| match cause.kind() {
             io::ErrorKind::UnexpectedEof => corrupt("the file ends before it"),
             _ => PageStoreError::Io { operation: "read", file: PAGE_FILE_NAME.to_owned(), cause },
         })?;

@@ -20,7 +20,7 @@ use super::superblock::{PAGE_FILE_NAME, SUPERBLOCK_BYTES, SUPERBLOCK_COUNT, Supe
 use super::{PageStore, PageStoreOptions};
 
 /// Name of the page file while it is being created.
-const NEW_PAGE_FILE_NAME: &str = "pages.plimsoll.new";
+pub(super) const NEW_PAGE_FILE_NAME: &str = "pages.plimsoll.new";
 
 /// The last published checkpoint, as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +57,13 @@ impl PageStore {
             ..found.clone()
         };
         write_superblock(&*file, &superblock)?;
+        let recovered = (last_number > 0).then_some(RecoveredCheckpoint { number: last_number, mark: loaded.mark });
         let store = PageStore {
             disk,
             file,
             superblock: Mutex::new(superblock),
-            recovered: (last_number > 0).then_some(RecoveredCheckpoint { number: last_number, mark: loaded.mark }),
+            published: Mutex::new(recovered.clone()),
+            recovered,
             clean_shutdown: found.clean_shutdown,
             table: Mutex::new(table),
             cleaner: Mutex::new(Cleaner::default()),
@@ -137,11 +139,23 @@ fn remove_unfinished_creation(disk: &dyn Disk) -> Result<()> {
     let path = file_path(1);
     let failed = |cause| io_error("removal of an unfinished creation", &path.display().to_string(), cause);
     let file = disk.open(&path, OpenMode::Read).map_err(failed)?;
-    let empty_bytes = super::page_table_file::EMPTY_FILE_BYTES;
-    if file.length().map_err(failed)? > empty_bytes {
+    if !is_zero_from(&*file, super::page_table_file::EMPTY_FILE_BYTES).map_err(failed)? {
         return Err(corrupt_file(&path, "there is a page table, but no page file"));
     }
     disk.remove(&path).map_err(failed)
+}
+
+/// Whether nothing but zeros is in a file from there on. A failed write may leave an encrypted file longer than it was to
+/// become: by the rest of a sector.
+fn is_zero_from(file: &dyn File, from: u64) -> std::io::Result<bool> {
+    let (mut bytes, mut offset) = ([0; 4096], from);
+    loop {
+        match file.read_unverified_at(&mut bytes, offset)? {
+            0 => return Ok(true),
+            count if bytes[..count].iter().any(|byte| *byte != 0) => return Ok(false),
+            count => offset += count as u64,
+        }
+    }
 }
 
 /// Opens the page file of a store that exists.
@@ -160,7 +174,7 @@ pub(super) fn read_superblocks(file: &dyn File) -> Result<Vec<Result<Superblock>
     for slot in 0..SUPERBLOCK_COUNT {
         let offset = slot * SUPERBLOCK_BYTES as u64;
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        match file.read_exact_at(&mut bytes, offset) {
+        match file.read_exact_unverified_at(&mut bytes, offset) {
             Err(cause) if cause.kind() != std::io::ErrorKind::UnexpectedEof => {
                 return Err(io_error("read", PAGE_FILE_NAME, cause));
             }
@@ -183,7 +197,7 @@ pub(super) fn current_superblock(file: &dyn File) -> Result<Superblock> {
     }
 }
 
-fn write_superblock(file: &dyn File, superblock: &Superblock) -> Result<()> {
+pub(super) fn write_superblock(file: &dyn File, superblock: &Superblock) -> Result<()> {
     let written = file.write_all_at(&superblock.encode(), superblock.slot_offset()).and_then(|()| file.sync_data());
     written.map_err(|cause| io_error("writing the superblock", PAGE_FILE_NAME, cause))
 }
@@ -301,7 +315,12 @@ fn remove_table_files<'a>(disk: &dyn Disk, numbers: impl Iterator<Item = &'a u32
 
 /// An error of input or output outside an open store.
 pub(super) fn io_error(operation: &'static str, file: &str, cause: std::io::Error) -> PageStoreError {
-    PageStoreError::Io { operation, file: file.to_owned(), cause }
+    let file = file.to_owned();
+    match cause.kind() {
+        // The disk knows: the headers of an encrypted file, say.
+        std::io::ErrorKind::InvalidData => PageStoreError::CorruptFile { file, offset: 0, reason: cause.to_string() },
+        _ => PageStoreError::Io { operation, file, cause },
+    }
 }
 
 fn corrupt_file(path: &Path, reason: &str) -> PageStoreError {

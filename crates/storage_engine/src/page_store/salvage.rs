@@ -63,7 +63,7 @@ impl SalvagedStore {
     pub fn read(&self, page: PageId, address: PageAddress, image: &mut [u8]) -> Result<u64> {
         let corrupt = |reason| PageStoreError::Corrupt { page, address, reason };
         let mut stored = vec![0; address.length_bytes()];
-        let read = self.file.read_exact_at(&mut stored, address.offset_bytes());
+        let read = self.file.read_exact_unverified_at(&mut stored, address.offset_bytes());
         read.map_err(|cause| corrupt(format!("it cannot be read: {cause}")))?;
         read_block(&stored, page, image).map_err(corrupt)
     }
@@ -99,7 +99,7 @@ fn read_window(file: &dyn File, window: &mut [u8], offset: u64, problems: &mut V
     window.fill(0);
     let mut filled = 0;
     while filled < window.len() {
-        match file.read_at(&mut window[filled..], offset + filled as u64) {
+        match file.read_unverified_at(&mut window[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(cause) => {

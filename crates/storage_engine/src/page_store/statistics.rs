@@ -45,7 +45,7 @@ impl PageStore {
         PageStoreSpace {
             used_bytes: ledger.extents.used_extents() * ledger.extents.extent_bytes(),
             lasting_bytes: (totals.live - totals.superseded) * UNIT_BYTES as u64,
-            superseded_bytes: totals.superseded * UNIT_BYTES as u64,
+            superseded_bytes: totals.superseded * UNIT_BYTES as u64 - ledger.pinned_bytes(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod crashes;
 mod faults;
 mod files;
 mod model;
+mod pinned;
 mod space;
 
 use std::collections::BTreeMap;

@@ -49,6 +49,8 @@ struct Mention {
     address: PageAddress,
     page: PageId,
     superseded: bool,
+    /// Only the checkpoint that is being copied has it.
+    is_kept: bool,
 }
 
 impl PageStore {
@@ -134,7 +136,7 @@ impl PageStore {
     fn verify_ids(&self, mentions: &[Mention], report: &mut Verification) {
         let ids = self.page_ids.lock();
         for mention in mentions {
-            if ids.is_free(mention.page) {
+            if !mention.is_kept && ids.is_free(mention.page) {
                 report.problem(format!("{:?} at {:?} has a free id", mention.page, mention.address));
             }
         }
@@ -160,7 +162,7 @@ fn mentions(snapshot: &LedgerSnapshot) -> Vec<Mention> {
     let mut mentions = Vec::new();
     let mut add = |page, address: PageAddress, superseded| {
         if !address.is_none() {
-            mentions.push(Mention { address, page, superseded });
+            mentions.push(Mention { address, page, superseded, is_kept: false });
         }
     };
     let frozen = Arc::clone(&snapshot.frozen);
@@ -173,6 +175,13 @@ fn mentions(snapshot: &LedgerSnapshot) -> Vec<Mention> {
     for (page, address) in &snapshot.open {
         add(*page, *address, false);
     }
+    let kept = snapshot.kept.iter();
+    mentions.extend(kept.map(|(page, address)| Mention {
+        address: *address,
+        page: *page,
+        superseded: true,
+        is_kept: true,
+    }));
     mentions
 }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use platform::{Disk, File, OpenMode};
 
 /// Where rings are, relative to the disk's root.
-pub(super) const DIRECTORY: &str = "rings";
+pub(crate) const DIRECTORY: &str = "rings";
 pub(super) const FILE_HEADER_BYTES: u64 = 4096;
 const MAGIC: &[u8; 8] = b"PLMSRING";
 const VERSION: u32 = 1;
@@ -28,12 +28,12 @@ pub(super) struct RingFile {
     is_salvage: bool,
 }
 
-pub(super) fn path_of(number: u64) -> PathBuf {
+pub(crate) fn path_of(number: u64) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{number:020}.ring"))
 }
 
 /// The number in a file's name.
-pub(super) fn number_of(name: &str) -> Option<u64> {
+pub(crate) fn number_of(name: &str) -> Option<u64> {
     name.strip_suffix(".ring")?.parse().ok()
 }
 
@@ -112,7 +112,7 @@ fn header(number: u64) -> Vec<u8> {
 
 fn check_header(file: &dyn File, number: u64) -> io::Result<()> {
     let mut found = vec![0; FILE_HEADER_BYTES as usize];
-    file.read_exact_at(&mut found, 0)
+    file.read_exact_unverified_at(&mut found, 0)
         .map_err(|error| if error.kind() == io::ErrorKind::UnexpectedEof { damaged(number) } else { error })?;
     if found == header(number) { Ok(()) } else { Err(damaged(number)) }
 }

@@ -208,7 +208,7 @@ impl Ring {
             Err(error) => return Err(file_error(error)),
         };
         while filled < window.bytes.len() {
-            match file.read_at(&mut window.bytes[filled..], offset + filled as u64).map_err(file_error)? {
+            match file.read_unverified_at(&mut window.bytes[filled..], offset + filled as u64).map_err(file_error)? {
                 0 => break,
                 count => filled += count,
             }

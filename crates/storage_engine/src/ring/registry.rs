@@ -88,7 +88,9 @@ impl RingRegistry {
         self.buffered.load(Ordering::Acquire)
     }
 
+    /// From now on it is none of them, whoever still holds it: its tree, which has its state, goes next.
     pub(super) fn note_dropped(&self, number: u64) {
+        self.rings.lock().retain(|ring| ring.upgrade().is_some_and(|ring| ring.number != number));
         self.dropped.lock().push(number);
     }
 

@@ -109,7 +109,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A ring is not used any more. Its file goes after the next checkpoint, which is the first that does not need it.
+    /// A ring is not used any more; called before its tree is dropped. Its file goes after the next checkpoint, which is the first
+    /// that does not need it.
     pub fn drop_ring(&self, number: u64) {
         self.rings.note_dropped(number);
     }

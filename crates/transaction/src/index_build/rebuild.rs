@@ -15,7 +15,8 @@ use std::sync::Arc;
 use bson::RawDocumentBuf;
 use bson::raw::cstr;
 use collection::{
-    Collection, CollectionError, Index, IndexSpecification, LoggedEntry, duplicate_key_error, encode_note,
+    Collection, CollectionError, Index, IndexSpecification, LoggedEntry, duplicate_whole_key_error, encode_note,
+    long_key,
 };
 use storage_engine::TreeId;
 
@@ -107,7 +108,7 @@ impl Store {
         let filled = self.log_note(&note(collection, "filled"))?;
         self.commits.wait_visible(filled.timestamp)?;
         for index in find_indexes(collection, &started.trees) {
-            if index.specification().enforces_uniqueness() {
+            if index.specification().is_unique() {
                 self.check_uniqueness(collection, &index, is_stopped)?;
             }
         }
@@ -130,10 +131,14 @@ impl Store {
                 return Err(CollectionError::Stopped.into());
             }
             self.give_way(&mut budget);
-            if seen > 0 && cursor.key() == previous && is_duplicated(&self.engine, index, &previous, &mut buffers)? {
-                let namespace = collection.namespace();
-                let type_bits = cursor.type_bits()?.to_vec();
-                return Err(duplicate_key_error(namespace.as_str(), index, &previous, &type_bits).into());
+            if seen > 0 && cursor.key() == previous {
+                let mut stored = previous.clone();
+                long_key::shorten(&mut stored);
+                if is_duplicated(&self.engine, index, &stored, &mut buffers)? {
+                    let namespace = collection.namespace();
+                    let type_bits = cursor.type_bits()?.to_vec();
+                    return Err(duplicate_whole_key_error(namespace.as_str(), index, &previous, &type_bits).into());
+                }
             }
             previous.clear();
             previous.extend_from_slice(cursor.key());

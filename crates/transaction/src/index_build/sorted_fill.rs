@@ -283,6 +283,7 @@ impl Store {
         for (number, tree) in trees.iter().enumerate() {
             let position = indexes.position(*tree).ok_or_else(|| aborted(collection))?;
             let Some(index) = indexes.all().get(position) else { return Err(aborted(collection)) };
+            index.note_read(record_id);
             buffers.entries.generate(&indexes, position, record_id, document)?;
             if let Some(newly) = buffers.entries.newly_multikey(position, index) {
                 // Under the gate, so that positions are those of the list.

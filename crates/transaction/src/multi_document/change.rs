@@ -204,7 +204,7 @@ impl Store {
             (false, false) => Ok(()),
             (true, true) if index.state() == IndexState::Ready => {
                 let namespace = access.definition.namespace.as_str();
-                Err(duplicate_key_error(namespace, index, claim.key, claim.type_bits).into())
+                Err(duplicate_key_error(namespace, index, claim.key, claim.value).into())
             }
             _ => Err(TransactionError::WriteConflict),
         }

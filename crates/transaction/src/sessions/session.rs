@@ -1,7 +1,8 @@
 //! One logical session: when it was used, who uses it now, what it has written.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bson::Uuid;
@@ -15,10 +16,15 @@ use crate::multi_document::OpenTransaction;
 /// How long a command waits for the session before it looks whether it should end.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Whose a session is, in the words of the layers above.
+pub type Owner = Arc<dyn Any + Send + Sync>;
+
 /// See the module's head. Shared as an `Arc`.
 #[derive(Debug)]
 pub struct Session {
     id: Uuid,
+    /// Who began it, or was the first to go on with it since the start.
+    owner: OnceLock<Owner>,
     /// Milliseconds of the monotonic clock.
     last_use: AtomicU64,
     is_in_use: Mutex<bool>,
@@ -39,6 +45,7 @@ impl Session {
     pub(crate) fn new(id: Uuid, now: Duration, memory: MemoryReservation) -> Session {
         Session {
             id,
+            owner: OnceLock::new(),
             last_use: AtomicU64::new(now.as_millis() as u64),
             is_in_use: Mutex::new(false),
             returned: Condvar::new(),
@@ -53,6 +60,16 @@ impl Session {
     /// `lsid.id`.
     pub fn id(&self) -> Uuid {
         self.id
+    }
+
+    /// Somebody uses it: it is his, if it is nobody's yet.
+    pub fn claim(&self, owner: impl FnOnce() -> Owner) {
+        self.owner.get_or_init(owner);
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> Option<&Owner> {
+        self.owner.get()
     }
 
     pub(crate) fn touch(&self, now: Duration) {

@@ -1,5 +1,7 @@
 //! Collections: creating, dropping, renaming, modifying, and all of it again after a crash.
 
+use std::cell::Cell;
+
 use bson::rawdoc;
 use collection::catalog::{IndexModification, Modification};
 use collection::{CollectionError, CollectionOptions};
@@ -88,13 +90,30 @@ fn renames_move_and_replace() {
 }
 
 #[test]
+fn who_drops_a_database_is_asked_before_each_collection() {
+    let fixture = Fixture::new();
+    for name in ["db.a", "db.b", "db.c"] {
+        fixture.collection(name);
+    }
+    let asked = Cell::new(0);
+    let once = || match asked.replace(asked.get() + 1) {
+        0 => Ok(()),
+        _ => Err(TransactionError::Interrupted),
+    };
+    assert!(matches!(fixture.store.drop_database("db", once), Err(TransactionError::Interrupted)));
+    assert_eq!(names(&fixture.store).len(), 2);
+    assert_sound(&fixture.store);
+}
+
+#[test]
 fn databases_are_dropped_whole() {
     let mut fixture = Fixture::new();
     for name in ["db.a", "db.b", "other.c"] {
         fixture.collection(name);
     }
-    assert!(fixture.store.drop_database("db").unwrap().is_some());
-    assert!(fixture.store.drop_database("db").unwrap().is_none());
+    let go_on = || Ok::<_, TransactionError>(());
+    assert!(fixture.store.drop_database("db", go_on).unwrap().is_some());
+    assert!(fixture.store.drop_database("db", go_on).unwrap().is_none());
     assert_eq!(names(&fixture.store), ["other.c"]);
     fixture.flush_oplog();
     fixture.crash();
@@ -108,13 +127,19 @@ fn modifications_are_kept() {
     let collection = fixture.collection("db.c");
     fixture.create_index(&collection, rawdoc! { "key": { "a": 1 }, "name": "a_1" }).unwrap();
     let modify = |index: IndexModification| {
-        fixture.store.modify_collection(&collection, Modification { options: None, index: Some(index) })
+        fixture.store.modify_collection(&collection, Modification { index: Some(index), ..Modification::default() })
     };
-    modify(IndexModification { name: "a_1".to_owned(), hidden: Some(true), expire_after_seconds: Some(5) }).unwrap();
+    modify(IndexModification {
+        name: "a_1".to_owned(),
+        hidden: Some(true),
+        expire_after_seconds: Some(5),
+        ..Default::default()
+    })
+    .unwrap();
     assert!(modify(IndexModification { name: "b_1".to_owned(), ..IndexModification::default() }).is_err());
     assert!(modify(IndexModification { name: "_id_".to_owned(), hidden: Some(true), ..Default::default() }).is_err());
     let options = CollectionOptions::parse(&rawdoc! { "validator": { "a": 1 } }).unwrap();
-    let modification = Modification { options: Some(options), index: None };
+    let modification = Modification { options: Some(options), ..Modification::default() };
     fixture.store.modify_collection(&collection, modification).unwrap();
     fixture.flush_oplog();
     for checkpoint in [false, true] {

@@ -79,7 +79,7 @@ fn definitions_that_do_not_fit_into_the_catalog_are_refused_before_they_are_logg
     let more = fixture.create_index(&collection, index(rawdoc! { "b": 1 }, "b"));
     refused(more.map(|created| created.commit.unwrap()));
     let options = Some(validator(6 << 20));
-    let modification = collection::catalog::Modification { options, index: None };
+    let modification = collection::catalog::Modification { options, ..Default::default() };
     refused(fixture.store.modify_collection(&collection, modification));
     assert_eq!(fixture.store.oplog().end_position(), end);
     assert_eq!(fixture.store.writes_stopped(), None);

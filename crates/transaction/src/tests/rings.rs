@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bson::{RawDocumentBuf, rawdoc};
-use collection::{Collection, CollectionOptions};
+use collection::{Collection, CollectionOptions, Validation};
 use proptest::prelude::*;
 use storage_engine::Timestamp;
 
@@ -223,4 +223,47 @@ fn a_dropped_ring_gives_its_file_back() {
         run.fixture.store.checkpoint_step(Urgency::Now).unwrap();
     }
     assert!(files(&run).is_empty());
+}
+
+/// Nobody waits for a slow disk longer than it was asked to.
+#[test]
+fn whoever_waits_for_room_in_memory_may_be_interrupted() {
+    struct Interrupted;
+    impl WaitInterrupt for Interrupted {
+        fn is_interrupted(&self) -> bool {
+            true
+        }
+    }
+    let engine = storage_engine::EngineOptions { ring_buffer_bytes: 64 << 10, ..options().engine };
+    let fixture = Fixture::with(StoreOptions { engine, ..options() });
+    let capped = rawdoc! { "capped": true, "size": 1 << 20 };
+    fixture.store.create_collection(&namespace("db.ring"), CollectionOptions::parse(&capped).unwrap()).unwrap();
+    let ring = fixture.store.catalog().lookup("db.ring").unwrap();
+    let mut context = WriteContext::new();
+    context.set_waiting(Waiting::Until { interrupt: Arc::new(Interrupted), deadline: None });
+    let insert = |id, context: &mut WriteContext| {
+        fixture.store.insert_document(context, &ring, &document(id, 1000), Validation::Enforce)
+    };
+    let refused = (0..1000).find_map(|id| insert(id, &mut context).err().map(|error| (id, error)));
+    let (id, error) = refused.expect("the buffers are full before that");
+    assert!(matches!(error, TransactionError::Interrupted), "{error}");
+    insert(id, &mut WriteContext::new()).unwrap();
+}
+
+#[test]
+fn a_ring_that_somebody_still_writes_holds_up_no_checkpoint_when_its_collection_is_gone() {
+    let mut fixture = Fixture::new();
+    let capped = CollectionOptions::parse(&rawdoc! { "capped": true, "size": 1 << 20 }).unwrap();
+    let (collection, _) = fixture.store.create_collection(&namespace("db.ring"), capped).unwrap();
+    fixture.insert(&collection, rawdoc! { "_id": 1 }).unwrap();
+    // As the thread that writes rings does for as long as the disk takes.
+    let held = collection.ring().cloned().unwrap();
+    drop(collection);
+    fixture.store.drop_collection(&namespace("db.ring")).unwrap().unwrap();
+    fixture.store.reap_dropped().unwrap();
+    while fixture.store.engine().reclaim_step().unwrap() {}
+    fixture.store.requested_checkpoint().unwrap();
+    drop(held);
+    fixture.store.requested_checkpoint().unwrap();
+    assert_sound(&fixture.store);
 }

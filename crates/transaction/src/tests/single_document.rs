@@ -122,7 +122,7 @@ fn large_documents_and_limits() {
     let too_large = rawdoc! { "_id": 2, "a": "x".repeat(16 << 20) };
     let error = fixture.insert(&collection, too_large).unwrap_err();
     assert!(matches!(error, TransactionError::Collection(CollectionError::DocumentTooLarge { .. })));
-    let error = fixture.insert(&collection, rawdoc! { "_id": "k".repeat(5_000) }).unwrap_err();
+    let error = fixture.insert(&collection, rawdoc! { "_id": "\0".repeat((16 << 20) - 100) }).unwrap_err();
     assert!(matches!(error, TransactionError::Collection(CollectionError::KeyTooLong { .. })));
     fixture.flush_oplog();
     fixture.crash();

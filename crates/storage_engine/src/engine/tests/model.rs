@@ -204,12 +204,32 @@ impl ModelRun {
                 let found = self.engine.get(snapshot, self.tree, &key_bytes(key), &mut value).unwrap();
                 assert_eq!(found.then_some(value), model.get(&key_bytes(key)).cloned());
             }
+            for (low, high) in [(0, 400), (37, 38), (50, 303), (120, 60)] {
+                let (low, high) = (key_bytes(low), key_bytes(high));
+                let expected = model.keys().filter(|key| **key >= low && **key < high).count();
+                assert_eq!(count(&self.engine, snapshot, self.tree, &low, &high), expected as u64);
+            }
         }
         assert_sound(&self.engine, &[TreeId::CATALOG, self.tree]);
         self.snapshots.clear();
         while self.engine.reclaim_step().unwrap() {}
         checkpoint(&self.engine);
         assert_sound(&self.engine, &[TreeId::CATALOG, self.tree]);
+    }
+}
+
+/// How many entries a range has, counted by leaves; what `next` yields then is behind them.
+fn count(engine: &Engine, snapshot: &Snapshot, tree: TreeId, low: &[u8], high: &[u8]) -> u64 {
+    let mut cursor = engine.cursor(snapshot, tree);
+    cursor.seek(low).unwrap();
+    let mut entries = 0;
+    loop {
+        let counted = cursor.count_below(high).unwrap();
+        entries += counted.entries;
+        if counted.is_end {
+            assert!(!cursor.next().unwrap() || cursor.key() >= high || low > high);
+            return entries;
+        }
     }
 }
 

@@ -123,3 +123,58 @@ fn while_the_disk_answers_no_write_pages_are_read_into_frames_of_clean_ones() {
     assert_sound(&engine, &[TreeId::CATALOG, read, changed]);
     checkpoint(&engine);
 }
+
+#[test]
+fn while_the_disk_answers_no_write_a_checkpoint_is_frozen_beside_who_frees_pages() {
+    let stuck = Arc::new(Stuck::default());
+    let disk = Arc::new(SimulatedDisk::with_clock(11, stuck.clone()));
+    let engine = Engine::open(disk.clone(), Arc::new(SystemClock::new()), options()).unwrap();
+    let mut clock = 0;
+    let kept = fill(&engine, 40, &mut clock);
+    let dropped = fill(&engine, 40, &mut clock);
+    let shrunk = fill(&engine, 40, &mut clock);
+    checkpoint(&engine);
+    // A tree and the leaves of another that are to be freed, and something to be written.
+    engine.drop_tree(dropped).unwrap();
+    let mut batch = Batch::new();
+    for number in (0..40 * KEYS_A_LEAF).filter(|number| number % 20 != 0) {
+        batch.clear();
+        batch.delete(shrunk, &number.to_be_bytes());
+        batch.put(kept, &number.to_be_bytes(), &[8; 200]);
+        commit(&engine, &batch, &mut clock);
+    }
+    let before = engine.statistics().unwrap().store.pages;
+
+    disk.set_delay(Operation::Write, Duration::from_secs(1));
+    stuck.set(true);
+    let mark = CheckpointMark { oplog_position: 0, timestamp: engine.visible(), oplog_end: 0 };
+    std::thread::scope(|scope| {
+        let releaser = scope.spawn(|| stuck.release_after_a_minute());
+        let writer = scope.spawn(|| engine.trees.cache.writer.flush_batch().unwrap());
+        while !stuck.has_writer() {
+            std::thread::yield_now();
+        }
+        let reclaimer = scope.spawn(|| while engine.reclaim_step().unwrap() {});
+        // Whoever frees pages comes to the barrier in the midst of this, if ever while nothing is written.
+        for _ in 0..2_000 {
+            drop(engine.barrier.write());
+            std::thread::yield_now();
+        }
+        let mut begun = engine.begin_checkpoint(mark).unwrap();
+        engine.freeze_checkpoint(&mut begun).unwrap();
+        let (is_writing, is_freeing) = (stuck.has_writer(), !reclaimer.is_finished());
+        stuck.set(false);
+        assert!(!releaser.join().unwrap(), "it took a minute");
+        assert!(is_writing && is_freeing, "nothing was under way");
+        while engine.checkpoint_step(&mut begun).unwrap() {}
+        engine.publish_checkpoint(&mut begun, 0).unwrap();
+        writer.join().unwrap();
+        reclaimer.join().unwrap();
+    });
+    disk.clear_faults();
+    assert_sound(&engine, &[TreeId::CATALOG, kept, shrunk]);
+    // The pages of the dropped tree can be used again once no checkpoint mentions them.
+    checkpoint(&engine);
+    let after = engine.statistics().unwrap().store.pages;
+    assert!(after + 40 <= before, "{before} pages before, {after} after");
+}

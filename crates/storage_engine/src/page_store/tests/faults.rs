@@ -132,6 +132,22 @@ fn missing_page_file_is_not_replaced_by_an_empty_one() {
     assert!(matches!(open_with(&disk, small_options()), Err(PageStoreError::CorruptFile { .. })));
 }
 
+/// As far as its table file has become: a failed write leaves an encrypted one longer, by the zeros of a sector.
+#[test]
+fn creation_that_did_not_get_to_its_end_begins_again() {
+    let table = Path::new(PAGE_TABLE_DIRECTORY).join("00000001");
+    for (behind, is_lost) in [(&[][..], false), (&[0; 484], false), (&[0; 9000], false), (b"\0\0entries", true)] {
+        let disk = SimulatedDisk::new(1);
+        drop(open(&disk));
+        disk.remove(Path::new(PAGE_FILE_NAME)).unwrap();
+        let file = disk.open(&table, OpenMode::ReadWrite).unwrap();
+        file.write_all_at(behind, file.length().unwrap()).unwrap();
+        let opened = open_with(&disk, small_options());
+        assert_eq!(opened.is_err(), is_lost, "{behind:?}");
+        assert_eq!(disk.exists(Path::new(PAGE_FILE_NAME)).unwrap(), !is_lost);
+    }
+}
+
 #[test]
 fn failed_sync_ends_writing_but_not_reading() {
     for failing_sync in 0..2 {

@@ -1,18 +1,21 @@
-//! The bytes of one simulated file: sparse blocks, so that holes and reservations can be counted against the capacity.
+//! The bytes of one file in memory: sparse blocks, so that holes and reservations can be counted against a capacity.
 //!
-//! Called by the simulated disk for the durable image and for the one that reads see. Knows nothing of faults or names.
+//! Called by the simulated disk, for the durable image and for the one that reads see, and by the disk in memory. Knows nothing of faults or names.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The unit in which space is taken.
-pub(super) const BLOCK_BYTES: u64 = 4096;
+pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 type Block = [u8; BLOCK_BYTES as usize];
 
+/// What is taken and not written: one block for all of them, so that it costs no memory.
+static UNWRITTEN: LazyLock<Arc<Block>> = LazyLock::new(zero_block);
+
 /// Contents of a file. Blocks are shared between images until one of them changes.
 #[derive(Clone, Default)]
-pub(super) struct Image {
+pub(crate) struct Image {
     blocks: BTreeMap<u64, Arc<Block>>,
     length: u64,
 }
@@ -25,15 +28,15 @@ struct Piece {
 }
 
 impl Image {
-    pub(super) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    pub(super) fn allocated_bytes(&self) -> u64 {
+    pub(crate) fn allocated_bytes(&self) -> u64 {
         self.blocks.len() as u64 * BLOCK_BYTES
     }
 
-    pub(super) fn read(&self, bytes: &mut [u8], offset: u64) -> usize {
+    pub(crate) fn read(&self, bytes: &mut [u8], offset: u64) -> usize {
         let count = self.length.saturating_sub(offset).min(bytes.len() as u64);
         let mut done = 0;
         for piece in pieces(offset, count) {
@@ -47,7 +50,7 @@ impl Image {
         done
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
+    pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) {
         let mut done = 0;
         for piece in pieces(offset, bytes.len() as u64) {
             let block = Arc::make_mut(self.blocks.entry(piece.block).or_insert_with(zero_block));
@@ -57,7 +60,7 @@ impl Image {
         self.length = self.length.max(offset + bytes.len() as u64);
     }
 
-    pub(super) fn set_length(&mut self, length: u64) {
+    pub(crate) fn set_length(&mut self, length: u64) {
         if length < self.length {
             self.zero(length, self.length - length);
             self.blocks.split_off(&length.div_ceil(BLOCK_BYTES));
@@ -66,7 +69,7 @@ impl Image {
     }
 
     /// Frees whole blocks of the range and clears the rest; never changes the length.
-    pub(super) fn punch_hole(&mut self, offset: u64, length: u64) {
+    pub(crate) fn punch_hole(&mut self, offset: u64, length: u64) {
         self.zero(offset, length);
         let (first, end) = (offset.div_ceil(BLOCK_BYTES), (offset + length) / BLOCK_BYTES);
         if first < end {
@@ -75,15 +78,15 @@ impl Image {
         }
     }
 
-    pub(super) fn allocate(&mut self, offset: u64, length: u64) {
+    pub(crate) fn allocate(&mut self, offset: u64, length: u64) {
         for piece in pieces(offset, length) {
-            self.blocks.entry(piece.block).or_insert_with(zero_block);
+            self.blocks.entry(piece.block).or_insert_with(|| Arc::clone(&UNWRITTEN));
         }
         self.length = self.length.max(offset + length);
     }
 
     /// How many bytes of the range can be written when `free_blocks` more blocks may be taken.
-    pub(super) fn bytes_that_fit(&self, offset: u64, length: u64, free_blocks: u64) -> u64 {
+    pub(crate) fn bytes_that_fit(&self, offset: u64, length: u64, free_blocks: u64) -> u64 {
         let (mut left, mut fitting) = (free_blocks, 0);
         for piece in pieces(offset, length) {
             if !self.blocks.contains_key(&piece.block) {
@@ -97,18 +100,26 @@ impl Image {
         fitting
     }
 
-    pub(super) fn flip_bit(&mut self, offset: u64, bit: u8) {
+    pub(crate) fn flip_bit(&mut self, offset: u64, bit: u8) {
         let mut byte = [0];
         if self.read(&mut byte, offset) == 1 {
             self.write(&[byte[0] ^ (1 << (bit & 7))], offset);
         }
     }
 
+    /// How many blocks a write to the range takes.
+    pub(crate) fn absent_blocks(&self, offset: u64, length: u64) -> u64 {
+        let all = offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES);
+        if length == 0 { 0 } else { all.end - all.start - self.blocks.range(all).count() as u64 }
+    }
+
     fn zero(&mut self, offset: u64, length: u64) {
-        for piece in pieces(offset, length) {
-            if let Some(block) = self.blocks.get_mut(&piece.block) {
-                Arc::make_mut(block)[piece.from..piece.from + piece.count].fill(0);
-            }
+        let end = offset + length;
+        // Of what was never written there may be far more than of blocks.
+        for (number, block) in self.blocks.range_mut(offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)) {
+            let begin = number * BLOCK_BYTES;
+            let (from, to) = (offset.max(begin) - begin, end.min(begin + BLOCK_BYTES) - begin);
+            Arc::make_mut(block)[from as usize..to as usize].fill(0);
         }
     }
 }
