@@ -164,6 +164,11 @@ impl Catalog {
         if self.lookup(namespace.as_str()).is_some() {
             return Err(CollectionError::NamespaceExists(format!("Collection {namespace} already exists.")));
         }
+        if let Some(taken) = self.taken_by_series(namespace) {
+            return Err(CollectionError::NamespaceExists(format!(
+                "{taken} already exists, of a time-series collection."
+            )));
+        }
         let requested = namespace.database();
         let databases = self.databases.read();
         if databases.contains_key(requested) {
@@ -176,6 +181,13 @@ impl Catalog {
             }
             None => Ok(()),
         }
+    }
+
+    /// What of a time-series collection has a name already: its buckets have `system.buckets.` before it.
+    fn taken_by_series(&self, namespace: &Namespace) -> Option<String> {
+        let buckets = format!("{}.system.buckets.{}", namespace.database(), namespace.collection());
+        let is_series = self.lookup(&buckets)?.definition().options.time_series.is_some();
+        is_series.then_some(buckets)
     }
 
     /// Refuses a change after which the definitions of a collection would not fit into its entry: `more` are added to what it has, if it is there yet. Asked before
@@ -289,13 +301,13 @@ impl Catalog {
             let mut batch = Batch::new();
             trees.iter().for_each(|tree| batch.delete(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0)));
             self.engine.apply_settled(&batch)?;
-            for tree in trees {
-                self.engine.drop_tree(tree)?;
-            }
             if let Dropped::Collection(collection) = dropped
                 && collection.ring().is_some()
             {
                 self.engine.drop_ring(collection.ident());
+            }
+            for tree in trees {
+                self.engine.drop_tree(tree)?;
             }
         }
         Ok(finished.len())

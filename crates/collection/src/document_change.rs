@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use bson::RawDocument;
 use index_key::KeySet;
+use index_key::long_key::is_shortened;
 use storage_engine::{Batch, Engine, LatestInRing, RingInsert, RingLimits, RingOverride, RingWriter, TreeId};
 
 use crate::collection::{Collection, WriteAccess};
@@ -29,7 +30,7 @@ pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
 /// Most index entries that one change of one document may add and remove; removing a document is always allowed.
 const INDEX_ENTRIES_MAX: usize = 2_000_000;
-/// Bytes of an index entry in the batch: a key with a record id, and type bits as a rule.
+/// Bytes of an index entry in the batch beside its value: a key with a record id.
 const ENTRY_BYTES_MAX: usize = storage_engine::MAX_KEY_BYTES + 256;
 
 /// A prepared change of one document.
@@ -64,7 +65,7 @@ struct ClaimPlace {
     index: usize,
     hash: u64,
     key: Range<usize>,
-    type_bits: Range<usize>,
+    value: Range<usize>,
 }
 
 /// An index whose paths lead into arrays for the first time.
@@ -84,10 +85,10 @@ pub struct UniqueClaim<'a> {
     pub index: usize,
     /// Identifies index and key for the lock table; equal keys have equal hashes.
     pub hash: u64,
-    /// The index key; entries that have it begin with it.
+    /// The index key as it is stored; entries that have it begin with it.
     pub key: &'a [u8],
-    /// The types of its numbers, to show it.
-    pub type_bits: &'a [u8],
+    /// The value of its entry, to show it.
+    pub value: &'a [u8],
 }
 
 /// Who changes, beside what.
@@ -337,7 +338,7 @@ impl DocumentChange {
         let (claims, bytes) = (&mut self.claims, &mut self.claimed_bytes);
         for_each_change(old, new, |change| {
             if room.is_ok() {
-                room = batch.make_room(1, ENTRY_BYTES_MAX);
+                room = batch.make_room(1, ENTRY_BYTES_MAX + change.value().len());
             }
             if room.is_err() {
                 return;
@@ -347,9 +348,9 @@ impl DocumentChange {
                 let start = bytes.len();
                 bytes.extend_from_slice(entry.key);
                 let middle = bytes.len();
-                bytes.extend_from_slice(entry.type_bits);
+                bytes.extend_from_slice(entry.value);
                 let hash = claim_hash(index.tree(), entry.key);
-                claims.push(ClaimPlace { index: position, hash, key: start..middle, type_bits: middle..bytes.len() });
+                claims.push(ClaimPlace { index: position, hash, key: start..middle, value: middle..bytes.len() });
             }
         });
         Ok(room?)
@@ -380,7 +381,7 @@ impl DocumentChange {
             index: place.index,
             hash: place.hash,
             key: self.claimed_bytes.get(place.key.clone()).unwrap_or_default(),
-            type_bits: self.claimed_bytes.get(place.type_bits.clone()).unwrap_or_default(),
+            value: self.claimed_bytes.get(place.value.clone()).unwrap_or_default(),
         })
     }
 
@@ -411,8 +412,7 @@ pub(crate) fn put_entry_change(
     change: EntryChange<'_>,
     entry_key: &mut Vec<u8>,
 ) {
-    let (EntryChange::Added(entry) | EntryChange::Removed(entry) | EntryChange::Retyped(entry)) = change;
-    record_id.write_entry_key(entry.key, entry_key);
+    record_id.write_entry_key(change.key(), entry_key);
     let tree = index.tree();
     if index.aside().is_some() {
         return;
@@ -421,13 +421,15 @@ pub(crate) fn put_entry_change(
         index.note_changed(record_id);
     }
     match (change, index.state()) {
-        (EntryChange::Added(entry), IndexState::Ready) => batch.blind_insert(tree, entry_key, entry.type_bits),
-        (EntryChange::Removed(_), IndexState::Ready) => batch.blind_remove(tree, entry_key),
-        (EntryChange::Removed(_), IndexState::Building | IndexState::Replacing) => batch.delete(tree, entry_key),
-        (EntryChange::Added(entry), IndexState::Building | IndexState::Replacing)
-        | (EntryChange::Retyped(entry), _) => {
-            batch.put(tree, entry_key, entry.type_bits);
+        // The value of a long key may be on pages of its own, which nobody gives back blindly.
+        (EntryChange::Added(entry), IndexState::Ready) if !is_shortened(entry.key) => {
+            batch.blind_insert(tree, entry_key, entry.value);
         }
+        (EntryChange::Removed(entry), IndexState::Ready) if !is_shortened(entry.key) => {
+            batch.blind_remove(tree, entry_key);
+        }
+        (EntryChange::Removed(_), _) => batch.delete(tree, entry_key),
+        (EntryChange::Added(entry) | EntryChange::Retyped(entry), _) => batch.put(tree, entry_key, entry.value),
     }
 }
 

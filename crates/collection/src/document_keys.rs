@@ -1,7 +1,7 @@
 //! The keys that one document has in the indexes of its collection, and how they change between two versions.
 //!
 //! Called by `document_change`, index builds, replay and validation. Around `index_key::KeyGenerator`, which reads a document
-//! once for all indexes; adds partial filters and the engine's limit on the length of keys.
+//! once for all indexes; adds partial filters and the engine's limit on what an entry holds.
 
 use std::cmp::Ordering;
 
@@ -13,11 +13,17 @@ use storage_engine::EngineError;
 use crate::error::{CollectionError, Result};
 use crate::index::{Index, IndexList};
 
-/// Longest index key in bytes: a record id of up to 9 bytes follows it in the tree.
-pub const INDEX_KEY_BYTES_MAX: usize = storage_engine::MAX_KEY_BYTES - 9;
+/// Longest index key in bytes. What a tree's key has no room for is in the entry's value (`index_key::long_key`).
+pub const INDEX_KEY_BYTES_MAX: usize = storage_engine::MAX_VALUE_BYTES;
+
+/// A record id of up to 9 bytes follows a key in the tree.
+const _: () = assert!(index_key::long_key::STORED_KEY_BYTES_MAX + 9 == storage_engine::MAX_KEY_BYTES);
 
 /// Memory for more than so many bytes of keys is asked for.
 const LARGE_BYTES: usize = 64 << 10;
+
+/// A document of more bytes is not shown where its keys cannot be made.
+const SHOWN_BYTES_MAX: usize = 4 << 10;
 
 /// A position in no list of indexes: for it, the generator makes no keys.
 const NO_INDEX: usize = usize::MAX;
@@ -62,6 +68,10 @@ impl DocumentKeys {
         let made = indexes.generator().keys(position, document, &self.fields, &mut self.keys);
         made.map_err(|error| match error {
             KeyError::KeyTooLong { bytes } => too_long(index, bytes),
+            KeyError::BadPlace { field, reason } if document.as_bytes().len() <= SHOWN_BYTES_MAX => {
+                let shown = crate::index_specification::show_specification(document);
+                KeyError::BadPlace { field, reason: format!("{shown}  {reason}") }.into()
+            }
             other => other.into(),
         })?;
         self.check_memory()?;
@@ -84,9 +94,10 @@ impl DocumentKeys {
 
     /// Refused here, before anything is logged, because the engine would refuse it after.
     fn check_lengths(&self, index: &Index) -> Result<()> {
-        match self.keys.iter().find(|entry| entry.key.len() > INDEX_KEY_BYTES_MAX) {
+        let too_much = |entry: &KeyEntry<'_>| entry.key.len() + entry.value.len() > INDEX_KEY_BYTES_MAX;
+        match self.keys.iter().find(too_much) {
             None => Ok(()),
-            Some(entry) => Err(too_long(index, entry.key.len())),
+            Some(entry) => Err(too_long(index, entry.key.len() + entry.value.len())),
         }
     }
 }
@@ -102,6 +113,22 @@ pub(crate) enum EntryChange<'a> {
     Removed(KeyEntry<'a>),
     /// Same key, other type bits: a number changed its type.
     Retyped(KeyEntry<'a>),
+}
+
+impl<'a> EntryChange<'a> {
+    /// The key, as it is stored.
+    pub(crate) fn key(self) -> &'a [u8] {
+        let (EntryChange::Added(entry) | EntryChange::Removed(entry) | EntryChange::Retyped(entry)) = self;
+        entry.key
+    }
+
+    /// What the change puts into the tree beside the key.
+    pub(crate) fn value(self) -> &'a [u8] {
+        match self {
+            EntryChange::Added(entry) | EntryChange::Retyped(entry) => entry.value,
+            EntryChange::Removed(_) => &[],
+        }
+    }
 }
 
 /// Calls `visit` for each difference between the keys of the old and the new version, in key order. `None`: there is no
@@ -124,7 +151,7 @@ pub(crate) fn for_each_change<'a>(
         let removed = if order.is_le() { old_entries.next() } else { None };
         let added = if order.is_ge() { new_entries.next() } else { None };
         match (removed, added) {
-            (Some(removed), Some(added)) if removed.type_bits != added.type_bits => {
+            (Some(removed), Some(added)) if removed.value != added.value => {
                 visit(EntryChange::Retyped(added));
             }
             (Some(removed), None) => visit(EntryChange::Removed(removed)),

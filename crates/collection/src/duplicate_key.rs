@@ -3,19 +3,39 @@
 //! Called by `transaction` when a claimed key is found, and by index builds.
 
 use bson::spec::ElementType;
-use bson::{RawBsonRef, Uuid};
+use bson::{RawBsonRef, RawDocumentBuf, Uuid};
 
 use crate::error::{CollectionError, DuplicateKey};
 use crate::index::Index;
+use crate::oplog_entry::append;
 
-/// The DuplicateKey error for a key that `index` has already for another record.
-pub fn duplicate_key_error(namespace: &str, index: &Index, key: &[u8], type_bits: &[u8]) -> CollectionError {
+/// A key whose values take more bytes is not shown whole: there may be such an error for each document of a command.
+const SHOWN_BYTES_MAX: usize = 4096;
+/// So much is shown of a longer text.
+const SHOWN_TEXT_BYTES_MAX: usize = 1024;
+
+/// The DuplicateKey error for a stored key that `index` has already for another record; `value`: of its entry.
+pub fn duplicate_key_error(namespace: &str, index: &Index, key: &[u8], value: &[u8]) -> CollectionError {
+    let mut whole = Vec::new();
+    match index_key::long_key::restore(key, value, &mut whole) {
+        Ok(type_bits) => duplicate_whole_key_error(namespace, index, &whole, type_bits),
+        Err(error) => error.into(),
+    }
+}
+
+/// The same for a key as it was made.
+pub fn duplicate_whole_key_error(namespace: &str, index: &Index, key: &[u8], type_bits: &[u8]) -> CollectionError {
     let specification = index.specification();
     let key_value = match index_key::decode_key(&specification.pattern, key, type_bits) {
-        Ok(key_value) => key_value,
+        Ok(key_value) => shown(key_value),
         Err(error) => return error.into(),
     };
     let mut key_text = String::new();
+    let collation = specification.pattern.collator().map(|collator| {
+        let mut text = String::new();
+        write_document(&mut text, collator.definition().as_bytes());
+        text
+    });
     write_document(&mut key_text, key_value.as_bytes());
     CollectionError::DuplicateKey(Box::new(DuplicateKey {
         namespace: namespace.to_owned(),
@@ -23,7 +43,31 @@ pub fn duplicate_key_error(namespace: &str, index: &Index, key: &[u8], type_bits
         key_pattern: specification.key.clone(),
         key_value,
         key_text,
+        collation,
     }))
+}
+
+/// Long texts are cut, and other long values left out: "..." stands where something was.
+fn shown(key_value: RawDocumentBuf) -> RawDocumentBuf {
+    if key_value.as_bytes().len() <= SHOWN_BYTES_MAX {
+        return key_value;
+    }
+    let mut short = RawDocumentBuf::new();
+    for element in document::elements(&key_value) {
+        let room = SHOWN_BYTES_MAX.saturating_sub(short.as_bytes().len());
+        match element.value() {
+            value if element.value_bytes().len() <= room => append(&mut short, element.name(), value),
+            RawBsonRef::String(text) => {
+                append(&mut short, element.name(), RawBsonRef::String(&cut(text, room.min(SHOWN_TEXT_BYTES_MAX))));
+            }
+            _ => append(&mut short, element.name(), RawBsonRef::String("...")),
+        }
+    }
+    short
+}
+
+fn cut(text: &str, bytes: usize) -> String {
+    format!("{}...", text.get(..text.floor_char_boundary(bytes)).unwrap_or_default())
 }
 
 /// Text as the legacy shell prints documents: `{ a: 1, b: "x" }`.
@@ -95,7 +139,7 @@ fn write_scalar(text: &mut String, value: RawBsonRef<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use bson::{RawDocumentBuf, rawdoc};
+    use bson::rawdoc;
     use index_key::{Sparse, keys_for_document};
     use storage_engine::TreeId;
 
@@ -108,7 +152,7 @@ mod tests {
         let index = Index::new(specification, TreeId(9), IndexState::Ready, &[], 0);
         let keys = keys_for_document(index.pattern(), Sparse::No, &document).unwrap();
         let entry = keys.iter().next().unwrap();
-        duplicate_key_error("db.c", &index, entry.key, entry.type_bits).to_string()
+        duplicate_key_error("db.c", &index, entry.key, entry.value).to_string()
     }
 
     #[test]

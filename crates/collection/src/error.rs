@@ -2,6 +2,7 @@
 
 use bson::RawDocumentBuf;
 use document::Interruption;
+use document::collation::CollationError;
 use index_key::KeyError;
 use oplog::OplogError;
 use query_language::{ErrorKind, QueryError};
@@ -71,6 +72,9 @@ pub enum CollectionError {
     /// Location51024: a number beyond its bounds.
     #[error("{0}")]
     OutOfBounds(String),
+    /// A collation is not right; its own error has MongoDB's code.
+    #[error(transparent)]
+    Collation(#[from] CollationError),
     /// CannotCreateIndex (67).
     #[error("{0}")]
     CannotCreateIndex(String),
@@ -89,6 +93,9 @@ pub enum CollectionError {
     /// IllegalOperation (20).
     #[error("{0}")]
     IllegalOperation(String),
+    /// Location5979800.
+    #[error("It is illegal to drop the clusteredIndex")]
+    DropsClusteredIndex,
     /// IndexNotFound (27).
     #[error("{0}")]
     IndexNotFound(String),
@@ -230,14 +237,16 @@ pub struct DuplicateKey {
     pub key_value: RawDocumentBuf,
     /// The violating values as MongoDB's message prints them, e.g. `{ a: 1 }`.
     pub key_text: String,
+    /// The collation of the index, as the message prints it.
+    pub collation: Option<String>,
 }
 
 impl std::fmt::Display for DuplicateKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "E11000 duplicate key error collection: {} index: {} dup key: {}",
-            self.namespace, self.index, self.key_text
-        )
+        write!(formatter, "E11000 duplicate key error collection: {} index: {}", self.namespace, self.index)?;
+        if let Some(collation) = &self.collation {
+            write!(formatter, " collation: {collation}")?;
+        }
+        write!(formatter, " dup key: {}", self.key_text)
     }
 }

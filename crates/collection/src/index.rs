@@ -132,6 +132,8 @@ struct BuildRuntime {
     suspected_duplicates: Vec<SuspectedDuplicate>,
     /// The entries of all records up to this one are there.
     filled: i64,
+    /// Records have been read up to this one.
+    read: i64,
     /// Records of which writers have changed entries.
     changed: RecordSet,
 }
@@ -160,10 +162,10 @@ impl RecordSet {
 /// A key that two documents had at one time.
 #[derive(Debug)]
 pub struct SuspectedDuplicate {
-    /// The index key.
+    /// The index key as it is stored.
     pub key: Vec<u8>,
-    /// The types of its numbers.
-    pub type_bits: Vec<u8>,
+    /// The value of its entry.
+    pub value: Vec<u8>,
 }
 
 /// The top-level fields that decide whether and how a document is indexed.
@@ -399,8 +401,8 @@ impl Index {
     }
 
     /// Notes a key that two documents had at one time while the index was being built.
-    pub fn suspect_duplicate(&self, key: &[u8], type_bits: &[u8]) {
-        let suspected = SuspectedDuplicate { key: key.to_vec(), type_bits: type_bits.to_vec() };
+    pub fn suspect_duplicate(&self, key: &[u8], value: &[u8]) {
+        let suspected = SuspectedDuplicate { key: key.to_vec(), value: value.to_vec() };
         self.runtime.build.lock().get_or_insert_default().suspected_duplicates.push(suspected);
     }
 
@@ -418,6 +420,16 @@ impl Index {
     /// The entries of all records up to this one are there.
     pub fn set_filled(&self, up_to: RecordId) {
         self.runtime.build.lock().get_or_insert_default().filled = up_to.0;
+    }
+
+    /// While it is being built: records have been read up to this one.
+    pub fn note_read(&self, up_to: RecordId) {
+        self.runtime.build.lock().get_or_insert_default().read = up_to.0;
+    }
+
+    /// Up to which record the build has read.
+    pub fn read_up_to(&self) -> RecordId {
+        RecordId(self.runtime.build.lock().as_ref().map_or(0, |build| build.read.max(build.filled)))
     }
 
     /// While it is being built: a writer changes entries of this record, which is locked.
@@ -454,8 +466,18 @@ impl Index {
 
 impl Dependencies {
     fn of(specification: &IndexSpecification) -> Dependencies {
+        if specification.pattern.wildcard().is_some() {
+            return Dependencies::All;
+        }
         let key = document::elements(&specification.key).map(|element| top_level(element.name_bytes()));
         let mut fields: Vec<Box<[u8]>> = key.collect();
+        if let Some(definition) = specification.pattern.text() {
+            if definition.has_all_fields() {
+                return Dependencies::All;
+            }
+            fields.push(definition.language_override().as_bytes().into());
+            fields.extend(definition.paths().map(|path| top_level(path.as_bytes())));
+        }
         if let Some(partial) = &specification.partial_filter {
             let referenced = partial.filter().referenced_paths();
             if referenced.whole_document {

@@ -49,7 +49,7 @@ impl RecordEntries {
         self.keys.generate(indexes, position, document)?;
         for entry in self.keys.keys().iter() {
             record_id.write_entry_key(entry.key, &mut self.entry_key);
-            self.batch.put(index.tree(), &self.entry_key, entry.type_bits);
+            self.batch.put(index.tree(), &self.entry_key, entry.value);
         }
         Ok(())
     }
@@ -72,7 +72,7 @@ impl RecordEntries {
             index: position,
             hash: claim_hash(tree, entry.key),
             key: entry.key,
-            type_bits: entry.type_bits,
+            value: entry.value,
         })
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn build_alone(
         index.add_multikey(keys.keys().multikey_paths());
         for entry in keys.keys().iter() {
             record_id.write_entry_key(entry.key, &mut entry_key);
-            run.push(&entry_key, entry.type_bits);
+            run.push(&entry_key, entry.value);
         }
         if run.bytes >= SORT_BYTES {
             run.write(engine, &index)?;

@@ -16,6 +16,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod catalog;
+mod clustered_options;
 mod collection;
 mod document_change;
 mod document_keys;
@@ -34,10 +35,12 @@ mod record_id;
 mod records;
 mod replay;
 mod salvage;
+mod time_series_options;
 mod validate;
 mod validator;
 
 pub use catalog::Catalog;
+pub use clustered_options::ClusteredOptions;
 pub use collection::{
     Collection, CollectionCounts, CollectionDefinition, ExclusiveAccess, REPAIR_ADVICE, WriteAccess,
     access_change_count, set_aside_count,
@@ -46,11 +49,12 @@ pub use document_change::{
     ChangeContext, DOCUMENT_BYTES_MAX, DocumentChange, NewlyMultikey, RingChange, UniqueClaim, claim_hash,
 };
 pub use document_keys::INDEX_KEY_BYTES_MAX;
-pub use duplicate_key::duplicate_key_error;
+pub use duplicate_key::{duplicate_key_error, duplicate_whole_key_error};
 pub use error::{CollectionError, DuplicateKey, Result};
 pub use expiry::ExpiredRange;
 pub use index::{Index, IndexList, IndexState, REBUILD_ADVICE, SuspectedDuplicate};
 pub use index_fill::RecordEntries;
+pub use index_key::long_key;
 pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry, show_specification};
 pub use namespace::{DATABASE_NAME_BYTES_MAX, NAMESPACE_BYTES_MAX, Namespace, check_database_name};
 pub use oplog_entry::{
@@ -58,11 +62,15 @@ pub use oplog_entry::{
     StatementOrigin, Telling, TransactionCommit, TransactionEncoder, TransactionEntry, TransactionStep, UpdateStyle,
     append, bson_timestamp, encode_note, entry_subject, entry_wall, is_local, is_told, post_image, served_entry,
 };
-pub use options::{CappedOptions, CollectionOptions, ValidationAction, ValidationLevel, parse_pre_images};
+pub use options::{
+    CappedOptions, CollectionOptions, ValidationAction, ValidationLevel, parse_expiry as parse_collection_expiry,
+    parse_pre_images,
+};
 pub use predicate::Predicate;
 pub use record_id::RecordId;
 pub use records::StoredRecords;
 pub use replay::{LoggedStatement, LostIndex, ReplaySummary, SessionReplay, UnreadEntries, UnreadEntry, replay};
 pub use salvage::{ReadPart, Salvaged, SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
+pub use time_series_options::{Bucketing, Granularity, TimeSeriesOptions};
 pub use validate::{ValidateReport, validate};
 pub use validator::Validation;

@@ -3,12 +3,18 @@
 //! Called by the `create` and `collMod` commands (through `transaction`), by implicit creation (no options), and by the
 //! catalog when it loads or replays a definition. The document kept in the catalog is the one `to_document` makes.
 
+use std::sync::Arc;
+
 use bson::raw::cstr;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use document::Number;
+use document::collation::{self, Collator};
 
+use crate::clustered_options::ClusteredOptions;
 use crate::error::{CollectionError, Result};
+use crate::index_specification::IndexSpecification;
 use crate::predicate::Predicate;
+use crate::time_series_options::TimeSeriesOptions;
 
 /// What a validator does to documents that were invalid before (`validationLevel`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -78,6 +84,14 @@ pub struct CollectionOptions {
     pub validation_level: Option<ValidationLevel>,
     /// What a violation does; `None` when not given (then it is an error).
     pub validation_action: Option<ValidationAction>,
+    /// How text is compared where a command or an index says nothing of it; `None`: by its bytes.
+    pub collator: Option<Arc<Collator>>,
+    /// Its index on `_id` is shown as a clustered one.
+    pub clustered: Option<ClusteredOptions>,
+    /// Its documents are buckets of a time-series collection.
+    pub time_series: Option<TimeSeriesOptions>,
+    /// Documents of a clustered collection and measurements expire so long after their date.
+    pub expire_after_seconds: Option<i64>,
 }
 
 impl CollectionOptions {
@@ -98,6 +112,10 @@ impl CollectionOptions {
             }
         }
         options.capped = capped.finish()?;
+        options.check_together()?;
+        if let (Some(validator), Some(collator)) = (&options.validator, &options.collator) {
+            options.validator = Some(validator.with_collator(Some(collator.clone()))?);
+        }
         Ok(options)
     }
 
@@ -106,8 +124,12 @@ impl CollectionOptions {
             "validator" => self.validator = parse_validator(value)?,
             "validationLevel" => self.validation_level = Some(ValidationLevel::parse(value)?),
             "validationAction" => self.validation_action = Some(ValidationAction::parse(value)?),
+            "collation" => self.collator = parse_collation("create.collation", value)?,
             _ if is_default(name, value) => {}
             "changeStreamPreAndPostImages" => self.has_pre_images = parse_pre_images(value)?,
+            "clusteredIndex" => self.clustered = ClusteredOptions::parse(value)?,
+            "timeseries" => self.time_series = Some(TimeSeriesOptions::parse(value)?),
+            "expireAfterSeconds" => self.expire_after_seconds = Some(parse_expiry(value)?),
             _ if NOT_IMPLEMENTED.contains(&name) => {
                 let message = format!("collection option '{name}' is not implemented");
                 return Err(CollectionError::NotImplemented(message));
@@ -115,6 +137,46 @@ impl CollectionOptions {
             _ => return Err(CollectionError::UnknownField { owner: "create", field: name.to_owned() }),
         }
         Ok(())
+    }
+
+    /// Refuses options that do not go together.
+    ///
+    /// # Errors
+    /// `InvalidOptions`.
+    pub fn check_together(&self) -> Result<()> {
+        let invalid = |message: String| Err(CollectionError::InvalidOptions(message));
+        if self.time_series.is_some() {
+            let others = [
+                (self.capped.is_some(), "capped"),
+                (self.clustered.is_some(), "clusteredIndex"),
+                (self.validator.is_some(), "validator"),
+                (self.validation_level.is_some(), "validationLevel"),
+                (self.validation_action.is_some(), "validationAction"),
+                (self.has_pre_images, "changeStreamPreAndPostImages"),
+            ];
+            if let Some((_, other)) = others.iter().find(|(is_given, _)| *is_given) {
+                return invalid(format!("'timeseries' is not allowed with '{other}'"));
+            }
+        } else if self.clustered.is_some() && self.capped.is_some() {
+            return invalid("'clusteredIndex' is not supported with 'capped'".to_owned());
+        } else if self.clustered.is_none() && self.expire_after_seconds.is_some() {
+            let message = "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' \
+                           option is specified";
+            return invalid(message.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The index on `_id` of such a collection.
+    ///
+    /// # Errors
+    /// None that can happen: a collation and a name have been looked at.
+    pub fn id_index(&self) -> Result<IndexSpecification> {
+        let index = match &self.clustered {
+            Some(clustered) => clustered.index()?,
+            None => IndexSpecification::id_index()?,
+        };
+        index.with_collator(self.collator.clone())
     }
 
     /// The options as `listCollections` shows them and the catalog keeps them.
@@ -129,6 +191,18 @@ impl CollectionOptions {
         }
         if self.has_pre_images {
             document.append(cstr!("changeStreamPreAndPostImages"), rawdoc! { "enabled": true });
+        }
+        if let Some(clustered) = &self.clustered {
+            document.append(cstr!("clusteredIndex"), clustered.to_document());
+        }
+        if let Some(seconds) = self.expire_after_seconds {
+            document.append(cstr!("expireAfterSeconds"), seconds);
+        }
+        if let Some(time_series) = &self.time_series {
+            document.append(cstr!("timeseries"), time_series.to_document());
+        }
+        if let Some(collator) = &self.collator {
+            document.append(cstr!("collation"), collator.definition());
         }
         if let Some(validator) = &self.validator {
             document.append(cstr!("validator"), validator.source());
@@ -149,25 +223,24 @@ impl CollectionOptions {
 }
 
 /// Options that MongoDB knows and Plimsoll does not.
-const NOT_IMPLEMENTED: &[&str] = &[
-    "autoIndexId",
-    "collation",
-    "viewOn",
-    "pipeline",
-    "timeseries",
-    "clusteredIndex",
-    "expireAfterSeconds",
-    "encryptedFields",
-    "storageEngine",
-    "indexOptionDefaults",
-    "temp",
-    "recordPreImages",
-];
+const NOT_IMPLEMENTED: &[&str] =
+    &["autoIndexId", "encryptedFields", "storageEngine", "indexOptionDefaults", "temp", "recordPreImages"];
 
 /// Whether there is such an option: null says no more of it than nothing would.
 fn is_known(name: &str) -> bool {
-    const OURS: [&str; 7] =
-        ["capped", "size", "max", "validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
+    const OURS: [&str; 11] = [
+        "capped",
+        "size",
+        "max",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "changeStreamPreAndPostImages",
+        "collation",
+        "clusteredIndex",
+        "timeseries",
+        "expireAfterSeconds",
+    ];
     OURS.contains(&name) || NOT_IMPLEMENTED.contains(&name)
 }
 
@@ -177,14 +250,16 @@ fn is_default(name: &str, value: RawBsonRef<'_>) -> bool {
         ("temp" | "recordPreImages", RawBsonRef::Boolean(given)) => !given,
         ("autoIndexId", RawBsonRef::Boolean(given)) => given,
         ("storageEngine" | "indexOptionDefaults", RawBsonRef::Document(given)) => given.is_empty(),
-        ("collation", RawBsonRef::Document(given)) => is_simple_collation(given),
         _ => false,
     }
 }
 
-/// `{locale: "simple"}` is binary comparison, which is what there is.
-pub(crate) fn is_simple_collation(collation: &RawDocument) -> bool {
-    matches!(collation.get("locale"), Ok(Some(RawBsonRef::String("simple")))) && collation.iter().count() == 1
+/// Reads a collation; `None` is the simple one.
+pub(crate) fn parse_collation(field: &str, value: RawBsonRef<'_>) -> Result<Option<Arc<Collator>>> {
+    match value {
+        RawBsonRef::Document(given) => Ok(collation::parse(given)?),
+        _ => Err(wrong_type(field, value, "object")),
+    }
 }
 
 /// `capped`, `size` and `max` as they come.
@@ -265,11 +340,27 @@ pub fn parse_pre_images(value: RawBsonRef<'_>) -> Result<bool> {
     enabled.ok_or(CollectionError::MissingField("changeStreamPreAndPostImages.enabled"))
 }
 
+/// Reads `expireAfterSeconds` of a collection.
+///
+/// # Errors
+/// `TypeMismatch`, `InvalidOptions`.
+pub fn parse_expiry(value: RawBsonRef<'_>) -> Result<i64> {
+    let Some(seconds) = Number::from_bson(value).and_then(Number::to_i64_truncated) else {
+        return Err(wrong_type("expireAfterSeconds", value, "number"));
+    };
+    // As for TTL indexes; more could not be taken from a date.
+    if (0..=i64::from(i32::MAX)).contains(&seconds) {
+        return Ok(seconds);
+    }
+    let message = format!("'expireAfterSeconds' must be between 0 and {}, not {seconds}", i32::MAX);
+    Err(CollectionError::InvalidOptions(message))
+}
+
 fn parse_validator(value: RawBsonRef<'_>) -> Result<Option<Predicate>> {
     let RawBsonRef::Document(filter) = value else {
         return Err(wrong_type("create.validator", value, "object"));
     };
-    if filter.is_empty() { Ok(None) } else { Predicate::parse(filter).map(Some) }
+    if filter.is_empty() { Ok(None) } else { Predicate::parse(filter, None).map(Some) }
 }
 
 impl ValidationLevel {
@@ -366,11 +457,7 @@ mod tests {
 
     #[test]
     fn what_is_not_implemented_is_refused_by_name() {
-        for (given, name) in [
-            (rawdoc! { "timeseries": { "timeField": "t" } }, "timeseries"),
-            (rawdoc! { "viewOn": "c" }, "viewOn"),
-            (rawdoc! { "collation": { "locale": "de" } }, "collation"),
-        ] {
+        for (given, name) in [(rawdoc! { "encryptedFields": {} }, "encryptedFields")] {
             match CollectionOptions::parse(&given) {
                 Err(CollectionError::NotImplemented(message)) => assert!(message.contains(name)),
                 other => panic!("{name}: {other:?}"),

@@ -2,7 +2,10 @@
 //!
 //! Called by `options` and `index_specification`, which must be able to show the filter as it was given.
 
+use std::sync::Arc;
+
 use bson::{RawDocument, RawDocumentBuf};
+use document::collation::{self, Collator};
 use query_language::filter::{Filter, FilterNode, FilterOptions};
 
 use crate::error::{CollectionError, Result};
@@ -12,6 +15,8 @@ use crate::error::{CollectionError, Result};
 pub struct Predicate {
     source: RawDocumentBuf,
     filter: Filter,
+    /// Its own, whatever that of the command is that asks.
+    collator: Option<Arc<Collator>>,
 }
 
 impl Predicate {
@@ -19,19 +24,28 @@ impl Predicate {
     ///
     /// # Errors
     /// `Query` with the filter's own error.
-    pub fn parse(source: &RawDocument) -> Result<Predicate> {
+    pub fn parse(source: &RawDocument, collator: Option<Arc<Collator>>) -> Result<Predicate> {
+        let _own = collation::enter(collator.clone());
         let filter = Filter::parse(source, &FilterOptions::default())?;
-        Ok(Predicate { source: source.to_owned(), filter })
+        Ok(Predicate { source: source.to_owned(), filter, collator })
     }
 
     /// Parses the filter of a partial index, which may only ask what an index can be matched against.
     ///
     /// # Errors
     /// Those of `parse`; `CannotCreateIndex` for other operators.
-    pub fn parse_partial(source: &RawDocument) -> Result<Predicate> {
-        let predicate = Predicate::parse(source)?;
+    pub fn parse_partial(source: &RawDocument, collator: Option<Arc<Collator>>) -> Result<Predicate> {
+        let predicate = Predicate::parse(source, collator)?;
         check_partial(predicate.filter.root())?;
         Ok(predicate)
+    }
+
+    /// The same condition with another order of text.
+    ///
+    /// # Errors
+    /// None that can happen: it has been parsed before.
+    pub fn with_collator(&self, collator: Option<Arc<Collator>>) -> Result<Predicate> {
+        Predicate::parse(&self.source, collator)
     }
 
     /// The filter as it was given.
@@ -49,6 +63,7 @@ impl Predicate {
     /// # Errors
     /// `Query` when an expression in it fails.
     pub fn matches(&self, document: &RawDocument) -> Result<bool> {
+        let _own = collation::enter(self.collator.clone());
         Ok(self.filter.matches(document)?)
     }
 }
@@ -57,9 +72,13 @@ impl Predicate {
 fn check_partial(node: &FilterNode) -> Result<()> {
     match node {
         FilterNode::And(children) | FilterNode::Or(children) => children.iter().try_for_each(check_partial),
-        FilterNode::Comparison(_) | FilterNode::In(_) | FilterNode::Exists(_) | FilterNode::Type(_) => Ok(()),
+        FilterNode::Comparison(_)
+        | FilterNode::In(_)
+        | FilterNode::Exists(_)
+        | FilterNode::Type(_)
+        | FilterNode::Geo(_) => Ok(()),
         _ => Err(CollectionError::CannotCreateIndex(
-            "unsupported expression in partial index: only equality, $in, $exists: true, $gt, $gte, $lt, $lte, $type, $and and $or can be used".to_owned(),
+            "unsupported expression in partial index: only equality, $in, $exists: true, $gt, $gte, $lt, $lte, $type, $geoWithin, $geoIntersects, $and and $or can be used".to_owned(),
         )),
     }
 }

@@ -385,7 +385,7 @@ impl Salvager {
     fn settle_duplicates(&mut self, collection: &Arc<Collection>, problems: &mut Vec<String>) -> Result<()> {
         let namespace = collection.namespace();
         let mut indexes: Vec<Arc<Index>> = collection.indexes().all().to_vec();
-        indexes.retain(|index| index.specification().enforces_uniqueness());
+        indexes.retain(|index| index.specification().is_unique());
         indexes.sort_by_key(|index| !index.specification().is_id_index());
         for index in indexes {
             let older = self.older_duplicates(&index)?;

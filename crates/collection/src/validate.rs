@@ -236,7 +236,7 @@ fn check_keys(
         record_id.write_entry_key(entry.key, &mut entry_key);
         let found = engine.get(snapshot, index.tree(), &entry_key, &mut value)?;
         report.present += u64::from(found);
-        if !found || value != entry.type_bits {
+        if !found || value != entry.value {
             report.missing += 1;
             let what = if found { "has another value" } else { "is missing" };
             report.problems.add(|| format!("an entry of record {} {what}", record_id.0));
@@ -274,7 +274,7 @@ fn check_entries(
     let Some(index) = indexes.all().get(position) else { return Ok(()) };
     let mut cursor = engine.cursor(snapshot, index.tree());
     let mut previous_key: Vec<u8> = Vec::new();
-    let is_unique = index.specification().enforces_uniqueness();
+    let is_unique = index.specification().is_unique();
     cursor.seek_first()?;
     while cursor.next()? {
         let (key, record_id) = RecordId::split(cursor.key())?;

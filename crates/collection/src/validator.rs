@@ -4,6 +4,7 @@
 
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use query_language::filter::describe_failure;
 
 use crate::error::{CollectionError, Result};
 use crate::options::{CollectionOptions, ValidationAction, ValidationLevel};
@@ -61,10 +62,8 @@ fn violated(options: &CollectionOptions, validator: &Predicate, document: &RawDo
         tracing::warn!(document_id = ?id, "a document violates its collection's validator");
         return Ok(());
     }
-    let mut reason = RawDocumentBuf::new();
-    reason.append(cstr!("operatorName"), "validator");
-    reason.append(cstr!("specifiedAs"), validator.source());
-    reason.append(cstr!("reason"), "document did not match the filter");
+    let _collation = document::collation::enter(options.collator.clone());
+    let reason = describe_failure(validator.source(), document)?;
     let mut details = RawDocumentBuf::new();
     details.append(cstr!("failingDocumentId"), id);
     details.append(cstr!("details"), reason);

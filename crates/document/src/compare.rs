@@ -3,6 +3,7 @@
 //! Values order first by type bracket ([`CanonicalType`]), then by value; all numbers share a bracket and compare
 //! exactly, strings and symbols share one. Documents compare element by element in stored order: type bracket, then
 //! field name, then value; a document that ends first is less. Arrays likewise, without names.
+//! Text is compared by the collation in force (`collation`).
 //! Callers: filters, sorts, updates, accumulators, and the property tests of `index_key`.
 
 use std::cmp::Ordering;
@@ -10,6 +11,7 @@ use std::cmp::Ordering;
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
 
+use crate::collation::compare_text;
 use crate::element::{Elements, elements_of_bytes};
 use crate::number::Number;
 use crate::value_view::{ValueView, with_view};
@@ -106,7 +108,7 @@ pub fn type_name(element_type: ElementType) -> &'static str {
 pub fn compare_values(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
     match (left, right) {
         (RawBsonRef::Int32(left), RawBsonRef::Int32(right)) => left.cmp(&right),
-        (RawBsonRef::String(left), RawBsonRef::String(right)) => left.as_bytes().cmp(right.as_bytes()),
+        (RawBsonRef::String(left), RawBsonRef::String(right)) => compare_text(left.as_bytes(), right.as_bytes()),
         _ => match (Number::from_bson(left), Number::from_bson(right)) {
             (Some(left), Some(right)) => left.compare(right),
             _ => with_view(left, |left| with_view(right, |right| compare_views(left, right))),
@@ -140,7 +142,7 @@ pub fn compare_views(left: ValueView<'_>, right: ValueView<'_>) -> Ordering {
 fn compare_same_type(left: ValueView<'_>, right: ValueView<'_>) -> Ordering {
     use ValueView as V;
     match (left, right) {
-        (V::String(left) | V::Symbol(left), V::String(right) | V::Symbol(right)) => left.cmp(right),
+        (V::String(left) | V::Symbol(left), V::String(right) | V::Symbol(right)) => compare_text(left, right),
         (V::Document(left), V::Document(right)) => compare_stored_documents(left, right),
         (V::Array(left), V::Array(right)) => compare_elements(left, right, Names::Ignored),
         (V::Binary { subtype: left_type, bytes: left }, V::Binary { subtype: right_type, bytes: right }) => {

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use bson::RawBsonRef;
 
+use crate::collation::hash_text;
 use crate::compare::{canonical_type_of, stored_binary_length};
 use crate::decimal::Decimal;
 use crate::element::elements_of_bytes;
@@ -25,7 +26,8 @@ pub fn hash_view<H: Hasher>(view: ValueView<'_>, hasher: &mut H) {
         return hash_number(number, hasher);
     }
     match view {
-        ValueView::String(text) | ValueView::Symbol(text) | ValueView::JavaScriptCode(text) => text.hash(hasher),
+        ValueView::String(text) | ValueView::Symbol(text) => hash_text(text, hasher),
+        ValueView::JavaScriptCode(text) => text.hash(hasher),
         ValueView::Document(bytes) => hash_document(bytes, hasher),
         ValueView::Array(bytes) => hash_array(bytes, hasher),
         ValueView::Binary { subtype, bytes } => {

@@ -6,12 +6,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod borrow_bson;
+pub mod collation;
 mod compare;
 pub mod decimal;
 mod element;
 mod error;
 mod exact;
 mod hash;
+mod index_hash;
 mod number;
 mod object_id;
 mod path;
@@ -36,6 +38,7 @@ pub use element::{
 pub use error::DocumentError;
 pub use exact::{compare_double_with_decimal, decompose};
 pub use hash::{hash_value, hash_view};
+pub use index_hash::{index_hash, index_hash_of_stored};
 pub use number::Number;
 pub use object_id::ObjectIdGenerator;
 pub use path::{FieldPath, get_element, get_field, get_path};

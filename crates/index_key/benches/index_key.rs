@@ -60,7 +60,7 @@ fn main() {
         }
     });
     let entry = keys.iter().next().unwrap();
-    let (key, type_bits) = (entry.key.to_vec(), entry.type_bits.to_vec());
+    let (key, type_bits) = (entry.key.to_vec(), entry.value.to_vec());
     println!("compound key of {} bytes, {} of type bits", key.len(), type_bits.len());
     let pattern = &patterns[9];
     measure("decode_key to a document", 1, || {

@@ -11,14 +11,14 @@
 
 use bson::RawBsonRef;
 
-use crate::encode::encode_value;
+use crate::encode::{encode_collated_value, encode_value};
 use crate::key_pattern::{Direction, KeyPattern};
 use crate::layout::AFTER_ALL;
 
 /// Appends the components for `values`, the values of the first fields of `pattern`.
 pub fn encode_prefix<'v>(out: &mut Vec<u8>, pattern: &KeyPattern, values: impl IntoIterator<Item = RawBsonRef<'v>>) {
     for (field, value) in pattern.fields().iter().zip(values) {
-        encode_value(out, value, field.direction);
+        encode_collated_value(out, value, field.direction, pattern.collator());
     }
 }
 

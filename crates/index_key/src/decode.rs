@@ -22,7 +22,12 @@ pub fn decode_key_with_names<'n>(
     type_bits: &[u8],
     names: impl IntoIterator<Item = &'n str>,
 ) -> Result<RawDocumentBuf, KeyError> {
-    let mut decoder = Decoder { cursor: Cursor::new(key), type_bits: TypeBitsReader::new(type_bits), depth: 0 };
+    let mut decoder = Decoder {
+        cursor: Cursor::new(key),
+        type_bits: TypeBitsReader::new(type_bits),
+        is_collated: pattern.collator().is_some(),
+        depth: 0,
+    };
     let mut bytes = vec![0; 4];
     for (field, name) in pattern.fields().iter().zip(names) {
         decoder.cursor.set_direction(field.direction);
@@ -33,6 +38,17 @@ pub fn decode_key_with_names<'n>(
     }
     finish_document(&mut bytes, 0);
     RawDocumentBuf::from_bytes(bytes).map_err(|_| KeyError::Malformed)
+}
+
+/// A collation's sort key as people see it.
+pub fn show_sort_key(key: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = "CollationKey(0x".to_owned();
+    for byte in key {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push(')');
+    text
 }
 
 /// Ends the document that starts at `start` and writes its length there.
@@ -51,6 +67,7 @@ fn patch_length(bytes: &mut [u8], start: usize, length: usize) {
 struct Decoder<'a> {
     cursor: Cursor<'a>,
     type_bits: TypeBitsReader<'a>,
+    is_collated: bool,
     depth: usize,
 }
 
@@ -82,7 +99,11 @@ impl Decoder<'_> {
                     TypeBit::Symbol => ElementType::Symbol,
                     _ => return None,
                 };
-                self.text(out)?;
+                if self.is_collated {
+                    self.sort_key(out)?
+                } else {
+                    self.text(out)?
+                }
                 element_type
             }
             layout::OBJECT => {
@@ -163,6 +184,18 @@ impl Decoder<'_> {
         out.push(0);
         let length = out.len() - start - 4;
         patch_length(out, start, length);
+        Some(())
+    }
+
+    /// Appends what shows a collation's sort key, which is no text, as a stored string.
+    fn sort_key(&mut self, out: &mut Vec<u8>) -> Option<()> {
+        let mut key = Vec::new();
+        let escaped = self.cursor.until_end()?;
+        self.cursor.append_unescaped(escaped, &mut key)?;
+        let text = show_sort_key(&key);
+        out.extend_from_slice(&i32::try_from(text.len() + 1).ok()?.to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+        out.push(0);
         Some(())
     }
 

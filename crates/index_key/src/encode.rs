@@ -1,8 +1,11 @@
 //! Encoding of one value as a key component; numbers are in `number.rs`, first bytes in `layout.rs`.
+//!
+//! With a collator, text is its sort key: the component then orders as the collation does, and does not tell the text.
 
 use bson::RawBsonRef;
 use bson::spec::ElementType;
-use document::{ValueView, canonical_type_of, elements_of_bytes, stored_binary_length, with_view};
+use document::collation::Collator;
+use document::{ValueView, canonical_type_of, elements_of_bytes, stored_binary_length, with_view, work};
 
 use crate::key_pattern::Direction;
 use crate::layout::{self, END, ESCAPE};
@@ -14,6 +17,16 @@ pub fn encode_value(out: &mut Vec<u8>, value: RawBsonRef<'_>, direction: Directi
     encode_value_with_type_bits(out, &mut TypeBits::default(), value, direction);
 }
 
+/// The same with text ordered by a collator.
+pub fn encode_collated_value(
+    out: &mut Vec<u8>,
+    value: RawBsonRef<'_>,
+    direction: Direction,
+    collator: Option<&Collator>,
+) {
+    with_view(value, |view| encode_view(out, &mut TypeBits::default(), view, direction, collator));
+}
+
 /// Appends the component for `value`, and what the bytes do not tell to `type_bits`.
 pub fn encode_value_with_type_bits(
     out: &mut Vec<u8>,
@@ -21,14 +34,20 @@ pub fn encode_value_with_type_bits(
     value: RawBsonRef<'_>,
     direction: Direction,
 ) {
-    with_view(value, |view| encode_view(out, type_bits, view, direction));
+    with_view(value, |view| encode_view(out, type_bits, view, direction, None));
 }
 
 /// Appends the component for `view`, and what the bytes do not tell to `type_bits`.
 #[inline]
-pub fn encode_view(out: &mut Vec<u8>, type_bits: &mut TypeBits, view: ValueView<'_>, direction: Direction) {
+pub fn encode_view(
+    out: &mut Vec<u8>,
+    type_bits: &mut TypeBits,
+    view: ValueView<'_>,
+    direction: Direction,
+    collator: Option<&Collator>,
+) {
     let start = out.len();
-    append_ascending(out, type_bits, view);
+    append_ascending(out, type_bits, view, collator);
     if direction == Direction::Descending {
         invert(out, start);
     }
@@ -42,53 +61,74 @@ pub(crate) fn encode_stored(
     element_type: ElementType,
     stored: &[u8],
     direction: Direction,
+    collator: Option<&Collator>,
 ) {
     let start = out.len();
     match (element_type, stored.first_chunk::<4>()) {
         (ElementType::Int32, Some(bytes)) => number::append_int32(out, type_bits, i32::from_le_bytes(*bytes)),
-        (ElementType::String, Some(_)) => {
+        (ElementType::String, Some(_)) if collator.is_none() => {
             type_bits.push_default();
             append_text(out, layout::STRING, stored.get(4..stored.len() - 1).unwrap_or_default());
         }
-        _ => append_ascending(out, type_bits, ValueView::from_stored(element_type, stored)),
+        _ => append_ascending(out, type_bits, ValueView::from_stored(element_type, stored), collator),
     }
     if direction == Direction::Descending {
         invert(out, start);
     }
 }
 
-fn append_ascending(out: &mut Vec<u8>, type_bits: &mut TypeBits, view: ValueView<'_>) {
+fn append_ascending(out: &mut Vec<u8>, type_bits: &mut TypeBits, view: ValueView<'_>, collator: Option<&Collator>) {
     match view {
         ValueView::Int32(value) => number::append_int32(out, type_bits, value),
         ValueView::Int64(value) => number::append_int64(out, type_bits, value),
         ValueView::String(text) => {
             type_bits.push_default();
-            append_text(out, layout::STRING, text);
+            append_string(out, text, collator);
         }
         ValueView::Null => out.push(layout::NULL),
         ValueView::ObjectId(id) => append_fixed(out, layout::OBJECT_ID, &id),
         ValueView::DateTime(milliseconds) => append_date(out, milliseconds),
         ValueView::Boolean(value) => out.push(if value { layout::TRUE } else { layout::FALSE }),
         ValueView::Double(value) => number::append_double(out, type_bits, value),
-        _ => append_rare(out, type_bits, view),
+        _ => append_rare(out, type_bits, view, collator),
     }
 }
 
-fn append_rare(out: &mut Vec<u8>, type_bits: &mut TypeBits, view: ValueView<'_>) {
+/// Appends text, or what a collation has in its place.
+#[inline]
+fn append_string(out: &mut Vec<u8>, text: &[u8], collator: Option<&Collator>) {
+    match collator {
+        None => append_text(out, layout::STRING, text),
+        Some(collator) => append_sort_key(out, text, collator),
+    }
+}
+
+#[cold]
+fn append_sort_key(out: &mut Vec<u8>, text: &[u8], collator: &Collator) {
+    let mut key = Vec::with_capacity(text.len() * 2);
+    collator.append_sort_key(text, &mut key);
+    work::count(work::of_bytes(key.len().saturating_mul(SORT_KEY_COST)));
+    append_text(out, layout::STRING, &key);
+}
+
+/// Making a byte of a sort key takes about so many times what copying one does.
+const SORT_KEY_COST: usize = 16;
+
+fn append_rare(out: &mut Vec<u8>, type_bits: &mut TypeBits, view: ValueView<'_>, collator: Option<&Collator>) {
     match view {
         ValueView::Decimal128(stored) => number::append_decimal(out, type_bits, stored),
         ValueView::Symbol(text) => {
             type_bits.push(TypeBit::Symbol);
-            append_text(out, layout::STRING, text);
+            append_string(out, text, collator);
         }
         ValueView::Document(stored) => {
             out.push(layout::OBJECT);
-            append_fields(out, type_bits, stored);
+            append_fields(out, type_bits, stored, collator);
         }
         ValueView::Array(stored) => {
             out.push(layout::ARRAY);
             for element in elements_of_bytes(stored) {
-                append_ascending(out, type_bits, element.view());
+                append_ascending(out, type_bits, element.view(), collator);
             }
             out.push(END);
         }
@@ -114,7 +154,7 @@ fn append_rare(out: &mut Vec<u8>, type_bits: &mut TypeBits, view: ValueView<'_>)
         ValueView::JavaScriptCode(code) => append_text(out, layout::CODE, code),
         ValueView::JavaScriptCodeWithScope { code, scope } => {
             append_text(out, layout::CODE_WITH_SCOPE, code);
-            append_fields(out, type_bits, scope);
+            append_fields(out, type_bits, scope, collator);
         }
         ValueView::MinKey => out.push(layout::MIN_KEY),
         ValueView::MaxKey => out.push(layout::MAX_KEY),
@@ -123,12 +163,12 @@ fn append_rare(out: &mut Vec<u8>, type_bits: &mut TypeBits, view: ValueView<'_>)
 }
 
 /// Appends the fields of a stored document and the end.
-fn append_fields(out: &mut Vec<u8>, type_bits: &mut TypeBits, stored: &[u8]) {
+fn append_fields(out: &mut Vec<u8>, type_bits: &mut TypeBits, stored: &[u8], collator: Option<&Collator>) {
     for element in elements_of_bytes(stored) {
         out.push(layout::bracket_byte(canonical_type_of(element.element_type)));
         out.extend_from_slice(element.name_bytes());
         out.push(END);
-        append_ascending(out, type_bits, element.view());
+        append_ascending(out, type_bits, element.view(), collator);
     }
     out.push(END);
 }

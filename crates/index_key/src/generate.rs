@@ -7,13 +7,18 @@
 
 use bson::RawDocument;
 use bson::spec::ElementType;
-use document::{Element, FieldPath, ValueView, elements_of_bytes, split_element, stored_length, work};
+use document::{
+    Element, FieldPath, ValueView, elements_of_bytes, index_hash_of_stored, split_element, stored_length, work,
+};
 
 use crate::encode::{encode_stored, encode_view};
 use crate::error::KeyError;
-use crate::key_pattern::KeyPattern;
+use crate::key_pattern::{FieldKind, KeyField, KeyPattern};
 use crate::key_set::KeySet;
 use crate::multikey;
+use crate::places;
+use crate::text;
+use crate::wildcard;
 
 /// Whether an index leaves out documents that have none of its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +119,11 @@ impl KeyGenerator {
     pub fn new(indexes: impl IntoIterator<Item = (KeyPattern, Sparse)>) -> Self {
         let mut generator = Self { indexes: Vec::new(), names: Vec::new() };
         for (pattern, sparse) in indexes {
-            let slots = pattern.fields().iter().map(|field| generator.slot(field.path.first())).collect();
+            // These look at a document themselves: at all of it, at its places, at its texts.
+            let looks_for_itself =
+                pattern.wildcard().is_some() || pattern.places().is_some() || pattern.text().is_some();
+            let fields: &[KeyField] = if looks_for_itself { &[] } else { pattern.fields() };
+            let slots = fields.iter().map(|field| generator.slot(field.path.first())).collect();
             generator.indexes.push(IndexPlan { pattern, sparse, slots });
         }
         generator
@@ -210,8 +219,18 @@ impl KeyGenerator {
         keys.clear();
         let Some(plan) = self.indexes.get(index) else { return Ok(()) };
         work::step()?;
+        if let Some(paths) = plan.pattern.wildcard() {
+            return wildcard::expand(&plan.pattern, paths, document, keys);
+        }
+        if let Some(cells) = plan.pattern.places() {
+            return places::expand(&plan.pattern, cells, document, keys);
+        }
+        if let Some(definition) = plan.pattern.text() {
+            return text::expand(&plan.pattern, definition, document, keys);
+        }
         let (out, type_bits) = keys.begin_key();
         let mut any_present = false;
+        let collator = plan.pattern.collator();
         for (field, slot) in plan.pattern.fields().iter().zip(&plan.slots) {
             let first = fields.stored(*slot, document);
             let found = match first {
@@ -219,11 +238,19 @@ impl KeyGenerator {
                 None => Found::Missing,
             };
             match found {
+                Found::Array if plan.pattern.is_hashed() => {
+                    keys.abandon_key();
+                    return Err(KeyError::HashedArray { field: field.path.as_str().to_owned() });
+                }
+                Found::Value(..) | Found::Missing if field.kind == FieldKind::Hashed => {
+                    any_present |= matches!(found, Found::Value(..));
+                    encode_view(out, type_bits, ValueView::Int64(hash_of(&found)?), field.direction, None);
+                }
                 Found::Value(element_type, stored) => {
                     any_present = true;
-                    encode_stored(out, type_bits, element_type, stored, field.direction);
+                    encode_stored(out, type_bits, element_type, stored, field.direction, collator);
                 }
-                Found::Missing => encode_view(out, type_bits, ValueView::Null, field.direction),
+                Found::Missing => encode_view(out, type_bits, ValueView::Null, field.direction, None),
                 Found::Array => {
                     keys.abandon_key();
                     return multikey::expand(&plan.pattern, plan.sparse, document, keys);
@@ -252,15 +279,23 @@ impl ExtractedFields {
     }
 }
 
-enum Found<'d> {
+pub(crate) enum Found<'d> {
     Value(ElementType, &'d [u8]),
     Missing,
     Array,
 }
 
+/// What is missing has the hash of null.
+fn hash_of(found: &Found<'_>) -> Result<i64, KeyError> {
+    Ok(match found {
+        Found::Value(element_type, stored) => index_hash_of_stored(*element_type, stored)?,
+        _ => index_hash_of_stored(ElementType::Null, &[])?,
+    })
+}
+
 /// Follows the rest of `path` from the value of its first component, through documents only.
 #[inline]
-fn follow<'d>(element_type: ElementType, stored: &'d [u8], path: &FieldPath) -> Result<Found<'d>, KeyError> {
+pub(crate) fn follow<'d>(element_type: ElementType, stored: &'d [u8], path: &FieldPath) -> Result<Found<'d>, KeyError> {
     if path.len() > 1 {
         return follow_inner(element_type, stored, path);
     }

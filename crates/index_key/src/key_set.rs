@@ -3,6 +3,7 @@
 use document::{Interruption, work};
 
 use crate::error::KeyError;
+use crate::long_key;
 use crate::type_bits::TypeBits;
 
 /// More keys than these are asked for.
@@ -11,7 +12,7 @@ const LARGE_BYTES: usize = 64 << 10;
 /// What keys may take. One field's value is in the keys of every element of another's array, so that they may be many times the document.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyLimits {
-    /// Bytes of one key.
+    /// Bytes of one key, with its type bits.
     pub key_bytes_max: usize,
     /// Whether so many bytes more may be allocated.
     pub may_allocate: fn(usize) -> bool,
@@ -20,16 +21,16 @@ pub struct KeyLimits {
 /// One key with its type bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyEntry<'a> {
-    /// The key, without record id.
+    /// The key as it is stored (`long_key`), without record id.
     pub key: &'a [u8],
-    /// What to store as the entry's value; empty for the usual types.
-    pub type_bits: &'a [u8],
+    /// What to store as the entry's value: type bits, empty for the usual types; and what a long key was shortened by.
+    pub value: &'a [u8],
 }
 
 /// The keys of one document in one index, sorted and without duplicates.
 #[derive(Debug, Clone, Default)]
 pub struct KeySet {
-    /// Key, then type bits, of every entry.
+    /// Key, then value, of every entry.
     bytes: Vec<u8>,
     spans: Vec<Span>,
     /// Per field of the pattern, a bit for each path component that led into an array.
@@ -104,7 +105,7 @@ impl KeySet {
     fn entry(&self, span: Span) -> KeyEntry<'_> {
         KeyEntry {
             key: self.bytes.get(span.start as usize..span.key_end as usize).unwrap_or_default(),
-            type_bits: self.bytes.get(span.key_end as usize..span.end as usize).unwrap_or_default(),
+            value: self.bytes.get(span.key_end as usize..span.end as usize).unwrap_or_default(),
         }
     }
 
@@ -128,9 +129,12 @@ impl KeySet {
     #[inline]
     pub(crate) fn finish_key(&mut self) {
         let start = self.spans.last().map_or(0, |span| span.end);
-        let key_end = self.bytes.len() as u32;
-        self.bytes.extend_from_slice(self.type_bits.as_bytes());
-        self.spans.push(Span { start, key_end, end: self.bytes.len() as u32 });
+        let key_length = long_key::store(&mut self.bytes, start as usize, self.type_bits.as_bytes());
+        let end = self.bytes.len() as u32;
+        if key_length > long_key::KEY_BYTES_MAX {
+            work::count(work::of_bytes((end - start) as usize));
+        }
+        self.spans.push(Span { start, key_end: start + key_length as u32, end });
     }
 
     /// Looks at the key that was finished last, where there are many: whether it is too long, and whether the buffers may double.
@@ -139,7 +143,7 @@ impl KeySet {
     /// `KeyTooLong`, `NoMemory`.
     pub(crate) fn check_limits(&mut self) -> Result<(), KeyError> {
         let Some(limits) = self.limits else { return Ok(()) };
-        let bytes = self.spans.last().map_or(0, |span| (span.key_end - span.start) as usize);
+        let bytes = self.spans.last().map_or(0, |span| (span.end - span.start) as usize);
         if bytes > limits.key_bytes_max {
             return Err(KeyError::KeyTooLong { bytes });
         }
@@ -153,6 +157,11 @@ impl KeySet {
         }
         self.asked = 2 * taken;
         Ok(())
+    }
+
+    /// Whether so many bytes may be allocated beside the keys.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.limits.is_none_or(|limits| (limits.may_allocate)(bytes))
     }
 
     /// Drops what was written since `begin_key`.

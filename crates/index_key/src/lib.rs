@@ -18,6 +18,9 @@
 //! No component starts with 00 or FF in either direction, so a prefix followed by FF is just after every key that
 //! starts with the prefix (`bound.rs`).
 //!
+//! An index with a collation has the collator's sort keys as text (`KeyPattern::collator`), which cannot be decoded.
+//! A key that is too long for a tree is stored with a digest (`long_key.rs`); everywhere else keys are whole.
+//!
 //! Called by `collection` (keys of a document, decoding for validate), `planner` and `executor` (bounds, covered
 //! queries). It must not know of trees, collections or queries.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -31,22 +34,29 @@ mod generate;
 mod key_pattern;
 mod key_set;
 mod layout;
+pub mod long_key;
 mod multikey;
 mod number;
 mod number_decode;
+mod places;
 mod reader;
 mod record_id;
 #[cfg(test)]
 mod tests;
+mod text;
 mod type_bits;
+mod wildcard;
 
 pub use bound::{append_after_prefix, append_max_key, append_min_key, encode_prefix};
-pub use decode::{decode_key, decode_key_with_names};
-pub use encode::{encode_value, encode_value_with_type_bits, encode_view};
+pub use decode::{decode_key, decode_key_with_names, show_sort_key};
+pub use encode::{encode_collated_value, encode_value, encode_value_with_type_bits, encode_view};
 pub use error::KeyError;
 pub use generate::{ExtractedFields, KeyGenerator, Sparse, keys_for_document};
-pub use key_pattern::{Direction, KeyField, KeyPattern};
+pub use key_pattern::{Direction, FieldKind, KeyField, KeyPattern};
 pub use key_set::{KeyEntry, KeyLimits, KeySet};
+pub use places::PlaceCells;
 pub use reader::{KeyReader, KeyText, KeyValue, decode_number_at};
 pub use record_id::{append_record_id, decode_record_key, record_key, split_record_id};
+pub use text::key_term;
 pub use type_bits::TypeBits;
+pub use wildcard::WildcardPaths;

@@ -13,7 +13,7 @@ use document::{Element, FieldPath, ValueView, elements_of_bytes, work};
 use crate::encode::encode_view;
 use crate::error::KeyError;
 use crate::generate::Sparse;
-use crate::key_pattern::KeyPattern;
+use crate::key_pattern::{FieldKind, KeyField, KeyPattern};
 use crate::key_set::KeySet;
 
 /// How far one path has been followed.
@@ -36,19 +36,40 @@ pub(crate) fn expand(
 ) -> Result<(), KeyError> {
     let start = Place::Document { stored: document.as_bytes(), next: 0 };
     let places = vec![start; pattern.fields().len()];
-    Expansion { pattern, sparse, keys }.expand(places)?;
+    Expansion { pattern, sparse, keys, collected: None }.expand(places)?;
     keys.sort()?;
     Ok(())
 }
 
-struct Expansion<'p, 'k> {
+/// Of a wildcard index: the values of its other fields, in the places that they have in the pattern; one list for each combination.
+pub(crate) fn combinations<'d>(
+    pattern: &KeyPattern,
+    document: &'d RawDocument,
+    keys: &mut KeySet,
+) -> Result<Vec<Vec<ValueView<'d>>>, KeyError> {
+    let start = |field: &KeyField| match field.kind {
+        FieldKind::Ordered => Place::Document { stored: document.as_bytes(), next: 0 },
+        _ => Place::Ended(None),
+    };
+    let places = pattern.fields().iter().map(start).collect();
+    let mut expansion = Expansion { pattern, sparse: Sparse::No, keys, collected: Some(Vec::new()) };
+    expansion.expand(places)?;
+    Ok(expansion.collected.unwrap_or_default())
+}
+
+struct Expansion<'p, 'k, 'd> {
     pattern: &'p KeyPattern,
     sparse: Sparse,
     keys: &'k mut KeySet,
+    /// Where no keys are written.
+    collected: Option<Vec<Vec<ValueView<'d>>>>,
 }
 
-impl Expansion<'_, '_> {
-    fn expand(&mut self, mut places: Vec<Place<'_>>) -> Result<(), KeyError> {
+/// Combinations of values beyond which it is asked whether there is memory.
+const MANY: usize = 1024;
+
+impl<'d> Expansion<'_, '_, 'd> {
+    fn expand(&mut self, mut places: Vec<Place<'d>>) -> Result<(), KeyError> {
         work::done(places.len())?;
         for (place, field) in places.iter_mut().zip(self.pattern.fields()) {
             *place = follow(*place, &field.path)?;
@@ -69,7 +90,7 @@ impl Expansion<'_, '_> {
     }
 
     /// The array that paths lead into, if any do; an error if there are two.
-    fn common_array<'d>(&mut self, places: &[Place<'d>]) -> Result<Option<&'d [u8]>, KeyError> {
+    fn common_array(&mut self, places: &[Place<'d>]) -> Result<Option<&'d [u8]>, KeyError> {
         let mut common: Option<(&'d [u8], &str)> = None;
         for (index, (place, field)) in places.iter().zip(self.pattern.fields()).enumerate() {
             let Place::Array { stored, next } = *place else { continue };
@@ -87,7 +108,20 @@ impl Expansion<'_, '_> {
     }
 
     /// Writes one key: every path has ended.
-    fn emit(&mut self, places: &[Place<'_>]) -> Result<(), KeyError> {
+    fn emit(&mut self, places: &[Place<'d>]) -> Result<(), KeyError> {
+        if let Some(collected) = &mut self.collected {
+            let bytes =
+                2 * collected.len() * (size_of::<Vec<ValueView<'_>>>() + places.len() * size_of::<ValueView<'_>>());
+            if collected.len().is_multiple_of(MANY) && !self.keys.has_room(bytes) {
+                return Err(KeyError::NoMemory { bytes });
+            }
+            let value = |place: &Place<'d>| match place {
+                Place::Ended(Some(value)) => *value,
+                _ => ValueView::Null,
+            };
+            collected.push(places.iter().map(value).collect());
+            return Ok(());
+        }
         let (out, type_bits) = self.keys.begin_key();
         let mut any_present = false;
         for (place, field) in places.iter().zip(self.pattern.fields()) {
@@ -96,7 +130,8 @@ impl Expansion<'_, '_> {
                 _ => None,
             };
             any_present |= value.is_some();
-            encode_view(out, type_bits, value.unwrap_or(ValueView::Null), field.direction);
+            let value = value.unwrap_or(ValueView::Null);
+            encode_view(out, type_bits, value, field.direction, self.pattern.collator());
         }
         if any_present || self.sparse == Sparse::No {
             self.keys.finish_key();

@@ -65,7 +65,8 @@ impl Catalog {
             None => None,
         };
         let now = self.clock.wall_millis();
-        let id_index = Index::new(IndexSpecification::id_index()?, id_tree, IndexState::Ready, &[], now);
+        let specification = options.id_index()?;
+        let id_index = Index::new(specification, id_tree, IndexState::Ready, &[], now);
         let indexes = IndexList::new(vec![Arc::new(id_index)]);
         let (namespace, memory) = (namespace.clone(), self.reservation());
         let collection = Collection::new(ident, uuid, record_tree, ring, namespace, options, indexes, memory);
@@ -219,6 +220,12 @@ fn modify_index(collection: &Collection, modification: &IndexModification) {
     let mut specification = index.specification().clone();
     if let Some(hidden) = modification.hidden {
         specification.hidden = hidden;
+    }
+    if let Some(prepares) = modification.prepare_unique {
+        specification.prepare_unique = prepares;
+    }
+    if modification.unique {
+        (specification.unique, specification.prepare_unique) = (true, false);
     }
     if let Some(seconds) = modification.expire_after_seconds {
         specification.expire_after_seconds = Some(seconds);

@@ -88,6 +88,8 @@ pub struct Modification {
     pub options: Option<CollectionOptions>,
     /// The index to change.
     pub index: Option<IndexModification>,
+    /// The version of the list of indexes that the caller has looked at. Not logged.
+    pub as_of: Option<u64>,
 }
 
 /// What `collMod` can change in an index; what is `None` stays.
@@ -99,6 +101,10 @@ pub struct IndexModification {
     pub hidden: Option<bool>,
     /// When its documents expire.
     pub expire_after_seconds: Option<i64>,
+    /// Whether writers may give no document a key that another one has.
+    pub prepare_unique: Option<bool>,
+    /// It is unique from now on.
+    pub unique: bool,
 }
 
 impl CatalogChange {
@@ -268,6 +274,12 @@ impl Modification {
             if changed.hidden.is_some() {
                 of_index.append(cstr!("hidden"), index.hidden);
             }
+            if changed.prepare_unique.is_some() {
+                of_index.append(cstr!("prepareUnique"), index.prepare_unique);
+            }
+            if changed.unique {
+                of_index.append(cstr!("unique"), index.unique);
+            }
             before.append(cstr!("indexOptions_old"), of_index);
         }
         before
@@ -280,8 +292,14 @@ impl Modification {
         if let Some(index) = &self.index {
             let mut document = RawDocumentBuf::new();
             document.append(cstr!("name"), index.name.as_str());
-            if let Some(hidden) = index.hidden {
-                document.append(cstr!("hidden"), hidden);
+            for (flag, name) in [
+                (index.hidden, cstr!("hidden")),
+                (index.prepare_unique, cstr!("prepareUnique")),
+                (index.unique.then_some(true), cstr!("unique")),
+            ] {
+                if let Some(flag) = flag {
+                    document.append(name, flag);
+                }
             }
             if let Some(seconds) = index.expire_after_seconds {
                 document.append(cstr!("expireAfterSeconds"), seconds);
@@ -299,10 +317,9 @@ impl Modification {
             let document = document_field(command, "index")?;
             modification.index = Some(IndexModification {
                 name: string_field(document, "name")?.to_owned(),
-                hidden: match document::get_field(document, "hidden") {
-                    Some(RawBsonRef::Boolean(hidden)) => Some(hidden),
-                    _ => None,
-                },
+                hidden: flag(document, "hidden"),
+                prepare_unique: flag(document, "prepareUnique"),
+                unique: flag(document, "unique").unwrap_or_default(),
                 expire_after_seconds: match document::get_field(document, "expireAfterSeconds") {
                     Some(seconds) => Some(parse_expiry(seconds)?),
                     None => None,
@@ -310,5 +327,12 @@ impl Modification {
             });
         }
         Ok(modification)
+    }
+}
+
+fn flag(document: &RawDocument, name: &str) -> Option<bool> {
+    match document::get_field(document, name) {
+        Some(RawBsonRef::Boolean(flag)) => Some(flag),
+        _ => None,
     }
 }

@@ -31,7 +31,32 @@ fn bad_specifications_are_refused() {
         let refused = parse(rawdoc! { "key": key.clone(), "name": "x" });
         assert!(matches!(refused, Err(IndexKey(KeyError::CannotCreateIndex(_)))), "{key:?}: {refused:?}");
     }
-    for key in [rawdoc! { "a": "hashed" }, rawdoc! { "$**": 1 }] {
+    let unique = parse(rawdoc! { "key": { "a": "hashed" }, "name": "x", "unique": true });
+    assert!(matches!(unique, Err(IndexKey(KeyError::UniqueHashed))));
+    let expiring = parse(rawdoc! { "key": { "a": "hashed" }, "name": "x", "expireAfterSeconds": 1 });
+    assert!(matches!(expiring, Err(CannotCreateIndex(_))));
+    for (option, value) in [("unique", bson::RawBson::Boolean(true)), ("expireAfterSeconds", bson::RawBson::Int32(1))] {
+        let mut given = rawdoc! { "key": { "$**": 1 }, "name": "x" };
+        given.append(bson::raw::CString::try_from(option).unwrap(), value);
+        assert!(matches!(parse(given), Err(CannotCreateIndex(_))), "{option}");
+    }
+    let projected = |key: RawDocumentBuf, projection: RawDocumentBuf| {
+        parse(rawdoc! { "key": key, "name": "x", "wildcardProjection": projection })
+    };
+    assert!(projected(rawdoc! { "$**": 1 }, rawdoc! { "a": 1, "b": { "c": true }, "_id": 0 }).is_ok());
+    assert!(matches!(projected(rawdoc! { "a": 1 }, rawdoc! { "a": 1 }), Err(BadValue(_))));
+    assert!(matches!(projected(rawdoc! { "a.$**": 1 }, rawdoc! { "a": 1 }), Err(FailedToParse(_))));
+    // A field is either one of its own or below the wildcard.
+    for key in [rawdoc! { "$**": 1, "b": 1 }, rawdoc! { "a.b": 1, "a.$**": 1 }, rawdoc! { "a.b.c": 1, "a.b.$**": 1 }] {
+        assert!(matches!(parse(rawdoc! { "key": key, "name": "x" }), Err(CannotCreateIndex(_))));
+    }
+    assert!(projected(rawdoc! { "b": 1, "$**": 1 }, rawdoc! { "b": 0 }).is_ok());
+    assert!(matches!(projected(rawdoc! { "b": 1, "$**": 1 }, rawdoc! { "b.c": 1 }), Err(CannotCreateIndex(_))));
+    for projection in [rawdoc! {}, rawdoc! { "a": 1, "b": 0 }, rawdoc! { "a": "x" }, rawdoc! { "a..b": 1 }] {
+        let refused = projected(rawdoc! { "$**": 1 }, projection);
+        assert!(matches!(refused, Err(IndexKey(KeyError::FailedToParse(_)))), "{refused:?}");
+    }
+    for key in [rawdoc! { "a": "geoHaystack" }] {
         assert!(matches!(parse(rawdoc! { "key": key, "name": "x" }), Err(IndexKey(KeyError::NotImplemented(_)))));
     }
     assert!(matches!(parse(rawdoc! { "key": { "a": 1 }, "name": "x", "v": 1 }), Err(NotImplemented(_))));

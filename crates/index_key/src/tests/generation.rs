@@ -10,7 +10,8 @@ use proptest::prelude::*;
 
 use super::order::pattern;
 use crate::{
-    ExtractedFields, KeyError, KeyGenerator, KeyLimits, KeyPattern, KeySet, Sparse, decode_key, keys_for_document,
+    ExtractedFields, KeyError, KeyGenerator, KeyLimits, KeyPattern, KeySet, Sparse, decode_key, decode_key_with_names,
+    keys_for_document,
 };
 
 fn raw(document: bson::Document) -> RawDocumentBuf {
@@ -22,7 +23,7 @@ fn show(pattern: &KeyPattern, keys: &KeySet) -> String {
     let text: Vec<String> = keys
         .iter()
         .map(|entry| {
-            let decoded = decode_key(pattern, entry.key, entry.type_bits).unwrap();
+            let decoded = decode_key(pattern, entry.key, entry.value).unwrap();
             let values = decoded.iter().map(|element| Bson::try_from(element.unwrap().1).unwrap());
             values.map(|value| value.to_string().replace(' ', "")).collect::<Vec<_>>().join(",")
         })
@@ -170,11 +171,101 @@ proptest! {
                 prop_assert_eq!(fast.iter().collect::<Vec<_>>(), slow.iter().collect::<Vec<_>>());
                 prop_assert!(fast.iter().map(|entry| entry.key).is_sorted_by(|left, right| left < right));
                 for entry in fast.iter() {
-                    prop_assert!(decode_key(&pattern, entry.key, entry.type_bits).is_ok());
+                    prop_assert!(decode_key(&pattern, entry.key, entry.value).is_ok());
                 }
             }
             Err(error) => prop_assert_eq!(outcome, Err(error)),
         }
+    }
+}
+
+/// What is missing is null; the manual has arrays refused.
+#[test]
+fn hashed_fields_have_the_hash_of_their_value() {
+    let hash = |value: Bson| document::index_hash(raw(doc! {"v": value}).get("v").unwrap().unwrap()).unwrap();
+    let compound = pattern(doc! {"a.b": "hashed", "c": -1});
+    for (document, value) in [
+        (doc! {"a": {"b": "x"}, "c": 1}, Bson::String("x".to_owned())),
+        (doc! {"a": {"b": 2.9}, "c": 1}, Bson::Int32(2)),
+        (doc! {"a": 5, "c": 1}, Bson::Null),
+        (doc! {"c": 1}, Bson::Null),
+    ] {
+        let keys = keys_for_document(&compound, Sparse::No, &raw(document)).unwrap();
+        let entry = keys.iter().next().unwrap();
+        let decoded = decode_key(&compound, entry.key, entry.value).unwrap();
+        assert_eq!(decoded, raw(doc! {"a.b": hash(value), "c": 1}));
+    }
+    assert!(keys_for_document(&compound, Sparse::Yes, &raw(doc! {"d": 1})).unwrap().is_empty());
+    for array in [doc! {"a": [{"b": 1}]}, doc! {"a": {"b": []}}, doc! {"c": [1]}] {
+        let refused = keys_for_document(&compound, Sparse::No, &raw(array)).unwrap_err();
+        assert!(refused.to_string().starts_with("hashed indexes do not currently support array values"), "{refused}");
+    }
+}
+
+/// As the manual's pages on wildcard indexes say it.
+#[test]
+fn wildcard_keys_have_paths_and_values() {
+    let shown = |key: bson::Document, projection: Option<bson::Document>, document: bson::Document| {
+        let mut pattern = pattern(key);
+        if let Some(projection) = projection {
+            pattern = pattern.with_paths(crate::WildcardPaths::parse(&raw(projection)).unwrap());
+        }
+        let keys = keys_for_document(&pattern, Sparse::No, &raw(document)).unwrap();
+        let mut shown: Vec<String> = Vec::new();
+        for entry in keys.iter() {
+            let decoded = decode_key_with_names(&pattern, entry.key, entry.value, ["path", "value"]).unwrap();
+            let decoded: bson::Document = decoded.try_into().unwrap();
+            shown.push(format!("{} {}", decoded.get_str("path").unwrap(), decoded.get("value").unwrap()));
+        }
+        (shown.join(", "), keys.is_multikey())
+    };
+    let nested = doc! {"_id": 1, "a": {"b": 1, "c": {"d": "x"}, "e": {}}, "f": 2};
+    let arrays = doc! {"a": [1, {"b": 2}, [3], {}], "c": []};
+    for (key, projection, document, expected) in [
+        (doc! {"$**": 1}, None, &nested, (r#"a.b 1, a.c.d "x", a.e {}, f 2"#, false)),
+        (doc! {"$**": -1}, None, &arrays, ("a [3], a {}, a 1, a.b 2, c undefined", true)),
+        (doc! {"a.$**": 1}, None, &nested, (r#"a.b 1, a.c.d "x", a.e {}"#, false)),
+        (doc! {"a.c.$**": 1}, None, &nested, (r#"a.c.d "x""#, false)),
+        (doc! {"_id.$**": 1}, None, &nested, ("_id 1", false)),
+        (doc! {"$**": 1}, Some(doc! {"a": {"c": 1}, "_id": 1}), &nested, (r#"_id 1, a.c.d "x""#, false)),
+        (doc! {"$**": 1}, Some(doc! {"a.c": 0, "f": 0}), &nested, ("a.b 1, a.e {}", false)),
+        (doc! {"$**": 1}, Some(doc! {"a": 0, "_id": true}), &nested, ("_id 1, f 2", false)),
+        (doc! {"$**": 1}, Some(doc! {"_id": 1}), &nested, ("_id 1", false)),
+        (
+            doc! {"$**": 1},
+            Some(doc! {"_id.x": 1, "f": 1}),
+            &doc! {"_id": {"x": 1, "y": 2}, "f": 2},
+            ("_id.x 1, f 2", false),
+        ),
+        (doc! {"$**": 1}, None, &doc! {"a.b": 1}, ("a.b 1", true)),
+    ] {
+        let (keys, is_multikey) = shown(key.clone(), projection.clone(), document.clone());
+        assert_eq!((keys.as_str(), is_multikey), expected, "{key} {projection:?}");
+    }
+}
+
+/// As the manual's page on compound wildcard indexes says it: the other fields' values stand around each path and value.
+#[test]
+fn compound_wildcard_keys_have_the_other_values_around_paths() {
+    for (document, expected) in [
+        (doc! {"t": 5, "a": {"x": 1, "y": [2, 3]}, "b": 7}, r#"5 "a.x" 1 7, 5 "a.y" 2 7, 5 "a.y" 3 7"#),
+        (doc! {"a": {"x": 1}}, r#"null "a.x" 1 null"#),
+        (doc! {"t": [5, 6], "a": {"x": 1}}, r#"5 "a.x" 1 null, 6 "a.x" 1 null"#),
+        // All documents are there, by their other fields.
+        (doc! {"t": 5, "b": 7}, "5 MinKey MinKey 7"),
+    ] {
+        let pattern = pattern(doc! {"t": 1, "a.$**": 1, "b": 1});
+        let keys = keys_for_document(&pattern, Sparse::No, &raw(document.clone())).unwrap();
+        let shown: Vec<String> = keys
+            .iter()
+            .map(|entry| {
+                let names = ["t", "path", "value", "b"];
+                let decoded = decode_key_with_names(&pattern, entry.key, entry.value, names).unwrap();
+                let decoded: bson::Document = decoded.try_into().unwrap();
+                names.map(|name| decoded.get(name).unwrap().to_string()).join(" ")
+            })
+            .collect();
+        assert_eq!(shown.join(", "), expected, "{document}");
     }
 }
 
@@ -196,4 +287,46 @@ fn keys_end_where_one_is_too_long_or_there_is_no_memory_for_them() {
     assert!(matches!(made, Err(KeyError::KeyTooLong { bytes: 3000.. })) && count == 1, "{count}");
     let (made, _, bytes) = keys(1000, 2000, |bytes| bytes < 200_000);
     assert!(matches!(made, Err(KeyError::NoMemory { .. })) && bytes < 500_000, "{bytes}");
+}
+
+/// The first number is that of the point's cell in S2's own tests.
+#[test]
+fn places_have_cells_beside_the_values_of_other_fields() {
+    let s2 = 0x47a1_cbd5_9552_2b39_i64;
+    let there = doc! {"type": "Point", "coordinates": [11.770_681_595, 49.703_498_679]};
+    let pair = doc! {"lng": 11.770_681_595, "lat": 49.703_498_679};
+    for (key, document, expected) in [
+        (doc! {"at": "2dsphere"}, doc! {"at": there.clone()}, format!("{s2}")),
+        (doc! {"at": "2dsphere"}, doc! {"at": pair.clone()}, format!("{s2}")),
+        (doc! {"at": "2dsphere"}, doc! {"at": [there.clone(), pair.clone()]}, format!("{s2} [1]")),
+        (
+            doc! {"a.at": "2dsphere", "a.b": -1},
+            doc! {"a": [{"at": there.clone(), "b": 5}, {"b": 6}]},
+            format!("{s2},6 | {s2},5 [1, 1]"),
+        ),
+        (doc! {"b": 1, "at": "2dsphere"}, doc! {"at": there, "b": []}, format!("undefined,{s2} [1, 0]")),
+        (doc! {"b": 1, "at": "2dsphere"}, doc! {"at": Bson::Null, "b": 5}, String::new()),
+        (doc! {"at": "2dsphere", "to": "2dsphere"}, doc! {"to": pair}, format!("null,{s2}")),
+        (doc! {"at": "2dsphere"}, doc! {"at": []}, " [1]".to_owned()),
+        (
+            doc! {"at": "2dsphere"},
+            doc! {"at": 5},
+            "Can't extract geo keys from 'at': Point must be an array or object".to_owned(),
+        ),
+        (doc! {"at": "2d"}, doc! {"at": [-180, -180]}, r#"Binary(0x80,AAAAAAAAAAA=)"#.to_owned()),
+        (doc! {"at": "2d"}, doc! {"at": [181, 0]}, "point not in interval of [ -180, 180 ]".to_owned()),
+        (
+            doc! {"at": "2d"},
+            doc! {"at": "here"},
+            "location object expected, location array not in correct format".to_owned(),
+        ),
+        (doc! {"at": "2d", "b": 1}, doc! {"b": 1}, String::new()),
+    ] {
+        assert_eq!(keys_of(key.clone(), document.clone(), Sparse::No), expected, "{key} {document}");
+    }
+    let pattern = pattern(doc! {"at": "2dsphere"});
+    let square = vec![vec![0, 0], vec![1, 0], vec![1, 1], vec![0, 1], vec![0, 0]];
+    let area = raw(doc! {"at": {"type": "Polygon", "coordinates": [square]}});
+    let keys = keys_for_document(&pattern, Sparse::No, &area).unwrap();
+    assert!((4..=24).contains(&keys.len()) && !keys.is_multikey(), "{}", keys.len());
 }

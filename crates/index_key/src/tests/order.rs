@@ -11,7 +11,7 @@ use crate::{Direction, KeyPattern, TypeBits, decode_key, decode_key_with_names, 
 
 pub(super) fn encode(view: ValueView<'_>, direction: Direction) -> (Vec<u8>, TypeBits) {
     let (mut key, mut type_bits) = (Vec::new(), TypeBits::default());
-    encode_view(&mut key, &mut type_bits, view, direction);
+    encode_view(&mut key, &mut type_bits, view, direction, None);
     (key, type_bits)
 }
 

@@ -22,6 +22,13 @@ fn accepted() {
     assert!(!parse(doc! {"_id": 1, "a": 1}).unwrap().is_id() && !parse(doc! {"a": 1}).unwrap().is_id());
     assert!(KeyPattern::id().is_id() && KeyPattern::id().default_name() == "_id_1");
     assert!(parse(doc! {"ref.$id": 1}).is_ok());
+    let wildcard = parse(doc! {"a.$**": -1}).unwrap();
+    assert!(wildcard.wildcard().is_some() && wildcard.default_name() == "a.$**_-1");
+    assert_ne!(wildcard, parse(doc! {"$**": -1}).unwrap());
+    let hashed = parse(doc! {"a": 1, "b": "hashed"}).unwrap();
+    assert!(hashed.is_hashed() && hashed.default_name() == "a_1_b_hashed");
+    assert_ne!(hashed, parse(doc! {"a": 1, "b": 1}).unwrap());
+    assert!(!parse(doc! {"_id": "hashed"}).unwrap().is_id());
 }
 
 #[test]
@@ -40,11 +47,20 @@ fn refused() {
     assert_eq!(message(doc! {"a..b": 1}), "Index keys cannot contain an empty field.");
     assert_eq!(message(doc! {"a.": 1}), "Index keys cannot contain an empty field.");
     assert_eq!(message(doc! {"a.$b": 1}), "Index key contains an illegal field name: field name starts with '$'.");
-    for plugin in ["text", "2d", "2dsphere", "hashed"] {
+    for plugin in ["geoHaystack", "columnstore"] {
         assert!(matches!(parse(doc! {"a": plugin}), Err(KeyError::NotImplemented(text)) if text.contains(plugin)));
     }
-    assert!(matches!(parse(doc! {"$**": 1}), Err(KeyError::NotImplemented(_))));
-    assert!(matches!(parse(doc! {"a.$**": 1}), Err(KeyError::NotImplemented(_))));
+    assert!(parse(doc! {"$**": 1, "a": 1}).is_ok());
+    for refused in [doc! {"a.$**": 1, "b.$**": 1}, doc! {"a.$**": 1, "b": "hashed"}] {
+        assert!(matches!(parse(refused), Err(KeyError::CannotCreateIndex(_))));
+    }
+    assert!(matches!(parse(doc! {"a.$**": "text"}), Err(KeyError::CannotCreateIndex(_))));
+    assert!(matches!(parse(doc! {"a": "text", "b": 1, "c": "text"}), Err(KeyError::CannotCreateIndex(_))));
+    assert!(matches!(parse(doc! {"a": "text", "b": "hashed"}), Err(KeyError::CannotCreateIndex(_))));
+    assert!(matches!(parse(doc! {"$**": "hashed"}), Err(KeyError::CannotCreateIndex(_))));
+    assert!(matches!(parse(doc! {"a..$**": 1}), Err(KeyError::CannotCreateIndex(_))));
+    let message = parse(doc! {"a": "hashed", "b": "hashed"}).unwrap_err().to_string();
+    assert_eq!(message, "A maximum of one index field is allowed to be hashed but found 2");
     let many = (0..33).map(|field| (format!("f{field}"), Bson::Int32(1))).collect();
     assert_eq!(parse(many).unwrap_err(), KeyError::TooManyFields);
 }
