@@ -1,10 +1,12 @@
 //! The end of a pipeline that its command pulls, and the checks at both ends.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 use query_language::ErrorKind;
 use query_language::depth::check_document_depth;
+use query_language::expression::Metadata;
 
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource, PipelineHost};
@@ -108,18 +110,43 @@ impl Interruptible {
     pub(crate) fn new(source: BoxSource, host: Arc<dyn PipelineHost>) -> Self {
         Self { source, host, until_check: 0 }
     }
-}
 
-impl DocumentSource for Interruptible {
-    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+    fn check(&mut self) -> Result<()> {
         if self.until_check == 0 {
             self.host.check_interrupt()?;
             self.until_check = DOCUMENTS_PER_CHECK;
         }
+        Ok(())
+    }
+}
+
+/// What is left until the next check after a document.
+fn less(until_check: usize, document: Option<&RawDocument>) -> usize {
+    let bytes = document.map_or(0, |document| document.as_bytes().len());
+    until_check.saturating_sub(1 + bytes / BYTES_PER_DOCUMENT)
+}
+
+impl DocumentSource for Interruptible {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        self.check()?;
         let document = self.source.next()?;
-        let bytes = document.as_ref().map_or(0, |document| document.as_bytes().len());
-        self.until_check = self.until_check.saturating_sub(1 + bytes / BYTES_PER_DOCUMENT);
+        self.until_check = less(self.until_check, document.as_deref());
         Ok(document)
+    }
+
+    fn lend(&mut self) -> Result<Option<Cow<'_, RawDocument>>> {
+        self.check()?;
+        let document = self.source.lend()?;
+        self.until_check = less(self.until_check, document.as_deref());
+        Ok(document)
+    }
+
+    fn count_rest(&mut self) -> Result<Option<u64>> {
+        self.source.count_rest()
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }
 
@@ -131,5 +158,9 @@ impl DocumentSource for DepthChecked {
         let document = self.0.next()?;
         document.as_deref().map(check_document_depth).transpose()?;
         Ok(document)
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.0.metadata()
     }
 }

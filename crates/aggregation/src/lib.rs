@@ -27,8 +27,10 @@ pub use context::{MEMORY_BYTES_MAX_DEFAULT, Namespace, PipelineContext};
 pub use cursor::{PipelineCursor, check_document_size};
 pub use error::{AggregationError, Result};
 pub use host::{
-    BoxSource, DocumentSource, ForeignQuery, IdleOperations, OutputWriter, PipelineHost, SpillReader, SpillStore,
-    SpillWriter, StageMemory, source_of,
+    BoxSource, DocumentSource, FindById, ForeignQuery, IdleOperations, ListedSessions, MergeRules, MergeWriter,
+    NearQuery, NearSource, Neighbour, OutputWriter, PipelineHost, SpillReader, SpillStore, SpillWriter, StageMemory,
+    WhenMatched, WhenNotMatched, source_of,
 };
 pub use pipeline::{Pipeline, PipelineSource, check_stage_names};
 pub use pushdown::Pushdown;
+pub use stage::{OneOfEach, Which};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::raw::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::ErrorKind;
 use query_language::depth::{DepthBudget, levels_added};
-use query_language::expression::DependencySet;
+use query_language::expression::{DependencySet, MetadataUse};
 
 use crate::context::{PipelineContext, RunContext};
 use crate::cursor::{DepthChecked, Interruptible, PipelineCursor};
@@ -43,6 +43,13 @@ impl Pipeline {
         let mut pipeline = Self::parse_unplaced(stages, context)?;
         pipeline.check_placement(Placement::Last)?;
         optimize(&mut pipeline)?;
+        Ok(pipeline)
+    }
+
+    /// The same with the stages as they are written, for tests that compare.
+    pub fn parse_as_written(stages: &[&RawDocument], context: &PipelineContext) -> Result<Self> {
+        let mut pipeline = Self::parse_unplaced(stages, context)?;
+        pipeline.check_placement(Placement::Last)?;
         Ok(pipeline)
     }
 
@@ -86,6 +93,10 @@ impl Pipeline {
         for (position, stage) in self.stages.iter().enumerate() {
             let definition = stage.definition();
             let name = name_of(stage)?;
+            if matches!(stage, Stage::Match(filter) if filter.has_text()) && position > 0 {
+                let message = "$match with $text is only allowed as the first pipeline stage";
+                return Err(AggregationError::numbered(17313, message));
+            }
             match definition.placement() {
                 Placement::First if position > 0 => {
                     let message = format!("{name} is only valid as the first stage in a pipeline.");
@@ -113,9 +124,14 @@ impl Pipeline {
         }
     }
 
-    /// Whether the pipeline writes (`$out`), so that the command can check privileges and refuse to explain it.
+    /// Whether the pipeline writes (`$out`, `$merge`).
     pub fn writes(&self) -> bool {
         self.stages.last().is_some_and(|stage| stage.definition().placement() == Placement::Last)
+    }
+
+    /// What stages read of what a query knows of documents beside their fields. The scores of `$score` are no query's.
+    pub fn metadata(&self) -> MetadataUse {
+        metadata(&self.stages)
     }
 
     /// Whether no stage is left to run.
@@ -171,7 +187,8 @@ impl Pipeline {
         };
         let needed = chain_dependencies(rest);
         let needed_paths = needed.needed_paths().map(|paths| paths.into_iter().map(str::to_owned).collect());
-        let query = ForeignQuery { filter, needed_paths, variables: Arc::clone(&self.context.variables) };
+        let variables = Arc::clone(&self.context.variables);
+        let query = ForeignQuery { filter, needed_paths, metadata: metadata(rest), variables };
         let found = run.host.find(&self.context.namespace, &query)?;
         let found = Box::new(Interruptible::new(found, Arc::clone(&run.host)));
         self.open_stages(rest, found, run)
@@ -228,6 +245,15 @@ pub fn check_stage_names(pipeline: &RawArray) -> Result<()> {
         operator_of(stage)?;
     }
     Ok(())
+}
+
+/// What stages read of what a query knows. Behind one that makes documents of its own there is none to be read.
+fn metadata(stages: &[Stage]) -> MetadataUse {
+    let mut set = DependencySet::new();
+    for stage in stages {
+        stage.definition().dependencies(&mut set);
+    }
+    MetadataUse { score: false, ..set.metadata }
 }
 
 /// Parses one stage.

@@ -5,7 +5,7 @@ use query_language::expression::sort_pattern::SortPattern;
 
 use crate::error::Result;
 use crate::pipeline::Pipeline;
-use crate::stage::{Stage, chain_dependencies};
+use crate::stage::{OneOfEach, Stage, chain_dependencies};
 
 /// What was taken off the front of a pipeline: apply it in this order, then run the rest.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Pushdown {
     pub limit: Option<u64>,
     /// The paths of the documents that `rest` reads; `None` for whole documents. More may be given.
     pub needed_paths: Option<Vec<String>>,
+    /// Fewer documents that are enough for `rest`.
+    pub one_of_each: Option<OneOfEach>,
     /// What remains to run.
     pub rest: Pipeline,
 }
@@ -53,5 +55,6 @@ pub(crate) fn split(pipeline: Pipeline) -> Result<Pushdown> {
     let stages: Vec<Stage> = rest.collect();
     let needed = chain_dependencies(&stages);
     let needed_paths = needed.needed_paths().map(|paths| paths.into_iter().map(str::to_owned).collect());
-    Ok(Pushdown { filter, sort, skip, limit, needed_paths, rest: Pipeline { stages, context } })
+    let one_of_each = stages.first().and_then(|stage| stage.definition().one_of_each());
+    Ok(Pushdown { filter, sort, skip, limit, needed_paths, one_of_each, rest: Pipeline { stages, context } })
 }

@@ -112,7 +112,8 @@ pub(crate) struct Record {
     pub(crate) body: RawDocumentBuf,
 }
 
-fn parse(bytes: &[u8]) -> Result<Record> {
+/// Reads one record.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Record> {
     let damaged = || AggregationError::new(ErrorKind::InvalidBson, "a spilled record is damaged");
     let length = bytes.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize).ok_or_else(damaged)?;
     let (key, body) = bytes.split_at_checked(length).ok_or_else(damaged)?;

@@ -7,6 +7,7 @@ use bson::raw::RawDocumentBuf;
 
 use crate::error::Result;
 use crate::host::{BoxSource, DocumentSource};
+use query_language::expression::Metadata;
 
 /// Stages between two links.
 pub(crate) const STAGES_BETWEEN: usize = 32;
@@ -21,5 +22,9 @@ pub(crate) struct WithRoom(pub(crate) BoxSource);
 impl DocumentSource for WithRoom {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         stacker::maybe_grow(STACK_BYTES_LEFT_MIN, STACK_BYTES_MORE, || self.0.next())
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.0.metadata()
     }
 }

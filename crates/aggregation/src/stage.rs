@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bson::raw::{CStr, RawBson, RawDocumentBuf};
+use bson::raw::{CStr, RawBson, RawDocument, RawDocumentBuf};
 use query_language::expression::DependencySet;
+use query_language::projection::FieldChanges;
 
 use crate::context::RunContext;
 use crate::error::Result;
@@ -27,6 +28,38 @@ pub(crate) trait PipelineStage: fmt::Debug + Send + Sync {
         false
     }
 
+    /// If one document for each value of a field gives the same as all documents: which field, and which document.
+    fn one_of_each(&self) -> Option<OneOfEach> {
+        None
+    }
+
+    /// Whether it gives one document for each, in the order in which they come, whatever comes before or behind.
+    fn is_one_to_one(&self) -> bool {
+        false
+    }
+
+    /// What it does to the fields of documents, if it changes fields and nothing else.
+    fn field_changes(&self) -> Option<&FieldChanges> {
+        None
+    }
+
+    /// A filter on its input that loses nothing of what `filter` lets through of its output; for stages whose documents
+    /// are made of others.
+    fn filter_before(&self, _filter: &RawDocument) -> Option<RawDocumentBuf> {
+        None
+    }
+
+    /// The same for who reads no more of its documents than these fields.
+    fn giving_only(&self, _fields: &[&str]) -> Option<Stage> {
+        None
+    }
+
+    /// The first documents behind a filter in the order of a sort, without reading all, if its input comes in the order
+    /// of another sort: that one, and a stage in place of itself, the filter and the sort.
+    fn first_in_order(&self, _filter: Option<&Arc<Match>>, _sort: &Sort) -> Option<(Sort, Stage)> {
+        None
+    }
+
     /// The stage as the client could have written it, for explain.
     fn to_bson(&self) -> Result<RawDocumentBuf>;
 
@@ -43,6 +76,26 @@ pub(crate) enum Needs {
     WhatFollows,
     /// Nothing: the output is made only of what the stage reads.
     Nothing,
+}
+
+/// A stage's wish for fewer documents: one for each value of a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneOfEach {
+    /// The field; a document without it counts as one with null.
+    pub path: String,
+    /// Which document.
+    pub which: Which,
+}
+
+/// One of the documents with some value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// It does not matter.
+    Any,
+    /// The first in the order in which they come.
+    First,
+    /// The last.
+    Last,
 }
 
 /// Where a stage may stand in a pipeline.

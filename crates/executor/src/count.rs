@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::explain::Verbosity;
 use crate::interrupt::Interrupt;
 use crate::query_executor::{QueryExecutor, QueryServices, Target};
-use crate::stage::Step;
 
 /// How many documents a query yields, after skip and limit. `inspect` is shown what has counted them, if they had to be counted.
 ///
@@ -32,13 +31,7 @@ pub fn count(
         return Ok(query.limit.map_or(left, |limit| left.min(limit)));
     }
     let mut executor = QueryExecutor::for_purpose(services, view, target, query, Purpose::Count, interrupt)?;
-    let mut found = 0;
-    while executor.advance(interrupt)? == Step::Advanced {
-        found += 1;
-        if found % 128 == 0 {
-            interrupt.check().map_err(crate::error::ExecutorError::Interrupted)?;
-        }
-    }
+    let found = executor.count_all(interrupt)?;
     inspect(&executor);
     Ok(found)
 }

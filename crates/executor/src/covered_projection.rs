@@ -5,6 +5,9 @@
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use document::{Element, elements};
 use index_key::decode_key;
+use planner::ProjectionUse;
+use query_language::expression::Metadata;
+use smallvec::SmallVec;
 
 use crate::error::{ExecutorError, Result};
 use crate::projection::project;
@@ -37,7 +40,7 @@ impl CoveredProjection {
             return Err(ExecutorError::Damaged("a covered plan without an index key".to_owned()));
         };
         let values = decode_key(entry.pattern, entry.key, entry.type_bits)?;
-        let held: Vec<Element<'_>> = elements(&values)
+        let held: SmallVec<[Element<'_>; 8]> = elements(&values)
             .enumerate()
             .filter(|(index, _)| self.needed.contains(index))
             .map(|(_, field)| field)
@@ -47,12 +50,39 @@ impl CoveredProjection {
             if let Some(record_id) = record_id
                 && context.view.get_record(context.collection, record_id, &mut self.fetched)?
             {
-                return project(context, RawDocument::from_bytes(&self.fetched)?, &mut self.projected);
+                return project(
+                    context,
+                    RawDocument::from_bytes(&self.fetched)?,
+                    Metadata::default(),
+                    &mut self.projected,
+                );
             }
+        }
+        if context.query.projection_use == ProjectionUse::Needed && !held.iter().any(|field| field.name().contains('.'))
+        {
+            write_fields(&held, &mut self.projected);
+            return Ok(());
         }
         let fields: Vec<(&str, RawBsonRef<'_>)> =
             held.iter().map(|element| (element.name(), element.value())).collect();
-        project(context, &nested(&fields)?, &mut self.projected)
+        project(context, &nested(&fields)?, Metadata::default(), &mut self.projected)
+    }
+}
+
+/// Writes the document of some fields over `out`.
+fn write_fields(fields: &[Element<'_>], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&[0; 4]);
+    for field in fields {
+        out.push(field.element_type as u8);
+        out.extend_from_slice(field.name_bytes());
+        out.push(0);
+        out.extend_from_slice(field.value_bytes());
+    }
+    out.push(0);
+    let length = out.len() as i32;
+    if let Some(header) = out.first_chunk_mut() {
+        *header = length.to_le_bytes();
     }
 }
 

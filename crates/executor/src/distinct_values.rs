@@ -7,8 +7,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
-use document::{FieldPath, elements_of_bytes, get_field, work};
-use index_key::{Direction, encode_value};
+use document::{FieldPath, collation, elements_of_bytes, get_field, work};
+use index_key::{Direction, encode_collated_value};
 use query_language::growth;
 
 use crate::error::{ExecutorError, Result};
@@ -76,10 +76,6 @@ impl ValueList {
         Ok(growth::push(&mut self.places, place)?)
     }
 
-    pub(crate) fn reverse(&mut self) {
-        self.places.reverse();
-    }
-
     fn key(&self, place: Place) -> &[u8] {
         let start = place.start as usize;
         self.bytes.get(start..start + place.key_length as usize).unwrap_or_default()
@@ -126,7 +122,7 @@ impl DistinctValues {
         key.clear();
         // The buffer may double.
         growth::before_copying(Some(value), 2)?;
-        encode_value(&mut key, value, Direction::Ascending);
+        encode_collated_value(&mut key, value, Direction::Ascending, collation::in_force().as_deref());
         work::done(work::of_bytes(key.len()))?;
         self.grow()?;
         let slot = self.slot_of(&key);

@@ -1,12 +1,12 @@
 //! `explain`: plans and what running them took, in MongoDB's shape.
 
-use std::sync::Arc;
+use bson::{Bson, Document, RawBsonRef, doc};
+use document::collation::Collator;
+use index_key::{Direction, KeyPattern};
+use planner::{
+    Bound, IndexScanPlan, IntervalList, PlanNode, Purpose, ScanDirection, ScanKind, TextPlan, query_hash, query_shape,
+};
 
-use bson::{Bson, Document, doc};
-use collection::Index;
-use planner::{Bound, IndexScanPlan, IntervalList, PlanNode, ScanDirection, query_shape};
-
-use crate::distinct::DistinctScan;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::query_executor::QueryExecutor;
@@ -68,8 +68,12 @@ impl QueryExecutor {
         let clock = self.services.store.clock().clone();
         let begun = clock.monotonic();
         let mut returned = 0u64;
-        while self.advance(interrupt)? == Step::Advanced {
-            returned += 1;
+        if self.purpose == Purpose::Count {
+            returned = self.count_all(interrupt)?;
+        } else {
+            while self.advance(interrupt)? == Step::Advanced {
+                returned += 1;
+            }
         }
         let millis = u64::try_from(clock.monotonic().saturating_sub(begun).as_millis()).unwrap_or(u64::MAX);
         let totals = self.statistics();
@@ -95,55 +99,37 @@ impl QueryExecutor {
         Ok(explained)
     }
 
-    /// A DISTINCT_SCAN in place of the plan that the same query has for documents.
-    pub(crate) fn explain_distinct_scan(&self, index: &Arc<Index>, scanned: Option<&DistinctScan>) -> Result<Document> {
-        let bounds = vec![IntervalList::full(); index.pattern().fields().len()];
-        let mut scan = doc! { "stage": "DISTINCT_SCAN" };
-        describe_scan(&mut scan, index, &bounds, &index.multikey_paths(), ScanDirection::Forward);
-        let mut section = self.planner_section(None)?;
-        section.insert("winningPlan", doc! { "stage": "PROJECTION_COVERED", "inputStage": scan.clone() });
-        let mut explained = doc! { "explainVersion": "1", "queryPlanner": section };
-        if let Some(scanned) = scanned {
-            let returned = number(scanned.values.len() as u64);
-            scan.insert("nReturned", returned.clone());
-            scan.insert("keysExamined", number(scanned.keys_examined));
-            let section = doc! {
-                "executionSuccess": true,
-                "nReturned": returned,
-                "executionTimeMillis": 0,
-                "totalKeysExamined": number(scanned.keys_examined),
-                "totalDocsExamined": number(scanned.docs_examined),
-                "executionStages": scan,
-            };
-            explained.insert("executionStats", section);
-        }
-        Ok(explained)
-    }
-
     fn planner_section(&self, above: Option<&str>) -> Result<Document> {
         let mut winning = planned(&self.plan.root);
         if let Some(stage) = above {
             winning = doc! { "stage": stage, "inputStage": winning };
         }
-        let rejected: Vec<Bson> = self.rejected.iter().map(|plan| Bson::Document(planned(&plan.root))).collect();
-        Ok(doc! {
+        let mut section = doc! {
             "namespace": self.target.namespace.as_str(),
             "parsedQuery": Document::try_from(&*self.query.filter.to_document())?,
+        };
+        if let Some(collator) = &self.query.collator {
+            section.insert("collation", Document::try_from(collator.definition())?);
+        }
+        let known = self.target.collection.as_ref();
+        let plan_cache_key = match known {
+            Some(collection) => planner::plan_cache_key(collection, &self.query),
+            None => query_hash(&query_shape(&self.query)),
+        };
+        let rejected: Vec<Bson> = self.rejected.iter().map(|plan| Bson::Document(planned(&plan.root))).collect();
+        section.extend(doc! {
             "indexFilterSet": self.has_index_filter,
-            "planCacheShapeHash": format!("{:08X}", hash(&query_shape(&self.query))),
+            "queryHash": query_hash(&query_shape(&self.query)),
+            "planCacheKey": plan_cache_key,
             "optimizedPipeline": false,
             "maxIndexedOrSolutionsReached": false,
             "maxIndexedAndSolutionsReached": false,
             "maxScansToExplodeReached": false,
             "winningPlan": winning,
             "rejectedPlans": rejected,
-        })
+        });
+        Ok(section)
     }
-}
-
-/// FNV-1a.
-fn hash(text: &str) -> u32 {
-    text.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 fn number(count: u64) -> Bson {
@@ -152,11 +138,12 @@ fn number(count: u64) -> Bson {
 }
 
 /// What a node is, with all below.
-fn planned(node: &PlanNode) -> Document {
+pub(crate) fn planned(node: &PlanNode) -> Document {
     let mut explained = described(node);
     match node.inputs() {
+        _ if node.clustered_scan().is_some() => {}
         [] => {}
-        [input] if !matches!(node, PlanNode::Or { .. }) => {
+        [input] if !has_several_inputs(node) => {
             explained.insert("inputStage", planned(input));
         }
         inputs => {
@@ -188,18 +175,26 @@ fn executed(node: &PlanNode, stage: &dyn PlanStage) -> Document {
         }
     }
     append_counts(&mut explained, node, stage);
+    if node.clustered_scan().is_some() {
+        return explained;
+    }
     let mut inputs: Vec<Document> =
         node.inputs().iter().zip(stage.inputs()).map(|(node, stage)| executed(node, stage)).collect();
-    match (node, inputs.len()) {
-        (PlanNode::Or { .. }, _) => {
+    match inputs.len() {
+        _ if has_several_inputs(node) => {
             explained.insert("inputStages", inputs);
         }
-        (_, 1) => {
+        1 => {
             explained.insert("inputStage", inputs.pop().unwrap_or_default());
         }
         _ => {}
     }
     explained
+}
+
+/// Whether what is below is shown as a list.
+fn has_several_inputs(node: &PlanNode) -> bool {
+    matches!(node, PlanNode::Or { .. } | PlanNode::SortMerge { .. } | PlanNode::TextOr { .. })
 }
 
 fn append_counts(explained: &mut Document, node: &PlanNode, stage: &dyn PlanStage) {
@@ -210,15 +205,21 @@ fn append_counts(explained: &mut Document, node: &PlanNode, stage: &dyn PlanStag
             explained.insert("seeks", number(own.seeks));
             explained.insert("dupsDropped", number(own.duplicates_dropped));
         }
-        PlanNode::IdLookup { .. } => {
+        PlanNode::IdLookup { .. } | PlanNode::GeoNear(_) => {
             explained.insert("keysExamined", number(own.keys_examined));
             explained.insert("docsExamined", number(own.docs_examined));
         }
         PlanNode::CollectionScan { .. } | PlanNode::Fetch { .. } => {
             explained.insert("docsExamined", number(own.docs_examined));
         }
-        PlanNode::Or { .. } => {
+        PlanNode::Or { .. } | PlanNode::SortMerge { .. } => {
             explained.insert("dupsDropped", number(own.duplicates_dropped));
+        }
+        PlanNode::TextOr { .. } => {
+            explained.insert("docsExamined", number(own.docs_examined));
+        }
+        PlanNode::TextMatch { .. } => {
+            explained.insert("docsRejected", number(own.docs_rejected));
         }
         PlanNode::Sort { .. } => {
             explained.insert("totalDataSizeSorted", number(own.sorted_bytes));
@@ -241,15 +242,26 @@ fn described(node: &PlanNode) -> Document {
             insert_filter(&mut explained, filter.as_ref());
             explained.insert("direction", direction.name());
         }
-        PlanNode::Fetch { filter, .. } => insert_filter(&mut explained, filter.as_ref()),
+        PlanNode::Fetch { filter, .. } | PlanNode::TextOr { filter, .. } => {
+            insert_filter(&mut explained, filter.as_ref());
+            if let Some(scan) = node.clustered_scan() {
+                describe_clustered(&mut explained, scan);
+            }
+        }
+        PlanNode::TextMatch { text, .. } => describe_search(&mut explained, text),
         PlanNode::IndexScan(scan) => {
             insert_filter(&mut explained, scan.key_filter.as_ref());
-            let IndexScanPlan { index, bounds, multikey_paths, direction, .. } = &**scan;
-            describe_scan(&mut explained, index, bounds, multikey_paths, *direction);
+            describe_scan(&mut explained, scan);
         }
         PlanNode::IdLookup { index, .. } => {
-            explained.insert("keyPattern", key_pattern(index));
+            explained.insert("keyPattern", key_pattern(index.pattern()));
             explained.insert("indexName", index.name());
+        }
+        PlanNode::GeoNear(plan) => {
+            insert_filter(&mut explained, plan.residual.as_ref());
+            explained.insert("keyPattern", key_pattern(plan.index.pattern()));
+            explained.insert("indexName", plan.index.name());
+            explained.insert("indexVersion", 2);
         }
         PlanNode::Sort { pattern, limit, .. } => {
             let pattern = pattern.to_document().ok().and_then(|pattern| Document::try_from(&*pattern).ok());
@@ -277,44 +289,106 @@ fn insert_filter(explained: &mut Document, filter: Option<&query_language::filte
     }
 }
 
-fn key_pattern(index: &Index) -> Document {
-    Document::try_from(index.pattern().document()).unwrap_or_default()
+fn describe_search(explained: &mut Document, text: &TextPlan) {
+    let query = &text.bound.query;
+    explained.insert("indexPrefix", Document::try_from(&*text.prefix).unwrap_or_default());
+    explained.insert("indexName", text.index.name());
+    let terms = |terms: &std::collections::BTreeSet<String>| terms.iter().cloned().collect::<Vec<String>>();
+    explained.insert(
+        "parsedTextQuery",
+        doc! {
+            "terms": terms(query.terms()),
+            "negatedTerms": terms(query.negated_terms()),
+            "phrases": query.phrases().to_vec(),
+            "negatedPhrases": query.negated_phrases().to_vec(),
+        },
+    );
+    explained.insert("textIndexVersion", text_search::VERSION);
 }
 
-fn describe_scan(
-    explained: &mut Document,
-    index: &Index,
-    bounds: &[IntervalList],
-    multikey_paths: &[u64],
-    direction: ScanDirection,
-) {
-    let specification = index.specification();
-    explained.insert("keyPattern", key_pattern(index));
+fn key_pattern(pattern: &KeyPattern) -> Document {
+    Document::try_from(pattern.document()).unwrap_or_default()
+}
+
+fn describe_scan(explained: &mut Document, scan: &IndexScanPlan) {
+    let IndexScanPlan { index, bounds, multikey_paths, direction, .. } = scan;
+    let (pattern, specification) = (scan.pattern(), index.specification());
+    explained.insert("keyPattern", key_pattern(pattern));
     explained.insert("indexName", index.name());
-    explained.insert("isMultiKey", multikey_paths.iter().any(|components| *components != 0));
+    let collator = index.pattern().collator();
+    if let Some(definition) = collator.and_then(|collator| Document::try_from(collator.definition()).ok()) {
+        explained.insert("collation", definition);
+    }
+    // The terms of a text are as the elements of an array.
+    let is_multikey = pattern.text().is_some() || multikey_paths.iter().any(|components| *components != 0);
+    explained.insert("isMultiKey", is_multikey);
     let mut paths = Document::new();
-    for (field, components) in index.pattern().fields().iter().zip(multikey_paths) {
+    for (field, components) in pattern.fields().iter().zip(multikey_paths) {
         let prefixes = (0..field.path.len()).filter(|component| components & (1 << component) != 0);
         let prefixes: Vec<Bson> = prefixes.map(|component| Bson::from(field.path.prefix(component + 1))).collect();
         paths.insert(field.path.as_str(), prefixes);
     }
     explained.insert("multiKeyPaths", paths);
     explained.insert("isUnique", specification.unique || specification.is_id_index());
-    explained.insert("isSparse", specification.sparse);
+    explained.insert("isSparse", specification.sparse || index.pattern().wildcard().is_some());
     explained.insert("isPartial", specification.partial_filter.is_some());
     explained.insert("indexVersion", 2);
+    if scan.kind == ScanKind::Count {
+        explained.insert("indexBounds", counted_range(pattern, bounds));
+        return;
+    }
     explained.insert("direction", direction.name());
     let mut index_bounds = Document::new();
-    for (field, list) in index.pattern().fields().iter().zip(bounds) {
-        let ascends = (field.direction == index_key::Direction::Ascending) == (direction == ScanDirection::Forward);
-        index_bounds.insert(field.path.as_str(), bounds_text(list, ascends));
+    for (field, list) in pattern.fields().iter().zip(bounds) {
+        let ascends = (field.direction == Direction::Ascending) == (*direction == ScanDirection::Forward);
+        index_bounds.insert(field.path.as_str(), bounds_text(list, ascends, collator));
     }
     explained.insert("indexBounds", index_bounds);
 }
 
+/// A scan of a clustered index: its direction, and the ends of what it reads.
+fn describe_clustered(explained: &mut Document, scan: &IndexScanPlan) {
+    explained.insert("direction", scan.direction.name());
+    let intervals = scan.bounds.first().map(IntervalList::intervals).unwrap_or_default();
+    let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else { return };
+    let mut ends = [&first.start, &first.end, &last.start, &last.end];
+    // A scan backwards has its intervals so, too.
+    ends.sort_by(|left, right| document::compare_values(left.value.value(), right.value.value()));
+    for (name, end) in [("minRecord", ends[0]), ("maxRecord", ends[3])] {
+        let value = end.value.value();
+        if !matches!(value, RawBsonRef::MinKey | RawBsonRef::MaxKey) {
+            explained.insert(name, Bson::try_from(value).unwrap_or(Bson::Null));
+        }
+    }
+}
+
+/// The one range of a scan that counts, by its ends.
+fn counted_range(pattern: &KeyPattern, bounds: &[IntervalList]) -> Document {
+    let (mut start, mut end) = (Document::new(), Document::new());
+    let (mut includes_start, mut includes_end) = (true, true);
+    for (field, interval) in pattern.fields().iter().zip(bounds.iter().filter_map(|list| list.intervals().first())) {
+        let (first, last) = match field.direction {
+            Direction::Ascending => (&interval.start, &interval.end),
+            Direction::Descending => (&interval.end, &interval.start),
+        };
+        start.insert(field.path.as_str(), Bson::try_from(first.value.value()).unwrap_or(Bson::Null));
+        end.insert(field.path.as_str(), Bson::try_from(last.value.value()).unwrap_or(Bson::Null));
+        includes_start &= first.inclusive;
+        includes_end &= last.inclusive;
+    }
+    doc! { "startKey": start, "startKeyInclusive": includes_start, "endKey": end, "endKeyInclusive": includes_end }
+}
+
 /// Intervals in the order in which the scan meets them.
-fn bounds_text(list: &IntervalList, ascends: bool) -> Vec<Bson> {
-    let value = |bound: &Bound| query_language::expression::show_value(bound.value.value());
+fn bounds_text(list: &IntervalList, ascends: bool, collator: Option<&Collator>) -> Vec<Bson> {
+    let value = |bound: &Bound| match (bound.value.value(), collator) {
+        (RawBsonRef::String(text), Some(collator)) => {
+            let mut key = Vec::new();
+            collator.append_sort_key(text.as_bytes(), &mut key);
+            index_key::show_sort_key(&key)
+        }
+        (value, _) => query_language::expression::show_value(value),
+    };
     let texts = list.intervals().iter().map(|interval| {
         let (first, last) = if ascends { (&interval.start, &interval.end) } else { (&interval.end, &interval.start) };
         let (open, close) = (if first.inclusive { '[' } else { '(' }, if last.inclusive { ']' } else { ')' });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 use collection::{Collection, Index, RecordId};
-use index_key::encode_prefix;
+use index_key::{KeyPattern, encode_prefix, long_key};
 use query_language::filter::Literal;
 use transaction::{ReadView, TransactionError};
 
@@ -32,9 +32,14 @@ impl IdLookup {
             indexes.id_index().map_or(Ok(()), |index| index.check_usable()).map_err(TransactionError::from)?;
             return Ok(None);
         };
-        self.prefix.clear();
-        encode_prefix(&mut self.prefix, index.pattern(), [id]);
+        self.set_id(index.pattern(), id);
         self.find_prefix(view, collection, &index)
+    }
+
+    fn set_id(&mut self, pattern: &KeyPattern, id: RawBsonRef<'_>) {
+        self.prefix.clear();
+        encode_prefix(&mut self.prefix, pattern, [id]);
+        long_key::shorten(&mut self.prefix);
     }
 
     fn find_prefix(&mut self, view: &ReadView, collection: &Collection, index: &Index) -> Result<Option<RecordId>> {
@@ -71,7 +76,7 @@ pub(crate) struct IdLookupStage {
 impl IdLookupStage {
     pub(crate) fn new(index: Arc<Index>, id: &Literal) -> IdLookupStage {
         let mut lookup = IdLookup::default();
-        encode_prefix(&mut lookup.prefix, index.pattern(), [id.value()]);
+        lookup.set_id(index.pattern(), id.value());
         IdLookupStage { index, lookup, found: None, statistics: StageStatistics::default() }
     }
 }

@@ -1,18 +1,20 @@
 //! IXSCAN: entries of an index within byte ranges, in either direction.
 //!
 //! Behind the ranges stand checks of later fields; after a few failures in a row the scan seeks to the next key that can pass.
-//! A record with several entries in a multikey index is yielded once.
+//! A record with several entries in a multikey index is yielded once. A scan for distinct values passes over what begins as
+//! the entry that it has yielded last, and seeks in the same way.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use collection::RecordId;
-use index_key::{KeyReader, append_after_prefix};
-use planner::{FieldCheck, IndexScanPlan, ScanDirection};
-use transaction::{IndexCursor, ReadView};
+use document::CanonicalType;
+use index_key::{KeyPattern, KeyReader, KeyValue, append_after_prefix};
+use planner::{FieldCheck, IndexScanPlan, Nulls, ScanDirection, ScanKind};
+use transaction::{Counted, IndexCursor, ReadView};
 
 use crate::error::Result;
 use crate::key_filter::KeyFilter;
+use crate::seen_records::SeenRecords;
 use crate::stage::{Context, KeyEntry, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
 
@@ -24,10 +26,23 @@ pub(crate) struct IndexScan {
     is_positioned: bool,
     key_filter: Option<KeyFilter>,
     /// Records yielded from a multikey index.
-    seen: Option<HashSet<RecordId>>,
+    seen: Option<SeenRecords>,
+    /// What an entry was yielded for, where one of each is wanted.
+    taken: Option<Taken>,
+    /// Checks that failed in a row, and entries like the one that was taken.
     failed_checks: u32,
     seek_position: Vec<u8>,
     statistics: StageStatistics,
+}
+
+/// The values that an entry was yielded for.
+struct Taken {
+    /// The components of the fields that tell entries apart.
+    components: Vec<u8>,
+    /// Bytes of all but the last of them.
+    leading_bytes: usize,
+    /// Whether that one is null or undefined.
+    is_nullish: bool,
 }
 
 /// Failures of checks in a row after which the scan seeks: stepping over a few keys costs less.
@@ -55,13 +70,14 @@ enum Checked {
 
 impl IndexScan {
     pub(crate) fn new(context: &Context<'_>, plan: Arc<IndexScanPlan>) -> IndexScan {
-        let key_filter = plan.key_filter.clone().map(|node| KeyFilter::new(node, plan.index.pattern()));
+        let key_filter = plan.key_filter.clone().map(|node| KeyFilter::new(node, plan.pattern()));
         IndexScan {
             cursor: context.view.index_cursor(context.collection, &plan.index),
             range: 0,
             is_positioned: false,
             key_filter,
-            seen: plan.is_multikey().then(HashSet::new),
+            seen: plan.is_multikey().then(|| SeenRecords::new(context.memory.begin())),
+            taken: None,
             failed_checks: 0,
             seek_position: Vec::new(),
             statistics: StageStatistics::default(),
@@ -82,8 +98,8 @@ impl IndexScan {
             if !self.is_positioned {
                 self.statistics.seeks += 1;
                 match self.plan.direction {
-                    ScanDirection::Forward => self.cursor.seek(&range.low)?,
-                    ScanDirection::Backward => self.cursor.seek_before(&range.high)?,
+                    ScanDirection::Forward => self.cursor.seek_range(&range.low, &range.high)?,
+                    ScanDirection::Backward => self.cursor.seek_range_before(&range.low, &range.high)?,
                 }
                 self.is_positioned = true;
             }
@@ -113,7 +129,7 @@ impl IndexScan {
 
     fn check(&mut self) -> Checked {
         let key = self.cursor.key();
-        let mut reader = KeyReader::new(self.plan.index.pattern(), key);
+        let mut reader = KeyReader::new(self.plan.pattern(), key);
         let mut position = 0;
         for check in &self.plan.ranges.checks {
             while position < check.position {
@@ -142,6 +158,73 @@ impl IndexScan {
 
     /// Whether the entry that the cursor is on is to be yielded.
     fn is_wanted(&mut self) -> Result<bool> {
+        let told_apart = match self.plan.kind {
+            ScanKind::Distinct { fields, nulls } => Some((fields, nulls)),
+            ScanKind::Entries | ScanKind::Count => None,
+        };
+        if let Some((fields, nulls)) = told_apart
+            && self.is_like_taken(fields, nulls)?
+        {
+            return Ok(false);
+        }
+        let is_wanted = self.passes()?;
+        if let (true, Some((fields, nulls))) = (is_wanted, told_apart) {
+            self.take(fields, nulls);
+        }
+        Ok(is_wanted)
+    }
+
+    /// Whether the entry has the values that one was yielded for. After a few of these the scan seeks behind them.
+    fn is_like_taken(&mut self, fields: usize, nulls: Nulls) -> Result<bool> {
+        let Some(taken) = &self.taken else { return Ok(false) };
+        let key = self.cursor.key();
+        let is_like = key.starts_with(&taken.components) || {
+            let is_same_before = key.starts_with(taken.components.get(..taken.leading_bytes).unwrap_or_default());
+            nulls == Nulls::One && taken.is_nullish && is_same_before && is_nullish(self.plan.pattern(), key, fields)
+        };
+        if !is_like {
+            return Ok(false);
+        }
+        self.failed_checks += 1;
+        if self.failed_checks >= FAILED_CHECKS_MAX && key.starts_with(&taken.components) {
+            self.failed_checks = 0;
+            self.statistics.seeks += 1;
+            self.seek_position.clear();
+            self.seek_position.extend_from_slice(&taken.components);
+            match self.plan.direction {
+                ScanDirection::Forward => {
+                    append_after_prefix(&mut self.seek_position);
+                    self.cursor.seek(&self.seek_position)?;
+                }
+                ScanDirection::Backward => self.cursor.seek_before(&self.seek_position)?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes what the entry is yielded for.
+    fn take(&mut self, fields: usize, nulls: Nulls) {
+        let (pattern, key) = (self.plan.pattern(), self.cursor.key());
+        let mut reader = KeyReader::new(pattern, key);
+        for _ in 1..fields {
+            reader.skip_component();
+        }
+        let leading_bytes = key.len() - reader.rest().len();
+        let is_nullish = is_null_or_undefined(reader.clone().next());
+        reader.skip_component();
+        if is_nullish && nulls == Nulls::Each {
+            self.taken = None;
+            return;
+        }
+        let mut components = self.taken.take().map(|taken| taken.components).unwrap_or_default();
+        components.clear();
+        components.extend_from_slice(key.get(..key.len() - reader.rest().len()).unwrap_or_default());
+        self.failed_checks = 0;
+        self.taken = Some(Taken { components, leading_bytes, is_nullish });
+    }
+
+    /// Whether the entry fulfils what the ranges do not say, and is the first of its record.
+    fn passes(&mut self) -> Result<bool> {
         if !self.plan.ranges.checks.is_empty() {
             match self.check() {
                 Checked::Passed => {}
@@ -157,18 +240,31 @@ impl IndexScan {
             }
         }
         if let Some(filter) = &mut self.key_filter
-            && !filter.accepts(self.plan.index.pattern(), self.cursor.key())?
+            && !filter.accepts(self.plan.pattern(), self.cursor.key())?
         {
             return Ok(false);
         }
         if let Some(seen) = &mut self.seen
-            && !seen.insert(self.cursor.record_id())
+            && !seen.insert(self.cursor.record_id())?
         {
             self.statistics.duplicates_dropped += 1;
             return Ok(false);
         }
         Ok(true)
     }
+}
+
+/// Whether the last of the first fields of a key is null or undefined.
+fn is_nullish(pattern: &KeyPattern, key: &[u8], fields: usize) -> bool {
+    let mut reader = KeyReader::new(pattern, key);
+    for _ in 1..fields {
+        reader.skip_component();
+    }
+    is_null_or_undefined(reader.next())
+}
+
+fn is_null_or_undefined(value: Option<KeyValue<'_>>) -> bool {
+    matches!(value, Some(KeyValue::Null | KeyValue::Other(CanonicalType::Undefined)))
 }
 
 /// How many ranges of a check begin at or before a component. There may be as many as a message has room for; they are disjoint and sorted.
@@ -217,6 +313,34 @@ impl PlanStage for IndexScan {
         Ok(Step::Working)
     }
 
+    fn count(&mut self) -> Result<Option<Counted>> {
+        if !matches!(self.plan.kind, ScanKind::Entries | ScanKind::Count) {
+            return Ok(None);
+        }
+        let looks_at_keys = !self.plan.ranges.checks.is_empty() || self.key_filter.is_some() || self.seen.is_some();
+        if looks_at_keys || self.plan.direction != ScanDirection::Forward {
+            return Ok(None);
+        }
+        let Some(range) = self.plan.ranges.ranges.get(self.range) else {
+            self.statistics.is_at_end = true;
+            return Ok(Some(Counted { entries: 0, is_end: true }));
+        };
+        if !self.is_positioned {
+            self.statistics.seeks += 1;
+            self.cursor.seek_range(&range.low, &range.high)?;
+            self.is_positioned = true;
+        }
+        let Some(Counted { entries, is_end }) = self.cursor.count_below(&range.high)? else { return Ok(None) };
+        self.statistics.works += 1;
+        self.statistics.keys_examined += entries;
+        self.statistics.advanced += entries;
+        if is_end {
+            self.range += 1;
+            self.is_positioned = false;
+        }
+        Ok(Some(Counted { entries, is_end: false }))
+    }
+
     fn record_id(&self) -> Option<RecordId> {
         Some(self.cursor.record_id())
     }
@@ -226,7 +350,7 @@ impl PlanStage for IndexScan {
         self.seek_position.clear();
         self.seek_position.extend_from_slice(self.cursor.key());
         let type_bits = self.cursor.type_bits()?;
-        Ok(Some(KeyEntry { pattern: self.plan.index.pattern(), key: &self.seek_position, type_bits }))
+        Ok(Some(KeyEntry { pattern: self.plan.pattern(), key: &self.seek_position, type_bits }))
     }
 
     fn reseat(&mut self, view: &ReadView) -> Result<()> {

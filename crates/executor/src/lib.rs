@@ -20,6 +20,7 @@ mod eof;
 mod error;
 mod explain;
 mod fetch;
+mod geo_near;
 mod id_lookup;
 mod index_scan;
 mod interrupt;
@@ -29,13 +30,18 @@ mod or_stage;
 mod projection;
 mod query_executor;
 mod return_key;
+mod seen_records;
 mod skip;
 mod sort;
+mod sort_key;
+mod sort_merge;
 mod sorted_runs;
 mod stage;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod text_match;
+mod text_or;
 mod trial;
 
 pub use count::{count, explain_count};

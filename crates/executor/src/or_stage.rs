@@ -1,21 +1,22 @@
 //! OR: what any of several plans yields, each record once.
 
-use std::collections::HashSet;
-
 use bson::RawDocument;
 use collection::RecordId;
 use planner::PlanNode;
+use platform::OperationMemory;
+use query_language::expression::Metadata;
 use transaction::ReadView;
 
 use crate::build::build;
 use crate::error::{ExecutorError, Result};
+use crate::seen_records::SeenRecords;
 use crate::stage::{BoxedStage, Context, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
 
 pub(crate) struct OrStage {
     branches: Vec<Branch>,
     current: usize,
-    seen: HashSet<RecordId>,
+    seen: SeenRecords,
     statistics: StageStatistics,
 }
 
@@ -33,13 +34,13 @@ struct StageRecord {
 }
 
 impl OrStage {
-    pub(crate) fn new(plans: &[PlanNode]) -> OrStage {
+    pub(crate) fn new(plans: &[PlanNode], memory: OperationMemory) -> OrStage {
         let branches =
             plans.iter().map(|plan| Branch::Waiting { plan: plan.clone(), record: StageRecord::of_plan(plan) });
         OrStage {
             branches: branches.collect(),
             current: 0,
-            seen: HashSet::new(),
+            seen: SeenRecords::new(memory),
             statistics: StageStatistics::default(),
         }
     }
@@ -118,7 +119,8 @@ impl PlanStage for OrStage {
             let input = branch.opened(context)?;
             match input.next(context)? {
                 Step::Advanced => {
-                    if input.record_id().is_none_or(|record_id| self.seen.insert(record_id)) {
+                    let is_new = input.record_id().map_or(Ok(true), |record_id| self.seen.insert(record_id))?;
+                    if is_new {
                         self.statistics.advanced += 1;
                         return Ok(Step::Advanced);
                     }
@@ -143,6 +145,10 @@ impl PlanStage for OrStage {
 
     fn record_id(&self) -> Option<RecordId> {
         self.branches.get(self.current)?.stage().record_id()
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.branches.get(self.current).map_or_else(Metadata::default, |branch| branch.stage().metadata())
     }
 
     fn reseat(&mut self, view: &ReadView) -> Result<()> {

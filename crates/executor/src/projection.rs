@@ -1,6 +1,8 @@
 //! PROJECTION: the query's projection of documents.
 
 use bson::RawDocument;
+use planner::CanonicalQuery;
+use query_language::expression::Metadata;
 use query_language::filter::MatchDetails;
 
 use crate::error::Result;
@@ -25,7 +27,8 @@ impl PlanStage for ProjectionStage {
         let step = self.input.next(context)?;
         if step == Step::Advanced {
             self.statistics.advanced += 1;
-            project(context, self.input.document()?, &mut self.projected)?;
+            let metadata = metadata(context.query, &*self.input);
+            project(context, self.input.document()?, metadata, &mut self.projected)?;
         }
         self.statistics.is_at_end |= step == Step::End;
         Ok(step)
@@ -48,8 +51,24 @@ impl PlanStage for ProjectionStage {
     }
 }
 
+/// What the query asks for. What another branch of an `$or` than that with `$text` has found has nothing of the search.
+pub(crate) fn metadata(query: &CanonicalQuery, input: &dyn PlanStage) -> Metadata {
+    let wanted = query.metadata();
+    if !wanted.is_any() {
+        return Metadata::default();
+    }
+    let known = input.metadata();
+    let text_score = wanted.text_score.then(|| known.text_score.unwrap_or_default());
+    Metadata { text_score, ..known }
+}
+
 /// Writes the query's projection of a document over `out`.
-pub(crate) fn project(context: &Context<'_>, document: &RawDocument, out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn project(
+    context: &Context<'_>,
+    document: &RawDocument,
+    metadata: Metadata,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     out.clear();
     let query = context.query;
     let Some(projection) = &query.projection else {
@@ -57,11 +76,11 @@ pub(crate) fn project(context: &Context<'_>, document: &RawDocument, out: &mut V
         return Ok(());
     };
     let mut details = MatchDetails::new();
-    let details = if projection.needs_match_details() {
+    if projection.needs_match_details() {
         query.filter.matches_with(document, &mut details)?;
-        Some(&details)
-    } else {
-        None
-    };
-    Ok(projection.apply_into(document, details, &query.variables, out)?)
+    }
+    if !metadata.is_empty() {
+        details = details.with_metadata(metadata);
+    }
+    Ok(projection.apply_into(document, Some(&details), &query.variables, out)?)
 }

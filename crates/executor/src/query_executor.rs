@@ -5,14 +5,17 @@ use std::sync::Arc;
 use bson::RawDocument;
 use bson::raw::cstr;
 use collection::{Collection, Namespace, RecordId};
-use planner::{CanonicalQuery, IndexFilters, Plan, PlanCache, PlanNode, Purpose};
+use planner::{CachedPlan, CanonicalQuery, DecisionOrigin, IndexFilters, Plan, PlanCache, PlanNode, Purpose};
 use platform::WorkingMemory;
+use query_language::expression::Metadata;
 use query_language::filter::MatchDetails;
 use transaction::{ReadView, Store};
 
 use crate::build::build;
 use crate::error::{ExecutorError, Result};
+use crate::explain;
 use crate::interrupt::Interrupt;
+use crate::projection::metadata;
 use crate::stage::{BoxedStage, Context, Step, total};
 use crate::statistics::ExecutionTotals;
 use crate::trial::{self, Memory};
@@ -60,6 +63,8 @@ pub struct Row<'r> {
     pub document: &'r RawDocument,
     /// Where it came from.
     pub record_id: Option<RecordId>,
+    /// What is known of it beside its fields, if that is asked for.
+    pub metadata: Metadata,
 }
 
 /// See the module's head.
@@ -77,7 +82,7 @@ pub struct QueryExecutor {
     pub(crate) returned: u64,
     /// By shape, how much the plan had worked when it was chosen.
     decision: Option<(String, u64)>,
-    purpose: Purpose,
+    pub(crate) purpose: Purpose,
     unread: Option<Unread>,
     /// The document with `$recordId`.
     shown: Vec<u8>,
@@ -89,6 +94,7 @@ pub struct QueryExecutor {
 struct Unread {
     document: Vec<u8>,
     record_id: Option<RecordId>,
+    metadata: Metadata,
     is_next: bool,
 }
 
@@ -111,6 +117,21 @@ impl QueryExecutor {
         interrupt: &dyn Interrupt,
     ) -> Result<QueryExecutor> {
         QueryExecutor::for_purpose(services, view, target, query, Purpose::Documents, interrupt)
+    }
+
+    /// Plans a query of whose results nothing is wanted but that they are there: [`count_all`](Self::count_all) and
+    /// [`pass`](Self::pass).
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn counting(
+        services: &QueryServices,
+        view: ReadView,
+        target: Target,
+        query: Arc<CanonicalQuery>,
+        interrupt: &dyn Interrupt,
+    ) -> Result<QueryExecutor> {
+        QueryExecutor::for_purpose(services, view, target, query, Purpose::Count, interrupt)
     }
 
     pub(crate) fn for_purpose(
@@ -144,16 +165,27 @@ impl QueryExecutor {
     fn choose_plan(&mut self, memory: Memory, interrupt: &dyn Interrupt) -> Result<()> {
         let Some(collection) = &self.target.collection else { return Ok(()) };
         let filter = self.services.index_filters.find(collection, &self.query);
-        let target = planner::Target { collection, view: &self.view, filter: filter.as_deref() };
+        // Bounds of `min` and `max` are keys of the hinted index.
+        let has_bounds = self.query.min.is_some() || self.query.max.is_some();
+        let settings = self.query.settings.as_deref().filter(|_| !has_bounds);
+        let target = planner::Target { collection, view: &self.view, filter: settings.or(filter.as_deref()) };
         let plans = planner::candidates(&target, &self.query, self.purpose)?;
         let context = Context { view: &self.view, collection, query: &self.query, memory: &self.services.memory };
-        let choice = trial::choose(plans, &context, &self.services.plan_cache, memory, interrupt)?;
+        let choice = trial::choose(plans, &context, self.purpose, (&self.services.plan_cache, memory), interrupt)?;
         if self.services.forbids_collection_scans && scans_collection(&choice.plan.root) && is_users(collection) {
             let message = "No indexed plans available, and running with 'notablescan'".to_owned();
             return Err(ExecutorError::Plan(planner::PlanError::NoQueryExecutionPlans(message)));
         }
         self.root = Some(build(&choice.plan.root, &context)?);
-        self.has_index_filter = filter.is_some() && !looks_up_id(&choice.plan.root);
+        self.has_index_filter = filter.is_some() && settings.is_none() && !looks_up_id(&choice.plan.root);
+        if let (true, Some((shape, works))) = (choice.is_new, &choice.decision) {
+            let shown = || bson::RawDocumentBuf::try_from(&explain::planned(&choice.plan.root)).ok();
+            let millis = self.services.store.clock().wall_millis();
+            let origin = DecisionOrigin::of(collection, &self.query, shown, self.has_index_filter, millis);
+            let (signature, origin) = (choice.plan.root.signature(), Arc::new(origin));
+            let decision = CachedPlan { signature, works: *works, origin };
+            self.services.plan_cache.remember(collection, shape.clone(), decision);
+        }
         (self.plan, self.rejected, self.decision) = (choice.plan, choice.rejected, choice.decision);
         Ok(())
     }
@@ -207,15 +239,16 @@ impl QueryExecutor {
         }
         let Some(root) = &mut self.root else { return Ok(None) };
         let record_id = root.record_id();
+        let metadata = metadata(&self.query, &**root);
         let document = root.document()?;
         if !shows_record_id {
-            return Ok(Some(Row { document, record_id }));
+            return Ok(Some(Row { document, record_id, metadata }));
         }
         query_language::before_allocating_if_large(2 * document.as_bytes().len())?;
         let mut shown = document.to_owned();
         shown.append(cstr!("$recordId"), record_id.map_or(0, |record_id| record_id.0));
         self.shown = shown.into_bytes();
-        Ok(Some(Row { document: RawDocument::from_bytes(&self.shown)?, record_id }))
+        Ok(Some(Row { document: RawDocument::from_bytes(&self.shown)?, record_id, metadata }))
     }
 
     /// It is a field of documents, not of keys.
@@ -223,12 +256,71 @@ impl QueryExecutor {
         self.query.show_record_id && !self.query.return_key
     }
 
-    /// Moves to the next result without looking at it.
-    pub(crate) fn advance(&mut self, interrupt: &dyn Interrupt) -> Result<Step> {
+    fn note_use(&mut self) {
         if !self.has_counted_uses {
             self.has_counted_uses = true;
             count_uses(&self.plan.root);
         }
+    }
+
+    /// How many results are left; there are none afterwards.
+    ///
+    /// # Errors
+    /// As `next`.
+    pub fn count_all(&mut self, interrupt: &dyn Interrupt) -> Result<u64> {
+        self.note_use();
+        let mut found = 0;
+        // As far as the plan can without yielding them.
+        while let Some(counted) = self.root.as_mut().map_or(Ok(None), |root| root.count())? {
+            found += counted.entries;
+            if counted.is_end {
+                return Ok(found);
+            }
+            interrupt.check().map_err(ExecutorError::Interrupted)?;
+        }
+        while self.advance(interrupt)? == Step::Advanced {
+            found += 1;
+            if found.is_multiple_of(STEPS_PER_CHECK) {
+                interrupt.check().map_err(ExecutorError::Interrupted)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Moves on without looking at the result; `false` at the end.
+    ///
+    /// # Errors
+    /// As `next`.
+    pub fn pass(&mut self, interrupt: &dyn Interrupt) -> Result<bool> {
+        if self.advance(interrupt)? != Step::Advanced {
+            return Ok(false);
+        }
+        self.returned += 1;
+        if self.returned.is_multiple_of(STEPS_PER_CHECK) {
+            interrupt.check().map_err(ExecutorError::Interrupted)?;
+        }
+        Ok(true)
+    }
+
+    /// The document of the result that [`pass`](Self::pass) has moved to, as the query wants it shown, but without `$recordId`.
+    ///
+    /// # Errors
+    /// `Damaged`: there is none.
+    pub fn document(&mut self) -> Result<&RawDocument> {
+        match &mut self.root {
+            Some(root) => root.document(),
+            None => Err(ExecutorError::Damaged("a query without a collection was asked for a document".to_owned())),
+        }
+    }
+
+    /// What is known of that result beside its fields, if it is asked for.
+    pub fn metadata(&self) -> Metadata {
+        self.root.as_ref().map_or_else(Metadata::default, |root| metadata(&self.query, &**root))
+    }
+
+    /// Moves to the next result without looking at it.
+    pub(crate) fn advance(&mut self, interrupt: &dyn Interrupt) -> Result<Step> {
+        self.note_use();
         loop {
             let (Some(root), Some(collection)) = (&mut self.root, &self.target.collection) else {
                 return Ok(Step::End);
@@ -276,6 +368,7 @@ impl QueryExecutor {
         let shows_record_id = self.shows_record_id();
         let Some(root) = &mut self.root else { return Ok(()) };
         let record_id = root.record_id();
+        let metadata = metadata(&self.query, &**root);
         let document = match shows_record_id {
             true => RawDocument::from_bytes(&self.shown)?,
             false => root.document()?,
@@ -283,7 +376,7 @@ impl QueryExecutor {
         query_language::before_allocating_if_large(document.as_bytes().len())?;
         let document = document.as_bytes().to_vec();
         self.returned -= 1;
-        self.unread = Some(Unread { document, record_id, is_next: true });
+        self.unread = Some(Unread { document, record_id, metadata, is_next: true });
         Ok(())
     }
 
@@ -291,7 +384,9 @@ impl QueryExecutor {
         let Some(unread) = &mut self.unread else { return Ok(None) };
         unread.is_next = false;
         self.returned += 1;
-        Ok(Some(Row { document: RawDocument::from_bytes(&unread.document)?, record_id: unread.record_id }))
+        let Unread { document, record_id, metadata, .. } = unread;
+        let document = RawDocument::from_bytes(document)?;
+        Ok(Some(Row { document, record_id: *record_id, metadata: metadata.clone() }))
     }
 
     /// Where the filter matched in the last row's document, which must not have been projected: for positional updates.
@@ -371,6 +466,7 @@ fn count_uses(node: &PlanNode) {
     match node {
         PlanNode::IndexScan(scan) => scan.index.count_access(),
         PlanNode::IdLookup { index, .. } => index.count_access(),
+        PlanNode::GeoNear(plan) => plan.index.count_access(),
         other => other.inputs().iter().for_each(count_uses),
     }
 }
@@ -382,7 +478,7 @@ fn is_users(collection: &Collection) -> bool {
 }
 
 fn reads_indexes(node: &PlanNode) -> bool {
-    matches!(node, PlanNode::IndexScan(_)) || node.inputs().iter().any(reads_indexes)
+    matches!(node, PlanNode::IndexScan(_) | PlanNode::GeoNear(_)) || node.inputs().iter().any(reads_indexes)
 }
 
 /// A lookup by `_id` is one whatever filters say.
@@ -399,9 +495,13 @@ fn summarize(node: &PlanNode, parts: &mut Vec<String>) {
         PlanNode::Eof | PlanNode::IdLookup { .. } | PlanNode::CollectionScan { .. } => {
             parts.push(node.stage_name().to_owned());
         }
+        PlanNode::GeoNear(plan) => {
+            let pattern = bson::RawBsonRef::Document(plan.index.pattern().document());
+            parts.push(format!("{} {}", node.stage_name(), query_language::expression::show_value(pattern)));
+        }
         PlanNode::IndexScan(scan) => {
-            let pattern = bson::RawBsonRef::Document(scan.index.pattern().document());
-            let part = format!("IXSCAN {}", query_language::expression::show_value(pattern));
+            let pattern = bson::RawBsonRef::Document(scan.pattern().document());
+            let part = format!("{} {}", node.stage_name(), query_language::expression::show_value(pattern));
             // Thousands of branches of an `$or` may use one index, in turns with another.
             if !parts.contains(&part) {
                 parts.push(part);

@@ -5,16 +5,17 @@
 
 use bson::RawDocument;
 use collection::RecordId;
-use document::work;
-use index_key::{Direction, encode_value};
+use document::{collation, work};
 use planner::DiskUse;
 use platform::{OperationMemory, RunMerge};
+use query_language::expression::Metadata;
 use query_language::expression::sort_pattern::SortPattern;
-use query_language::growth;
 use transaction::ReadView;
 
 use crate::error::{ExecutorError, Result};
+use crate::projection::metadata;
 use crate::return_key;
+use crate::sort_key;
 use crate::sorted_runs::{Entry, EntryFormat, SortedRuns};
 use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
@@ -31,6 +32,8 @@ pub(crate) struct Sort {
     limit: Option<usize>,
     state: State,
     entries: Vec<Entry>,
+    /// That of the document that is looked at.
+    key: Vec<u8>,
     /// The key that later documents must be below, once as many as the limit are known.
     threshold: Option<Vec<u8>>,
     bytes: usize,
@@ -51,7 +54,7 @@ enum State {
 }
 
 fn bytes_of(entry: &Entry) -> usize {
-    ENTRY_BYTES + entry.key.capacity() + entry.document.capacity()
+    ENTRY_BYTES + entry.key.capacity() + entry.document.capacity() + entry.metadata.capacity()
 }
 
 impl Sort {
@@ -62,6 +65,7 @@ impl Sort {
             limit: limit.and_then(|limit| usize::try_from(limit).ok()),
             state: State::Reading,
             entries: Vec::new(),
+            key: Vec::new(),
             threshold: None,
             bytes: 0,
             memory,
@@ -101,26 +105,22 @@ impl Sort {
     /// Keeps the document that the input is on, if it can be among those wanted.
     fn take(&mut self, context: &Context<'_>) -> Result<()> {
         let record_id = self.input.record_id();
+        let metadata = metadata(context.query, &*self.input);
         let document = self.input.document()?;
-        let mut key = Vec::new();
-        for (part, value) in self.pattern.parts().iter().zip(self.pattern.key(document)?) {
-            let direction = if part.descending { Direction::Descending } else { Direction::Ascending };
-            let value = value.as_raw_bson_ref();
-            // The buffer may double.
-            growth::before_copying(Some(value), 2)?;
-            encode_value(&mut key, value, direction);
-        }
-        // It is counted by its length.
-        key.shrink_to_fit();
-        if self.threshold.as_ref().is_some_and(|threshold| key >= *threshold) {
+        let subject = sort_key::Subject { document, metadata: &metadata };
+        sort_key::write(&self.pattern, &subject, collation::in_force().as_deref(), &mut self.key)?;
+        if self.threshold.as_ref().is_some_and(|threshold| self.key >= *threshold) {
             return Ok(());
         }
+        // What is kept is counted by its length.
+        let key = self.key.as_slice().to_vec();
         query_language::before_allocating_if_large(document.as_bytes().len())?;
         let document = match context.query.return_key {
             true => return_key::key_document(&mut *self.input)?.into_bytes(),
             false => document.as_bytes().to_vec(),
         };
-        let entry = Entry { key, document, record_id };
+        let metadata = (!metadata.is_empty()).then(|| metadata.to_document().into_bytes()).unwrap_or_default();
+        let entry = Entry { key, document, record_id, metadata };
         self.bytes += bytes_of(&entry);
         self.statistics.sorted_bytes += (entry.key.len() + entry.document.len()) as u64;
         self.entries.push(entry);
@@ -222,6 +222,11 @@ impl PlanStage for Sort {
 
     fn record_id(&self) -> Option<RecordId> {
         self.current()?.record_id
+    }
+
+    fn metadata(&self) -> Metadata {
+        let kept = self.current().and_then(|entry| RawDocument::from_bytes(&entry.metadata).ok());
+        kept.map_or_else(Metadata::default, Metadata::of_document)
     }
 
     fn reseat(&mut self, view: &ReadView) -> Result<()> {

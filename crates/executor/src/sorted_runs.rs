@@ -22,6 +22,8 @@ pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     pub(crate) document: Vec<u8>,
     pub(crate) record_id: Option<RecordId>,
+    /// What is known of the document beside its fields, as BSON; empty for nothing.
+    pub(crate) metadata: Vec<u8>,
 }
 
 /// How entries stand in a run.
@@ -94,16 +96,19 @@ impl SortedRuns {
 fn append(writer: &mut RunWriter, entry: &Entry) -> io::Result<()> {
     let key_length = (entry.key.len() as u32).to_le_bytes();
     let record_id = entry.record_id.map_or(NO_RECORD_ID, |record_id| record_id.0).to_le_bytes();
-    writer.append(&[&key_length, &record_id, &entry.key, &entry.document])
+    let metadata_length = (entry.metadata.len() as u32).to_le_bytes();
+    writer.append(&[&key_length, &metadata_length, &record_id, &entry.key, &entry.metadata, &entry.document])
 }
 
 fn parse(record: &[u8]) -> Option<Entry> {
     let (key_length, rest) = record.split_first_chunk()?;
+    let (metadata_length, rest) = rest.split_first_chunk()?;
     let (record_id, rest) = rest.split_first_chunk()?;
-    let (key, document) = rest.split_at_checked(u32::from_le_bytes(*key_length) as usize)?;
+    let (key, rest) = rest.split_at_checked(u32::from_le_bytes(*key_length) as usize)?;
+    let (metadata, document) = rest.split_at_checked(u32::from_le_bytes(*metadata_length) as usize)?;
     let record_id = i64::from_le_bytes(*record_id);
     let record_id = (record_id != NO_RECORD_ID).then_some(RecordId(record_id));
-    Some(Entry { key: key.to_vec(), document: document.to_vec(), record_id })
+    Some(Entry { key: key.to_vec(), document: document.to_vec(), record_id, metadata: metadata.to_vec() })
 }
 
 fn damaged(what: &str) -> ExecutorError {

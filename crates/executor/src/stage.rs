@@ -7,7 +7,8 @@ use collection::{Collection, RecordId};
 use index_key::KeyPattern;
 use planner::CanonicalQuery;
 use platform::WorkingMemory;
-use transaction::ReadView;
+use query_language::expression::Metadata;
+use transaction::{Counted, ReadView};
 
 use crate::error::{ExecutorError, Result};
 use crate::statistics::StageStatistics;
@@ -48,6 +49,11 @@ pub(crate) trait PlanStage: Send {
     /// Moves on.
     fn next(&mut self, context: &Context<'_>) -> Result<Step>;
 
+    /// Passes over some of the results and counts them, where that is quicker than to yield them; `None`: they are to be yielded.
+    fn count(&mut self) -> Result<Option<Counted>> {
+        Ok(None)
+    }
+
     /// The one stage it reads from, if there is exactly one.
     fn input(&self) -> Option<&dyn PlanStage> {
         None
@@ -69,6 +75,11 @@ pub(crate) trait PlanStage: Send {
     /// The record that the stage is on.
     fn record_id(&self) -> Option<RecordId> {
         self.input()?.record_id()
+    }
+
+    /// What is known, beside its fields, of the document that the stage is on.
+    fn metadata(&self) -> Metadata {
+        self.input().map_or_else(Metadata::default, PlanStage::metadata)
     }
 
     /// The index entry that the stage is on, if it comes from an index.
@@ -100,11 +111,10 @@ pub(crate) type BoxedStage = Box<dyn PlanStage>;
 /// Statistics of the stage and all below.
 pub(crate) fn total(stage: &dyn PlanStage) -> StageStatistics {
     let mut sum = stage.statistics();
-    for input in stage.inputs() {
-        let below = total(input);
-        sum.keys_examined += below.keys_examined;
-        sum.docs_examined += below.docs_examined;
-        sum.works += below.works;
+    // Most have one, which needs no list: this is asked for with every document of a pipeline.
+    match stage.input() {
+        Some(input) => sum.add(&total(input)),
+        None => stage.inputs().into_iter().for_each(|input| sum.add(&total(input))),
     }
     sum
 }

@@ -7,6 +7,8 @@ pub(crate) struct StageStatistics {
     pub(crate) advanced: u64,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
+    /// Documents that a search did not want.
+    pub(crate) docs_rejected: u64,
     pub(crate) seeks: u64,
     pub(crate) duplicates_dropped: u64,
     /// Bytes of sorted keys and documents.
@@ -15,6 +17,15 @@ pub(crate) struct StageStatistics {
     pub(crate) spills: u64,
     pub(crate) spilled_bytes: u64,
     pub(crate) is_at_end: bool,
+}
+
+impl StageStatistics {
+    /// Adds what another stage has examined.
+    pub(crate) fn add(&mut self, below: &StageStatistics) {
+        self.keys_examined += below.keys_examined;
+        self.docs_examined += below.docs_examined;
+        self.works += below.works;
+    }
 }
 
 /// Of a whole execution.

@@ -2,5 +2,7 @@
 
 mod equivalence;
 mod fixture;
+mod geo;
 mod plans;
 mod sorting;
+mod text;

@@ -1,6 +1,6 @@
 //! Trials: candidates run side by side for a bounded number of works, and the most productive wins.
 
-use planner::{CachedPlan, CanonicalQuery, Plan, PlanCache, PlanNode, heuristic_rank, query_shape};
+use planner::{CanonicalQuery, Plan, PlanCache, PlanNode, Purpose, decision_shape, heuristic_rank};
 
 use crate::build::build;
 use crate::error::{ExecutorError, Result};
@@ -13,6 +13,8 @@ pub(crate) struct Choice {
     pub(crate) rejected: Vec<Plan>,
     /// If a trial or the cache decided: by which shape, and what the plan had worked when it won.
     pub(crate) decision: Option<(String, u64)>,
+    /// Whether a trial has decided, so that it is worth remembering.
+    pub(crate) is_new: bool,
 }
 
 /// Works of a candidate before the trial ends undecided, and between turns.
@@ -38,31 +40,27 @@ struct Contestant {
 pub(crate) fn choose(
     mut plans: Vec<Plan>,
     context: &Context<'_>,
-    cache: &PlanCache,
-    memory: Memory,
+    purpose: Purpose,
+    (cache, memory): (&PlanCache, Memory),
     interrupt: &dyn Interrupt,
 ) -> Result<Choice> {
     if let Some(best) = obvious(&plans) {
         let plan = plans.swap_remove(best);
-        return Ok(Choice { plan, rejected: plans, decision: None });
+        return Ok(Choice { plan, rejected: plans, decision: None, is_new: false });
     }
     let is_cacheable = is_cacheable(context.query);
-    let shape = query_shape(context.query);
+    let shape = decision_shape(context.query, purpose);
     if memory == Memory::Use
         && is_cacheable
         && let Some(known) = cache.find(context.collection, &shape)
         && let Some(position) = plans.iter().position(|plan| plan.root.signature() == known.signature)
     {
         let plan = plans.swap_remove(position);
-        return Ok(Choice { plan, rejected: plans, decision: Some((shape, known.works)) });
+        return Ok(Choice { plan, rejected: plans, decision: Some((shape, known.works)), is_new: false });
     }
     let (winner, works) = run(&plans, context, interrupt)?;
     let plan = plans.swap_remove(winner);
-    if is_cacheable {
-        let signature = plan.root.signature();
-        cache.remember(context.collection, shape.clone(), CachedPlan { signature, works });
-    }
-    Ok(Choice { plan, rejected: plans, decision: Some((shape, works)) })
+    Ok(Choice { plan, rejected: plans, decision: Some((shape, works)), is_new: is_cacheable })
 }
 
 fn is_cacheable(query: &CanonicalQuery) -> bool {

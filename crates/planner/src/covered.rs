@@ -7,15 +7,15 @@ use crate::predicate_bounds::Field;
 
 /// The fields of the key pattern that the projection reads, if they are all it reads.
 pub(crate) fn needed_fields(assignment: &Assignment, projection: &Projection) -> Option<Vec<usize>> {
-    if !assignment.residual.is_empty() {
+    // The keys of an index with a collation do not tell text.
+    if !assignment.residual.is_empty() || assignment.index.pattern().collator().is_some() {
         return None;
     }
-    let fields = assignment.index.pattern().fields();
+    let fields = assignment.pattern().fields();
     let plain = fields.iter().zip(&assignment.fields).filter(|(_, kind)| **kind == Field::Plain);
     let paths: Vec<&str> = plain.map(|(field, _)| field.path.as_str()).collect();
-    // A scan of a multikey index can yield a document again, which only fetching it could tell from another.
-    let is_multikey = assignment.multikey_paths.iter().any(|components| *components != 0);
-    if is_multikey || !projection.is_covered_by(&paths) {
+    // Of a document with several keys each has the same value of a plain field, and the scan yields one.
+    if !projection.is_covered_by(&paths) {
         return None;
     }
     let dependencies = projection.dependencies();

@@ -15,6 +15,14 @@ pub enum ScanDirection {
 }
 
 impl ScanDirection {
+    /// The other one.
+    pub fn reversed(self) -> ScanDirection {
+        match self {
+            ScanDirection::Forward => ScanDirection::Backward,
+            ScanDirection::Backward => ScanDirection::Forward,
+        }
+    }
+
     /// As explain names it.
     pub fn name(self) -> &'static str {
         match self {

@@ -7,15 +7,19 @@
 use std::sync::Arc;
 
 use collection::Index;
-use document::{FieldPath, Interruption, work};
+use document::{FieldPath, Interruption, collation, work};
+use index_key::{FieldKind, KeyPattern, PlaceCells};
 use query_language::filter::FilterNode;
 
+use crate::collation_agreement::Agreement;
 use crate::hint::ScanDirection;
 use crate::interval::IntervalList;
 use crate::key_ranges::KeyRanges;
-use crate::plan::{IndexScanPlan, PlanNode};
-use crate::predicate_bounds::{Field, Tightness, bounds, rank};
+use crate::place_bounds;
+use crate::plan::{IndexScanPlan, PlanNode, ScanKind};
+use crate::predicate_bounds::{Field, PredicateBounds, Tightness, bounds, rank};
 use crate::predicates::{Predicate, conjuncts, predicates};
+use crate::wildcard;
 
 /// Predicates of other fields that are passed over in the time of a unit of work.
 const PREDICATES_PER_UNIT: usize = 4;
@@ -24,6 +28,10 @@ const PREDICATES_PER_UNIT: usize = 4;
 #[derive(Debug, Clone)]
 pub(crate) struct Assignment {
     pub(crate) index: Arc<Index>,
+    /// What its keys are for one path, if it is a wildcard index.
+    pub(crate) expanded: Option<Arc<KeyPattern>>,
+    /// Whether a document may have several keys within the bounds although there are no arrays.
+    pub(crate) has_several: bool,
     pub(crate) bounds: Vec<IntervalList>,
     pub(crate) fields: Vec<Field>,
     pub(crate) multikey_paths: Vec<u64>,
@@ -36,11 +44,32 @@ pub(crate) struct Assignment {
 }
 
 impl Assignment {
+    /// All ways in which the index can serve: one, but of a wildcard index one for each path.
+    ///
+    /// # Errors
+    /// The command is to stop.
+    pub(crate) fn all(index: &Arc<Index>, root: &FilterNode) -> Result<Vec<Assignment>, Interruption> {
+        match index.pattern().wildcard() {
+            // A text index serves `$text` alone.
+            None if index.pattern().text().is_some() => Ok(Vec::new()),
+            None => Ok(vec![Assignment::new(index, root)?]),
+            Some(paths) => wildcard::assignments(index, paths, root),
+        }
+    }
+
+    /// What the keys are.
+    pub(crate) fn pattern(&self) -> &KeyPattern {
+        self.expanded.as_deref().unwrap_or_else(|| self.index.pattern())
+    }
+
     /// Assigns what it can of a filter.
     ///
     /// # Errors
     /// The command is to stop.
     pub(crate) fn new(index: &Arc<Index>, root: &FilterNode) -> Result<Assignment, Interruption> {
+        let agreement = Agreement::of(index);
+        // Bounds are compared with one another as the keys are.
+        let _order_of_keys = collation::enter(index.pattern().shared_collator().cloned());
         let multikey_paths = index.multikey_paths();
         let fields = classify(index, &multikey_paths);
         let nodes = conjuncts(root);
@@ -48,6 +77,8 @@ impl Assignment {
         let mut assigner = Assigner {
             paths: index.pattern().fields().iter().map(|field| field.path.clone()).collect(),
             multikey_paths: &multikey_paths,
+            agreement,
+            places: index.pattern().places(),
             used: Vec::new(),
             exact: vec![false; nodes.len()],
         };
@@ -63,10 +94,21 @@ impl Assignment {
                 continue;
             }
             work::step()?;
-            let on_keys = can_check_on_keys(node, index, &fields);
+            let on_keys = agreement.has_text && can_check_on_keys(node, index, &fields);
             if on_keys { &mut key_filter } else { &mut residual }.push(node.clone());
         }
-        Ok(Assignment { index: index.clone(), bounds, fields, multikey_paths, key_filter, residual, rejects_missing })
+        Ok(Assignment {
+            index: index.clone(),
+            expanded: None,
+            // A shape is covered by several cells.
+            has_several: index.pattern().places().is_some(),
+            bounds,
+            fields,
+            multikey_paths,
+            key_filter,
+            residual,
+            rejects_missing,
+        })
     }
 
     /// Whether the scan reads less than the whole index.
@@ -83,15 +125,32 @@ impl Assignment {
     pub(crate) fn holds_all_matches(&self, root: &FilterNode) -> bool {
         let specification = self.index.specification();
         let partial = specification.partial_filter.as_ref();
-        partial.is_none_or(|partial| crate::partial_index::implies(root, partial.filter().root()))
-            && (!specification.sparse || self.rejects_missing)
+        let agreement = Agreement::of(&self.index);
+        let implies = |condition| agreement.can_bound(condition) && crate::partial_index::implies(root, condition);
+        partial.is_none_or(|partial| implies(partial.filter().root()))
+            && (!(specification.sparse || self.index.pattern().places().is_some()) || self.rejects_missing)
     }
 
     /// The scan.
     pub(crate) fn scan(&self, direction: ScanDirection) -> PlanNode {
+        self.scan_for(ScanKind::Entries, direction)
+    }
+
+    /// The scan that only counts, which is one where a single range decides.
+    pub(crate) fn count(&self) -> PlanNode {
+        let ranges = KeyRanges::new(self.pattern(), &self.bounds);
+        let decides = ranges.ranges.len() == 1 && ranges.checks.is_empty() && self.key_filter.is_empty();
+        self.scan_for(if decides { ScanKind::Count } else { ScanKind::Entries }, ScanDirection::Forward)
+    }
+
+    /// The scan for some of its entries.
+    pub(crate) fn scan_for(&self, kind: ScanKind, direction: ScanDirection) -> PlanNode {
         PlanNode::IndexScan(Arc::new(IndexScanPlan {
             index: self.index.clone(),
-            ranges: KeyRanges::new(self.index.pattern(), &self.bounds),
+            kind,
+            expanded: self.expanded.clone(),
+            has_several: self.has_several,
+            ranges: KeyRanges::new(self.pattern(), &self.bounds),
             bounds: self.bounds.clone(),
             direction,
             key_filter: joined(&self.key_filter),
@@ -117,9 +176,16 @@ pub(crate) fn joined(nodes: &[FilterNode]) -> Option<FilterNode> {
 /// Whether a predicate on a field of the index rejects documents that have none of its fields.
 fn rejects_missing(index: &Index, all: &[Predicate<'_>]) -> Result<bool, Interruption> {
     let fields = index.pattern().fields();
+    let has_places = index.pattern().places().is_some();
     for predicate in all {
         work::step()?;
-        if fields.iter().any(|field| field.path.as_str() == predicate.path) && predicate.rejects_missing() {
+        let mut on_path = fields.iter().filter(|field| field.path.as_str() == predicate.path);
+        let is_wanted = match has_places {
+            // A document without a place is not in the index, whatever else it has at the path.
+            true => on_path.any(|field| field.kind.is_place()) && place_bounds::asks_for_place(predicate.node),
+            false => on_path.next().is_some() && predicate.rejects_missing(),
+        };
+        if is_wanted {
             return Ok(true);
         }
     }
@@ -130,14 +196,46 @@ fn classify(index: &Index, multikey_paths: &[u64]) -> Vec<Field> {
     let fields = index.pattern().fields().iter().zip(multikey_paths);
     let classified = fields.map(|(field, components)| {
         let has_position = (1..field.path.len()).any(|component| field.path.position(component).is_some());
-        if *components == 0 && !has_position { Field::Plain } else { Field::Multikey }
+        match field.kind {
+            // There are no arrays, wherever a number in the path may lead.
+            FieldKind::Hashed => Field::Hashed,
+            kind @ (FieldKind::Sphere | FieldKind::Plane) => Field::Place(kind),
+            FieldKind::Ordered if *components == 0 && !has_position => Field::Plain,
+            // What is at no single path bounds nothing.
+            FieldKind::Ordered | FieldKind::Path | FieldKind::Wildcard | FieldKind::Term | FieldKind::Score => {
+                Field::Multikey
+            }
+        }
     });
     classified.collect()
+}
+
+/// The bounds of the values at one path, on which `multikey` components may have met arrays.
+pub(crate) fn bounds_at(
+    index: &Index,
+    path: &FieldPath,
+    multikey: u64,
+    field: Field,
+    all: &[Predicate<'_>],
+) -> Result<IntervalList, Interruption> {
+    let conjuncts = all.iter().map(|predicate| predicate.conjunct + 1).max().unwrap_or_default();
+    let multikey_paths = [multikey];
+    let mut assigner = Assigner {
+        paths: vec![path.clone()],
+        multikey_paths: &multikey_paths,
+        agreement: Agreement::of(index),
+        places: None,
+        used: Vec::new(),
+        exact: vec![false; conjuncts],
+    };
+    assigner.field(0, field, all)
 }
 
 struct Assigner<'p, 'f> {
     paths: Vec<FieldPath>,
     multikey_paths: &'p [u64],
+    agreement: Agreement,
+    places: Option<&'p PlaceCells>,
     /// What bounds the fields so far: of each the first predicate, which shares its elements with the others of the field.
     used: Vec<(usize, Predicate<'f>)>,
     /// By conjunct: whether the bounds say all of it.
@@ -149,12 +247,13 @@ impl<'f> Assigner<'_, 'f> {
     fn field(&mut self, position: usize, field: Field, all: &[Predicate<'f>]) -> Result<IntervalList, Interruption> {
         let Some(path) = self.paths.get(position) else { return Ok(IntervalList::full()) };
         let fitting = all.iter().filter(|predicate| predicate.path == path.as_str());
-        let fitting = fitting.filter(|predicate| self.combines(position, predicate));
-        let ranked = fitting.map(|predicate| {
-            let bounds = bounds(predicate.node, field);
-            (rank(&bounds.list), predicate, bounds)
-        });
-        let mut candidates: Vec<_> = ranked.collect();
+        let fitting =
+            fitting.filter(|predicate| self.combines(position, predicate) && self.agreement.can_bound(predicate.node));
+        let mut candidates = Vec::new();
+        for predicate in fitting {
+            let bounds = self.predicate_bounds(predicate.node, field)?;
+            candidates.push((rank(&bounds.list), predicate, bounds));
+        }
         work::done(all.len() / PREDICATES_PER_UNIT + candidates.len())?;
         candidates.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
         // A number in a path means an element to the index, and to the filter also a field of the elements.
@@ -179,6 +278,12 @@ impl<'f> Assigner<'_, 'f> {
         Ok(IntervalList::intersection_of(lists))
     }
 
+    fn predicate_bounds(&self, node: &FilterNode, field: Field) -> Result<PredicateBounds, Interruption> {
+        let (Field::Place(kind), Some(cells)) = (field, self.places) else { return Ok(bounds(node, field)) };
+        let list = place_bounds::bounds(node, kind, cells)?;
+        Ok(PredicateBounds::inexact(list.unwrap_or_else(IntervalList::full)))
+    }
+
     /// A conjunct is a single predicate unless it has an `$elemMatch` in it.
     fn note_exact(&mut self, predicate: &Predicate<'f>) {
         if let Some(exact) = self.exact.get_mut(predicate.conjunct) {
@@ -188,8 +293,11 @@ impl<'f> Assigner<'_, 'f> {
 
     /// Whether one key satisfies both predicates on a field if one document does.
     fn on_same_key(&self, position: usize, field: Field, left: &Predicate<'f>, right: &Predicate<'f>) -> bool {
-        if field == Field::Plain {
-            return true;
+        match field {
+            Field::Plain | Field::Hashed => return true,
+            // Of one shape, different cells may be in the bounds of both.
+            Field::Place(_) => return false,
+            Field::Multikey => {}
         }
         let components = self.multikey_paths.get(position).copied().unwrap_or_default();
         match components.checked_ilog2() {
@@ -241,7 +349,12 @@ fn can_check_on_keys(node: &FilterNode, index: &Index, fields: &[Field]) -> bool
         | FilterNode::Size(_)
         | FilterNode::ElemMatchObject(_)
         | FilterNode::ElemMatchValue(_)
+        | FilterNode::Geo(_)
+        | FilterNode::Near(_)
         | FilterNode::Expr(_)
-        | FilterNode::SampleRate(_) => false,
+        | FilterNode::JsonSchema(_)
+        | FilterNode::SampleRate(_)
+        | FilterNode::Where(_)
+        | FilterNode::Text(_) => false,
     }
 }

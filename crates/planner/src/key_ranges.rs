@@ -5,7 +5,8 @@
 //! ranges; what is bound behind it is checked key by key, and a scan may seek over what a check rules out.
 
 use bson::RawBsonRef;
-use index_key::{Direction, KeyPattern, append_after_prefix, encode_value};
+use document::collation::Collator;
+use index_key::{Direction, KeyPattern, append_after_prefix, encode_collated_value};
 
 use crate::interval::{Bound, Interval, IntervalList};
 
@@ -45,19 +46,26 @@ impl KeyRanges {
         let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
         let mut ranges: Option<Vec<KeyRange>> = None;
         let mut checks = Vec::new();
+        let collator = pattern.collator();
         for (position, (field, list)) in pattern.fields().iter().zip(bounds).enumerate() {
             let count = prefixes.len() * list.intervals().len();
             if ranges.is_some() {
                 if !list.is_full() {
-                    checks.push(FieldCheck { position, ranges: component_ranges(list, field.direction) });
+                    checks.push(FieldCheck {
+                        position,
+                        ranges: component_ranges(list, Encoding { direction: field.direction, collator }),
+                    });
                 }
             } else if list.is_points() && count <= RANGES_MAX {
-                prefixes = extend_prefixes(&prefixes, list, field.direction);
+                prefixes = extend_prefixes(&prefixes, list, Encoding { direction: field.direction, collator });
             } else if count <= RANGES_MAX {
-                ranges = Some(extend_ranges(&prefixes, list, field.direction));
+                ranges = Some(extend_ranges(&prefixes, list, Encoding { direction: field.direction, collator }));
             } else {
                 ranges = Some(prefixes.iter().map(|prefix| whole_range(prefix)).collect());
-                checks.push(FieldCheck { position, ranges: component_ranges(list, field.direction) });
+                checks.push(FieldCheck {
+                    position,
+                    ranges: component_ranges(list, Encoding { direction: field.direction, collator }),
+                });
             }
         }
         let mut ranges = ranges.unwrap_or_else(|| prefixes.iter().map(|prefix| whole_range(prefix)).collect());
@@ -71,41 +79,54 @@ impl KeyRanges {
     }
 }
 
+/// How the values of one field become bytes.
+#[derive(Clone, Copy)]
+struct Encoding<'c> {
+    direction: Direction,
+    collator: Option<&'c Collator>,
+}
+
+impl Encoding<'_> {
+    fn append(self, bytes: &mut Vec<u8>, value: RawBsonRef<'_>) {
+        encode_collated_value(bytes, value, self.direction, self.collator);
+    }
+}
+
 fn whole_range(prefix: &[u8]) -> KeyRange {
     let mut high = prefix.to_vec();
     append_after_prefix(&mut high);
     KeyRange { low: prefix.to_vec(), high }
 }
 
-fn extend_prefixes(prefixes: &[Vec<u8>], list: &IntervalList, direction: Direction) -> Vec<Vec<u8>> {
+fn extend_prefixes(prefixes: &[Vec<u8>], list: &IntervalList, encoding: Encoding<'_>) -> Vec<Vec<u8>> {
     let extend = |prefix: &Vec<u8>, interval: &Interval| {
         let mut extended = prefix.clone();
-        encode_value(&mut extended, interval.start.value.value(), direction);
+        encoding.append(&mut extended, interval.start.value.value());
         extended
     };
     let pairs = prefixes.iter().flat_map(|prefix| list.intervals().iter().map(move |interval| (prefix, interval)));
     pairs.map(|(prefix, interval)| extend(prefix, interval)).collect()
 }
 
-fn extend_ranges(prefixes: &[Vec<u8>], list: &IntervalList, direction: Direction) -> Vec<KeyRange> {
+fn extend_ranges(prefixes: &[Vec<u8>], list: &IntervalList, encoding: Encoding<'_>) -> Vec<KeyRange> {
     let pairs = prefixes.iter().flat_map(|prefix| list.intervals().iter().map(move |interval| (prefix, interval)));
-    pairs.map(|(prefix, interval)| key_range(prefix, interval, direction)).collect()
+    pairs.map(|(prefix, interval)| key_range(prefix, interval, encoding)).collect()
 }
 
-fn component_ranges(list: &IntervalList, direction: Direction) -> Vec<KeyRange> {
+fn component_ranges(list: &IntervalList, encoding: Encoding<'_>) -> Vec<KeyRange> {
     let mut ranges: Vec<KeyRange> =
-        list.intervals().iter().map(|interval| key_range(&[], interval, direction)).collect();
+        list.intervals().iter().map(|interval| key_range(&[], interval, encoding)).collect();
     ranges.sort();
     ranges
 }
 
-fn key_range(prefix: &[u8], interval: &Interval, direction: Direction) -> KeyRange {
+fn key_range(prefix: &[u8], interval: &Interval, encoding: Encoding<'_>) -> KeyRange {
     // In a descending field greater values come first.
-    let (first, last) = match direction {
+    let (first, last) = match encoding.direction {
         Direction::Ascending => (&interval.start, &interval.end),
         Direction::Descending => (&interval.end, &interval.start),
     };
-    KeyRange { low: position(prefix, first, End::Low, direction), high: position(prefix, last, End::High, direction) }
+    KeyRange { low: position(prefix, first, End::Low, encoding), high: position(prefix, last, End::High, encoding) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,14 +135,15 @@ enum End {
     High,
 }
 
-fn position(prefix: &[u8], bound: &Bound, end: End, direction: Direction) -> Vec<u8> {
+fn position(prefix: &[u8], bound: &Bound, end: End, encoding: Encoding<'_>) -> Vec<u8> {
+    let direction = encoding.direction;
     let mut bytes = prefix.to_vec();
     let is_open = matches!(bound.value.value(), RawBsonRef::MinKey | RawBsonRef::MaxKey) && bound.inclusive;
     match (is_open, end) {
         // Nothing lies beyond MinKey and MaxKey, unless this is the far end of a point at one of them.
         (true, End::Low) if first_of(direction, bound) => return bytes,
         (true, End::High) if !first_of(direction, bound) => {}
-        _ => encode_value(&mut bytes, bound.value.value(), direction),
+        _ => encoding.append(&mut bytes, bound.value.value()),
     }
     if (end == End::Low) != bound.inclusive {
         append_after_prefix(&mut bytes);

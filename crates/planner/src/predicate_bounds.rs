@@ -9,7 +9,8 @@
 
 use bson::RawBsonRef;
 use bson::spec::ElementType;
-use document::{CanonicalType, Number, canonical_type_of, elements_of_bytes, work};
+use document::{CanonicalType, Number, canonical_type_of, elements_of_bytes, index_hash, work};
+use index_key::FieldKind;
 use query_language::filter::{
     BitsFilter, Comparison, ComparisonOperator, FilterNode, InFilter, Literal, RegexFilter, TypeFilter,
 };
@@ -33,6 +34,10 @@ pub(crate) enum Field {
     Plain,
     /// Arrays are on the path, or may be meant by numbers in it.
     Multikey,
+    /// Each document has one value, of which the key has the hash.
+    Hashed,
+    /// Keys have the cells of places (`place_bounds`).
+    Place(FieldKind),
 }
 
 pub(crate) struct PredicateBounds {
@@ -45,7 +50,7 @@ impl PredicateBounds {
         PredicateBounds { list, tightness: Tightness::Exact }
     }
 
-    fn inexact(list: IntervalList) -> PredicateBounds {
+    pub(crate) fn inexact(list: IntervalList) -> PredicateBounds {
         PredicateBounds { list, tightness: Tightness::Inexact }
     }
 
@@ -58,6 +63,12 @@ impl PredicateBounds {
 pub(crate) fn bounds(node: &FilterNode, field: Field) -> PredicateBounds {
     if work::step().is_err() {
         return PredicateBounds::unbounded();
+    }
+    if matches!(field, Field::Place(_)) {
+        return PredicateBounds::unbounded();
+    }
+    if field == Field::Hashed {
+        return hashed(bounds(node, Field::Plain));
     }
     match node {
         FilterNode::AlwaysFalse => PredicateBounds::exact(IntervalList::empty()),
@@ -82,9 +93,31 @@ pub(crate) fn bounds(node: &FilterNode, field: Field) -> PredicateBounds {
         FilterNode::Exists(_)
         | FilterNode::Size(_)
         | FilterNode::ElemMatchObject(_)
+        | FilterNode::Geo(_)
+        | FilterNode::Near(_)
         | FilterNode::Expr(_)
-        | FilterNode::SampleRate(_) => PredicateBounds::unbounded(),
+        | FilterNode::JsonSchema(_)
+        | FilterNode::SampleRate(_)
+        | FilterNode::Where(_)
+        | FilterNode::Text(_) => PredicateBounds::unbounded(),
     }
+}
+
+/// Single values become their hashes, which others may share; hashes have no order that says anything.
+fn hashed(plain: PredicateBounds) -> PredicateBounds {
+    if plain.list.is_empty() {
+        return plain;
+    }
+    if !plain.list.is_points() {
+        return PredicateBounds::unbounded();
+    }
+    let mut points = Vec::with_capacity(plain.list.intervals().len());
+    for interval in plain.list.intervals() {
+        // Bounds that were left off because the command is to stop are not used.
+        let Ok(hash) = index_hash(interval.start.value.value()) else { return PredicateBounds::unbounded() };
+        points.push(Interval::point(RawBsonRef::Int64(hash)));
+    }
+    PredicateBounds::inexact(IntervalList::new(points))
 }
 
 /// The bounds of what one array element must satisfy.
@@ -106,9 +139,9 @@ fn element_bounds(node: &FilterNode) -> PredicateBounds {
 fn conjunction(children: &[FilterNode], field: Field) -> PredicateBounds {
     let mut all = children.iter().map(|child| bounds(child, field));
     match field {
-        Field::Plain => together(all, IntervalList::intersection_of),
+        Field::Plain | Field::Hashed => together(all, IntervalList::intersection_of),
         // Different elements may satisfy different children: only one of them can be searched by.
-        Field::Multikey => {
+        Field::Multikey | Field::Place(_) => {
             let Some(first) = all.next() else { return PredicateBounds::exact(IntervalList::full()) };
             let best = all.fold(first, |best, other| if rank(&other.list) > rank(&best.list) { other } else { best });
             PredicateBounds::inexact(best.list)
@@ -137,7 +170,7 @@ fn together(
 /// All keys of a document that does not match lie outside of exact bounds.
 fn negation(positive: PredicateBounds, field: Field) -> PredicateBounds {
     match (positive.tightness, field) {
-        (Tightness::Inexact, _) => PredicateBounds::unbounded(),
+        (Tightness::Inexact, _) | (_, Field::Hashed | Field::Place(_)) => PredicateBounds::unbounded(),
         (Tightness::Exact, Field::Plain) => PredicateBounds::exact(positive.list.complement()),
         (Tightness::Exact, Field::Multikey) => PredicateBounds::inexact(positive.list.complement()),
     }
@@ -216,8 +249,8 @@ fn equality(constant: &Literal, field: Field) -> PredicateBounds {
         RawBsonRef::Null => {
             let list = IntervalList::new(vec![Interval::point(RawBsonRef::Undefined), point]);
             match field {
-                Field::Plain => PredicateBounds::exact(list),
-                Field::Multikey => PredicateBounds::inexact(list),
+                Field::Plain | Field::Hashed => PredicateBounds::exact(list),
+                Field::Multikey | Field::Place(_) => PredicateBounds::inexact(list),
             }
         }
         RawBsonRef::Array(array) => {

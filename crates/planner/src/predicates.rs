@@ -143,12 +143,19 @@ fn rejects_missing(node: &FilterNode) -> bool {
         | FilterNode::Bits(_)
         | FilterNode::Regex(_)
         | FilterNode::ElemMatchObject(_)
-        | FilterNode::ElemMatchValue(_) => true,
+        | FilterNode::ElemMatchValue(_)
+        | FilterNode::Geo(_)
+        | FilterNode::Near(_) => true,
         // Below an empty array nothing is null, and yet there is no value.
         FilterNode::Not(child) => matches!(
             &**child,
             FilterNode::Comparison(leaf) if leaf.accepts_missing() && leaf.path.len() == 1
         ),
-        FilterNode::Nor(_) | FilterNode::Expr(_) | FilterNode::SampleRate(_) => false,
+        FilterNode::Nor(_)
+        | FilterNode::Expr(_)
+        | FilterNode::JsonSchema(_)
+        | FilterNode::SampleRate(_)
+        | FilterNode::Where(_)
+        | FilterNode::Text(_) => false,
     }
 }

@@ -6,6 +6,7 @@
 
 mod add_to_set;
 mod average;
+mod concat_arrays;
 mod count;
 mod extreme;
 mod extreme_n;
@@ -15,7 +16,9 @@ mod merge_objects;
 mod parse;
 pub(crate) mod percentile;
 mod push;
+mod reduce;
 mod registry;
+mod script;
 mod standard_deviation;
 mod sum;
 mod top;

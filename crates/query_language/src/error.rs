@@ -53,8 +53,14 @@ pub enum ErrorKind {
     QueryExceededMemoryLimitNoDiskUseAllowed,
     /// CannotBackfillArray (34).
     CannotBackfillArray,
+    /// NoSuchKey (4).
+    NoSuchKey,
+    /// IndexNotFound (27).
+    IndexNotFound,
     /// NotExactValueField (111).
     NotExactValueField,
+    /// JSInterpreterFailure (139): a script has thrown something.
+    JsInterpreterFailure,
     /// The command is to stop: the name of the code that says why (`MaxTimeMSExpired`, `Interrupted`, ...).
     Interrupted(&'static str),
     /// A numbered assertion; its code name is `Location<number>`.

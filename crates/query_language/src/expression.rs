@@ -11,6 +11,7 @@ pub mod dependencies;
 pub mod document_writer;
 pub mod field_path;
 mod limits;
+pub mod metadata;
 mod node;
 mod number;
 pub mod operator;
@@ -33,6 +34,7 @@ pub use dependencies::DependencySet;
 pub use field_path::FieldPath;
 pub use limits::check_bound;
 pub(crate) use limits::check_bytes;
+pub use metadata::{Metadata, MetadataUse};
 pub use parse::show as show_value;
 pub use redaction::Redaction;
 pub use time_unit::TimeUnit;
@@ -44,6 +46,8 @@ use node::Node;
 
 pub(crate) use node::single_field;
 pub(crate) use number::positive_count;
+pub(crate) use operators::function::{call_with, check_language, function_of};
+pub(crate) use operators::meta;
 
 /// A parsed expression.
 #[derive(Debug)]

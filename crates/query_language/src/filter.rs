@@ -17,10 +17,14 @@ mod equality_fields;
 mod evaluate;
 mod exists;
 mod expr;
+mod failure;
+mod geo;
 mod in_filter;
+mod json_schema;
 mod literal;
 mod logical;
 mod mod_filter;
+mod near;
 mod normalize;
 mod operators;
 mod parse;
@@ -31,8 +35,10 @@ mod search;
 mod serialize;
 mod shape;
 mod size;
+mod text_filter;
 mod type_filter;
 pub(crate) mod value_text;
+mod where_filter;
 pub(crate) mod whole_number;
 
 use std::sync::Arc;
@@ -50,15 +56,21 @@ pub use elem_match::{ElemMatchObject, ElemMatchValue};
 pub use evaluate::MatchDetails;
 pub use exists::ExistsFilter;
 pub use expr::ExprFilter;
+pub use failure::describe_failure;
+pub use geo::{GeoFilter, GeoRelation};
 pub use in_filter::InFilter;
+pub use json_schema::JsonSchema;
 pub use literal::Literal;
 pub use mod_filter::ModFilter;
+pub use near::{Near, NearCenter, NearFilter, Nearest};
 pub use operators::{OPERATORS, Support};
 pub use referenced_paths::ReferencedPaths;
 pub use regex::RegexFilter;
 pub use sample_rate::SampleRate;
 pub use size::SizeFilter;
+pub use text_filter::{BoundText, TextFilter, no_index};
 pub use type_filter::TypeFilter;
+pub use where_filter::WhereFilter;
 
 /// What parsing needs to know beside the filter.
 #[derive(Debug, Clone)]
@@ -67,6 +79,36 @@ pub struct FilterOptions {
     pub variables: Arc<Variables>,
     /// Whether `$expr` may be used.
     pub expressions: Expressions,
+    /// Whether `$where` may be used.
+    pub scripts: Scripts,
+    /// Whether `$near` may be used.
+    pub nearness: Nearness,
+    /// Whether `$text` may be used.
+    pub texts: Texts,
+}
+
+/// Whether a filter may have `$near`: that of a query may, which gives its documents in an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Nearness {
+    Allowed,
+    Refused,
+}
+
+/// Whether a filter may have `$text`: that of a query may, which an index answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Texts {
+    Allowed,
+    Refused,
+}
+
+/// Whether a filter may have `$where`: that of a query may, a validator, an aggregation's and the like may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Scripts {
+    Allowed,
+    Refused,
 }
 
 /// Whether a filter may have `$expr`, which needs a whole document to be evaluated against.
@@ -81,7 +123,28 @@ pub enum Expressions {
 impl FilterOptions {
     /// Options of a command with these variables.
     pub fn new(variables: Arc<Variables>) -> Self {
-        Self { variables, expressions: Expressions::Allowed }
+        Self {
+            variables,
+            expressions: Expressions::Allowed,
+            scripts: Scripts::Refused,
+            nearness: Nearness::Refused,
+            texts: Texts::Refused,
+        }
+    }
+
+    /// The same with `$where`.
+    pub fn with_scripts(self) -> Self {
+        Self { scripts: Scripts::Allowed, ..self }
+    }
+
+    /// The same with `$near`.
+    pub fn with_nearness(self) -> Self {
+        Self { nearness: Nearness::Allowed, ..self }
+    }
+
+    /// The same with `$text`.
+    pub fn with_texts(self) -> Self {
+        Self { texts: Texts::Allowed, ..self }
     }
 
     /// The same without `$expr`.
@@ -133,14 +196,24 @@ pub enum FilterNode {
     ElemMatchObject(ElemMatchObject),
     /// `$elemMatch` with operators for the elements themselves.
     ElemMatchValue(ElemMatchValue),
+    /// `$geoWithin` and `$geoIntersects`.
+    Geo(GeoFilter),
+    /// `$near` and `$nearSphere`.
+    Near(NearFilter),
     /// `$expr`.
     Expr(ExprFilter),
+    /// `$jsonSchema`.
+    JsonSchema(JsonSchema),
     /// `$sampleRate`.
     SampleRate(SampleRate),
+    /// `$where`.
+    Where(WhereFilter),
+    /// `$text`.
+    Text(TextFilter),
 }
 
 impl FilterNode {
-    /// The path of a leaf; `None` for logical nodes, `$expr` and `$sampleRate`.
+    /// The path of a leaf; `None` for logical nodes, `$expr`, `$jsonSchema`, `$sampleRate`, `$where` and `$text`.
     pub fn path(&self) -> Option<&FieldPath> {
         match self {
             FilterNode::Comparison(leaf) => Some(&leaf.path),
@@ -153,13 +226,18 @@ impl FilterNode {
             FilterNode::Regex(leaf) => Some(&leaf.path),
             FilterNode::ElemMatchObject(leaf) => Some(&leaf.path),
             FilterNode::ElemMatchValue(leaf) => Some(&leaf.path),
+            FilterNode::Geo(leaf) => Some(&leaf.path),
+            FilterNode::Near(leaf) => Some(&leaf.path),
             FilterNode::AlwaysFalse
             | FilterNode::And(_)
             | FilterNode::Or(_)
             | FilterNode::Nor(_)
             | FilterNode::Not(_)
             | FilterNode::Expr(_)
-            | FilterNode::SampleRate(_) => None,
+            | FilterNode::JsonSchema(_)
+            | FilterNode::SampleRate(_)
+            | FilterNode::Where(_)
+            | FilterNode::Text(_) => None,
         }
     }
 
@@ -225,7 +303,14 @@ impl Filter {
     /// that MongoDB has and this server refuses.
     pub fn parse(filter: &RawDocument, options: &FilterOptions) -> Result<Self> {
         let root = parse::Parser::new(options).filter(filter)?;
-        Ok(Self { root: normalize::normalize(root)? })
+        if options.texts == Texts::Allowed {
+            text_filter::check_places(&root)?;
+        }
+        let root = normalize::normalize(root)?;
+        if options.nearness == Nearness::Allowed {
+            near::check_places(&root)?;
+        }
+        Ok(Self { root })
     }
 
     /// Parses a document of operators, `{$gt: 3, $lt: 5}`, as a predicate over a value itself (see
@@ -233,6 +318,26 @@ impl Filter {
     pub fn parse_value_predicate(operators: &RawDocument, options: &FilterOptions) -> Result<Self> {
         let root = parse::Parser::new(options).value_predicate(operators)?;
         Ok(Self { root: normalize::normalize(root)? })
+    }
+
+    /// Its `$near`, if it has one.
+    pub fn near(&self) -> Option<&NearFilter> {
+        let conditions = match &self.root {
+            FilterNode::And(children) => children,
+            other => std::slice::from_ref(other),
+        };
+        conditions.iter().find_map(|node| if let FilterNode::Near(leaf) = node { Some(leaf) } else { None })
+    }
+
+    /// Its `$text`, of which there is one at most.
+    pub fn text(&self) -> Option<&TextFilter> {
+        fn find(node: &FilterNode) -> Option<&TextFilter> {
+            match node {
+                FilterNode::Text(leaf) => Some(leaf),
+                other => other.children().iter().find_map(find),
+            }
+        }
+        find(&self.root)
     }
 
     /// The tree.

@@ -14,6 +14,7 @@ mod memory_limit;
 mod path_budget;
 pub mod projection;
 mod regular_expression;
+mod script;
 pub mod update;
 mod watch;
 

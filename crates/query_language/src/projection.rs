@@ -7,6 +7,7 @@
 
 mod apply;
 mod array_operators;
+mod field_changes;
 mod parse;
 mod tree;
 pub(crate) mod write;
@@ -15,10 +16,11 @@ use bson::{RawDocument, RawDocumentBuf};
 use document::{ValueView, elements_of_bytes};
 
 use crate::error::Result;
-use crate::expression::{DependencySet, EvaluationContext, ParseContext, Variables};
+use crate::expression::{DependencySet, EvaluationContext, MetadataUse, ParseContext, Variables};
 use crate::filter::MatchDetails;
 use crate::growth::make_room;
 use crate::memory_limit::before_allocating_if_large;
+pub use field_changes::FieldChanges;
 use tree::{Field, Fields};
 
 /// Whose rules a projection is parsed by.
@@ -53,6 +55,7 @@ pub struct Projection {
     fields: Fields,
     source: RawDocumentBuf,
     has_position: bool,
+    metadata: MetadataUse,
 }
 
 impl Projection {
@@ -91,6 +94,11 @@ impl Projection {
         self.has_position
     }
 
+    /// What it reads of what is known of documents beside their fields.
+    pub fn metadata(&self) -> MetadataUse {
+        self.metadata
+    }
+
     /// The projected document.
     pub fn apply(
         &self,
@@ -124,7 +132,10 @@ impl Projection {
             return Ok(());
         }
         let position = details.and_then(MatchDetails::array_position);
-        let context = EvaluationContext::new(document, variables);
+        let mut context = EvaluationContext::new(document, variables);
+        if let Some(metadata) = details.and_then(MatchDetails::metadata) {
+            context = context.with_metadata(metadata);
+        }
         apply::Application { mode: self.mode, context, position }.document(&self.fields, document.as_bytes(), out)
     }
 
@@ -160,6 +171,15 @@ impl Fields {
             Field::Nested(inner) => inner.has_array_operator(),
             Field::Include | Field::Exclude | Field::Computed(_) => false,
         })
+    }
+
+    /// What expressions read of what is known of documents beside their fields.
+    fn metadata(&self) -> MetadataUse {
+        let mut set = DependencySet::new();
+        if self.has_computed {
+            self.dependencies("", &mut set);
+        }
+        set.metadata
     }
 
     /// Adds what the tree reads below the path `prefix`.

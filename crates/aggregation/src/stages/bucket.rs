@@ -1,6 +1,6 @@
 //! `$bucket`: `$group` by the range that a value lies in, then `$sort` by the ranges' lower bounds.
 
-use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use bson::raw::{CStr, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use document::canonical_type;
 use query_language::expression::order::compare;
 use query_language::expression::{Expression, show_value};
@@ -149,28 +149,47 @@ fn check_boundaries(specification: &Specification<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `{$switch: {branches: [{case: lower <= value < upper, then: lower}, ...], default}}`.
+/// `{$let: {vars: {value}, in: {$switch: {branches: [{case: lowest <= value < highest, then: by halves}], default}}}}`: the
+/// value is computed once, and compared with as many boundaries as they can be halved.
 fn bucket_of(group_by: RawBsonRef<'_>, specification: &Specification<'_>) -> Result<RawDocumentBuf> {
-    let literal = |value: &RawBson| stage_document(cstr!("$const"), value.clone());
-    let comparison = |operator, bound: &RawBson| {
-        let mut operands = RawArrayBuf::new();
-        operands.push(group_by);
-        operands.push(literal(bound));
-        stage_document(operator, operands)
-    };
+    let [lowers @ .., highest] = &specification.boundaries[..] else { return Err(incomplete()) };
+    let Some(lowest) = lowers.first() else { return Err(incomplete()) };
+    let mut inside = RawArrayBuf::new();
+    inside.push(comparison(cstr!("$gte"), lowest));
+    inside.push(comparison(cstr!("$lt"), highest));
+    let mut branch = stage_document(cstr!("case"), stage_document(cstr!("$and"), inside));
+    branch.append(cstr!("then"), range_of(lowers));
     let mut branches = RawArrayBuf::new();
-    for pair in specification.boundaries.windows(2) {
-        let [lower, upper] = pair else { continue };
-        let mut both = RawArrayBuf::new();
-        both.push(comparison(cstr!("$gte"), lower));
-        both.push(comparison(cstr!("$lt"), upper));
-        let mut branch = stage_document(cstr!("case"), stage_document(cstr!("$and"), both));
-        branch.append(cstr!("then"), literal(lower));
-        branches.push(branch);
-    }
+    branches.push(branch);
     let mut switch = stage_document(cstr!("branches"), branches);
     if let Some(default) = &specification.default {
         switch.append(cstr!("default"), literal(default));
     }
-    Ok(stage_document(cstr!("$switch"), switch))
+    let mut bound = stage_document(cstr!("vars"), stage_document(cstr!("value"), group_by));
+    bound.append(cstr!("in"), stage_document(cstr!("$switch"), switch));
+    Ok(stage_document(cstr!("$let"), bound))
+}
+
+/// The greatest of the lower bounds that is not above the value, which is not below the first.
+fn range_of(lowers: &[RawBson]) -> RawDocumentBuf {
+    let (below, above) = lowers.split_at(lowers.len() / 2);
+    let (Some(middle), false) = (above.first(), below.is_empty()) else {
+        return lowers.first().map_or_else(RawDocumentBuf::new, literal);
+    };
+    let mut choice = RawArrayBuf::new();
+    choice.push(comparison(cstr!("$lt"), middle));
+    choice.push(range_of(below));
+    choice.push(range_of(above));
+    stage_document(cstr!("$cond"), choice)
+}
+
+fn comparison(operator: &CStr, bound: &RawBson) -> RawDocumentBuf {
+    let mut operands = RawArrayBuf::new();
+    operands.push("$$value");
+    operands.push(literal(bound));
+    stage_document(operator, operands)
+}
+
+fn literal(value: &RawBson) -> RawDocumentBuf {
+    stage_document(cstr!("$const"), value.clone())
 }

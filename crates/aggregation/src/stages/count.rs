@@ -60,8 +60,11 @@ impl DocumentSource for Counting {
         if std::mem::replace(&mut self.done, true) {
             return Ok(None);
         }
-        let mut count = 0_i64;
-        while self.source.next()?.is_some() {
+        let mut count = match self.source.count_rest()? {
+            Some(counted) => i64::try_from(counted).unwrap_or(i64::MAX),
+            None => 0,
+        };
+        while self.source.lend()?.is_some() {
             count += 1;
         }
         if count == 0 {

@@ -2,9 +2,10 @@
 //!
 //! The documents are kept once, in memory or, when there are too many, in a temporary file, and each pipeline runs over them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bson::raw::{CString, RawBsonRef, RawDocumentBuf, cstr};
+use bson::raw::{CString, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use document::work;
 use query_language::ErrorKind;
 use query_language::expression::DependencySet;
@@ -100,10 +101,10 @@ impl DocumentSource for Faceting {
         if std::mem::replace(&mut self.done, true) {
             return Ok(None);
         }
-        let input = Arc::new(Mutex::new(self.read()?));
+        let input = self.read()?;
         let mut arrays = Vec::new();
         for (name, pipeline) in &self.stage.0 {
-            let mut output = pipeline.open(Box::new(SharedInput::new(&input)), &self.run)?;
+            let mut output = pipeline.open(input.source(), &self.run)?;
             let mut array = CollectedArray::default();
             while let Some(document) = output.next()? {
                 array.push(RawBsonRef::Document(&document))?;
@@ -127,7 +128,7 @@ impl Faceting {
                 return self.spill(documents);
             }
         }
-        Ok(Input::Memory(documents))
+        Ok(Input::Memory(Arc::new(documents)))
     }
 
     /// Puts all of the input into a file.
@@ -140,7 +141,7 @@ impl Faceting {
         while let Some(document) = self.source.next()? {
             writer.append(document.as_bytes())?;
         }
-        Ok(Input::File(writer.finish()?))
+        Ok(Input::File(Arc::new(Mutex::new(writer.finish()?))))
     }
 
     /// The result is one document, so it cannot be larger than one may be.
@@ -155,8 +156,8 @@ impl Faceting {
 
 /// What every facet reads.
 enum Input {
-    Memory(Vec<RawDocumentBuf>),
-    File(Box<dyn SpillReader>),
+    Memory(Arc<Vec<RawDocumentBuf>>),
+    File(Arc<Mutex<Box<dyn SpillReader>>>),
 }
 
 /// Nothing else looks for an interruption while a facet reads what is there already.
@@ -164,37 +165,56 @@ fn note_read(bytes: usize) -> Result<()> {
     Ok(work::done(DOCUMENT_UNITS + work::of_bytes(bytes))?)
 }
 
-/// The input as the source of one facet. The facets are run to their ends one after the other.
-struct SharedInput {
-    input: Arc<Mutex<Input>>,
-    next: usize,
-}
-
-impl SharedInput {
-    fn new(input: &Arc<Mutex<Input>>) -> Self {
-        if let Input::File(reader) = &mut *input.lock().unwrap_or_else(PoisonError::into_inner) {
-            reader.restart();
+impl Input {
+    /// The input as the source of one facet. The facets are run to their ends one after the other.
+    fn source(&self) -> BoxSource {
+        match self {
+            Input::Memory(documents) => Box::new(FromMemory { documents: Arc::clone(documents), next: 0 }),
+            Input::File(reader) => {
+                locked(reader).restart();
+                Box::new(FromFile(Arc::clone(reader)))
+            }
         }
-        Self { input: Arc::clone(input), next: 0 }
     }
 }
 
-impl DocumentSource for SharedInput {
+fn locked(reader: &Mutex<Box<dyn SpillReader>>) -> MutexGuard<'_, Box<dyn SpillReader>> {
+    reader.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct FromMemory {
+    documents: Arc<Vec<RawDocumentBuf>>,
+    next: usize,
+}
+
+impl DocumentSource for FromMemory {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        match &mut *self.input.lock().unwrap_or_else(PoisonError::into_inner) {
-            Input::Memory(documents) => {
-                let Some(document) = documents.get(self.next) else { return Ok(None) };
-                query_language::before_allocating_if_large(document.as_bytes().len())?;
-                self.next += 1;
-                note_read(document.as_bytes().len())?;
-                Ok(Some(document.clone()))
-            }
-            Input::File(reader) => {
-                let mut record = Vec::new();
-                let is_found = reader.next(&mut record)?;
-                note_read(record.len())?;
-                Ok(if is_found { Some(RawDocumentBuf::from_bytes(record)?) } else { None })
-            }
-        }
+        let Some(document) = self.lend()? else { return Ok(None) };
+        query_language::before_allocating_if_large(document.as_bytes().len())?;
+        Ok(Some(document.into_owned()))
+    }
+
+    fn lend(&mut self) -> Result<Option<Cow<'_, RawDocument>>> {
+        let Some(document) = self.documents.get(self.next) else { return Ok(None) };
+        self.next += 1;
+        note_read(document.as_bytes().len())?;
+        Ok(Some(Cow::Borrowed(document)))
+    }
+
+    fn count_rest(&mut self) -> Result<Option<u64>> {
+        let left = self.documents.len().saturating_sub(self.next);
+        self.next = self.documents.len();
+        Ok(Some(left as u64))
+    }
+}
+
+struct FromFile(Arc<Mutex<Box<dyn SpillReader>>>);
+
+impl DocumentSource for FromFile {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let mut record = Vec::new();
+        let is_found = locked(&self.0).next(&mut record)?;
+        note_read(record.len())?;
+        Ok(if is_found { Some(RawDocumentBuf::from_bytes(record)?) } else { None })
     }
 }

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use bson::raw::{CStr, RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::{array_elements, work};
 use query_language::accumulator::value_bytes;
-use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Value};
+use query_language::expression::{
+    DependencySet, EvaluationContext, Expression, FieldPath, Metadata, MetadataUse, Value,
+};
 use query_language::growth::{CollectedArray, before_filtering};
 
 use super::project::first_component;
@@ -58,6 +60,10 @@ impl PipelineStage for GraphLookup {
         !paths.iter().any(|path| first_component(path) == changed)
     }
 
+    fn is_one_to_one(&self) -> bool {
+        true
+    }
+
     fn to_bson(&self) -> Result<RawDocumentBuf> {
         let mut inner = RawDocumentBuf::new();
         inner.append(cstr!("from"), self.from.collection.as_str());
@@ -96,6 +102,10 @@ impl DocumentSource for Searching {
             array.push(RawBsonRef::Document(&found))?;
         }
         with_path(&document, self.stage.output.as_path(), Some(RawBsonRef::Array(array.array()?))).map(Some)
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }
 
@@ -169,7 +179,7 @@ impl<'s> Search<'s> {
         before_filtering(values.len(), values.iter().map(value_bytes).sum())?;
         let filter = self.filter(values)?;
         let variables = Arc::clone(self.run.variables());
-        let query = ForeignQuery { filter, needed_paths: None, variables };
+        let query = ForeignQuery { filter, needed_paths: None, metadata: MetadataUse::default(), variables };
         let found = self.run.host.find(&self.stage.from, &query)?;
         let mut found = Interruptible::new(found, Arc::clone(&self.run.host));
         while let Some(document) = found.next()? {

@@ -13,7 +13,7 @@ use query_language::expression::{DependencySet, ParseContext};
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
 use crate::host::BoxSource;
-use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+use crate::stage::{Needs, OneOfEach, PipelineStage, Stage, Which, stage_document};
 use grouping::Grouping;
 use key::GroupKey;
 
@@ -81,6 +81,22 @@ fn check_field_name(field: &str) -> Result<()> {
     Ok(())
 }
 
+impl Group {
+    /// Whether it gives the number of all documents, whatever they are.
+    fn counts_documents(&self) -> bool {
+        self.key.is_constant() && self.fields.iter().all(|(_, accumulator)| accumulator.counts_documents())
+    }
+}
+
+impl Group {
+    /// Whether it reads what is known of documents beside their fields.
+    fn reads_metadata(&self) -> bool {
+        let mut set = DependencySet::new();
+        self.dependencies(&mut set);
+        set.metadata.is_any()
+    }
+}
+
 impl PipelineStage for Group {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
         Ok(Box::new(Grouping::new(self, source, run.clone())))
@@ -90,6 +106,17 @@ impl PipelineStage for Group {
         self.key.dependencies(set);
         self.fields.iter().for_each(|(_, accumulator)| accumulator.dependencies(set));
         Needs::Nothing
+    }
+
+    fn one_of_each(&self) -> Option<OneOfEach> {
+        let path = self.key.as_field_path()?.as_str().to_owned();
+        let all_are = |name: &str| self.fields.iter().all(|(_, accumulator)| accumulator.name() == name);
+        match () {
+            () if self.fields.is_empty() => Some(OneOfEach { path, which: Which::Any }),
+            () if all_are("$first") => Some(OneOfEach { path, which: Which::First }),
+            () if all_are("$last") => Some(OneOfEach { path, which: Which::Last }),
+            () => None,
+        }
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {

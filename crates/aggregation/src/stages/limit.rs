@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocumentBuf, cstr};
 use document::Number;
-use query_language::expression::DependencySet;
 use query_language::expression::show_value;
+use query_language::expression::{DependencySet, Metadata};
 
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
@@ -58,5 +58,9 @@ impl DocumentSource for Limited {
                 self.source.next()
             }
         }
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }

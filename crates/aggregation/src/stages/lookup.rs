@@ -11,14 +11,16 @@ mod parse;
 use std::sync::Arc;
 
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
-use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Variables, check_bound};
+use query_language::expression::{
+    DependencySet, EvaluationContext, Expression, FieldPath, Metadata, Value, Variables, check_bound,
+};
 use query_language::growth::CollectedArray;
 
 use super::project::first_component;
 use crate::context::{Namespace, PipelineContext, RunContext};
 use crate::document_edit::with_path;
 use crate::error::{AggregationError, Result};
-use crate::host::{BoxSource, DocumentSource};
+use crate::host::{BoxSource, DocumentSource, FindById};
 use crate::pipeline::Pipeline;
 use crate::stage::{Needs, PipelineStage, stage_document};
 use hash_join::HashJoin;
@@ -45,7 +47,7 @@ struct Equality {
 
 impl PipelineStage for Lookup {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
-        Ok(Box::new(Joining { stage: self, source, run: run.clone(), constant: None, hashed: None }))
+        Ok(Box::new(Joining { stage: self, source, run: run.clone(), constant: None, hashed: None, by_id: None }))
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {
@@ -59,6 +61,10 @@ impl PipelineStage for Lookup {
     fn lets_filter_pass(&self, paths: &[String]) -> bool {
         let changed = first_component(self.output.as_str());
         !paths.iter().any(|path| first_component(path) == changed)
+    }
+
+    fn is_one_to_one(&self) -> bool {
+        true
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {
@@ -93,6 +99,8 @@ struct Joining {
     constant: Option<CollectedArray>,
     /// The foreign collection in memory, if that was found to be worth it; unknown before the first document.
     hashed: Option<Option<HashJoin>>,
+    /// The foreign documents by `_id`, if that is what they are wanted by; unknown before the first document.
+    by_id: Option<Option<Box<dyn FindById>>>,
 }
 
 impl DocumentSource for Joining {
@@ -111,6 +119,10 @@ impl DocumentSource for Joining {
         }
         Ok(Some(joined))
     }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
+    }
 }
 
 impl Joining {
@@ -119,6 +131,9 @@ impl Joining {
         let mut condition = None;
         if let Some(equality) = &stage.equality {
             let local = equality.local.evaluate(document)?;
+            if let Some(matches) = self.matches_by_id(equality, &local)? {
+                return Ok(matches);
+            }
             let filter = equality::filter(equality.foreign.as_str(), &local)?;
             self.prepare_hash(equality)?;
             if let Some(Some(hashed)) = &self.hashed {
@@ -147,6 +162,26 @@ impl Joining {
             self.check_memory(matches.bytes())?;
         }
         Ok(matches)
+    }
+
+    /// The one document with the local value as its `_id`, or none; `None`: a query is to find what is equal.
+    fn matches_by_id(&mut self, equality: &Equality, local: &Value<'_>) -> Result<Option<CollectedArray>> {
+        let is_plain = self.stage.bindings.is_empty() && self.stage.stages.is_empty();
+        let is_single = !local.is_nullish()
+            && !matches!(local.get(), Some(RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_)));
+        if !is_plain || !is_single || equality.foreign.as_str() != "_id" {
+            return Ok(None);
+        }
+        let by_id = match self.by_id.take() {
+            Some(known) => known,
+            None => self.run.host.by_id(&self.stage.from)?,
+        };
+        let Some(found) = self.by_id.insert(by_id) else { return Ok(None) };
+        let mut matches = CollectedArray::default();
+        if let Some(document) = found.find(local.or_null())? {
+            matches.push(RawBsonRef::Document(document))?;
+        }
+        Ok(Some(matches))
     }
 
     /// Reads the foreign collection into memory, once: for equal fields alone, without an index on the foreign one.

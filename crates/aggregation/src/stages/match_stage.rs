@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
-use query_language::expression::DependencySet;
+use bson::raw::{CStr, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use document::work;
+use query_language::expression::{DependencySet, Metadata};
 use query_language::filter::Filter;
+use query_language::projection::FieldChanges;
 
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
@@ -28,8 +30,13 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
 
 impl Match {
     pub(crate) fn new(source: RawDocumentBuf, context: &PipelineContext) -> Result<Self> {
-        let filter = Filter::parse(&source, &context.filters())?;
+        let filter = Filter::parse(&source, &context.filters().with_texts())?;
         Ok(Self { source, filter })
+    }
+
+    /// Whether it has a `$text`, which an index answers.
+    pub(crate) fn has_text(&self) -> bool {
+        self.filter.text().is_some()
     }
 
     /// The filter as the client wrote it.
@@ -46,11 +53,65 @@ impl Match {
         Ok(Some(Arc::new(Match::new(stage_document(cstr!("$and"), all), context)?)))
     }
 
+    /// The same filter where other paths have what it reads; `None` where it reads something else than named paths.
+    pub(crate) fn moved(&self, changes: &FieldChanges, context: &PipelineContext) -> Result<Option<Arc<Match>>> {
+        with_paths(&self.source, changes)?.map(|source| Match::new(source, context).map(Arc::new)).transpose()
+    }
+
+    /// Whether a document matches.
+    pub(crate) fn accepts(&self, document: &RawDocument) -> Result<bool> {
+        Ok(self.filter.matches(document)?)
+    }
+
+    /// What all must hold for the filter to accept a document, each condition by itself.
+    pub(crate) fn conditions(&self) -> Result<Vec<RawDocumentBuf>> {
+        let mut conditions = Vec::new();
+        for element in &self.source {
+            let (name, value) = element?;
+            match (name.as_str(), value) {
+                ("$and", RawBsonRef::Array(all)) => {
+                    for condition in all {
+                        conditions.extend(condition?.as_document().map(ToOwned::to_owned));
+                    }
+                }
+                _ => conditions.push(stage_document(name, value)),
+            }
+        }
+        Ok(conditions)
+    }
+
     /// The paths that the filter reads; `None` when it reads whole documents.
     pub(crate) fn paths(&self) -> Option<Vec<String>> {
         let referenced = self.filter.referenced_paths();
         (!referenced.whole_document).then(|| referenced.paths.into_iter().collect())
     }
+}
+
+/// A filter with the paths that have its values before some changes.
+fn with_paths(filter: &RawDocument, changes: &FieldChanges) -> Result<Option<RawDocumentBuf>> {
+    let mut moved = RawDocumentBuf::new();
+    for element in filter {
+        let (name, value) = element?;
+        work::done(1)?;
+        match (name.as_str(), value) {
+            ("$and" | "$or" | "$nor", RawBsonRef::Array(branches)) => {
+                let mut all = RawArrayBuf::new();
+                for branch in branches {
+                    let Some(branch) = branch?.as_document() else { return Ok(None) };
+                    let Some(branch) = with_paths(branch, changes)? else { return Ok(None) };
+                    all.push(branch);
+                }
+                moved.append(name, all);
+            }
+            ("$comment", _) => moved.append(name, value),
+            (path, _) if !path.starts_with('$') => {
+                let Some(before) = changes.before(path) else { return Ok(None) };
+                moved.append(<&CStr>::try_from(&*before)?, value);
+            }
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(moved))
 }
 
 impl PipelineStage for Match {
@@ -84,5 +145,9 @@ impl DocumentSource for Matching {
             }
         }
         Ok(None)
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }

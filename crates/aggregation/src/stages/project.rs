@@ -1,11 +1,12 @@
 //! `$project`, and the source that applies a projection, which `$addFields` and `$unset` share.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bson::raw::{CStr, RawBsonRef, RawDocumentBuf, cstr};
-use query_language::expression::{DependencySet, Variables};
-use query_language::projection::{Projection, ProjectionKind};
+use query_language::expression::{DependencySet, Metadata, Variables};
+use query_language::filter::MatchDetails;
+use query_language::projection::{FieldChanges, Projection, ProjectionKind};
 
 use super::type_of;
 use crate::context::{PipelineContext, RunContext};
@@ -17,10 +18,15 @@ use crate::stage::{Needs, PipelineStage, Stage, stage_document};
 /// A projection under the name of the stage it came from.
 #[derive(Debug)]
 pub(crate) struct Project {
-    pub(crate) name: &'static CStr,
-    pub(crate) projection: Projection,
-    /// The first components of the paths that change; `None` when fields not named change too.
-    pub(crate) changed_fields: Option<HashSet<String>>,
+    name: &'static CStr,
+    projection: Projection,
+    changes: FieldChanges,
+}
+
+impl Project {
+    pub(crate) fn new(name: &'static CStr, projection: Projection) -> Self {
+        Self { name, changes: projection.field_changes(), projection }
+    }
 }
 
 pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Result<Vec<Stage>> {
@@ -34,7 +40,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
     }
     let projection = Projection::parse(specification, ProjectionKind::Aggregate, &context.expressions())
         .map_err(|error| AggregationError::from(error).within("$project"))?;
-    Ok(vec![Stage::other(Project { name: cstr!("$project"), projection, changed_fields: None })])
+    Ok(vec![Stage::other(Project::new(cstr!("$project"), projection))])
 }
 
 /// Parses the stages that add computed fields; `name` is the one the client used.
@@ -49,9 +55,7 @@ pub(crate) fn parse_adding(
     };
     let projection = Projection::parse(specification, ProjectionKind::AddFields, &context.expressions())
         .map_err(|error| AggregationError::from(error).within(name.as_str()))?;
-    let names = specification.iter().flatten().map(|(name, _)| first_component(name.as_str()).to_owned());
-    let changed_fields = Some(names.collect());
-    Ok(vec![Stage::other(Project { name, projection, changed_fields })])
+    Ok(vec![Stage::other(Project::new(name, projection))])
 }
 
 /// The field that a path begins with.
@@ -69,6 +73,7 @@ impl PipelineStage for Project {
         set.paths.extend(own.paths);
         set.variables.extend(own.variables);
         set.volatile |= own.volatile;
+        set.metadata = set.metadata | own.metadata;
         match self.projection.is_inclusion() {
             true => {
                 set.whole_document |= own.whole_document;
@@ -78,9 +83,12 @@ impl PipelineStage for Project {
         }
     }
 
-    fn lets_filter_pass(&self, paths: &[String]) -> bool {
-        let Some(changed) = &self.changed_fields else { return false };
-        !paths.iter().any(|path| changed.contains(first_component(path)))
+    fn field_changes(&self) -> Option<&FieldChanges> {
+        Some(&self.changes)
+    }
+
+    fn is_one_to_one(&self) -> bool {
+        true
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {
@@ -96,13 +104,23 @@ struct Projecting {
 
 impl DocumentSource for Projecting {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        match self.source.next()? {
+        // What is lent is lent by the source, which then cannot tell what it knows.
+        let (next, metadata) = match self.stage.projection.metadata().is_any() {
+            true => (self.source.next()?.map(Cow::Owned), Some(self.source.metadata())),
+            false => (self.source.lend()?, None),
+        };
+        match next {
             Some(document) => {
-                let projected = self.stage.projection.apply(&document, None, &self.variables)?;
+                let details = metadata.map(|metadata| MatchDetails::new().with_metadata(metadata));
+                let projected = self.stage.projection.apply(&document, details.as_ref(), &self.variables)?;
                 check_built(&projected)?;
                 Ok(Some(projected))
             }
             None => Ok(None),
         }
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }

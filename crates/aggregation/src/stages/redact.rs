@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocumentBuf, cstr};
-use query_language::expression::{DependencySet, Redaction, Variables};
+use query_language::expression::{DependencySet, Metadata, Redaction, Variables};
 
 use crate::context::{PipelineContext, RunContext};
 use crate::error::Result;
@@ -46,5 +46,9 @@ impl DocumentSource for Redacting {
             }
         }
         Ok(None)
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
-use query_language::expression::{DependencySet, EvaluationContext, Expression, Variables, show_value};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, Metadata, Variables, show_value};
 
 use super::type_of;
 use crate::context::{PipelineContext, RunContext};
@@ -52,6 +52,10 @@ impl PipelineStage for ReplaceRoot {
         Needs::Nothing
     }
 
+    fn is_one_to_one(&self) -> bool {
+        true
+    }
+
     fn to_bson(&self) -> Result<RawDocumentBuf> {
         let inner = stage_document(cstr!("newRoot"), self.0.to_bson()?);
         Ok(stage_document(cstr!("$replaceRoot"), inner))
@@ -67,7 +71,9 @@ struct Replacing {
 impl DocumentSource for Replacing {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         let Some(document) = self.source.next()? else { return Ok(None) };
-        let value = self.stage.0.evaluate(&EvaluationContext::new(&document, &self.variables))?;
+        let metadata = self.source.metadata();
+        let context = EvaluationContext::new(&document, &self.variables).with_metadata(&metadata);
+        let value = self.stage.0.evaluate(&context)?;
         if value.as_document().is_some() {
             value.before_copying()?;
             return Ok(match value.into_raw_bson() {
@@ -82,5 +88,9 @@ impl DocumentSource for Replacing {
              Type of resulting value: '{found}'. Input document: {input}"
         );
         Err(AggregationError::numbered(40228, message))
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }

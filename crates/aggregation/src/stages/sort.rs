@@ -8,13 +8,14 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf, cstr};
+use bson::raw::{CStr, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::work;
 use platform::RunMerge;
 use query_language::accumulator::value_bytes;
 use query_language::expression::order::compare;
 use query_language::expression::sort_pattern::{SortKey, SortPattern};
-use query_language::expression::{DependencySet, EvaluationContext, Expression, Variables};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, Metadata, Variables};
+use query_language::projection::FieldChanges;
 
 use crate::context::{Memory, PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
@@ -51,6 +52,27 @@ impl Sort {
         &self.pattern
     }
 
+    /// How many documents are wanted, if that is known.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// The same sort where other paths have what it sorts by; `None` where some have nothing.
+    pub(crate) fn moved(&self, changes: &FieldChanges) -> Result<Option<Self>> {
+        let mut pattern = RawDocumentBuf::new();
+        for part in self.pattern.parts() {
+            if let Some(keyword) = part.keyword {
+                // What is known of a document stays whatever becomes of its fields.
+                let name = <&CStr>::try_from(part.path.as_str())?;
+                pattern.append(name, bson::rawdoc! { "$meta": keyword.name() });
+                continue;
+            }
+            let Some(before) = changes.before(part.path.as_str()) else { return Ok(None) };
+            pattern.append(<&CStr>::try_from(&*before)?, if part.descending { -1 } else { 1 });
+        }
+        Ok(Some(Self { pattern: SortPattern::parse(&pattern)?, limit: self.limit }))
+    }
+
     /// The same sort of which only the first documents are wanted.
     pub(crate) fn limited(&self, limit: u64) -> Self {
         let limit = self.limit.map_or(limit, |known| known.min(limit));
@@ -65,7 +87,12 @@ impl PipelineStage for Sort {
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {
-        self.pattern.parts().iter().for_each(|part| set.add_path(part.path.as_str()));
+        for part in self.pattern.parts() {
+            if part.keyword.is_none() {
+                set.add_path(part.path.as_str());
+            }
+        }
+        set.metadata = set.metadata | self.pattern.metadata();
         Needs::WhatFollows
     }
 
@@ -98,9 +125,16 @@ enum SortBy {
 }
 
 impl SortBy {
-    fn key(&self, document: &RawDocumentBuf) -> Result<SortKey> {
+    /// What else is known of a document is its key's last part, where it is anything: whoever compares does not look at it.
+    fn key(&self, document: &RawDocumentBuf, metadata: &Metadata) -> Result<SortKey> {
         match self {
-            SortBy::Pattern(pattern) => Ok(pattern.key(document)?),
+            SortBy::Pattern(pattern) => {
+                let mut key = pattern.key_with(document, metadata)?;
+                if !metadata.is_empty() {
+                    key.push(RawBson::Document(metadata.to_document()));
+                }
+                Ok(key)
+            }
             SortBy::Random(variables) => Ok(vec![RawBson::Int64(variables.next_random() as i64)]),
             SortBy::Value(expression, pattern, variables) => {
                 let mut key = match expression {
@@ -116,6 +150,13 @@ impl SortBy {
                 Ok(key)
             }
         }
+    }
+
+    /// What a key has behind the values that documents are ordered by.
+    fn metadata(&self, key: &[RawBson]) -> Metadata {
+        let SortBy::Pattern(pattern) = self else { return Metadata::default() };
+        let known = key.get(pattern.parts().len()).and_then(|known| known.as_document());
+        known.map_or_else(Metadata::default, |known| Metadata::of_document(known))
     }
 
     fn compare(&self, left: &[RawBson], right: &[RawBson]) -> Ordering {
@@ -148,6 +189,8 @@ pub(crate) struct Sorting {
     run: RunContext,
     memory: Memory,
     documents: u64,
+    /// Of the document that was given last.
+    metadata: Metadata,
     output: Option<Output>,
 }
 
@@ -163,20 +206,40 @@ impl DocumentSource for Sorting {
             None => self.sort()?,
         };
         match self.output.insert(output) {
-            Output::Memory(entries) => Ok(entries.next().map(|(_, document)| document)),
+            Output::Memory(entries) => {
+                let Some((key, document)) = entries.next() else { return Ok(None) };
+                self.metadata = self.by.metadata(&key);
+                Ok(Some(document))
+            }
             Output::Merge { left: 0, .. } => Ok(None),
             Output::Merge { merge, left } => {
                 *left -= 1;
                 let mut record = Record::default();
-                Ok(merge.next(&mut record)?.then_some(record.body))
+                let is_found = merge.next(&mut record)?;
+                self.metadata = self.by.metadata(&record.key);
+                Ok(is_found.then_some(record.body))
             }
         }
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.metadata.clone()
     }
 }
 
 impl Sorting {
     fn new(stage: &'static str, by: SortBy, limit: Option<u64>, source: BoxSource, run: &RunContext) -> Sorting {
-        Sorting { stage, by, limit, source, run: run.clone(), memory: run.begin_memory(), documents: 0, output: None }
+        Sorting {
+            stage,
+            by,
+            limit,
+            source,
+            run: run.clone(),
+            memory: run.begin_memory(),
+            documents: 0,
+            metadata: Metadata::default(),
+            output: None,
+        }
     }
 
     /// `count` documents drawn at random, each once, in random order.
@@ -219,7 +282,7 @@ impl Sorting {
         let mut bytes = 0;
         let limit = self.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         while let Some(document) = self.source.next()? {
-            let key = self.by.key(&document)?;
+            let key = self.by.key(&document, &self.source.metadata())?;
             self.documents += 1;
             bytes += entry_bytes(&key, &document);
             entries.push((key, document));

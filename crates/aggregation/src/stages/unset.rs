@@ -4,7 +4,7 @@ use bson::raw::{RawBsonRef, cstr};
 use query_language::expression::FieldPath;
 use query_language::projection::Projection;
 
-use super::project::{Project, first_component};
+use super::project::Project;
 use crate::context::PipelineContext;
 use crate::error::{AggregationError, Result};
 use crate::stage::Stage;
@@ -34,7 +34,6 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec
     for path in &paths {
         FieldPath::parse(path).map_err(|error| AggregationError::from(error).within("$unset"))?;
     }
-    let changed_fields = Some(paths.iter().map(|path| first_component(path).to_owned()).collect());
     let projection = Projection::excluding(paths).map_err(|error| AggregationError::from(error).within("$unset"))?;
-    Ok(vec![Stage::other(Project { name: cstr!("$project"), projection, changed_fields })])
+    Ok(vec![Stage::other(Project::new(cstr!("$project"), projection))])
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use document::{get_field, split_element};
-use query_language::expression::{DependencySet, FieldPath};
+use query_language::expression::{DependencySet, FieldPath, Metadata};
 
 use super::project::first_component;
 use super::type_of;
@@ -135,6 +135,10 @@ impl DocumentSource for Unwinding {
                 return Ok(Some(unchanged));
             }
         }
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }
 

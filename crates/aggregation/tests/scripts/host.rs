@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aggregation::{
-    BoxSource, ForeignQuery, Namespace, OutputWriter, PipelineHost, Result, SpillReader, SpillStore, SpillWriter,
-    StageMemory, source_of,
+    BoxSource, ForeignQuery, MergeRules, MergeWriter, Namespace, NearQuery, NearSource, Neighbour, OutputWriter,
+    PipelineHost, Result, SpillReader, SpillStore, SpillWriter, StageMemory, WhenMatched, source_of,
 };
 use bson::raw::{RawDocument, RawDocumentBuf, cstr};
+use query_language::expression::{Metadata, Variables};
 use query_language::filter::{Filter, FilterOptions};
+use query_language::update::{EmptyTimestamps, UpdateClock, UpdateContext, UpdateOutcome, UpdatePurpose};
 use script_test::print_document;
 
 pub(crate) struct TestHost {
@@ -53,11 +55,33 @@ impl PipelineHost for TestHost {
         Ok(source_of(found))
     }
 
+    fn near(&self, _: &Namespace, query: &NearQuery) -> Result<Box<dyn NearSource>> {
+        let key = query.key.as_deref().unwrap_or("loc");
+        let options = FilterOptions::new(Arc::clone(&query.variables)).with_nearness();
+        let filter = Filter::parse(&query.filter(key), &options)?;
+        let Some(near) = filter.near() else { return Ok(Box::new(Neighbours(Vec::new()))) };
+        let mut found = Vec::new();
+        for document in &self.local {
+            if let (true, Some(nearest)) = (filter.matches(document)?, near.nearest(document)?) {
+                let distance = Some(nearest.distance * near.near().scale());
+                let metadata = Metadata { distance, place: Some(Arc::new(nearest.place)), ..Metadata::default() };
+                found.push(Neighbour { document: document.clone(), metadata });
+            }
+        }
+        let distance = |found: &Neighbour| found.metadata.distance.unwrap_or_default();
+        found.sort_by(|left, right| distance(right).total_cmp(&distance(left)));
+        Ok(Box::new(Neighbours(found)))
+    }
+
     fn collection_statistics(&self, namespace: &Namespace, _: &RawDocument) -> Result<RawDocumentBuf> {
         let mut statistics = RawDocumentBuf::new();
         statistics.append(cstr!("ns"), namespace.to_string());
         statistics.append(cstr!("count"), self.local.len() as i32);
         Ok(statistics)
+    }
+
+    fn plan_cache_statistics(&self, _: &Namespace) -> Result<Vec<RawDocumentBuf>> {
+        Ok(Vec::new())
     }
 
     fn index_statistics(&self, _: &Namespace) -> Result<Vec<RawDocumentBuf>> {
@@ -70,6 +94,18 @@ impl PipelineHost for TestHost {
         Ok(self.spilling.load(Ordering::Relaxed))
     }
 
+    fn cluster_catalog(&self, database: Option<&str>, shows_shards: bool) -> Result<Vec<RawDocumentBuf>> {
+        Ok(vec![bson::rawdoc! { "of": database.unwrap_or("all"), "shards": shows_shards }])
+    }
+
+    fn query_statistics(&self, _: Option<&[u8]>) -> Result<Vec<RawDocumentBuf>> {
+        Ok(Vec::new())
+    }
+
+    fn query_settings(&self, shows_shape: bool) -> Result<Vec<RawDocumentBuf>> {
+        Ok(vec![bson::rawdoc! { "shows": shows_shape }])
+    }
+
     fn current_operations(&self, wanted: aggregation::IdleOperations) -> Result<Vec<RawDocumentBuf>> {
         let mut operation = RawDocumentBuf::new();
         operation.append(cstr!("active"), true);
@@ -78,8 +114,18 @@ impl PipelineHost for TestHost {
         Ok(if wanted.connections { vec![operation, idle] } else { vec![operation] })
     }
 
+    fn sessions(&self, wanted: &aggregation::ListedSessions) -> Result<Vec<RawDocumentBuf>> {
+        let mut session = RawDocumentBuf::new();
+        session.append(cstr!("wanted"), format!("{wanted:?}"));
+        Ok(vec![session])
+    }
+
     fn replace_collection(&self, namespace: &Namespace) -> Result<Box<dyn OutputWriter>> {
         Ok(Box::new(Recorder { lines: vec![format!("into {namespace}")], written: Arc::clone(&self.written) }))
+    }
+
+    fn begin_merge(&self, rules: &MergeRules) -> Result<Box<dyn MergeWriter>> {
+        Ok(Box::new(Merged { rules: rules.clone(), written: Arc::clone(&self.written) }))
     }
 
     fn spill_store(&self) -> Option<&dyn SpillStore> {
@@ -92,6 +138,15 @@ impl PipelineHost for TestHost {
 
     fn check_interrupt(&self) -> Result<()> {
         Ok(())
+    }
+}
+
+/// The nearest is last.
+struct Neighbours(Vec<Neighbour>);
+
+impl NearSource for Neighbours {
+    fn next(&mut self) -> Result<Option<Neighbour>> {
+        Ok(self.0.pop())
     }
 }
 
@@ -109,6 +164,51 @@ impl OutputWriter for Recorder {
     fn finish(self: Box<Self>) -> Result<()> {
         *self.written.lock().unwrap() = self.lines;
         Ok(())
+    }
+}
+
+/// Writes what `whenMatched` makes of each document where `{_id: 0, old: true}` is there.
+struct Merged {
+    rules: MergeRules,
+    written: Arc<Mutex<Vec<String>>>,
+}
+
+impl MergeWriter for Merged {
+    fn write(&mut self, document: &RawDocument, variables: Variables) -> Result<()> {
+        let mut old = RawDocumentBuf::new();
+        old.append(cstr!("_id"), bson::RawBson::from(document.get("_id")?.unwrap_or(bson::RawBsonRef::Null)));
+        old.append(cstr!("old"), true);
+        let line = match &self.rules.when_matched {
+            WhenMatched::Update(update) => {
+                let context = UpdateContext {
+                    match_position: None,
+                    purpose: UpdatePurpose::Modify,
+                    clock: &NoClock,
+                    empty_timestamps: EmptyTimestamps::Keep,
+                    variables: &variables,
+                };
+                match update.apply(&old, &context)? {
+                    UpdateOutcome::Changed { document, .. } => print_document(&document),
+                    UpdateOutcome::NoChange => "no change".to_owned(),
+                }
+            }
+            other => format!("{other:?} {:?}", self.rules.when_not_matched),
+        };
+        self.written.lock().unwrap().push(line);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct NoClock;
+
+impl UpdateClock for NoClock {
+    fn now(&self) -> bson::DateTime {
+        bson::DateTime::from_millis(0)
+    }
+
+    fn next_timestamp(&self) -> bson::Timestamp {
+        bson::Timestamp { time: 0, increment: 0 }
     }
 }
 

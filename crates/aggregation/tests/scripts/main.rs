@@ -1,19 +1,21 @@
 //! Golden scripts: what a `pipeline` gives over `documents` (carried over).
 //!
-//! Sections: `documents` and `foreign` (the collection `other`), both carried over, `pipeline`, `let`, `memory` (the limit
+//! Sections: `documents` and `foreign` (the collection `other`), both carried over, `pipeline`, `collation`, `let`,
+//! `memory` (the limit
 //! of a blocking stage in bytes) and `show`, which says what is expected: the output, one document a line (when absent),
 //! `explain`, `pushdown`, or `written` (what `$out` wrote).
 //!
-//! A case without `memory` runs three times: as it stands, with the front taken off as a query plan would, and with so
-//! little memory that every blocking stage spills. All must give the same documents.
+//! A case without `memory` runs four times: as it stands, with the front taken off as a query plan would, with its stages as
+//! they are written, and with so little memory that every blocking stage spills. All must give the same documents.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod host;
+mod optimization;
 
 use std::sync::Arc;
 
 use aggregation::{AggregationError, Namespace, Pipeline, PipelineContext, Pushdown, source_of};
-use bson::{DateTime, RawBson, RawDocumentBuf};
+use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
 use query_language::ErrorKind;
 use query_language::expression::{ParseContext, Variables};
 use query_language::filter::{Filter, FilterOptions};
@@ -61,12 +63,23 @@ fn context(case: &Case) -> PipelineContext {
 }
 
 fn parse(case: &Case, context: &PipelineContext) -> Result<Pipeline> {
+    parse_with(case, context, Pipeline::parse)
+}
+
+fn parse_with(
+    case: &Case,
+    context: &PipelineContext,
+    parser: fn(&[&RawDocument], &PipelineContext) -> Result<Pipeline>,
+) -> Result<Pipeline> {
     let RawBson::Array(stages) = case.value("pipeline") else { panic!("{}: a pipeline is an array", case.place) };
     let stages: Vec<_> = stages.into_iter().map(|stage| stage.unwrap().as_document().unwrap()).collect();
-    Pipeline::parse(&stages, context)
+    parser(&stages, context)
 }
 
 fn outcome(case: &Case) -> Result<String> {
+    let collation = case.optional_document("collation");
+    let collator = collation.and_then(|collation| document::collation::parse(&collation).unwrap());
+    let _collation = document::collation::enter(collator);
     let mut context = context(case);
     let pipeline = parse(case, &context)?;
     let host = Arc::new(TestHost::new(case.documents("documents"), case.documents("foreign")));
@@ -83,6 +96,9 @@ fn outcome(case: &Case) -> Result<String> {
             if !case.has("memory") && !case.has("random") {
                 let pushed = run_pushed_down(pipeline.split_pushdown()?, case, &host)?;
                 assert_eq!(direct, pushed, "{}: with the front taken off", case.place);
+                let written =
+                    run(&parse_with(case, &context, Pipeline::parse_as_written)?, case.documents("documents"), &host)?;
+                assert_eq!(direct, written, "{}: as written", case.place);
                 context.memory_bytes_max = 64;
                 host.allow_spilling();
                 check_spilled(&direct, case, &parse(case, &context)?, &host);
@@ -118,10 +134,17 @@ fn run(pipeline: &Pipeline, documents: Vec<RawDocumentBuf>, host: &Arc<TestHost>
 
 /// Does by hand what an executor would, giving only the needed paths to the rest.
 fn run_pushed_down(pushdown: Pushdown, case: &Case, host: &Arc<TestHost>) -> Result<Vec<String>> {
-    let variables = variables(case);
-    let mut documents = case.documents("documents");
+    run_pushed_down_over(pushdown, case.documents("documents"), &variables(case), host)
+}
+
+fn run_pushed_down_over(
+    pushdown: Pushdown,
+    mut documents: Vec<RawDocumentBuf>,
+    variables: &Arc<Variables>,
+    host: &Arc<TestHost>,
+) -> Result<Vec<String>> {
     if let Some(filter) = &pushdown.filter {
-        let filter = Filter::parse(filter, &FilterOptions::new(Arc::clone(&variables)))?;
+        let filter = Filter::parse(filter, &FilterOptions::new(Arc::clone(variables)))?;
         documents.retain(|document| filter.matches(document).unwrap());
     }
     if let Some(sort) = &pushdown.sort {
@@ -130,7 +153,7 @@ fn run_pushed_down(pushdown: Pushdown, case: &Case, host: &Arc<TestHost>) -> Res
     documents.drain(..documents.len().min(pushdown.skip as usize));
     documents.truncate(pushdown.limit.map_or(usize::MAX, |limit| limit as usize));
     if let Some(paths) = &pushdown.needed_paths {
-        documents = documents.iter().map(|document| only(paths, document, &variables)).collect();
+        documents = documents.iter().map(|document| only(paths, document, variables)).collect();
     }
     run(&pushdown.rest, documents, host)
 }
@@ -161,6 +184,9 @@ fn show_pushdown(pushdown: &Pushdown) -> String {
     }
     lines.push(format!("skip {} limit {:?}", pushdown.skip, pushdown.limit));
     lines.push(format!("needs {:?}", pushdown.needed_paths));
+    if let Some(one) = &pushdown.one_of_each {
+        lines.push(format!("{:?} of each {}", one.which, one.path));
+    }
     lines.push(format!("rest {}", print_value(RawBson::Array(pushdown.rest.to_bson().unwrap()).as_raw_bson_ref())));
     lines.join("\n")
 }

@@ -1,18 +1,22 @@
 //! Every plan for a query yields what a collection scan yields: random documents, indexes and filters.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bson::{Bson, Document, RawDocument, doc};
-use planner::{CanonicalQuery, Hint, PlanNode, Purpose, ScanDirection};
+use index_key::{Direction, encode_value};
+use planner::{
+    CanonicalQuery, DistinctField, Hint, Missing, PlanNode, ProjectionUse, Purpose, ScanDirection, WhichDocument,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use query_language::expression::ParseContext;
 use query_language::expression::sort_pattern::SortPattern;
+use query_language::expression::{EvaluationContext, Expression, ParseContext, Variables};
 use query_language::projection::{Projection, ProjectionKind};
 
 use super::fixture::{Fixture, drain, query, raw};
-use crate::{QueryExecutor, Uninterrupted, count};
+use crate::{QueryExecutor, Uninterrupted, count, distinct};
 
 fn scalars() -> BoxedStrategy<Bson> {
     let rare = vec![
@@ -40,6 +44,7 @@ fn scalars() -> BoxedStrategy<Bson> {
         2 => select(vec![2.0, 2.5, 4.0, -1.0]).prop_map(Bson::Double),
         2 => (0i64..4).prop_map(Bson::Int64),
         3 => select(vec!["", "a", "ab", "abc", "b\u{1}", "é"]).prop_map(|text| Bson::String(text.to_owned())),
+        2 => select(vec!["", "a", "m", "z"]).prop_map(|end| Bson::String("ab".repeat(1200) + end)),
         2 => Just(Bson::Null),
         2 => select(rare),
     ]
@@ -85,6 +90,7 @@ fn operators() -> BoxedStrategy<Document> {
             .prop_map(|(name, value)| doc! { name: value }),
         2 => (select(vec!["$lt", "$lte", "$gt", "$gte"]), -2i32..6).prop_map(|(name, value)| doc! { name: value }),
         2 => (select(vec!["$in", "$nin"]), vec(constants(), 0..4)).prop_map(|(name, values)| doc! { name: values }),
+        2 => vec(-2i32..6, 1..4).prop_map(|values| doc! { "$in": values }),
         1 => any::<bool>().prop_map(|truth| doc! { "$exists": truth }),
         1 => select(vec!["number", "string", "array", "null", "object", "int", "undefined", "bool"])
             .prop_map(|name| doc! { "$type": name }),
@@ -134,6 +140,19 @@ fn indexes() -> BoxedStrategy<Vec<Document>> {
         doc! { "key": { "a.0.b": 1, "b": 1 } },
         doc! { "key": { "b.c": 1, "a": 1 } },
         doc! { "key": { "a": 1, "_id": 1 } },
+        doc! { "key": { "$**": 1 } },
+        doc! { "key": { "$**": -1 } },
+        doc! { "key": { "a.$**": 1 } },
+        doc! { "key": { "$**": 1 }, "wildcardProjection": { "a.b": 1, "c": 1, "_id": 1 } },
+        doc! { "key": { "$**": 1 }, "wildcardProjection": { "a.c": 0, "b": 0 } },
+        doc! { "key": { "$**": 1 }, "partialFilterExpression": { "a": { "$gt": 1 } } },
+        doc! { "key": { "a": 1, "$**": 1 }, "wildcardProjection": { "a": 0 } },
+        doc! { "key": { "b": -1, "a.$**": -1, "c": 1 } },
+        doc! { "key": { "$**": 1, "b.c": 1 }, "wildcardProjection": { "a": 1, "c": 1, "_id": 1 } },
+        doc! { "key": { "a": "hashed" } },
+        doc! { "key": { "b": "hashed", "a": 1 } },
+        doc! { "key": { "c": -1, "a.b": "hashed" } },
+        doc! { "key": { "a.0": "hashed" }, "sparse": true },
         doc! { "key": { "a": 1 }, "sparse": true },
         doc! { "key": { "a.b": 1 }, "sparse": true },
         doc! { "key": { "b": 1, "a.b": 1 }, "sparse": true },
@@ -157,6 +176,8 @@ struct Case {
     filter: Document,
     sort: Option<Document>,
     projection: Option<Document>,
+    /// Whether the projection only says what is needed.
+    is_needed: bool,
 }
 
 fn cases() -> BoxedStrategy<Case> {
@@ -181,8 +202,10 @@ fn cases() -> BoxedStrategy<Case> {
         doc! { "a": 1 },
         doc! { "a": 0 },
     ];
-    (filters(), prop::option::weighted(0.3, select(sorts)), prop::option::weighted(0.3, select(projections)))
-        .prop_map(|(filter, sort, projection)| Case { filter, sort, projection })
+    let (sort, projection) =
+        (prop::option::weighted(0.4, select(sorts)), prop::option::weighted(0.3, select(projections)));
+    (filters(), sort, projection, any::<bool>())
+        .prop_map(|(filter, sort, projection, is_needed)| Case { filter, sort, projection, is_needed })
         .boxed()
 }
 
@@ -193,7 +216,18 @@ fn canonical(case: &Case) -> CanonicalQuery {
         .projection
         .as_ref()
         .map(|projection| Projection::parse(&raw(projection), ProjectionKind::Find, &ParseContext::new()).unwrap());
+    if case.is_needed {
+        canonical.projection_use = ProjectionUse::Needed;
+    }
     canonical
+}
+
+/// What a row is once all is projected that may have come whole.
+fn shown_row(row: bson::RawDocumentBuf, query: &CanonicalQuery) -> Vec<u8> {
+    match (&query.projection, query.projection_use) {
+        (Some(projection), ProjectionUse::Needed) => normal(&projection.apply(&row, None, &query.variables).unwrap()),
+        _ => normal(&row),
+    }
 }
 
 /// Fields in the order of their names, since a covered document has them in the order of the index.
@@ -214,7 +248,7 @@ fn normal(document: &RawDocument) -> Vec<u8> {
 
 fn check(fixture: &Fixture, case: &Case) {
     let view = fixture.services.store.read_view();
-    let mut reference = canonical(&Case { sort: None, ..case.clone() });
+    let mut reference = canonical(&Case { sort: None, is_needed: false, ..case.clone() });
     reference.hint = Hint::Natural(ScanDirection::Forward);
     let mut expected: Vec<Vec<u8>> = fixture.find_raw(reference).iter().map(|document| normal(document)).collect();
     expected.sort();
@@ -227,7 +261,7 @@ fn check(fixture: &Fixture, case: &Case) {
             QueryExecutor::with_plan(&fixture.services, view.clone(), &fixture.collection, query.clone(), plan)
                 .unwrap();
         let found = drain(&mut executor);
-        let mut normalized: Vec<Vec<u8>> = found.iter().map(|document| normal(document)).collect();
+        let mut normalized: Vec<Vec<u8>> = found.iter().map(|row| shown_row(row.clone(), &query)).collect();
         normalized.sort();
         assert_eq!(
             shown(&normalized),
@@ -251,6 +285,66 @@ fn check(fixture: &Fixture, case: &Case) {
     let counted =
         count(&fixture.services, view.clone(), crate::Target::of(&fixture.collection), query, &Uninterrupted, |_| ());
     assert_eq!(counted.unwrap(), expected.len() as u64, "count of {case:?}");
+    for path in ["a", "b", "c", "a.b", "a.0", "_id"] {
+        check_distinct(fixture, case, path);
+    }
+}
+
+/// The values of a field, and the first and the last document of each, are those that a collection scan finds.
+fn check_distinct(fixture: &Fixture, case: &Case, path: &str) {
+    let values = |hint: Hint| {
+        let (view, target) = (fixture.services.store.read_view(), crate::Target::of(&fixture.collection));
+        let query = CanonicalQuery { hint, ..query(&case.filter) };
+        let found = distinct(&fixture.services, view, target, query, path, &Uninterrupted, |_| ()).unwrap();
+        found.iter().map(|(kind, value)| format!("{kind:?} {value:?}")).collect::<Vec<_>>()
+    };
+    let expected = values(Hint::Natural(ScanDirection::Forward));
+    assert_eq!(values(Hint::None), expected, "distinct {path} of {case:?}");
+    let Some(sort) = &case.sort else { return };
+    let order = SortPattern::parse(&raw(sort)).unwrap();
+    for which in [WhichDocument::First, WhichDocument::Last] {
+        let found = |hint: Hint| {
+            let distinct =
+                DistinctField { path: document::FieldPath::new(path), missing: Missing::Null, which: Some(which) };
+            let query = CanonicalQuery {
+                hint,
+                distinct: Some(distinct),
+                sort: Some(order.clone()),
+                disk_use: planner::DiskUse::Allowed,
+                ..query(&case.filter)
+            };
+            one_of_each(&drain(&mut fixture.executor(query)), path, &order, which)
+        };
+        let expected = found(Hint::Natural(ScanDirection::Forward));
+        assert_eq!(found(Hint::None), expected, "{which:?} of each {path} of {case:?}");
+    }
+}
+
+/// By the value of a path, as a group tells values apart, the sort key of the first or last document that has it.
+fn one_of_each(
+    documents: &[bson::RawDocumentBuf],
+    path: &str,
+    order: &SortPattern,
+    which: WhichDocument,
+) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let expression = Expression::parse(bson::RawBsonRef::String(&format!("${path}")), &ParseContext::new()).unwrap();
+    let variables = Variables::new(bson::DateTime::from_millis(0), None, 0);
+    let mut found = BTreeMap::new();
+    for document in documents {
+        let value = expression.evaluate(&EvaluationContext::new(document, &variables)).unwrap();
+        let (mut key, mut place) = (Vec::new(), Vec::new());
+        let value = if value.is_nullish() { bson::RawBsonRef::Null } else { value.or_null() };
+        encode_value(&mut key, value, Direction::Ascending);
+        for (part, value) in order.parts().iter().zip(order.key(document).unwrap()) {
+            let direction = if part.descending { Direction::Descending } else { Direction::Ascending };
+            encode_value(&mut place, value.as_raw_bson_ref(), direction);
+        }
+        match which {
+            WhichDocument::First => drop(found.entry(key).or_insert(place)),
+            WhichDocument::Last => drop(found.insert(key, place)),
+        }
+    }
+    found
 }
 
 fn shown(documents: &[Vec<u8>]) -> Vec<String> {

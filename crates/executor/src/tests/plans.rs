@@ -64,7 +64,7 @@ fn of_many_branches_one_has_a_cursor() {
     assert_eq!(inputs.len(), 300);
     let memory = fixture.services.memory.clone();
     let context = Context { view: &view, collection: &fixture.collection, query: &wanted, memory: &memory };
-    let (mut stage, mut found) = (OrStage::new(inputs), 0);
+    let (mut stage, mut found) = (OrStage::new(inputs, memory.begin()), 0);
     loop {
         match stage.next(&context).unwrap() {
             Step::Advanced => found += 1,
@@ -167,7 +167,7 @@ fn counting_and_distinct_values() {
     let values = |fixture: &Fixture, filter, field: &str| {
         let view = fixture.services.store.read_view();
         let target = Target::of(&fixture.collection);
-        let found = distinct(&fixture.services, view, target, Arc::new(query(&filter)), field, &Uninterrupted, |_| ());
+        let found = distinct(&fixture.services, view, target, query(&filter), field, &Uninterrupted, |_| ());
         found.unwrap().iter().map(|value| format!("{value:?}")).collect::<Vec<_>>()
     };
     assert_eq!(values(&fixture, doc! {}, "a").len(), 7);
@@ -216,7 +216,7 @@ fn lists_behind_a_range_are_sought_in_both_directions() {
 fn what_is_very_long_is_not_remembered() {
     let fixture = numbered(100);
     assert!(fixture.create_index(&doc! { "v": 2, "key": { "c": 1 }, "name": "c_1" }));
-    let remembered = || fixture.services.plan_cache.entries(fixture.collection.uuid()).len();
+    let remembered = || fixture.services.plan_cache.entries(&fixture.collection).len();
     let mut filter = doc! { "a": { "$gt": 1 }, "c": { "$gt": 1 } };
     fixture.find(query(&filter));
     assert_eq!(remembered(), 1);
@@ -230,7 +230,9 @@ fn decisions_are_counted_and_bounded() {
     let fixture = Fixture::new();
     let budget = platform::MemoryBudget::new(4 << 20);
     let cache = planner::PlanCache::new(&budget);
-    let plan = || planner::CachedPlan { signature: "IXSCAN a_1".to_owned(), works: 1 };
+    let origin =
+        Arc::new(planner::DecisionOrigin::of(&fixture.collection, &query(&doc! { "a": 1 }), || None, false, 0));
+    let plan = || planner::CachedPlan { signature: "IXSCAN a_1".to_owned(), works: 1, origin: origin.clone() };
     for number in 0..2_000 {
         cache.remember(&fixture.collection, format!("shape {number}"), plan());
         cache.remember(&fixture.collection, "shape again".to_owned(), plan());
@@ -240,9 +242,41 @@ fn decisions_are_counted_and_bounded() {
     let large = "x".repeat(64 << 10);
     cache.remember(&fixture.collection, large.clone(), plan());
     assert_eq!(cache.find(&fixture.collection, &large), None, "too large to be kept");
-    for (shape, _) in cache.entries(fixture.collection.uuid()).into_iter().skip(1) {
+    for (shape, _) in cache.entries(&fixture.collection).into_iter().skip(1) {
         cache.forget_shape(&fixture.collection, &shape);
     }
     cache.forget(fixture.collection.uuid());
     assert_eq!(budget.used(), 0);
+}
+
+/// Of the values in front of a sort, and of a `$or`.
+#[test]
+fn so_many_scans_are_merged_and_no_more() {
+    let mut fixture = numbered(10);
+    for id in 10..260 {
+        assert!(fixture.insert(&doc! { "_id": id, "a": id, "b": 260 - id }));
+    }
+    let view = fixture.services.store.read_view();
+    let target = planner::Target { collection: &fixture.collection, view: &view, filter: None };
+    let merges = |filter: bson::Document| {
+        let mut sorted = query(&filter);
+        sorted.sort = Some(SortPattern::parse(&raw(&doc! { "b": 1 })).unwrap());
+        let plans = planner::candidates(&target, &sorted, Purpose::Documents).unwrap();
+        let is_merged = plans.iter().any(|plan| matches!(plan.root, PlanNode::SortMerge { .. }));
+        let found: Vec<i32> = fixture.find(sorted).iter().map(|found| found.get_i32("b").unwrap()).collect();
+        assert!(found.is_sorted(), "{found:?}");
+        (is_merged, found.len())
+    };
+    let listed = |count: i32| doc! { "a": { "$in": (10..10 + count).collect::<Vec<_>>() } };
+    // However many values there are, it is one decision.
+    assert_eq!(merges(listed(3)), (true, 3));
+    assert_eq!(merges(listed(200)), (true, 200));
+    assert_eq!(fixture.services.plan_cache.entries(&fixture.collection).len(), 1);
+    assert_eq!(merges(listed(201)), (false, 201));
+    let branches = |count: i32| {
+        let branch = |number: i32| bson::Bson::Document(doc! { "a": number, "_id": { "$gte": 0 } });
+        doc! { "$or": (10..10 + count).map(branch).collect::<Vec<_>>() }
+    };
+    assert_eq!(merges(branches(200)), (true, 200));
+    assert_eq!(merges(branches(201)), (false, 201));
 }

@@ -1,9 +1,11 @@
-//! `$addToSet`: every distinct value that is not missing, in the order of first appearance.
+//! `$addToSet`: every distinct value that is not missing, in the order of first appearance. `$setUnion`: the same of the
+//! elements of arrays.
 
 use std::collections::HashSet;
 
 use bson::raw::{RawBson, RawBsonRef};
 
+use super::concat_arrays::each_element;
 use super::{Accumulator, Input, partial_elements, value_bytes};
 use crate::error::Result;
 use crate::expression::Value;
@@ -19,6 +21,36 @@ struct AddToSet {
 
 pub(super) fn make() -> Box<dyn Accumulator> {
     Box::new(AddToSet::default())
+}
+
+#[derive(Debug, Default)]
+struct SetUnion(AddToSet);
+
+pub(super) fn make_union() -> Box<dyn Accumulator> {
+    Box::new(SetUnion::default())
+}
+
+impl Accumulator for SetUnion {
+    fn accumulate(&mut self, input: Input<'_>) -> Result<()> {
+        let value = input.into_value();
+        each_element("$setUnion", &value, |element| self.0.accumulate(Input::Value(element.into())))
+    }
+
+    fn finish(&self) -> Result<Value<'static>> {
+        self.0.finish()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
+    fn to_partial(&self) -> Result<RawBson> {
+        self.0.to_partial()
+    }
+
+    fn merge(&mut self, partial: RawBsonRef<'_>) -> Result<()> {
+        self.0.merge(partial)
+    }
 }
 
 impl Accumulator for AddToSet {

@@ -1,13 +1,19 @@
 //! One accumulator as the client wrote it: `{$sum: "$qty"}`, `{$topN: {n, sortBy, output}}`.
 
+use std::sync::Arc;
+
 use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use document::Number;
+use javascript::Function;
 
 use super::percentile::{self, Shares};
+use super::reduce;
 use super::registry::{self, AccumulatorOperator, Form};
+use super::script::{self, Functions};
 use super::{Accumulator, Input};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::expression::sort_pattern::SortPattern;
-use crate::expression::{DependencySet, EvaluationContext, Expression, ParseContext};
+use crate::expression::{DependencySet, EvaluationContext, Expression, ParseContext, Value};
 
 /// A parsed accumulator with its argument expressions.
 #[derive(Debug)]
@@ -17,12 +23,14 @@ pub struct AccumulatorExpression {
 }
 
 #[derive(Debug)]
-enum Argument {
+pub(super) enum Argument {
     None,
     Unary(Expression),
     Counted { count: Expression, input: Expression },
     Sorted { count: Option<Expression>, sort: SortPattern, output: Expression },
     Percentile { shares: Shares, input: Expression },
+    Script { functions: Arc<Functions>, start: Expression, input: Expression },
+    Reduce { function: Function, input: Expression },
 }
 
 impl AccumulatorExpression {
@@ -68,10 +76,8 @@ impl AccumulatorExpression {
             Form::Counted(_) => parse_counted(name, argument, context)?,
             Form::Sorted { counted, .. } => parse_sorted(name, argument, counted, context)?,
             Form::Percentile { is_median } => parse_percentile(name, argument, is_median, context)?,
-            Form::Refused => {
-                let message = format!("The {name} accumulator is not implemented");
-                return Err(QueryError::new(ErrorKind::NotImplemented, message));
-            }
+            Form::Script => script::parse(name, argument, context)?,
+            Form::Reduce => reduce::parse(name, argument, context)?,
         };
         Ok(Self { operator, argument })
     }
@@ -79,6 +85,29 @@ impl AccumulatorExpression {
     /// The name with its `$`.
     pub fn name(&self) -> &'static str {
         self.operator.name
+    }
+
+    /// Whether it counts documents and nothing else: `{$sum: 1}`, `{$count: {}}`.
+    pub fn counts_documents(&self) -> bool {
+        match (self.operator.name, &self.argument) {
+            ("$count", Argument::None) => true,
+            ("$sum", Argument::Unary(expression)) => {
+                matches!(expression.as_constant().map(Value::or_null), Some(RawBsonRef::Int32(1)))
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes in that so many documents came, if it does nothing but count them.
+    ///
+    /// # Errors
+    /// As `accumulate`.
+    pub fn accumulate_count(&self, state: &mut dyn Accumulator, documents: u64) -> Result<()> {
+        let documents = i64::try_from(documents).unwrap_or(i64::MAX);
+        match &self.argument {
+            Argument::None => state.merge(RawBsonRef::Int64(documents)),
+            _ => state.accumulate(Input::Value(Number::from_i64_narrowed(documents).into())),
+        }
     }
 
     /// A state for a group. `context` evaluates `n`, which may depend on the group's `_id`.
@@ -94,6 +123,10 @@ impl AccumulatorExpression {
                 make(expression.as_ref().map(count).transpose()?.unwrap_or(1), sort)
             }
             (_, Argument::Percentile { shares, .. }) => percentile::make(shares),
+            (_, Argument::Reduce { function, .. }) => reduce::make(function),
+            (_, Argument::Script { functions, start, .. }) => {
+                script::make(functions, start.evaluate(context)?.or_null())?
+            }
             _ => {
                 let message = format!("{} has an argument of another form", self.operator.name);
                 return Err(QueryError::new(ErrorKind::BadValue, message));
@@ -104,9 +137,11 @@ impl AccumulatorExpression {
     /// Feeds a document of the group to its state.
     pub fn accumulate(&self, state: &mut dyn Accumulator, context: &EvaluationContext<'_>) -> Result<()> {
         let input = match &self.argument {
-            Argument::None => Input::Value(crate::expression::Value::Missing),
+            Argument::None => Input::Value(Value::Missing),
             Argument::Unary(expression)
             | Argument::Counted { input: expression, .. }
+            | Argument::Script { input: expression, .. }
+            | Argument::Reduce { input: expression, .. }
             | Argument::Percentile { input: expression, .. } => {
                 let value = expression.evaluate(context)?;
                 // Most states keep a copy of what is borrowed.
@@ -128,6 +163,8 @@ impl AccumulatorExpression {
             Argument::None => {}
             Argument::Unary(expression)
             | Argument::Counted { input: expression, .. }
+            | Argument::Script { input: expression, .. }
+            | Argument::Reduce { input: expression, .. }
             | Argument::Percentile { input: expression, .. } => expression.dependencies(set),
             Argument::Sorted { sort, output, .. } => {
                 sort.parts().iter().for_each(|part| set.add_path(part.path.as_str()));
@@ -156,6 +193,8 @@ impl AccumulatorExpression {
                 document.append(cstr!("output"), output.to_bson()?);
                 RawBson::Document(document)
             }
+            Argument::Script { functions, start, input } => functions.to_bson(start, input)?,
+            Argument::Reduce { function, input } => reduce::to_bson(function, input)?,
             Argument::Percentile { shares, input } => {
                 let mut document = RawDocumentBuf::new();
                 document.append(cstr!("input"), input.to_bson()?);

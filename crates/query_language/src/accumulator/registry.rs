@@ -1,7 +1,7 @@
 //! The table of accumulators, which drives parsing and the generated compatibility page.
 
 use super::{
-    Accumulator, add_to_set, average, count, extreme, extreme_n, first, first_n, merge_objects, push,
+    Accumulator, add_to_set, average, concat_arrays, count, extreme, extreme_n, first, first_n, merge_objects, push,
     standard_deviation, sum, top,
 };
 use crate::expression::sort_pattern::SortPattern;
@@ -29,24 +29,26 @@ pub(super) enum Form {
     Sorted { counted: bool, make: fn(usize, &SortPattern) -> Box<dyn Accumulator> },
     /// `{input, method}`, with `p` unless it is the median.
     Percentile { is_median: bool },
-    /// Known to MongoDB, not implemented here.
-    Refused,
+    /// `{init, accumulate, accumulateArgs, merge, finalize, lang}`.
+    Script,
+    /// `{eval, data: {k, v}}`.
+    Reduce,
 }
 
 impl AccumulatorOperator {
     const fn new(name: &'static str, summary: &'static str, form: Form) -> Self {
         Self { name, summary, form }
     }
-
-    /// Whether the accumulator works here; the others are refused by name.
-    pub fn is_implemented(&self) -> bool {
-        !matches!(self.form, Form::Refused)
-    }
 }
 
 /// Every accumulator known, by name.
 pub static ACCUMULATORS: &[AccumulatorOperator] = &[
-    AccumulatorOperator::new("$accumulator", "not implemented", Form::Refused),
+    AccumulatorOperator::new(
+        "$_internalJsReduce",
+        "What a function in JavaScript makes of values, for mapReduce.",
+        Form::Reduce,
+    ),
+    AccumulatorOperator::new("$accumulator", "What functions in JavaScript make of the documents.", Form::Script),
     AccumulatorOperator::new("$addToSet", "The distinct values.", Form::Unary(add_to_set::make)),
     AccumulatorOperator::new("$avg", "The mean of the numbers.", Form::Unary(average::make)),
     AccumulatorOperator::new(
@@ -59,6 +61,7 @@ pub static ACCUMULATORS: &[AccumulatorOperator] = &[
         "The outputs of the last n documents in a sort order.",
         Form::Sorted { counted: true, make: top::make_bottom_n },
     ),
+    AccumulatorOperator::new("$concatArrays", "The elements of all arrays.", Form::Unary(concat_arrays::make)),
     AccumulatorOperator::new("$count", "The number of documents.", Form::Nullary(count::make)),
     AccumulatorOperator::new("$first", "The value of the first document.", Form::Unary(first::make_first)),
     AccumulatorOperator::new("$firstN", "The values of the first n documents.", Form::Counted(first_n::make_first)),
@@ -76,6 +79,7 @@ pub static ACCUMULATORS: &[AccumulatorOperator] = &[
         Form::Percentile { is_median: false },
     ),
     AccumulatorOperator::new("$push", "The values as an array.", Form::Unary(push::make)),
+    AccumulatorOperator::new("$setUnion", "The distinct elements of all arrays.", Form::Unary(add_to_set::make_union)),
     AccumulatorOperator::new(
         "$stdDevPop",
         "The standard deviation of the numbers as a whole population.",

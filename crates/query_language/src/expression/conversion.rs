@@ -1,11 +1,16 @@
 //! Conversions between BSON types, as `$convert` and its short forms make them.
 
+pub(crate) mod binary;
+mod json;
+
 use bson::DateTime;
 use bson::oid::ObjectId;
 use bson::raw::RawBsonRef;
 use bson::spec::ElementType;
 use document::Number;
 use document::decimal::Decimal;
+
+use binary::BinaryOptions;
 
 use super::calendar::{Zone, date_of_object_id, parse_date_text};
 use super::text::{format_date, format_double};
@@ -42,7 +47,28 @@ pub(crate) fn convert<'a>(value: RawBsonRef<'a>, target: ElementType) -> Result<
         ElementType::String => to_text(value),
         ElementType::ObjectId => to_object_id(value),
         ElementType::DateTime => to_date(value),
+        ElementType::Array | ElementType::EmbeddedDocument => match value {
+            RawBsonRef::String(text) => json::from_text(text, target),
+            RawBsonRef::Binary(_) if target == ElementType::Array => json::from_vector(value),
+            _ => Err(unsupported(value, target)),
+        },
         _ => Err(unsupported(value, target)),
+    }
+}
+
+/// The same where binary data may be on either side, for `$convert`.
+pub(crate) fn convert_with<'a>(
+    value: RawBsonRef<'a>,
+    target: ElementType,
+    options: &BinaryOptions,
+) -> Result<Value<'a>> {
+    match (value.element_type(), target) {
+        (_, ElementType::Binary) => binary::to_binary(value, options),
+        (ElementType::Binary, ElementType::String) => binary::to_text(value, options).map(Value::from),
+        (ElementType::Binary, ElementType::Int32 | ElementType::Int64 | ElementType::Double) => {
+            binary::to_number(value, target, options.order)
+        }
+        _ => convert(value, target),
     }
 }
 

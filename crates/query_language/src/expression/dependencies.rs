@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::metadata::MetadataUse;
+
 /// The fields and variables that expressions, projections or stages need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DependencySet {
@@ -13,6 +15,8 @@ pub struct DependencySet {
     pub variables: BTreeSet<String>,
     /// The result differs from one evaluation to the next (`$rand`).
     pub volatile: bool,
+    /// What is known of the document beside its fields is needed.
+    pub metadata: MetadataUse,
 }
 
 impl DependencySet {

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::dependencies::DependencySet;
 use super::field_path::FieldPath;
 use super::limits::{check_bytes, checked};
+use super::metadata::MetadataUse;
 use super::operator::{Form, Operator};
 use super::value::Value;
 use super::variables::EvaluationContext;
@@ -60,6 +61,10 @@ pub(crate) trait SpecialNode: fmt::Debug + Send + Sync {
     /// Whether evaluating twice may give two results.
     fn is_volatile(&self) -> bool {
         false
+    }
+    /// What it reads of what is known of a document beside its fields.
+    fn reads_metadata(&self) -> MetadataUse {
+        MetadataUse::default()
     }
     /// The node as the client could have written it.
     fn to_bson(&self) -> Result<RawDocumentBuf>;
@@ -143,6 +148,7 @@ impl Node {
         let mut added = Vec::new();
         if let Node::Special(node) = self {
             set.volatile |= node.is_volatile();
+            set.metadata = set.metadata | node.reads_metadata();
             added = node.bound_slots();
             added.retain(|slot| bound.insert(*slot));
         }

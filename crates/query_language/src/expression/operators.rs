@@ -14,10 +14,14 @@ mod comparison;
 mod conditional;
 mod convert;
 mod date;
+pub(crate) mod function;
+mod hashed_index_key;
 mod index_bounds;
 mod let_variables;
 mod literal;
+pub(crate) mod meta;
 mod object;
+mod object_id;
 mod percentile;
 mod prelude;
 mod refused;
@@ -31,8 +35,12 @@ const SINGLES: &[&[Operator]] = &[
     boolean::OPERATORS,
     comparison::OPERATORS,
     convert::OPERATORS,
+    function::OPERATORS,
+    hashed_index_key::OPERATORS,
     let_variables::OPERATORS,
     literal::OPERATORS,
+    meta::OPERATORS,
+    object_id::OPERATORS,
     refused::OPERATORS,
     type_of::OPERATORS,
 ];

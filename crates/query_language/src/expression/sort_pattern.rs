@@ -10,6 +10,8 @@ use bson::raw::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use document::{array_elements, get_field, work};
 
 use super::field_path::FieldPath;
+use super::meta;
+use super::metadata::{Keyword, Metadata, MetadataUse};
 use super::number;
 use super::order::compare;
 use super::parse::show;
@@ -29,19 +31,32 @@ pub struct SortPart {
     pub path: FieldPath,
     /// From greatest to least.
     pub descending: bool,
+    /// By what is known of a document, whatever is at the path.
+    pub keyword: Option<Keyword>,
+}
+
+/// What is said of a part.
+#[derive(PartialEq, Eq)]
+enum SortBy {
+    Ascending,
+    Descending,
+    /// From greatest to least.
+    Known(Keyword),
 }
 
 /// The values a document is sorted by, one a part.
 pub type SortKey = Vec<RawBson>;
 
 impl SortPattern {
-    /// Parses a pattern; directions are 1 and -1, `$meta` is refused by name.
+    /// Parses a pattern; directions are 1 and -1, or a score by `$meta`.
     pub fn parse(pattern: &RawDocument) -> Result<Self> {
         let mut parts = Vec::new();
         for element in pattern {
             let (name, direction) = element?;
             let path = FieldPath::parse(name.as_str())?;
-            parts.push(SortPart { path, descending: parse_direction(name.as_str(), direction)? });
+            let by = parse_direction(name.as_str(), direction)?;
+            let keyword = if let SortBy::Known(keyword) = by { Some(keyword) } else { None };
+            parts.push(SortPart { path, descending: by != SortBy::Ascending, keyword });
         }
         if parts.is_empty() {
             return Err(QueryError::new(ErrorKind::Location(15976), "$sort stage must have at least one sort key"));
@@ -59,11 +74,60 @@ impl SortPattern {
     /// # Errors
     /// The command is to stop.
     pub fn key(&self, document: &RawDocument) -> Result<SortKey> {
+        self.key_with(document, &Metadata::default())
+    }
+
+    /// What it is by beside fields.
+    pub fn metadata(&self) -> MetadataUse {
+        let keywords = self.parts.iter().filter_map(|part| part.keyword);
+        keywords.fold(MetadataUse::default(), |all, keyword| all | keyword.reads())
+    }
+
+    /// The key of a document of which this is known.
+    ///
+    /// # Errors
+    /// The command is to stop; what it is by is not known.
+    pub fn key_with(&self, document: &RawDocument, metadata: &Metadata) -> Result<SortKey> {
         let key = |part: &SortPart| {
             work::step()?;
-            part.key(document)
+            match part.keyword {
+                Some(keyword) => Ok(known(keyword, metadata)?.into()),
+                None => part.key(document),
+            }
         };
         self.parts.iter().map(key).collect()
+    }
+
+    /// Shows the values of a document's key, in the order of the parts, without a copy.
+    ///
+    /// # Errors
+    /// The command is to stop; those of `visit`.
+    pub fn visit<E: From<QueryError>>(
+        &self,
+        document: &RawDocument,
+        visit: impl FnMut(&SortPart, RawBsonRef<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.visit_with(document, &Metadata::default(), visit)
+    }
+
+    /// The same of a document of which this is known.
+    ///
+    /// # Errors
+    /// The command is to stop; what it is by is not known; those of `visit`.
+    pub fn visit_with<E: From<QueryError>>(
+        &self,
+        document: &RawDocument,
+        metadata: &Metadata,
+        mut visit: impl FnMut(&SortPart, RawBsonRef<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        for part in &self.parts {
+            work::step().map_err(QueryError::from)?;
+            match part.keyword {
+                Some(keyword) => visit(part, known(keyword, metadata)?)?,
+                None => visit(part, part.value(document))?,
+            }
+        }
+        Ok(())
     }
 
     /// The key of any value: one that is not a document has no fields.
@@ -95,19 +159,36 @@ impl SortPattern {
     pub fn to_document(&self) -> Result<RawDocumentBuf> {
         let mut document = RawDocumentBuf::new();
         for part in &self.parts {
-            let direction = if part.descending { -1 } else { 1 };
-            document.append(<&bson::raw::CStr>::try_from(part.path.as_str())?, direction);
+            let name = <&bson::raw::CStr>::try_from(part.path.as_str())?;
+            match (part.keyword, part.descending) {
+                (Some(keyword), _) => document.append(name, bson::rawdoc! { "$meta": keyword.name() }),
+                (None, true) => document.append(name, -1),
+                (None, false) => document.append(name, 1),
+            }
         }
         Ok(document)
     }
 }
 
-fn parse_direction(name: &str, direction: RawBsonRef<'_>) -> Result<bool> {
+fn known(keyword: Keyword, metadata: &Metadata) -> Result<RawBsonRef<'_>> {
+    metadata.value(keyword).ok_or_else(|| keyword.not_available())
+}
+
+/// Scores are sorted by, the greatest first. What has a distance comes in the order of it already.
+fn sort_keyword(value: RawBsonRef<'_>) -> Result<SortBy> {
+    match meta::keyword_of(value)? {
+        keyword @ (Keyword::TextScore | Keyword::Score) => Ok(SortBy::Known(keyword)),
+        other => {
+            let message = format!("a sort by {{$meta: \"{}\"}} is not implemented", other.name());
+            Err(QueryError::new(ErrorKind::NotImplemented, message))
+        }
+    }
+}
+
+fn parse_direction(name: &str, direction: RawBsonRef<'_>) -> Result<SortBy> {
     match direction {
         RawBsonRef::Document(document) => match document.iter().next().transpose()? {
-            Some((meta, _)) if meta == "$meta" => {
-                Err(QueryError::new(ErrorKind::NotImplemented, "The $meta sort is not implemented"))
-            }
+            Some((name, keyword)) if name == "$meta" => sort_keyword(keyword),
             _ => {
                 let shown = show(direction);
                 let message = format!("Illegal key in $sort specification: {name}: {shown}");
@@ -120,8 +201,8 @@ fn parse_direction(name: &str, direction: RawBsonRef<'_>) -> Result<bool> {
             Err(QueryError::new(ErrorKind::Location(15974), message))
         }
         value => match number::to_f64(value) {
-            Some(1.0) => Ok(false),
-            Some(-1.0) => Ok(true),
+            Some(1.0) => Ok(SortBy::Ascending),
+            Some(-1.0) => Ok(SortBy::Descending),
             _ => {
                 let message = "$sort key ordering must be 1 (for ascending) or -1 (for descending)";
                 Err(QueryError::new(ErrorKind::Location(15975), message))
@@ -132,10 +213,15 @@ fn parse_direction(name: &str, direction: RawBsonRef<'_>) -> Result<bool> {
 
 impl SortPart {
     fn key(&self, document: &RawDocument) -> Result<RawBson> {
+        let value = self.value(document);
+        growth::before_copying(Some(value), 1)?;
+        Ok(RawBson::from(value))
+    }
+
+    fn value<'d>(&self, document: &'d RawDocument) -> RawBsonRef<'d> {
         let mut best = Best { value: None, descending: self.descending };
         collect(document, self.path.as_path(), 0, &mut best);
-        growth::before_copying(best.value, 1)?;
-        Ok(best.value.map_or(RawBson::Null, RawBson::from))
+        best.value.unwrap_or(RawBsonRef::Null)
     }
 }
 

@@ -11,6 +11,7 @@ use bson::raw::{RawBson, RawBsonRef, RawDocument};
 use bson::{DateTime, Timestamp};
 
 use super::limits::CONSTANT_GROWTH_MAX;
+use super::metadata::Metadata;
 use crate::error::{ErrorKind, QueryError, Result};
 
 /// The variables of one command: its clock readings, its `let`, and the state of `$rand`.
@@ -186,12 +187,23 @@ pub struct EvaluationContext<'a> {
     root: &'a RawDocument,
     variables: &'a Variables,
     scope: Option<&'a Scope<'a>>,
+    metadata: Option<&'a Metadata>,
 }
 
 impl<'a> EvaluationContext<'a> {
     /// Evaluation of a document (`$$ROOT`) with the variables of a command.
     pub fn new(root: &'a RawDocument, variables: &'a Variables) -> Self {
-        Self { root, variables, scope: None }
+        Self { root, variables, scope: None, metadata: None }
+    }
+
+    /// The same, of a document of which this is known.
+    #[must_use]
+    pub fn with_metadata(self, metadata: &'a Metadata) -> Self {
+        Self { metadata: Some(metadata), ..self }
+    }
+
+    pub(crate) fn metadata(&self) -> Option<&'a Metadata> {
+        self.metadata
     }
 
     /// `$$ROOT`.

@@ -7,16 +7,18 @@ use bson::spec::ElementType;
 use document::{FieldPath, LeafArrays, ValueView, elements_of_bytes, work};
 
 use super::search::Search;
-use super::{FilterNode, expr};
+use super::{FilterNode, expr, json_schema, text_filter, where_filter};
 use crate::error::QueryError;
+use crate::expression::Metadata;
 
 /// Whether something matched.
 pub(crate) type Outcome = std::result::Result<bool, Box<QueryError>>;
 
 /// What a match found out beside its being one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct MatchDetails {
     position: Option<usize>,
+    metadata: Option<Box<Metadata>>,
 }
 
 impl MatchDetails {
@@ -29,6 +31,16 @@ impl MatchDetails {
     /// arrays in a filter it is the last one searched.
     pub fn array_position(&self) -> Option<usize> {
         self.position
+    }
+
+    /// With what is known of the document, which is not found out by a match.
+    #[must_use]
+    pub fn with_metadata(self, metadata: Metadata) -> Self {
+        Self { metadata: Some(Box::new(metadata)), ..self }
+    }
+
+    pub(crate) fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_deref()
     }
 
     pub(crate) fn record(&mut self, position: usize) {
@@ -55,7 +67,15 @@ pub(crate) enum Subject<'a> {
     Keys(&'a dyn Fn(&FieldPath) -> Option<ValueView<'a>>),
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// The document, for what needs all of it; what is said where there is none.
+    fn document_or(self, not_allowed: fn() -> QueryError) -> Result<&'a [u8], Box<QueryError>> {
+        match self {
+            Subject::Document(document) => Ok(document),
+            _ => Err(Box::new(not_allowed())),
+        }
+    }
+
     /// Whether some value at `path` is accepted. A field at the top, which most paths are, needs no search.
     #[inline]
     fn any<F>(self, path: &FieldPath, leaf_arrays: LeafArrays, details: &mut MatchDetails, mut accepts: F) -> Outcome
@@ -109,11 +129,13 @@ pub(crate) fn evaluate(node: &FilterNode, subject: Subject<'_>, details: &mut Ma
         FilterNode::ElemMatchValue(leaf) => {
             subject.any(&leaf.path, Whole, details, |value, inner| leaf.accepts(value, inner))
         }
-        FilterNode::Expr(leaf) => match subject {
-            Subject::Document(document) => leaf.accepts(document),
-            _ => Err(Box::new(expr::not_allowed())),
-        },
+        FilterNode::Geo(leaf) => subject.any(&leaf.path, Expand, details, |value, _| leaf.accepts(value)),
+        FilterNode::Near(leaf) => subject.any(&leaf.path, Expand, details, |value, _| leaf.accepts(value)),
+        FilterNode::Expr(leaf) => leaf.accepts(subject.document_or(expr::not_allowed)?),
+        FilterNode::JsonSchema(leaf) => leaf.accepts(subject.document_or(json_schema::not_allowed)?),
         FilterNode::SampleRate(leaf) => Ok(leaf.accepts()),
+        FilterNode::Where(leaf) => leaf.accepts(subject.document_or(where_filter::not_allowed)?),
+        FilterNode::Text(leaf) => leaf.accepts(subject.document_or(text_filter::not_allowed)?),
     }
 }
 

@@ -128,11 +128,16 @@ fn sort_key(node: &FilterNode) -> (u8, &str, u8) {
         }
         FilterNode::ElemMatchValue(_) => (10, 0),
         FilterNode::ElemMatchObject(_) => (11, 0),
+        FilterNode::Geo(_) => (11, 1),
+        FilterNode::Near(_) => (11, 2),
         FilterNode::Or(_) => (12, 0),
         FilterNode::Nor(_) => (13, 0),
         FilterNode::And(_) => (14, 0),
         FilterNode::SampleRate(_) => (15, 0),
         FilterNode::Expr(_) => (16, 0),
+        FilterNode::JsonSchema(_) => (17, 0),
+        FilterNode::Where(_) => (18, 0),
+        FilterNode::Text(_) => (19, 0),
     };
     (rank, node.path().map_or("", FieldPath::as_str), minor)
 }

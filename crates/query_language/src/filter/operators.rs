@@ -6,9 +6,9 @@ use bson::RawBsonRef;
 
 use super::comparison::ComparisonOperator;
 use super::parse::{FieldOperand, Parser, Place, bad_value};
-use super::{FilterNode, all, bits, comparison, elem_match, exists, expr, in_filter, logical, mod_filter, regex};
-use super::{sample_rate, size, type_filter};
-use crate::error::{ErrorKind, QueryError, Result};
+use super::{FilterNode, GeoRelation, all, bits, comparison, elem_match, exists, expr, geo, in_filter, json_schema};
+use super::{logical, mod_filter, near, regex, sample_rate, size, text_filter, type_filter, where_filter};
+use crate::error::Result;
 
 /// How far an operator is supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,21 +34,21 @@ pub const OPERATORS: &[(&str, Support)] = &[
     ("$eq", Support::Full),
     ("$exists", Support::Full),
     ("$expr", Support::Full),
-    ("$geoIntersects", Support::Refused),
-    ("$geoNear", Support::Refused),
-    ("$geoWithin", Support::Refused),
+    ("$geoIntersects", Support::Full),
+    ("$geoNear", Support::Full),
+    ("$geoWithin", Support::Full),
     ("$gt", Support::Full),
     ("$gte", Support::Full),
     ("$in", Support::Full),
-    ("$jsonSchema", Support::Refused),
+    ("$jsonSchema", Support::Full),
     ("$lt", Support::Full),
     ("$lte", Support::Full),
-    ("$maxDistance", Support::Refused),
-    ("$minDistance", Support::Refused),
+    ("$maxDistance", Support::Full),
+    ("$minDistance", Support::Full),
     ("$mod", Support::Full),
     ("$ne", Support::Full),
-    ("$near", Support::Refused),
-    ("$nearSphere", Support::Refused),
+    ("$near", Support::Full),
+    ("$nearSphere", Support::Full),
     ("$nin", Support::Full),
     ("$nor", Support::Full),
     ("$not", Support::Full),
@@ -57,10 +57,10 @@ pub const OPERATORS: &[(&str, Support)] = &[
     ("$regex", Support::Full),
     ("$sampleRate", Support::Full),
     ("$size", Support::Full),
-    ("$text", Support::Refused),
+    ("$text", Support::Full),
     ("$type", Support::Full),
-    ("$where", Support::Refused),
-    ("$within", Support::Refused),
+    ("$where", Support::Full),
+    ("$within", Support::Full),
 ];
 
 /// Parses an operator in the place of a field name; `None` when it restricts nothing (`$comment`).
@@ -78,11 +78,13 @@ pub(crate) fn parse_top_level(
         "$alwaysFalse" => logical::parse_always(name, value, FilterNode::AlwaysFalse)?,
         "$comment" => return Ok(None),
         "$sampleRate" => sample_rate::parse(parser, value)?,
-        "$expr" | "$text" | "$where" | "$jsonSchema" if place == Place::Element && name != "$jsonSchema" => {
+        "$expr" | "$text" | "$where" if place == Place::Element => {
             return bad_value(format!("{name} can only be applied to the top-level document"));
         }
         "$expr" => expr::parse(parser, value)?,
-        "$text" | "$where" | "$jsonSchema" => return refused(name),
+        "$where" => where_filter::parse(parser, value)?,
+        "$jsonSchema" => json_schema::parse::parse(parser, value)?,
+        "$text" => text_filter::parse(parser, value)?,
         // A DBRef in a condition on documents in an array: these are its fields.
         "$ref" | "$id" | "$db" => comparison::equality(document::FieldPath::new(name), value)?,
         _ => {
@@ -114,16 +116,14 @@ pub(crate) fn parse_field_operator(parser: &Parser<'_>, operand: &FieldOperand<'
         "$regex" => regex::parse(operand)?,
         "$options" => return regex::check_options(operand).map(|()| None),
         "$bitsAllSet" | "$bitsAnySet" | "$bitsAllClear" | "$bitsAnyClear" => bits::parse(operand)?,
-        "$geoWithin" | "$within" | "$geoIntersects" | "$near" | "$nearSphere" | "$geoNear" | "$maxDistance"
-        | "$minDistance" => return refused(operand.name),
-        "$expr" | "$text" | "$where" => {
+        "$geoWithin" | "$within" => geo::parse(operand, GeoRelation::Within)?,
+        "$geoIntersects" => geo::parse(operand, GeoRelation::Intersects)?,
+        "$near" | "$nearSphere" | "$geoNear" => near::parse(parser, operand)?,
+        "$minDistance" | "$maxDistance" => return near::check_limit(operand).map(|()| None),
+        "$expr" | "$jsonSchema" | "$text" | "$where" => {
             return bad_value(format!("{} can only be applied to the top-level document", operand.name));
         }
         name => return bad_value(format!("unknown operator: {name}")),
     };
     Ok(Some(node))
-}
-
-fn refused<T>(name: &str) -> Result<T> {
-    Err(QueryError::new(ErrorKind::NotImplemented, format!("query operator {name} is not implemented")))
 }

@@ -10,7 +10,7 @@ use crate::expression::DependencySet;
 pub struct ReferencedPaths {
     /// Dotted paths; those inside an `$elemMatch` continue the path of the array.
     pub paths: BTreeSet<String>,
-    /// An expression needs the whole document.
+    /// An expression needs the whole document, or a schema does.
     pub whole_document: bool,
 }
 
@@ -32,6 +32,7 @@ impl ReferencedPaths {
         for child in node.children() {
             self.add(child, prefix);
         }
+        self.whole_document |= matches!(node, FilterNode::JsonSchema(_) | FilterNode::Where(_) | FilterNode::Text(_));
         if let FilterNode::Expr(leaf) = node {
             let mut needed = DependencySet::new();
             leaf.expression().dependencies(&mut needed);

@@ -13,10 +13,13 @@ pub(crate) fn to_document(node: &FilterNode) -> RawDocumentBuf {
         FilterNode::AlwaysFalse => append(&mut document, "$alwaysFalse", RawBson::Int32(1)),
         FilterNode::And(children) if children.is_empty() => {}
         FilterNode::And(children) => append(&mut document, "$and", list(children)),
-        FilterNode::Or(children) => append(&mut document, "$or", list(children)),
-        FilterNode::Nor(children) => append(&mut document, "$nor", list(children)),
-        FilterNode::SampleRate(leaf) => append(&mut document, "$sampleRate", RawBson::Double(leaf.rate)),
-        FilterNode::Expr(leaf) => append(&mut document, "$expr", expression(leaf)),
+        FilterNode::Or(_)
+        | FilterNode::Nor(_)
+        | FilterNode::SampleRate(_)
+        | FilterNode::Expr(_)
+        | FilterNode::JsonSchema(_)
+        | FilterNode::Where(_)
+        | FilterNode::Text(_) => append_operators(&mut document, node),
         FilterNode::Not(child) => match child.path() {
             Some(path) => {
                 let mut negation = RawDocumentBuf::new();
@@ -48,6 +51,7 @@ fn operators(node: &FilterNode) -> RawDocumentBuf {
     document
 }
 
+/// The operators of a node, which for one without a path stand by themselves.
 fn append_operators(document: &mut RawDocumentBuf, node: &FilterNode) {
     match node {
         FilterNode::And(children) => children.iter().for_each(|child| append_operators(document, child)),
@@ -76,11 +80,20 @@ fn append_operators(document: &mut RawDocumentBuf, node: &FilterNode) {
         FilterNode::ElemMatchValue(leaf) => {
             append(document, "$elemMatch", RawBson::Document(operators(&leaf.predicate)));
         }
+        FilterNode::Geo(leaf) => append(document, leaf.relation.name(), leaf.operand()),
+        FilterNode::Near(leaf) => {
+            for element in document::elements(leaf.operators()) {
+                append(document, element.name(), element.value().into());
+            }
+        }
         // Always false of a value: equal to one of none.
         FilterNode::AlwaysFalse => append(document, "$in", RawBson::Array(RawArrayBuf::new())),
         FilterNode::Or(children) => append(document, "$or", list(children)),
         FilterNode::Nor(children) => append(document, "$nor", list(children)),
         FilterNode::Expr(leaf) => append(document, "$expr", expression(leaf)),
+        FilterNode::JsonSchema(leaf) => append(document, "$jsonSchema", leaf.source().to_owned().into()),
+        FilterNode::Where(leaf) => append(document, "$where", leaf.code()),
+        FilterNode::Text(leaf) => append(document, "$text", leaf.operand().into()),
         FilterNode::SampleRate(leaf) => append(document, "$sampleRate", RawBson::Double(leaf.rate)),
     }
 }

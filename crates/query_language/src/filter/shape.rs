@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 
 use bson::spec::ElementType;
 
-use super::{FilterNode, Literal};
+use geometry::Region;
+
+use super::{FilterNode, Literal, NearCenter};
 
 /// The shape as text.
 pub(crate) fn of(node: &FilterNode) -> String {
@@ -61,7 +63,27 @@ fn write_node(out: &mut String, node: &FilterNode) {
             write_leaf(out, leaf.path.as_str(), "$elemMatch");
             write_children(out, "", std::slice::from_ref(&leaf.predicate));
         }
+        FilterNode::Geo(leaf) => {
+            write_leaf(out, leaf.path.as_str(), leaf.relation.name());
+            // By which indexes can serve.
+            out.push_str(match leaf.region() {
+                Region::Shape(_) => "g",
+                Region::Cap(_) => "s",
+                Region::Rectangle(_) | Region::Polygon(_) | Region::Circle(_) => "p",
+            });
+        }
+        FilterNode::Near(leaf) => {
+            write_leaf(out, leaf.path.as_str(), "$near");
+            out.push_str(match leaf.near().center {
+                NearCenter::Metres(_) => "g",
+                NearCenter::Radians(..) => "s",
+                NearCenter::Plane(_) => "p",
+            });
+        }
         FilterNode::Expr(_) => out.push_str("$expr"),
+        FilterNode::JsonSchema(_) => out.push_str("$jsonSchema"),
+        FilterNode::Where(_) => out.push_str("$where"),
+        FilterNode::Text(_) => out.push_str("$text"),
         FilterNode::SampleRate(_) => out.push_str("$sampleRate"),
     }
 }

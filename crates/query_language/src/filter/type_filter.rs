@@ -112,6 +112,16 @@ impl TypeFilter {
     }
 }
 
+/// The types of these names, of the value itself.
+///
+/// # Errors
+/// `BadValue` for a name that no type has.
+pub(crate) fn of_names(names: &[&str]) -> Result<TypeFilter> {
+    let mut filter = TypeFilter { path: FieldPath::new(""), set: 0, numbers: false };
+    names.iter().try_for_each(|name| filter.add(RawBsonRef::String(name)))?;
+    Ok(filter)
+}
+
 fn is_number(element_type: ElementType) -> bool {
     matches!(element_type, ElementType::Double | ElementType::Int32 | ElementType::Int64 | ElementType::Decimal128)
 }

@@ -38,7 +38,8 @@ pub(super) fn parse(source: &RawDocument, kind: ProjectionKind, context: &ParseC
         (Mode::Exclusion, Some(false)) => fields.insert("_id", Field::Exclude)?,
         _ => {}
     }
-    Ok(Projection { mode, fields, source: source.to_owned(), has_position: found.position })
+    let metadata = fields.metadata();
+    Ok(Projection { mode, fields, source: source.to_owned(), has_position: found.position, metadata })
 }
 
 /// What the projection has that is decided by or decides something else.
@@ -129,9 +130,10 @@ impl Parser<'_> {
             return Ok(());
         }
         match (self.kind, operator) {
-            (_, "$meta") => {
-                let message = "projection operator $meta is not implemented";
-                Err(QueryError::new(ErrorKind::NotImplemented, message))
+            // It neither includes nor excludes others.
+            (ProjectionKind::Find, "$meta") => {
+                let expression = Expression::parse(RawBsonRef::Document(inner), self.context)?;
+                self.fields.insert(path, Field::Computed(expression))
             }
             (ProjectionKind::Find, "$slice") => self.slice(path, inner, argument),
             (ProjectionKind::Find, "$elemMatch") => self.elem_match(path, argument),

@@ -108,7 +108,10 @@ impl Place<'_> {
     fn is_unchanged(&self, existing: &Element<'_>, value: &NewValue<'_>) -> bool {
         let same = existing.element_type == value.kind() && existing.value_bytes() == value.bytes();
         let is_id = self.trail.parent.is_none() && self.trail.name == "_id";
-        same || is_id && document::compare_views(existing.view(), value.view()).is_eq()
+        same || is_id && {
+            let _by_bytes = document::collation::enter(None);
+            document::compare_views(existing.view(), value.view()).is_eq()
+        }
     }
 }
 

@@ -47,6 +47,8 @@ const OTHER_STAGES: &[&str] = &[
     "$rankFusion",
     "$redact",
     "$sample",
+    "$score",
+    "$scoreFusion",
     "$search",
     "$searchMeta",
     "$setWindowFields",

@@ -66,10 +66,16 @@ fn write_field(out: &mut Vec<u8>, field: &Element<'_>, zero_timestamps: Option<&
     writer::element(out, field.element_type, field.name_bytes(), field.value_bytes());
 }
 
+/// Whether it is the same to the last byte of its text, whatever the collation.
+fn is_same_id(old: &Element<'_>, new: &Element<'_>) -> bool {
+    let _by_bytes = document::collation::enter(None);
+    document::compare_views(old.view(), new.view()).is_eq()
+}
+
 /// The `_id` of `before` if it has one (a different one in `after` is refused), otherwise that of `after`.
 fn kept_id<'a>(after: &'a RawDocument, before: &'a RawDocument) -> Result<Option<Element<'a>>> {
     match (find(before, "_id"), find(after, "_id")) {
-        (Some(old), Some(new)) if document::compare_views(old.view(), new.view()).is_ne() => {
+        (Some(old), Some(new)) if !is_same_id(&old, &new) => {
             let message = format!(
                 "After applying the update, the (immutable) field '_id' was found to have been altered to {}",
                 display::field(&new)

@@ -69,6 +69,8 @@ fn special_argument(name: &str) -> Option<Bson> {
         "$filter" => doc! {"input": "$ints", "cond": true}.into(),
         "$map" => doc! {"input": "$ints", "in": "$$this"}.into(),
         "$sortArray" => doc! {"input": "$ints", "sortBy": -1}.into(),
+        "$function" => doc! {"body": "function (x) { for (;;) {} }", "args": ["$ints"], "lang": "js"}.into(),
+        "$_internalJsEmit" => doc! {"eval": "function () { for (;;) {} }", "this": "$fields"}.into(),
         "$zip" => doc! {"inputs": ["$ints", "$ints"]}.into(),
         "$getField" => doc! {"field": "x", "input": "$fields"}.into(),
         "$setField" => doc! {"field": "x", "input": "$fields", "value": 1}.into(),
@@ -81,8 +83,8 @@ fn special_argument(name: &str) -> Option<Bson> {
         "$setEquals" => vec!["$ints", "$ints"].into(),
         "$and" => many("$yes").into(),
         "$or" | "$ifNull" => many("$no").into(),
-        // Constants, three branches, or the parts of one date.
-        "$cond" | "$const" | "$literal" | "$rand" => return None,
+        // Constants, a number, three branches, or the parts of one date.
+        "$cond" | "$const" | "$createObjectId" | "$literal" | "$meta" | "$rand" | "$sigmoid" => return None,
         "$dayOfMonth" | "$dayOfWeek" | "$dayOfYear" | "$hour" | "$isoDayOfWeek" | "$isoWeek" | "$isoWeekYear"
         | "$millisecond" | "$minute" | "$month" | "$second" | "$week" | "$year" => return None,
         other => panic!("{other} has no entry"),
@@ -163,6 +165,11 @@ fn large_filter(name: &str) -> Option<Document> {
         "$gt" | "$gte" => on_elements(MANY.into()),
         "$ne" => Some(doc! {"ints": {"$ne": -1}}),
         "$in" | "$nin" => on_elements(vec![-1].into()),
+        "$geoIntersects" => on_elements(doc! {"$geometry": {"type": "Point", "coordinates": [0, 0]}}.into()),
+        "$geoWithin" | "$within" => on_elements(doc! {"$box": [[0, 0], [1, 1]]}.into()),
+        "$geoNear" | "$near" | "$nearSphere" => on_elements(vec![0, 0].into()),
+        "$maxDistance" | "$minDistance" => Some(doc! {"ints": {"$near": [0, 0], name: 1}}),
+        "$jsonSchema" => Some(doc! {"$jsonSchema": {"properties": {"ints": {"items": {"minimum": 0}}}}}),
         "$mod" => on_elements(vec![MANY, MANY + 1].into()),
         "$not" => on_elements(doc! {"$lt": 0}.into()),
         "$regex" => Some(doc! {"text": {"$regex": "a[xy]"}}),
@@ -171,6 +178,10 @@ fn large_filter(name: &str) -> Option<Document> {
         "$exists" | "$size" => Some(doc! {"$nor": many(doc! {"_id": {name: 0}})}),
         "$expr" => Some(doc! {"$expr": {"$gt": [{"$size": "$ints"}, 0]}}),
         "$alwaysFalse" | "$alwaysTrue" | "$comment" | "$options" | "$sampleRate" => None,
+        // That scripts ask is tested where they are run.
+        "$where" => None,
+        // That its words ask is tested in `text_search`.
+        "$text" => None,
         other => panic!("{other} has no entry"),
     }
 }
@@ -181,7 +192,7 @@ fn filters_end() {
     for (name, support) in filter::OPERATORS {
         let Some(filter) = (*support == Support::Full).then(|| large_filter(name)).flatten() else { continue };
         let filter = RawDocumentBuf::try_from(&filter).unwrap();
-        let parsed = Filter::parse(&filter, &FilterOptions::default()).unwrap();
+        let parsed = Filter::parse(&filter, &FilterOptions::default().with_nearness()).unwrap();
         let _watching = watch(Arc::new(Stopped));
         assert_interrupted(name, parsed.matches(&document));
     }
@@ -194,6 +205,7 @@ fn parsing_filters_ends() {
         doc! {"a": {"$in": numbers.clone()}},
         doc! {"a": {"$all": numbers.clone()}},
         doc! {"$or": many(doc! {"a": 1})},
+        doc! {"a": {"$geoWithin": {"$polygon": many(vec![1, 2])}}},
         numbers.iter().map(|number| (format!("f{number}"), Bson::Int32(1))).collect(),
     ] {
         let source = RawDocumentBuf::try_from(&filter).unwrap();

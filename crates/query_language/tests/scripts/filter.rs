@@ -2,14 +2,15 @@
 //!
 //! Sections: `documents` (carried over), `filter`, `let` (variables for `$expr`) and `show`, which says what is expected:
 //! the `_id`s that match (when absent), `positions` (`_id:array position`), `normalized` (the filter as explain shows it),
-//! `equalities` (what an upsert takes), `paths` (what the filter reads).
+//! `equalities` (what an upsert takes), `paths` (what the filter reads), `failure` (why each document
+//! does not match, as `errInfo` tells it).
 
 use std::sync::Arc;
 
 use bson::{DateTime, RawBson};
 use query_language::Result;
 use query_language::expression::Variables;
-use query_language::filter::{Filter, FilterOptions, MatchDetails};
+use query_language::filter::{Filter, FilterOptions, MatchDetails, describe_failure};
 use script_test::{Case, Suite, print_document, print_value};
 
 use crate::{error_line, folder};
@@ -37,6 +38,15 @@ fn outcome(case: &Case) -> Result<String> {
             let referenced = filter.referenced_paths();
             let whole = referenced.whole_document.then(|| "the whole document".to_owned());
             Ok(lines(referenced.paths.into_iter().chain(whole)))
+        }
+        Some("failure") => {
+            let source = case.document("filter");
+            let described = case.documents("documents").into_iter().map(|document| {
+                let described = describe_failure(&source, &document)?;
+                assert_eq!(described.is_empty(), filter.matches(&document)?, "{}", case.place);
+                Ok(print_document(&described))
+            });
+            Ok(lines(described.collect::<Result<Vec<_>>>()?.into_iter()))
         }
         Some(other) => panic!("{}: nothing to show as {other}", case.place),
     }

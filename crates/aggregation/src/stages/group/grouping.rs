@@ -1,5 +1,6 @@
 //! A running `$group`: fills the table, spills it as sorted runs when it grows too large, and gives the groups out.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
 use document::{array_elements, work};
 use platform::RunMerge;
 use query_language::expression::order::compare;
-use query_language::expression::{EvaluationContext, Value};
+use query_language::expression::{EvaluationContext, Metadata, Value};
 use query_language::growth::document_of;
 use query_language::{ErrorKind, before_allocating_if_large};
 
@@ -58,45 +59,45 @@ impl Grouping {
     fn gather(&mut self) -> Result<Output> {
         let mut table = GroupTable::new();
         let mut runs = Runs::new(Arc::new(compare_keys));
-        let variables = Arc::clone(self.run.variables());
-        while let Some(document) = self.source.next()? {
-            let context = EvaluationContext::new(&document, &variables);
-            let key = self.stage.key.evaluate(&context)?;
-            table.accumulate(&self.stage, key.or_null(), &context)?;
+        if self.stage.counts_documents()
+            && let Some(documents) = self.source.count_rest()?
+        {
+            return self.counted(documents);
+        }
+        let reads_metadata = self.stage.reads_metadata();
+        let Self { stage, source, run, memory, .. } = self;
+        loop {
+            // What is lent is lent by the source, which then cannot tell what it knows.
+            let (next, metadata) = match reads_metadata {
+                true => (source.next()?.map(Cow::Owned), source.metadata()),
+                false => (source.lend()?, Metadata::default()),
+            };
+            let Some(document) = next else { break };
+            let context = EvaluationContext::new(&document, run.variables()).with_metadata(&metadata);
+            let key = stage.key.evaluate(&context)?;
+            table.accumulate(stage, key.or_null(), &context)?;
             // Once groups are put together from runs, a merge holds a part of each run's next group in memory: no large parts.
             let has_large_part = !runs.is_empty() && table.largest_bytes() > GROUP_BYTES_MIN;
-            if has_large_part || !self.memory.holds(table.memory_bytes()) {
-                runs.push(self.spill(&mut table)?, &self.run, "$group")?;
+            if has_large_part || !memory.holds(table.memory_bytes()) {
+                runs.push(spill_groups(&mut table, run, memory)?, run, "$group")?;
             }
         }
         if runs.is_empty() {
             return Ok(Output::Memory(table.drain().into_iter()));
         }
-        runs.push(self.spill(&mut table)?, &self.run, "$group")?;
+        runs.push(spill_groups(&mut table, run, memory)?, run, "$group")?;
         Ok(Output::Merge(runs.merge()?))
     }
 
-    /// Writes the groups out, sorted by key, as partial results.
-    fn spill(&mut self, table: &mut GroupTable) -> Result<Box<dyn SpillReader>> {
-        let mut writer = spill::begin_run(&self.run, "$group")?;
-        let mut groups = table.drain();
-        work::sort_by(&mut groups, |left, right| {
-            compare_keys(std::slice::from_ref(&left.key), std::slice::from_ref(&right.key))
-        })?;
-        let mut buffer = Vec::new();
-        for group in groups {
-            // Its state, the array of those, the body and the record.
-            before_allocating_if_large(4 * bytes_of(&group))?;
-            let mut partials = RawArrayBuf::new();
-            for state in &group.accumulators {
-                partials.push(state.to_partial()?);
-            }
-            let mut body = RawDocumentBuf::new();
-            body.append(cstr!("partials"), partials);
-            spill::append(writer.as_mut(), &mut buffer, &[group.key], &body)?;
+    /// The one group of so many documents.
+    fn counted(&self, documents: u64) -> Result<Output> {
+        let (mut table, empty) = (GroupTable::new(), RawDocumentBuf::new());
+        if documents > 0 {
+            let context = EvaluationContext::new(&empty, self.run.variables());
+            let key = self.stage.key.evaluate(&context)?;
+            table.accumulate_count(&self.stage, key.or_null(), documents, self.run.variables())?;
         }
-        self.memory.clear();
-        writer.finish()
+        Ok(Output::Memory(table.drain().into_iter()))
     }
 
     /// `{_id: key, field: result, ...}`.
@@ -109,6 +110,29 @@ impl Grouping {
         let fields = names.zip(results.iter().map(Value::or_null));
         Ok(document_of([("_id", group.key.as_raw_bson_ref())].into_iter().chain(fields))?)
     }
+}
+
+/// Writes the groups out, sorted by key, as partial results.
+fn spill_groups(table: &mut GroupTable, run: &RunContext, memory: &mut Memory) -> Result<Box<dyn SpillReader>> {
+    let mut writer = spill::begin_run(run, "$group")?;
+    let mut groups = table.drain();
+    work::sort_by(&mut groups, |left, right| {
+        compare_keys(std::slice::from_ref(&left.key), std::slice::from_ref(&right.key))
+    })?;
+    let mut buffer = Vec::new();
+    for group in groups {
+        // Its state, the array of those, the body and the record.
+        before_allocating_if_large(4 * bytes_of(&group))?;
+        let mut partials = RawArrayBuf::new();
+        for state in &group.accumulators {
+            partials.push(state.to_partial()?);
+        }
+        let mut body = RawDocumentBuf::new();
+        body.append(cstr!("partials"), partials);
+        spill::append(writer.as_mut(), &mut buffer, &[group.key], &body)?;
+    }
+    memory.clear();
+    writer.finish()
 }
 
 fn compare_keys(left: &[RawBson], right: &[RawBson]) -> Ordering {

@@ -4,7 +4,7 @@
 //! fields a missing one is left out, which is another group than null.
 
 use bson::raw::{CString, RawBson, RawBsonRef};
-use query_language::expression::{DependencySet, EvaluationContext, Expression, ParseContext, Value};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, ParseContext, Value};
 
 use crate::error::{AggregationError, Result};
 use crate::stage::stage_document;
@@ -46,6 +46,16 @@ impl GroupKey {
             None => value,
             Some(field) => stage_document(field, value.or_null()).into(),
         })
+    }
+
+    /// Whether all documents have the same.
+    pub(super) fn is_constant(&self) -> bool {
+        self.expression.as_constant().is_some()
+    }
+
+    /// The field whose value it is, if it is one's.
+    pub(super) fn as_field_path(&self) -> Option<&FieldPath> {
+        self.expression.as_field_path()
     }
 
     pub(super) fn dependencies(&self, set: &mut DependencySet) {

@@ -74,6 +74,22 @@ impl GroupTable {
         Ok(())
     }
 
+    /// Feeds so many documents to a group whose accumulators only count them.
+    pub(super) fn accumulate_count(
+        &mut self,
+        stage: &Group,
+        key: RawBsonRef<'_>,
+        documents: u64,
+        variables: &Variables,
+    ) -> Result<()> {
+        let position = self.insert(stage, key, variables)?;
+        let Some(group) = self.groups.get_mut(position) else { return Ok(()) };
+        for ((_, accumulator), state) in stage.fields.iter().zip(&mut group.accumulators) {
+            accumulator.accumulate_count(state.as_mut(), documents)?;
+        }
+        Ok(())
+    }
+
     fn hash(&self, key: RawBsonRef<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hash_value(key, &mut hasher);

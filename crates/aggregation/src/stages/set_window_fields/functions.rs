@@ -3,6 +3,7 @@
 mod fill;
 mod moving_average;
 mod rank;
+mod scaled;
 mod slope;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::stage::stage_document;
 
 pub(super) use moving_average::Smoothing;
 pub(super) use rank::Ranking;
+pub(super) use scaled::Scale;
 pub(super) use slope::TimeScale;
 
 /// A window function with its arguments.
@@ -51,6 +53,12 @@ pub(super) enum Function {
         scale: Option<Arc<TimeScale>>,
         window: Window,
     },
+    /// Where a number lies between the least and the greatest of its window.
+    Scaled {
+        input: Expression,
+        scale: Scale,
+        window: Window,
+    },
     /// The area below the value.
     Integral {
         input: Expression,
@@ -78,6 +86,7 @@ impl Function {
             Function::Derivative { input, scale, window } => {
                 slope::derivative(partition, sort, input, scale.as_deref(), window)
             }
+            Function::Scaled { input, scale, window } => scaled::evaluate(partition, sort, input, *scale, window),
             Function::Integral { input, scale, window } => {
                 slope::integral(partition, sort, input, scale.as_deref(), window)
             }
@@ -93,6 +102,7 @@ impl Function {
             | Function::Interpolated(expression)
             | Function::MovingAverage { input: expression, .. }
             | Function::Derivative { input: expression, .. }
+            | Function::Scaled { input: expression, .. }
             | Function::Integral { input: expression, .. } => expression.dependencies(set),
         }
     }
@@ -114,6 +124,12 @@ impl Function {
                 let mut inner = stage_document(cstr!("input"), input.to_bson()?);
                 smoothing.append_to(&mut inner);
                 stage_document(cstr!("$expMovingAvg"), inner)
+            }
+            Function::Scaled { input, scale, window } => {
+                let mut inner = stage_document(cstr!("input"), input.to_bson()?);
+                inner.append(cstr!("min"), scale.min.to_bson());
+                inner.append(cstr!("max"), scale.max.to_bson());
+                with_window(stage_document(cstr!("$minMaxScaler"), inner), window)
             }
             Function::Derivative { input, scale, window } => {
                 sloped(cstr!("$derivative"), input, scale.as_deref(), window)?

@@ -11,6 +11,7 @@ mod numeric_argument;
 mod power;
 mod random;
 mod rounding;
+mod sigmoid;
 mod subtract;
 mod trigonometry;
 
@@ -27,6 +28,7 @@ pub(super) const FAMILIES: &[&[Operator]] = &[
     power::OPERATORS,
     random::OPERATORS,
     rounding::OPERATORS,
+    sigmoid::OPERATORS,
     subtract::OPERATORS,
     trigonometry::OPERATORS,
 ];

@@ -36,7 +36,7 @@ fn scaled(positions: &[Position], scale: Option<&TimeScale>, name: &str) -> Resu
 }
 
 /// The number that an expression gives; `None` when it is null or missing.
-fn number_of(partition: &Partition, input: &Expression, at: usize, name: &str) -> Result<Option<Number>> {
+pub(super) fn number_of(partition: &Partition, input: &Expression, at: usize, name: &str) -> Result<Option<Number>> {
     let value = partition.value(input, at)?.unwrap_or(RawBson::Null);
     match value.as_raw_bson_ref() {
         RawBsonRef::Null | RawBsonRef::Undefined => Ok(None),

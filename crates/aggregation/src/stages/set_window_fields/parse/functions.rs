@@ -8,7 +8,7 @@ use query_language::accumulator::AccumulatorExpression;
 use query_language::expression::sort_pattern::SortPattern;
 use query_language::expression::{Expression, show_value};
 
-use super::super::functions::{Function, Ranking, Smoothing, TimeScale};
+use super::super::functions::{Function, Ranking, Scale, Smoothing, TimeScale};
 use super::super::gathered::Gathered;
 use super::super::window::Window;
 use super::{refuse, window};
@@ -62,6 +62,7 @@ pub(super) fn parse(call: &Call<'_>) -> Result<Function> {
             let (input, scale) = call.sloped()?;
             Ok(Function::Integral { input, scale, window: call.window()? })
         }
+        "$minMaxScaler" => call.scaled(),
         "$covariancePop" => call.covariance(false),
         "$covarianceSamp" => call.covariance(true),
         _ => call.accumulator(),
@@ -119,6 +120,22 @@ impl Call<'_> {
             }
         }
         Ok(found)
+    }
+
+    fn scaled(&self) -> Result<Function> {
+        let [input, min, max] = self.fields(["input", "min", "max"])?;
+        let input = self.expression(input.ok_or_else(|| self.missing("input"))?)?;
+        let end = |given: Option<RawBsonRef<'_>>, default| match given {
+            None => Ok(Number::Int32(default)),
+            Some(value) => Number::from_bson(value)
+                .filter(|number| !number.is_nan_or_infinite())
+                .ok_or_else(|| refuse(format!("{} requires 'min' and 'max' to be constant numbers", self.name))),
+        };
+        let scale = Scale { min: end(min, 0)?, max: end(max, 1)? };
+        if scale.min.compare(scale.max).is_ge() {
+            return Err(refuse(format!("{} requires 'min' to be strictly less than 'max'", self.name)));
+        }
+        Ok(Function::Scaled { input, scale, window: self.window()? })
     }
 
     fn missing(&self, field: &str) -> AggregationError {
