@@ -111,6 +111,7 @@ actions! {
     PlanCacheIndexFilter "planCacheIndexFilter",
     PlanCacheRead "planCacheRead",
     PlanCacheWrite "planCacheWrite",
+    PlimsollBackup "plimsollBackup",
     QuerySettings "querySettings",
     QueryStatsRead "queryStatsRead",
     QueryStatsReadTransformed "queryStatsReadTransformed",

@@ -1,7 +1,10 @@
 //! The roles that every server has, and what they allow, by the tables of MongoDB's manual ("Built-In Roles").
 //!
 //! Called by `commands` when a user's roles are resolved, and by `rolesInfo`. The roles of a database exist in each; those
-//! of the deployment in `admin` only.
+//! of the deployment in `admin` only. `builtin_roles/manual.txt` has the tables, and where these differ from them.
+
+#[cfg(test)]
+mod manual;
 
 use crate::action::Action::{self, *};
 use crate::action::ActionSet;
@@ -40,7 +43,7 @@ const READ: &[Action] = &[
     PlanCacheRead,
 ];
 const READ_SYSTEM: &[Action] =
-    &[CollStats, DbHash, DbStats, Find, KillCursors, ListCollections, ListIndexes, PlanCacheRead];
+    &[CollStats, DbHash, DbStats, Find, KillCursors, ListCollections, ListIndexes, ListSearchIndexes, PlanCacheRead];
 const WRITE: &[Action] = &[
     ConvertToCapped,
     CreateCollection,
@@ -112,6 +115,7 @@ const CLUSTER_MANAGER: &[Action] = &[
     GetDefaultRwConcern,
     ListSessions,
     ListShards,
+    MoveCollection,
     QuerySettings,
     RemoveShard,
     ReplSetConfigure,
@@ -126,6 +130,7 @@ const CLUSTER_MANAGER: &[Action] = &[
     SetFreeMonitoring,
     TransitionFromDedicatedConfigServer,
     TransitionToDedicatedConfigServer,
+    UnshardCollection,
 ];
 const CLUSTER_MANAGER_DATABASES: &[Action] = &[ClearJumboFlag, MoveChunk, SplitChunk, SplitVector];
 const CLUSTER_MANAGER_CONFIG: &[Action] = &[Insert, Remove, Update];
@@ -161,6 +166,7 @@ const HOST_MANAGER: &[Action] = &[
     ApplicationMessage,
     AuditConfigure,
     CloseAllDatabases,
+    Compact,
     ConnPoolSync,
     CpuProfiler,
     DropConnections,
@@ -182,9 +188,16 @@ const HOST_MANAGER: &[Action] = &[
     Touch,
     Unlock,
 ];
-const BACKUP_ANY: &[Action] = &[ListCollections, ListDatabases, ListIndexes];
-const BACKUP: &[Action] =
-    &[AppendOplogNote, GetClusterParameter, GetParameter, ListDatabases, ServerStatus, SetUserWriteBlockMode];
+const BACKUP_ANY: &[Action] = &[ListCollections, ListDatabases, ListIndexes, ListSearchIndexes];
+const BACKUP: &[Action] = &[
+    AppendOplogNote,
+    GetClusterParameter,
+    GetParameter,
+    ListDatabases,
+    PlimsollBackup,
+    ServerStatus,
+    SetUserWriteBlockMode,
+];
 const RESTORE: &[Action] = &[
     BypassDocumentValidation,
     ChangeCustomData,
@@ -202,13 +215,24 @@ const RESTORE: &[Action] = &[
     GrantRole,
     Insert,
     RevokeRole,
+    UpdateSearchIndex,
     ViewRole,
     ViewUser,
 ];
 const RESTORE_CLUSTER: &[Action] =
     &[BypassWriteBlockingMode, ForceUuid, GetParameter, SetClusterParameter, SetUserWriteBlockMode, UseUuid];
-const RESTORE_SYSTEM: &[Action] =
-    &[CollMod, CreateCollection, CreateIndex, DropCollection, Find, Insert, Remove, Update];
+const RESTORE_SYSTEM: &[Action] = &[
+    BypassDocumentValidation,
+    CollMod,
+    CreateCollection,
+    CreateIndex,
+    DropCollection,
+    Find,
+    Insert,
+    Remove,
+    Update,
+    UpdateSearchIndex,
+];
 /// Where users, roles and their versions are.
 const OF_USERS: &[&str] = &["system.new_users", "system.roles", "system.users", "system.version"];
 
@@ -302,7 +326,7 @@ impl Builder {
 
     fn read(&mut self, database: &str) {
         self.named(database, "", READ);
-        self.named(database, "system.js", READ_SYSTEM);
+        self.named(database, "system.js", READ);
     }
 
     fn read_write(&mut self, database: &str) {
@@ -316,7 +340,6 @@ impl Builder {
         self.named(database, "system.profile", READ_SYSTEM);
         self.named(database, "system.profile", &[ChangeStream]);
         self.named(database, "system.profile", DB_ADMIN_PROFILE);
-        self.named(database, "system.js", DB_ADMIN);
     }
 
     fn user_admin_any_database(&mut self) {
@@ -324,9 +347,9 @@ impl Builder {
         self.named("local", "", USER_ADMIN);
         self.named("config", "", USER_ADMIN);
         self.cluster(&[AuthSchemaUpgrade, InvalidateUserCache, ListDatabases]);
-        for collection in ["system.users", "system.roles"] {
-            self.named("admin", collection, READ_SYSTEM);
-            self.named("admin", collection, &[CreateIndex, DropIndex]);
+        for (database, collection) in [("admin", "system.users"), ("admin", "system.roles"), (ANY, "system.users")] {
+            self.named(database, collection, READ_SYSTEM);
+            self.named(database, collection, &[CreateIndex, CreateSearchIndexes, DropIndex, DropSearchIndex]);
         }
     }
 
@@ -338,10 +361,10 @@ impl Builder {
             self.named(own, "", SHARDING);
             self.named(own, "", CLUSTER_MANAGER_DATABASES);
             self.named(own, "", CLUSTER_MANAGER_CONFIG);
-            self.named(own, "", READ_SYSTEM);
-            self.named(own, "system.js", READ_SYSTEM);
         }
-        self.named("local", "system.replset", READ_SYSTEM);
+        for (database, collection) in [("config", ""), ("config", "system.js"), ("local", "system.replset")] {
+            self.named(database, collection, READ_SYSTEM);
+        }
     }
 
     fn cluster_monitor(&mut self) {
@@ -386,7 +409,7 @@ impl Builder {
         self.named("local", "", &[EnableProfiler]);
         self.named(ANY, "system.js", RESTORE);
         self.named(ANY, "system.views", RESTORE_SYSTEM);
-        self.named(ANY, "system.users", &[Find, Remove, Update]);
+        self.named(ANY, "system.users", RESTORE_SYSTEM);
         OF_USERS.iter().for_each(|own| self.named("admin", own, RESTORE_SYSTEM));
         self.named("admin", "tempusers", &[Find]);
         self.named("admin", "temproles", &[Find]);
@@ -400,6 +423,7 @@ impl Builder {
         self.db_admin(ANY);
         self.cluster(&[ApplicationMessage, ListDatabases]);
         self.any(&[Validate]);
+        self.named("config", "system.preimages", &[Find, Remove]);
     }
 }
 

@@ -91,6 +91,11 @@ fn hmac_of<M: Mac + KeyInit>(key: &[u8], message: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
+/// The SHA-256 of a text: what stands for a user's name.
+pub fn hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
 /// 32 bytes that follow from a key and a message, and that nobody without the key can tell.
 pub fn keyed_hash(key: &[u8], message: &[u8]) -> Vec<u8> {
     Mechanism::ScramSha256.hmac(key, message)

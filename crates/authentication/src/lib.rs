@@ -17,6 +17,6 @@ mod scram;
 
 pub use action::{Action, ActionSet};
 pub use builtin_roles::{builtin_privileges, builtin_role_names, is_builtin};
-pub use credentials::{CredentialsError, Mechanism, ScramCredentials, keyed_hash};
+pub use credentials::{CredentialsError, Mechanism, ScramCredentials, hash, keyed_hash};
 pub use privilege_set::{PrivilegeSet, Resource, Target};
 pub use scram::{ScramConversation, ScramError, ScramReply, read_user_name};

@@ -7,6 +7,9 @@
 //! client: c=biws,r=..,p=PROOF ─▶ server: v=SIGNATURE ─ client: (empty) ─▶ done
 //! ```
 
+#[cfg(test)]
+mod properties;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use subtle::ConstantTimeEq;

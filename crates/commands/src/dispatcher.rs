@@ -3,6 +3,7 @@
 //! Called by `server` for every request. Checks the message's documents, finds the handler in `registry`, writes `ok` or
 //! the error.
 
+mod auditing;
 mod authorization;
 mod role_descriptions;
 
@@ -11,12 +12,13 @@ pub use role_descriptions::{RoleDescription, role_descriptions};
 use std::cell::Cell;
 use std::sync::Arc;
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 use document::{Limits, validate_document};
 use platform::command_memory::Patience;
 
 use crate::DocumentWriter;
 use crate::handlers::command::{Command, Handler};
+use crate::handlers::crud::query_statistics;
 use crate::handlers::crud::write_errors::write_concern_error;
 use crate::handlers::diagnostics;
 use crate::registry;
@@ -60,6 +62,19 @@ impl Dispatcher {
     /// The state it works on.
     pub fn server(&self) -> &Arc<ServerContext> {
         &self.server
+    }
+
+    /// All figures of `serverStatus`, with histograms, for those inside the program who watch it. No command is run or counted.
+    ///
+    /// # Errors
+    /// Why a figure cannot be told.
+    pub fn status(&self) -> std::result::Result<RawDocumentBuf, String> {
+        let mut bytes = Vec::new();
+        let mut writer = DocumentWriter::begin(&mut bytes);
+        let written = diagnostics::server_status::write_all(&self.server, &mut writer);
+        writer.finish();
+        written.map_err(|error| error.message)?;
+        RawDocumentBuf::from_bytes(bytes).map_err(|error| error.to_string())
     }
 
     /// Runs one command and appends one reply document to `reply`.
@@ -228,8 +243,9 @@ impl Dispatcher {
         reply: &mut DocumentWriter<'_>,
     ) -> Result<Outcome> {
         let found = self.checked(request)?;
-        authorization::check(&self.server, &found.declaration, request, client)?;
-        self.server.access.note_changes(|| self.run_found(found, request, client, permission, reply))
+        auditing::run_allowed(&self.server, found, request, client, |client| {
+            self.run_found(found, request, client, permission, reply)
+        })
     }
 
     fn run_found(
@@ -254,7 +270,8 @@ impl Dispatcher {
         let registered = operations.register(&client.slot, command, request.database, body, fields.session, queued);
         let operation = self.admit(registered, command, &fields, granted)?;
         let (store, memory, cursors) = (&*self.server.store, &self.server.memory, &self.server.cursors);
-        let beginning = Beginning { command, database: request.database, store, memory, cursors };
+        let beginning =
+            Beginning { command, database: request.database, user: client.login.user(), store, memory, cursors };
         let session = OperationSession::begin(&fields, &beginning, &operation)?;
         session.txn_number().into_iter().for_each(|number| client.slot.set_transaction(number));
         let snapshot = if session.transaction().is_none() { fields.read_concern.view(store, command)? } else { None };
@@ -274,6 +291,10 @@ impl Dispatcher {
             notes: ExecutionNotes::default(),
         };
         let _watching = document::work::watch(client.slot.clone());
+        let _scripts = javascript::begin(match self.server.facts.has_scripting {
+            true => javascript::Scripting::Enabled,
+            false => javascript::Scripting::Disabled,
+        });
         let result = self.handle(found, &mut context, reply).and_then(|outcome| {
             fields.read_concern.confirm(store)?;
             if fields.is_in_transaction() && self.server.replica_set.is_alone() {
@@ -288,6 +309,9 @@ impl Dispatcher {
         let result = result.map_err(|error| context.name_interruption(error));
         if !matches!(result, Ok(Outcome::WaitForTopologyChange(_))) {
             diagnostics::finished(&context, command, reply.len(), result.as_ref().err());
+            if result.is_ok() {
+                query_statistics::note(&context, command);
+            }
         }
         result
     }
@@ -364,7 +388,7 @@ impl Dispatcher {
         if server.replica_set.is_uninitiated() {
             role::check_uninitiated(command, request.database, request.body)?;
         }
-        check_sequences(request, command.sequence)?;
+        check_sequences(request, command.sequences)?;
         count(&server.counts.command, u64::from(is_new && command.counts_as_command));
         Ok(found)
     }
@@ -476,9 +500,9 @@ fn count_connection(server: &ServerContext, class: Class, client: &mut ClientCon
     }
 }
 
-fn check_sequences(request: &CommandRequest<'_>, known: Option<&'static str>) -> Result<()> {
+fn check_sequences(request: &CommandRequest<'_>, known: &[&str]) -> Result<()> {
     for name in request.sequences.names() {
-        if Some(name) != known {
+        if !known.contains(&name) {
             let message = format!("BSON field '{}.{name}' is an unknown field.", request.name);
             return Err(CommandError::numbered(40415, message));
         }

@@ -32,9 +32,13 @@ pub use request::error::{CommandError, Result};
 pub use request::outcome::{Next, Outcome};
 pub use state::access_control::Authorization;
 pub use state::access_control::added_user::user_document;
+pub use state::access_control::login::LoginState;
 pub use state::admission::{Need, Permission};
-pub use state::context::{
-    BuildFacts, ClientContext, DiagnosticLog, LogVerbosity, NetworkFigures, ServerContext, ServerFacts, ServerHooks,
-};
+pub use state::audit::{AuditFilter, AuditSettings, AuditSink};
+pub use state::backups::BackupFacts;
+pub use state::context::{BuildFacts, ClientContext, ServerContext, ServerFacts};
 pub use state::replica_set::{Initiation, ReplicaSetFacts};
+pub use state::server_hooks::{
+    DiagnosticLog, LogVerbosity, NetworkFigures, ServerHooks, StandingWarning, TransportCertificate, TransportFigures,
+};
 pub use state::versions::VERSION as ANNOUNCED_VERSION;

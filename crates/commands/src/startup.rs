@@ -15,9 +15,10 @@ use crate::registry;
 use crate::request::error::Result;
 use crate::state::access_control::AccessControl;
 use crate::state::admission::Admission;
+use crate::state::audit::Audit;
 use crate::state::client_cursors::ClientCursors;
 use crate::state::command_figures::CommandFigures;
-use crate::state::context::{DiagnosticLog, OperationCounts, ServerContext, ServerFacts, ServerHooks};
+use crate::state::context::{OperationCounts, ServerContext, ServerFacts};
 use crate::state::default_concerns::DefaultConcerns;
 use crate::state::fail_points::FailPoints;
 use crate::state::fsync_lock::FsyncLock;
@@ -25,7 +26,10 @@ use crate::state::namespace_usage::NamespaceUsage;
 use crate::state::operations::Operations;
 use crate::state::parameters::Parameters;
 use crate::state::profiler::Profiler;
+use crate::state::query_settings::QuerySettings;
+use crate::state::query_statistics::QueryStatistics;
 use crate::state::replica_set::ReplicaSet;
+use crate::state::server_hooks::{DiagnosticLog, ServerHooks};
 use crate::state::session_end::TIMEOUT;
 use crate::state::topology::Topology;
 use crate::state::writing::Writing;
@@ -47,6 +51,8 @@ impl ServerContext {
         let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
         let fail_points = Arc::<FailPoints>::default();
         let context = Arc::new(Self {
+            audit: Audit::new(hooks.audit_settings()),
+            backups: Default::default(),
             plan_cache: Arc::new(planner::PlanCache::new(memory.budget())),
             index_filters: Arc::new(planner::IndexFilters::new(memory.budget().clone())),
             cursors: ClientCursors::new(clock.clone(), random.next_u64(), memory.budget().clone()),
@@ -55,6 +61,8 @@ impl ServerContext {
             fail_points,
             replica_set: ReplicaSet::new(facts.replica_set.clone()),
             default_concerns: DefaultConcerns::default(),
+            query_settings: QuerySettings::new(memory.budget().clone()),
+            query_statistics: QueryStatistics::new(memory.budget()),
             counts: OperationCounts::default(),
             session_timeout: TIMEOUT,
             parameters: Parameters::default(),
@@ -64,7 +72,7 @@ impl ServerContext {
             profiler: Profiler::default(),
             fsync_lock: FsyncLock::default(),
             started: clock.monotonic(),
-            access: AccessControl::new(facts.authorization, random),
+            access: AccessControl::new(facts.authorization, random, hooks.decoy_secret()),
             writing: Writing::new(store.clone(), clock.clone(), object_ids),
             topology: Topology::new(process_id),
             tells_of_stop: AtomicBool::new(false),
@@ -85,12 +93,12 @@ impl ServerContext {
     /// # Errors
     /// Those of an insert.
     pub fn store_own_documents(&self) -> Result<()> {
-        feature_compatibility::store_document(self)
+        feature_compatibility::store_document(&self.writing)
     }
 
     /// Notes that the server starts.
     pub fn note_start(&self) {
-        if let Err(error) = startup_log::note(self) {
+        if let Err(error) = startup_log::note(&self.writing, &self.facts) {
             tracing::warn!(%error, "the start is not noted in local.startup_log");
         }
     }

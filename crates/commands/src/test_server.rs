@@ -241,6 +241,7 @@ fn facts() -> ServerFacts {
         compressors: vec!["snappy", "zstd", "zlib"],
         connections_max: 100,
         has_test_commands: false,
+        has_scripting: true,
         replica_set: None,
         authorization: Authorization::Disabled,
     }

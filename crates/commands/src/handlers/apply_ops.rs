@@ -15,6 +15,7 @@ use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::crud::write_errors::write_concern_error;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::audit_events;
 use crate::request::declaration::{Changes, Class, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
@@ -28,6 +29,7 @@ pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
         is_admin_only: true,
+        audit: Some(audit_events::as_named),
         class: Class::Write,
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,

@@ -25,11 +25,12 @@ use crate::handlers::crud::aggregate::AggregateArguments;
 use crate::handlers::crud::pipeline_host::CommandHost;
 use crate::handlers::crud::query_arguments::{query, variables};
 use crate::handlers::tail::{Tail, Tailing};
+use crate::handlers::views;
 use crate::request::error::{CommandError, Result};
 use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
 use crate::state::context::Context;
 use crate::state::operations::Operation;
-use events::{Event, SharedEvent};
+use events::{Event, EventSources, SharedEvent};
 use follower::{ChangeSource, Progress};
 use options::{ChangeStreamOptions, Scope};
 use token::ResumeToken;
@@ -108,7 +109,9 @@ fn topic_of(
     let filter = filter.and_then(|filter| filter.as_document()).filter(|filter| {
         let is_same_for_all =
             |filter: &[u8]| !UNSHARED.iter().any(|word| filter.windows(word.len()).any(|found| found == *word));
-        options.are_plain() && parsed.declared.is_none() && is_same_for_all(filter.as_bytes())
+        // The thread that asks for all of them has no collation in force.
+        let is_usual = options.are_plain() && parsed.declared.is_none() && !document::collation::is_in_force();
+        is_usual && is_same_for_all(filter.as_bytes())
     });
     // What is wrong with a filter is said when the pipeline is parsed.
     let shared =
@@ -119,11 +122,11 @@ fn topic_of(
         return Topic { name, interest, delivers: true, cost };
     };
     let name = format!("changes of {scope:?} that match {:x?}", source.as_bytes());
-    let (server, options) = (context.server.clone(), options.clone());
+    let (sources, options) = (EventSources::of(context.server), options.clone());
     let interest = move |entry: &Arc<FeedEntry>| match concern(&scope, entry) {
         Concern::None => false,
         Concern::Definition => true,
-        Concern::Document => SharedEvent::of(&server, &options, entry)
+        Concern::Document => SharedEvent::of(&sources, &options, entry)
             .is_none_or(|event| filter.matches(event.document()).unwrap_or(true)),
     };
     Topic { name, interest: Box::new(interest), delivers: true, cost }
@@ -152,6 +155,7 @@ enum Concern {
 fn concern(scope: &Scope, entry: &FeedEntry) -> Concern {
     match entry_subject(&entry.payload) {
         Some((b'i' | b'u' | b'd', namespace)) if scope.has(namespace) => Concern::Document,
+        Some((b'i', namespace)) if views::is_definition(namespace) => Concern::Definition,
         Some((b'i' | b'u' | b'd' | b'n', _)) => Concern::None,
         _ => Concern::Definition,
     }

@@ -14,7 +14,7 @@ pub(crate) mod current_op;
 mod engine_figures;
 pub(crate) mod feature_compatibility;
 pub(crate) mod features;
-mod finished_operation;
+pub(crate) mod finished_operation;
 pub(crate) mod fsync;
 pub(crate) mod get_cmd_line_opts;
 pub(crate) mod get_log;
@@ -27,6 +27,7 @@ pub(crate) mod list_commands;
 pub(crate) mod lock_info;
 pub(crate) mod log_rotate;
 pub(crate) mod ping;
+pub(crate) mod plimsoll_backup;
 pub(crate) mod plimsoll_profile;
 pub(crate) mod profile;
 #[cfg(test)]

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use collection::{Collection, Namespace};
 use executor::Target;
 
+use super::views::{self, View};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::{Context, ServerContext};
+use crate::state::context::Context;
+use crate::state::queries::Queries;
 
 /// The oplog's name as a collection.
 pub(crate) const OPLOG: &str = "local.oplog.rs";
@@ -18,8 +20,10 @@ pub(crate) const OPLOG: &str = "local.oplog.rs";
 pub(crate) enum ReadSource {
     /// What the executor reads.
     Stored(Stored),
-    /// The oplog, which is read from its segments (`oplog_view`).
+    /// The oplog, which is read from its segments (`oplog_entries`).
     Oplog,
+    /// What a pipeline makes of another source (`views`).
+    View(View),
 }
 
 /// Documents in files of their own.
@@ -35,16 +39,17 @@ pub(crate) enum Stored {
 impl ReadSource {
     /// What a name stands for, as the command's transaction or snapshot sees it.
     pub(crate) fn of(context: &Context<'_>, namespace: Namespace) -> Result<Self> {
-        Self::found_by(namespace, |namespace| context.collection(namespace))
+        Self::found_by(context.server.queries(), namespace, |namespace| context.collection(namespace))
     }
 
     /// What a name stands for now.
-    pub(crate) fn now(server: &ServerContext, namespace: Namespace) -> Result<Self> {
-        Self::found_by(namespace, |namespace| Ok(server.store.catalog().lookup(namespace.as_str())))
+    pub(crate) fn now(queries: Queries<'_>, namespace: Namespace) -> Result<Self> {
+        Self::found_by(queries, namespace, |namespace| Ok(queries.store.catalog().lookup(namespace.as_str())))
     }
 
     /// What a name stands for, for who has his own way to look up a collection.
     pub(crate) fn found_by(
+        queries: Queries<'_>,
         namespace: Namespace,
         look_up: impl FnOnce(&Namespace) -> Result<Option<Arc<Collection>>>,
     ) -> Result<Self> {
@@ -52,7 +57,10 @@ impl ReadSource {
             return Ok(Self::Oplog);
         }
         Ok(Self::Stored(match look_up(&namespace)? {
-            None => Stored::Missing(namespace),
+            None => match views::resolve(queries, &namespace)? {
+                Some(view) => return Ok(Self::View(view)),
+                None => Stored::Missing(namespace),
+            },
             Some(collection) if collection.ring().is_some() => Stored::Ring(collection),
             Some(collection) => Stored::Collection(collection),
         }))
@@ -66,6 +74,7 @@ impl ReadSource {
         match self {
             Self::Stored(stored) => Ok(stored.target()),
             Self::Oplog => Err(CommandError::not_implemented(format!("{purpose} on {OPLOG}"))),
+            Self::View(view) => Err(views::not_on_view(&view.namespace)),
         }
     }
 }

@@ -12,12 +12,15 @@ use transaction::{CommitInfo, TransactionError};
 use crate::DocumentWriter;
 use crate::handlers::crud::write_errors::write_concern_error;
 use crate::handlers::read_source::is_oplog;
+use crate::handlers::time_series::{self, TimeSeries};
+use crate::handlers::views;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::WriteConcern;
 use crate::state::client_cursors::{BatchLimit, ClientCursor, ListedDocuments, write_first_batch};
-use crate::state::context::{Context, ServerContext};
+use crate::state::context::Context;
 use crate::state::operations::Operation;
+use crate::state::queries::Queries;
 
 pub(crate) mod capped;
 pub(crate) mod coll_mod;
@@ -33,6 +36,7 @@ pub(crate) mod drop;
 pub(crate) mod drop_database;
 pub(crate) mod drop_indexes;
 pub(crate) mod index_stats;
+mod index_violations;
 pub(crate) mod list_collections;
 pub(crate) mod list_databases;
 pub(crate) mod list_indexes;
@@ -45,17 +49,41 @@ pub(crate) mod validate;
 pub(crate) mod validate_db_metadata;
 
 /// The namespace that a command of the form `{<command>: <collection>}` is about.
-fn target_namespace(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Namespace> {
-    Ok(Namespace::new(context.request.database, arguments.collection_name()?)?)
+fn target_namespace(database: &str, arguments: &Arguments<'_>) -> Result<Namespace> {
+    Ok(Namespace::new(database, arguments.collection_name()?)?)
 }
 
 /// The collection of a name, or NamespaceNotFound with the message that the command gives.
+///
+/// # Errors
+/// CommandNotSupportedOnView (166) for a view; NamespaceNotFound (26).
 fn existing_collection(
-    server: &ServerContext,
+    queries: Queries<'_>,
     namespace: &str,
     message: impl FnOnce() -> String,
 ) -> Result<Arc<Collection>> {
-    server.store.catalog().lookup(namespace).ok_or_else(|| CommandError::named("NamespaceNotFound", message()))
+    match queries.store.catalog().lookup(namespace) {
+        Some(collection) => Ok(collection),
+        None => {
+            // What is stored of a time-series collection are its buckets.
+            if let Some(series) = time_series::of(queries, &Namespace::parse(namespace)?) {
+                return Ok(series.collection);
+            }
+            views::refuse(queries, &Namespace::parse(namespace)?)?;
+            Err(CommandError::named("NamespaceNotFound", message()))
+        }
+    }
+}
+
+/// The collection of a name, and the time-series collection that the name is if it is one.
+fn existing_or_series(
+    queries: Queries<'_>,
+    namespace: &Namespace,
+    message: impl FnOnce() -> String,
+) -> Result<(Arc<Collection>, Option<TimeSeries>)> {
+    let collection = existing_collection(queries, namespace.as_str(), message)?;
+    let is_series = collection.namespace() != *namespace;
+    Ok((collection, if is_series { time_series::of(queries, namespace) } else { None }))
 }
 
 /// Refuses to make a collection of a name that only the server itself may use. Users and roles are
@@ -72,12 +100,27 @@ pub(crate) fn check_may_create(namespace: &Namespace) -> Result<()> {
     Ok(())
 }
 
+/// Refuses the name of a view for a collection.
+///
+/// # Errors
+/// NamespaceExists (48).
+fn check_is_free(queries: Queries<'_>, namespace: &Namespace) -> Result<()> {
+    if views::is_view(queries, namespace)? {
+        return Err(CommandError::named("NamespaceExists", format!("a view already exists. NS: {namespace}")));
+    }
+    Ok(())
+}
+
 /// Refuses to write into a collection of the server's own, and into any `system` collection in a transaction.
 ///
 /// # Errors
 /// InvalidNamespace (73); Location50791.
 pub(crate) fn check_may_write(context: &Context<'_>, namespace: &Namespace) -> Result<()> {
-    check_may_create(namespace)?;
+    let is_of_buckets = namespace.collection().starts_with(time_series::PREFIX);
+    if !(is_of_buckets && context.server.store.catalog().lookup(namespace.as_str()).is_some()) {
+        check_may_create(namespace)?;
+    }
+    views::refuse(context.server.queries(), namespace)?;
     if context.session.transaction().is_some() && namespace.collection().starts_with("system.") {
         let message = format!("Cannot write to system collection {namespace} within a transaction.");
         return Err(CommandError::numbered(50791, message));
@@ -106,7 +149,7 @@ fn check_may_validate(namespace: &Namespace) -> Result<()> {
 /// Why work was stopped, when it was stopped because the command asked for it.
 fn reason_to_stop(error: TransactionError, operation: &Operation<'_>) -> CommandError {
     match (&error, operation.check_interrupt()) {
-        (TransactionError::Collection(CollectionError::Stopped), Err(reason)) => reason,
+        (TransactionError::Collection(CollectionError::Stopped) | TransactionError::Interrupted, Err(reason)) => reason,
         _ => error.into(),
     }
 }
@@ -157,7 +200,7 @@ fn batch_size(cursor: Field<'_>) -> Result<Option<u64>> {
 }
 
 /// Replies with a cursor over a list.
-fn write_list(
+pub(crate) fn write_list(
     context: &Context<'_>,
     arguments: &Arguments<'_>,
     namespace: String,

@@ -1,5 +1,6 @@
 //! Commands about who may come in and what each may do.
 
+pub(crate) mod authenticate;
 pub(crate) mod create_role;
 pub(crate) mod create_user;
 pub(crate) mod drop_role;
@@ -8,6 +9,7 @@ pub(crate) mod granted_privileges;
 pub(crate) mod granted_roles;
 pub(crate) mod invalidate_user_cache;
 pub(crate) mod log_in;
+pub(crate) mod merge_authz_collections;
 mod passwords;
 mod role_checks;
 pub(crate) mod roles_info;

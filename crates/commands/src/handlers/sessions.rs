@@ -1,49 +1,88 @@
 //! Commands about logical sessions. What ends with a session is in [`crate::state::session_end`].
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument, Uuid};
+use transaction::{Session, Store};
 
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
+use crate::state::access_control::names::UserName;
+use crate::state::client_cursors::ClientCursors;
 use crate::state::context::Context;
+use crate::state::operations::{Operation, Operations};
 use crate::state::session_end;
 
 pub(crate) mod end_sessions;
 pub(crate) mod kill_all_sessions;
 pub(crate) mod kill_all_sessions_by_pattern;
 pub(crate) mod kill_sessions;
+pub(crate) mod listed;
 pub(crate) mod refresh_sessions;
 pub(crate) mod start_session;
 
-/// Ends sessions; some of them when the command is to stop.
-fn end(context: &Context<'_>, sessions: &HashSet<Uuid>) -> Result<()> {
-    session_end::end(&context.server.store, &context.server.cursors, sessions, &|| context.operation.check_interrupt())
+/// What these commands work with.
+pub(crate) struct SessionControl<'c, 'a> {
+    pub(crate) store: &'c Store,
+    cursors: &'c ClientCursors,
+    operations: &'c Operations,
+    operation: &'c Operation<'a>,
+    user: Option<&'c Arc<UserName>>,
 }
 
-/// Ends sessions with what runs in them, but for the command that asks for it.
-fn kill(context: &Context<'_>, sessions: &HashSet<Uuid>) -> Result<()> {
-    context.server.operations.kill_of_sessions(sessions, &context.operation);
-    end(context, sessions)
-}
-
-/// The ids of all sessions that there are.
-fn all(context: &Context<'_>) -> HashSet<Uuid> {
-    context.server.store.sessions().all().iter().map(|session| session.id()).collect()
-}
-
-/// The sessions that a command of the form `{<command>: [{id: <UUID>}, ...]}` names.
-fn session_list(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<HashSet<Uuid>> {
-    let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let mut sessions = HashSet::new();
-    for session in target.documents()?.into_iter().flatten() {
-        context.operation.check_interrupt()?;
-        sessions.insert(session_id(session)?);
+impl<'c, 'a> SessionControl<'c, 'a> {
+    pub(crate) fn of(context: &'c Context<'a>) -> Self {
+        Self {
+            store: &context.server.store,
+            cursors: &context.server.cursors,
+            operations: &context.server.operations,
+            operation: &context.operation,
+            user: context.login.user(),
+        }
     }
-    for field in arguments.fields() {
-        arguments.generic(field)?;
+
+    /// Ends sessions; some of them when the command is to stop.
+    fn end(&self, sessions: &HashSet<Uuid>) -> Result<()> {
+        session_end::end(self.store, self.cursors, sessions, &|| self.operation.check_interrupt())
     }
-    Ok(sessions)
+
+    /// Ends sessions with what runs in them, but for the command that asks for it.
+    fn kill(&self, sessions: &HashSet<Uuid>) -> Result<()> {
+        self.operations.kill_of_sessions(sessions, self.operation);
+        self.end(sessions)
+    }
+
+    /// The ids of all sessions that there are.
+    fn all(&self) -> HashSet<Uuid> {
+        self.store.sessions().all().iter().map(|session| session.id()).collect()
+    }
+
+    /// The command has begun a session, or goes on with it: it is its user's, if it is nobody's yet.
+    fn claim(&self, session: &Session) {
+        if let Some(user) = self.user {
+            session.claim(|| user.clone());
+        }
+    }
+
+    /// The sessions that a command of the form `{<command>: [{id: <UUID>}, ...]}` names.
+    fn named(&self, arguments: &mut Arguments<'_>) -> Result<HashSet<Uuid>> {
+        let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
+        let mut sessions = HashSet::new();
+        for session in target.documents()?.into_iter().flatten() {
+            self.operation.check_interrupt()?;
+            sessions.insert(session_id(session)?);
+        }
+        for field in arguments.fields() {
+            arguments.generic(field)?;
+        }
+        Ok(sessions)
+    }
+}
+
+/// Whose a session is; `None`: nobody's who has logged in.
+pub(crate) fn owner(session: &Session) -> Option<&UserName> {
+    session.owner()?.downcast_ref()
 }
 
 fn session_id(session: &RawDocument) -> Result<Uuid> {
@@ -56,7 +95,7 @@ fn session_id(session: &RawDocument) -> Result<Uuid> {
                 id = Some(Uuid::from_bytes(bytes));
             }
             ("id", _) => return Err(field.wrong_type("type 'binData' of subtype 4")),
-            // The digest of a user's name: there are no users yet.
+            // The digest of a user's name: who names a session in this way means somebody else's.
             ("uid", _) => return Err(field.not_implemented()),
             _ => return Err(field.unknown()),
         }

@@ -6,9 +6,7 @@ use crate::request::error::CommandError;
 
 /// Commands of MongoDB that we do not have yet: refused by name, so that nobody takes them for a misspelling.
 pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
-    "authenticate",
     "autoCompact",
-    "bulkWrite",
     "cleanupStructuredEncryptionData",
     "compactStructuredEncryptionData",
     "createSearchIndexes",
@@ -20,8 +18,6 @@ pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
     "getnonce",
     "listSearchIndexes",
     "logApplicationMessage",
-    "mapReduce",
-    "removeQuerySettings",
     "replSetAbortPrimaryCatchUp",
     "replSetGetRBID",
     "replSetHeartbeat",
@@ -33,7 +29,6 @@ pub(super) static KNOWN_ELSEWHERE: &[&str] = &[
     "setAuditConfig",
     "setClusterParameter",
     "setIndexCommitQuorum",
-    "setQuerySettings",
     "setUserWriteBlockMode",
     "updateSearchIndex",
 ];

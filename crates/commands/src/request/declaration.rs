@@ -3,6 +3,7 @@
 //! `registry` lists the declarations; `dispatcher`, `listCommands`, the compatibility page and the server's counters derive from them what they do
 //! with a command. Nothing else lists commands by name.
 
+use crate::request::audit_events::Audited;
 use crate::request::privileges::Privilege;
 use crate::request::read_level::Level;
 use crate::request::requirements::Computed;
@@ -22,14 +23,16 @@ pub(crate) struct Declaration {
     pub(crate) computed: Option<Computed>,
     /// Whether its first field is another command, whose privileges it needs.
     pub(crate) is_about_command: bool,
+    /// What the audit log is told of it.
+    pub(crate) audit: Option<Audited>,
     /// Fields that are shown to nobody.
     pub(crate) secrets: &'static [&'static str],
     pub(crate) authentication: Authentication,
     pub(crate) is_admin_only: bool,
     /// Whether `opcounters.command` counts it; CRUD has counters of its own.
     pub(crate) counts_as_command: bool,
-    /// The one field that may come as a document sequence.
-    pub(crate) sequence: Option<&'static str>,
+    /// The fields that may come as document sequences.
+    pub(crate) sequences: &'static [&'static str],
     /// What it needs in order to run.
     pub(crate) class: Class,
     pub(crate) changes: Changes,
@@ -142,11 +145,12 @@ impl Declaration {
             privileges,
             computed: None,
             is_about_command: false,
+            audit: None,
             secrets: &[],
             authentication: Authentication::Needed,
             is_admin_only: false,
             counts_as_command: true,
-            sequence: None,
+            sequences: &[],
             class: Class::Exempt,
             changes: Changes::Nothing,
             session_use: SessionUse::Plain,

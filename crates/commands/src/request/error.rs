@@ -8,10 +8,12 @@ use aggregation::AggregationError;
 use bson::RawDocumentBuf;
 use collection::CollectionError;
 use document::DocumentError;
+use document::collation::CollationError;
 use index_key::KeyError;
 use oplog::OplogError;
 use query_language::{ErrorKind, QueryError};
 use storage_engine::EngineError;
+use text_search::TextError;
 use transaction::TransactionError;
 
 use crate::DocumentWriter;
@@ -200,8 +202,11 @@ fn query_error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::InvalidPipelineOperator => "InvalidPipelineOperator",
         ErrorKind::QueryFeatureNotAllowed => "QueryFeatureNotAllowed",
         ErrorKind::CannotBackfillArray => "CannotBackfillArray",
+        ErrorKind::NoSuchKey => "NoSuchKey",
+        ErrorKind::IndexNotFound => "IndexNotFound",
         ErrorKind::NotExactValueField => "NotExactValueField",
         ErrorKind::InvalidBson => "InvalidBSON",
+        ErrorKind::JsInterpreterFailure => "JSInterpreterFailure",
         ErrorKind::QueryExceededMemoryLimitNoDiskUseAllowed => "QueryExceededMemoryLimitNoDiskUseAllowed",
         ErrorKind::Interrupted(_) | ErrorKind::Location(_) => "UnknownError",
     }
@@ -221,13 +226,49 @@ impl From<DocumentError> for CommandError {
     }
 }
 
+impl From<CollationError> for CommandError {
+    fn from(error: CollationError) -> Self {
+        let message = error.to_string();
+        match error {
+            CollationError::BadValue(_) => Self::named("BadValue", message),
+            CollationError::TypeMismatch(_) => Self::named("TypeMismatch", message),
+            CollationError::MissingLocale => Self::numbered(40414, message),
+            CollationError::UnknownField(_) => Self::numbered(40415, message),
+            CollationError::IncompatibleVersion(_) => Self::named("IncompatibleCollationVersion", message),
+            CollationError::NotImplemented(_) => Self::named("NotImplemented", message),
+        }
+    }
+}
+
+impl From<TextError> for CommandError {
+    fn from(error: TextError) -> Self {
+        let message = error.to_string();
+        match error {
+            TextError::Definition(_) => Self::named("CannotCreateIndex", message),
+            TextError::UnknownOverride(_) => Self::numbered(17262, message),
+            TextError::OverrideNoText => Self::numbered(17261, message),
+            TextError::UnknownLanguage(_) => Self::named("BadValue", message),
+            TextError::NoMemory { .. } => Self::named("ExceededMemoryLimit", message),
+            TextError::Interrupted(interruption) => Self::named(interruption.name, message),
+        }
+    }
+}
+
 impl From<KeyError> for CommandError {
     fn from(error: KeyError) -> Self {
         let message = error.to_string();
         match error {
             KeyError::CannotCreateIndex(_) => Self::named("CannotCreateIndex", message),
+            KeyError::FailedToParse(_) => Self::named("FailedToParse", message),
             KeyError::NotImplemented(_) => Self::named("NotImplemented", message),
             KeyError::TooManyFields => Self::numbered(13103, message),
+            KeyError::TooManyHashed { .. } => Self::numbered(31303, message),
+            KeyError::UniqueHashed => Self::numbered(16764, message),
+            KeyError::HashedArray { .. } => Self::numbered(16766, message),
+            KeyError::BadPlace { .. } => Self::numbered(16755, message),
+            KeyError::BadPair { code, .. } | KeyError::BadPlane { code, .. } => Self::numbered(code, message),
+            KeyError::ArrayBesideText { .. } => Self::numbered(16675, message),
+            KeyError::Text(error) => Self::from(error),
             KeyError::ParallelArrays { .. } => Self::named("CannotIndexParallelArrays", message),
             KeyError::AmbiguousFieldName { .. } => Self::numbered(16746, message),
             // The collection names the index.
@@ -269,6 +310,7 @@ impl From<CollectionError> for CommandError {
         let message = error.to_string();
         let name = match error {
             CollectionError::Query(error) => return error.into(),
+            CollectionError::Collation(error) => return error.into(),
             CollectionError::IndexKey(error) => return error.into(),
             CollectionError::Engine(error) => return error.into(),
             CollectionError::Oplog(error) => return error.into(),
@@ -283,6 +325,7 @@ impl From<CollectionError> for CommandError {
                 info.append(bson::raw::cstr!("errInfo"), *details);
                 return Self::named("DocumentValidationFailure", message).with_details(info);
             }
+            CollectionError::DropsClusteredIndex => return Self::numbered(5979800, message),
             CollectionError::OutOfBounds(_) => return Self::numbered(51024, message),
             CollectionError::MissingField(_) => return Self::numbered(40414, message),
             CollectionError::UnknownField { .. } => return Self::numbered(40415, message),

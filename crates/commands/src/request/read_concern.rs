@@ -19,8 +19,17 @@ pub(crate) use crate::request::read_level::Level;
 pub(crate) const SNAPSHOT_WINDOW: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Stages that look at this server as it is, and at no data.
-const LOCAL_STAGES: [&str; 6] =
-    ["$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats"];
+const LOCAL_STAGES: [&str; 9] = [
+    "$collStats",
+    "$currentOp",
+    "$indexStats",
+    "$listClusterCatalog",
+    "$listLocalSessions",
+    "$listSessions",
+    "$planCacheStats",
+    "$querySettings",
+    "$queryStats",
+];
 
 /// The fields.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

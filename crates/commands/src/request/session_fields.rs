@@ -127,7 +127,8 @@ impl SessionFields {
         if command.session_use == SessionUse::Plain {
             return Err(not_in_transaction(format!("Cannot run '{}' in a multi-document transaction.", command.name)));
         }
-        if !ends && matches!(database, "admin" | "config" | "local") {
+        // What is for `admin` only names its collections by itself.
+        if !ends && !command.is_admin_only && matches!(database, "admin" | "config" | "local") {
             return Err(not_in_transaction(format!(
                 "Cannot run command against the '{database}' database in a transaction."
             )));

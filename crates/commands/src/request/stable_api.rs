@@ -28,9 +28,13 @@ const INDEX_KINDS: &[&str] = &["geoHaystack", "text"];
 const STAGES: &[&str] = &[
     "$currentOp",
     "$indexStats",
+    "$listClusterCatalog",
     "$listLocalSessions",
     "$listSessions",
     "$planCacheStats",
+    "$querySettings",
+    "$queryStats",
+    "$score",
     "$search",
     "$searchMeta",
     "$vectorSearch",

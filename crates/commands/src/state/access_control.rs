@@ -8,6 +8,7 @@
 pub(crate) mod added_user;
 pub(crate) mod failed_logins;
 pub(crate) mod login;
+pub(crate) mod login_figures;
 pub(crate) mod names;
 pub(crate) mod resolve;
 pub(crate) mod restrictions;
@@ -20,16 +21,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use authentication::{Action, ActionSet, PrivilegeSet, Resource};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
-use collection::{Namespace, RecordId, Validation, access_change_count};
+use collection::{Namespace, RecordId, access_change_count};
 use executor::IdLookup;
 use parking_lot::Mutex;
 use platform::Random;
-use transaction::Decision;
+use transaction::Acknowledgement;
 
 use self::failed_logins::FailedLogins;
+use self::login_figures::LoginFigures;
 use self::names::UserName;
 use self::resolve::Access;
-use crate::request::error::{CommandError, Result};
+use crate::request::error::Result;
 use crate::state::writing::Writing;
 
 /// Where users are.
@@ -65,28 +67,34 @@ pub(crate) struct AccessControl {
     /// Whether there ever was a user since the start: the exception is over then.
     has_had_users: AtomicBool,
     generation: AtomicU64,
-    /// From which nonces, salts and the keys of users who do not exist are derived.
+    /// From which nonces and salts are derived.
     secret: [u8; 32],
+    /// From which the salts and keys of users who do not exist are derived: the same ones at each start.
+    decoy_secret: [u8; 32],
     derived: AtomicU64,
     resolved: Mutex<Resolved>,
     /// Held while a user or a role is read, changed and written.
     pub(crate) changing: Mutex<()>,
     pub(crate) failed: FailedLogins,
+    pub(crate) logins: LoginFigures,
 }
 
 impl AccessControl {
-    pub(crate) fn new(authorization: Authorization, random: &dyn Random) -> Self {
-        let mut secret = [0; 32];
-        random.fill(&mut secret);
+    pub(crate) fn new(authorization: Authorization, random: &dyn Random, decoy_secret: Option<[u8; 32]>) -> Self {
+        let mut drawn = [[0; 32]; 2];
+        drawn.iter_mut().for_each(|secret| random.fill(secret));
+        let [secret, own] = drawn;
         Self {
             authorization,
             has_had_users: AtomicBool::new(false),
             generation: AtomicU64::new(1),
             secret,
+            decoy_secret: decoy_secret.unwrap_or(own),
             derived: AtomicU64::new(0),
             resolved: Mutex::default(),
             changing: Mutex::default(),
             failed: FailedLogins::new(random.next_u64()),
+            logins: LoginFigures::default(),
         }
     }
 
@@ -129,8 +137,8 @@ impl AccessControl {
     }
 
     /// By which the keys of users who do not exist are made.
-    pub(crate) fn secret(&self) -> &[u8] {
-        &self.secret
+    pub(crate) fn decoy_secret(&self) -> &[u8] {
+        &self.decoy_secret
     }
 
     /// What a user may do; `None`: there is no such user (any more).
@@ -196,6 +204,17 @@ pub(crate) fn find(writing: &Writing, namespace: &str, id: &str) -> Result<Optio
     Ok(lookup.fetch(&view, &collection, RawBsonRef::String(id))?.map(|(_, document)| document.to_owned()))
 }
 
+/// The first document there is.
+pub(crate) fn first(writing: &Writing, namespace: &str) -> Result<Option<RawDocumentBuf>> {
+    let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(None) };
+    let mut cursor = writing.store.read_view().record_cursor(&collection);
+    cursor.seek_first()?;
+    match cursor.next()? {
+        Some(_) => Ok(Some(cursor.document()?.to_owned())),
+        None => Ok(None),
+    }
+}
+
 /// Shows `each` every document in its turn, until that says that it has enough.
 pub(crate) fn for_each(
     writing: &Writing,
@@ -215,42 +234,20 @@ pub(crate) fn for_each(
 pub(crate) fn put(writing: &Writing, namespace: &str, id: &str, document: &RawDocument) -> Result<()> {
     let collection = writing.store.collection_or_create(&Namespace::parse(namespace)?)?;
     let place = place_of(writing, &collection, id)?;
-    let commit = writing.with_context(|write| {
-        let Some(place) = place else {
-            let inserted = writing.store.insert_document(write, &collection, document, Validation::Bypass)?;
-            return Ok::<_, CommandError>(Some(inserted));
-        };
-        let changed = writing.store.change_document(write, &collection, place, Validation::Bypass, |_, new| {
-            new.extend_from_slice(document.as_bytes());
-            Ok::<_, CommandError>(Decision::ReplaceWhole)
-        })?;
-        Ok(changed.commit())
-    })?;
-    wait_until_visible(writing, commit)
+    let commit = writing.put_at(&collection, place, document)?;
+    writing.acknowledge(commit, Acknowledgement::Visible)
 }
 
 /// Removes the document of an `_id`; false: there is none.
 pub(crate) fn remove(writing: &Writing, namespace: &str, id: &str) -> Result<bool> {
     let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(false) };
     let Some(place) = place_of(writing, &collection, id)? else { return Ok(false) };
-    let commit = writing.with_context(|write| {
-        let changed = writing.store.change_document(write, &collection, place, Validation::Bypass, |_, _| {
-            Ok::<_, CommandError>(Decision::Delete)
-        })?;
-        Ok::<_, CommandError>(changed.commit())
-    })?;
+    let commit = writing.remove_at(&collection, place)?;
     let is_removed = commit.is_some();
-    wait_until_visible(writing, commit)?;
+    writing.acknowledge(commit, Acknowledgement::Visible)?;
     Ok(is_removed)
 }
 
 fn place_of(writing: &Writing, collection: &collection::Collection, id: &str) -> Result<Option<RecordId>> {
     Ok(IdLookup::default().find(&writing.store.read_view(), collection, RawBsonRef::String(id))?)
-}
-
-fn wait_until_visible(writing: &Writing, commit: Option<transaction::CommitInfo>) -> Result<()> {
-    match commit {
-        Some(commit) => Ok(writing.store.acknowledge(&commit, transaction::Acknowledgement::Visible)?),
-        None => Ok(()),
-    }
 }

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::{RawDocument, RawDocumentBuf};
+use document::collation::{self, Collator};
 use parking_lot::Mutex;
 use platform::command_memory::{self, measure_unreserved};
 use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse};
@@ -142,6 +143,8 @@ pub(crate) struct ClientCursor {
     /// The command that has opened it, unless that was too large to be kept.
     pub(crate) command: Option<Arc<RawDocumentBuf>>,
     figures: CursorFigures,
+    /// What its batches compare text by: that of the command that opened it.
+    collator: Option<Arc<Collator>>,
 }
 
 /// How much a batch may hold.
@@ -176,6 +179,7 @@ impl ClientCursor {
             at_cluster_time: None,
             command: None,
             figures: CursorFigures::default(),
+            collator: collation::in_force(),
         }
     }
 
@@ -309,6 +313,7 @@ impl ClientCursor {
         limit: BatchLimit,
         operation: &Operation<'_>,
     ) -> Result<Remaining> {
+        let _collation = collation::enter(self.collator.clone());
         let most = limit.documents.unwrap_or(u64::MAX);
         if most > 0
             && let Some(pending) = self.pending.take()

@@ -18,10 +18,12 @@ use authentication::{Action, Target};
 
 use crate::request::declaration::Class;
 use crate::request::error::CommandError;
-use crate::state::access_control::login::Login;
+use crate::state::access_control::login::{Login, LoginState};
 use crate::state::access_control::restrictions::address_of;
 use crate::state::access_control::{AccessControl, Authorization};
 use crate::state::admission::{Admission, Counted, Need, Permission};
+use crate::state::audit::Audit;
+use crate::state::backups::Backups;
 use crate::state::client_cursors::ClientCursors;
 use crate::state::command_table::CommandTable;
 use crate::state::default_concerns::DefaultConcerns;
@@ -30,7 +32,10 @@ use crate::state::fail_points::{FailPoints, error_of};
 use crate::state::issued_timestamps::IssuedTimestamps;
 pub(crate) use crate::state::operation_counts::{OperationCounts, count};
 use crate::state::operations::{Operation, OperationSlot, Operations};
+use crate::state::query_settings::QuerySettings;
+use crate::state::query_statistics::QueryStatistics;
 use crate::state::replica_set::{ReplicaSet, ReplicaSetFacts};
+use crate::state::server_hooks::{DiagnosticLog, ServerHooks};
 use crate::state::session_end::end_expired;
 use crate::state::topology::Topology;
 use crate::state::writing::Writing;
@@ -67,73 +72,12 @@ pub struct ServerFacts {
     pub connections_max: u64,
     /// Whether failures can be made on purpose (`configureFailPoint`).
     pub has_test_commands: bool,
+    /// Whether JavaScript of clients is run.
+    pub has_scripting: bool,
     /// The replica set that the server is a member of.
     pub replica_set: Option<ReplicaSetFacts>,
     /// Whether users are asked who they are.
     pub authorization: Authorization,
-}
-
-/// How much is logged.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LogVerbosity {
-    /// 0 as configured, up to 5.
-    pub level: i32,
-    /// Parts of the program with levels of their own.
-    pub parts: Vec<(&'static str, i32)>,
-    /// Whether connections that come and go are not told of.
-    pub is_quiet: bool,
-}
-
-/// What commands ask of the program around them.
-pub trait ServerHooks: Send + Sync {
-    /// Begins an orderly shutdown; the caller's reply is still sent.
-    fn shut_down(&self);
-    /// Connections now, and all since the start.
-    fn connections(&self) -> (u64, u64);
-    /// Traffic, and what connections do.
-    fn network(&self) -> NetworkFigures;
-    /// Logs so much from now on; an error text when that cannot be.
-    fn set_log_verbosity(&self, verbosity: &LogVerbosity) -> Result<(), String>;
-    /// Starts a new diagnostics log file; an error text when there is none to rotate.
-    fn rotate_log(&self) -> Result<(), String>;
-    /// Reads the server's certificates again, for connections that come from now on; an error text when that cannot be, and then those
-    /// that there were stay.
-    fn rotate_certificates(&self) -> Result<(), String>;
-    /// What `hello` says has changed: runs the requests again that wait for that.
-    fn topology_changed(&self);
-    /// The calling thread's command is about to wait, for the disk or for data, and uses nothing meanwhile.
-    fn command_waits(&self) {}
-    /// Samples where the program computes, for so long and so often a second; folded stacks, or why it cannot be done.
-    fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String>;
-    /// Has the wall clock so far ahead of the machine's, or behind it: for tests.
-    fn set_wall_clock_ahead(&self, millis: i64);
-}
-
-/// The recent lines of the diagnostics log, for `getLog`.
-pub trait DiagnosticLog: Send + Sync {
-    /// The lines kept, oldest first, and how many there were in all.
-    fn recent(&self) -> (Vec<String>, u64);
-    /// The warnings of the start, and how many there were.
-    fn startup_warnings(&self) -> (Vec<String>, u64);
-}
-
-/// Traffic since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct NetworkFigures {
-    /// Bytes of messages that came, decompressed.
-    pub bytes_in: u64,
-    /// Bytes of messages that were sent, before compression.
-    pub bytes_out: u64,
-    /// Bytes that came.
-    pub physical_bytes_in: u64,
-    /// Bytes that were sent.
-    pub physical_bytes_out: u64,
-    /// Requests that came.
-    pub requests: u64,
-    /// Connections that were closed at once because there were too many.
-    pub connections_refused: u64,
-    /// Connections with a command that runs now.
-    pub connections_active: u64,
 }
 
 /// The server's state, shared by all connections.
@@ -165,8 +109,12 @@ pub struct ServerContext {
     pub(crate) fail_points: Arc<FailPoints>,
     pub(crate) replica_set: ReplicaSet,
     pub(crate) default_concerns: DefaultConcerns,
+    pub(crate) query_settings: QuerySettings,
+    pub(crate) query_statistics: QueryStatistics,
     pub(crate) writing: Writing,
     pub(crate) access: AccessControl,
+    pub(crate) audit: Audit,
+    pub(crate) backups: Backups,
 }
 
 impl ServerContext {
@@ -179,7 +127,8 @@ impl ServerContext {
         if self.replica_set.membership().is_some() {
             self.topology_changed();
         }
-        self.default_concerns.load(&self.writing)
+        self.default_concerns.load(&self.writing)?;
+        self.query_settings.load(&self.writing)
     }
 
     /// What `hello` says has changed: counts it, and has all that wait for it answered.
@@ -195,6 +144,9 @@ impl ServerContext {
 
     /// Ends running commands, because the server stops.
     pub fn stop(&self) {
+        if let Err(error) = self.audit_itself("shutdown") {
+            tracing::warn!(target: "access", %error, "the stop is not in the audit log");
+        }
         self.store.keep_index_builds();
         self.operations.stop();
         self.topology_changed();
@@ -273,7 +225,6 @@ impl ServerContext {
             class: Class::Exempt,
             counted: Counted::default(),
             permission: None,
-            certificate_subject: None,
             login: Login::of_client(is_local),
         }
     }
@@ -281,6 +232,21 @@ impl ServerContext {
     /// State for what the server asks of itself: it may do everything.
     pub fn connect_itself(&self, name: &str) -> ClientContext {
         ClientContext { login: Login::of_server(), ..self.connect(0, name.to_owned()) }
+    }
+
+    /// Whether a client has logged in, where it has to.
+    pub fn login_state(&self, client: &ClientContext) -> LoginState {
+        let login = &client.login;
+        match login.user().is_some() || login.is_server() || !self.access.is_enforced() {
+            true => LoginState::Done,
+            false if login.conversation.is_some() => LoginState::UnderWay,
+            false => LoginState::Missing,
+        }
+    }
+
+    /// How long it has been running.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.clock.monotonic().saturating_sub(self.started)
     }
 
     /// Lends the reusable buffers of a write.
@@ -307,23 +273,19 @@ pub struct ClientContext {
     pub(crate) permission: Option<Permission>,
     /// Who it is.
     pub(crate) login: Login,
-    certificate_subject: Option<String>,
 }
 
 impl ClientContext {
     /// Whether the client is on the server's machine for certain, and at which address of the server it has come in.
-    pub fn set_ends(&mut self, is_local: bool, server_address: Option<std::net::IpAddr>) {
-        (self.login.is_local, self.login.server_address) = (is_local, server_address);
+    pub fn set_ends(&mut self, is_local: bool, server_address: Option<std::net::SocketAddr>) {
+        self.login.is_local = is_local;
+        self.login.server_address = server_address.map(|address| address.ip());
+        self.login.server_port = server_address.map_or(0, |address| address.port());
     }
 
-    /// Whose certificate the client has shown, which the server has verified.
+    /// Whose certificate the client has shown, which the server has verified: what users of MONGODB-X509 are named by.
     pub fn set_certificate_subject(&mut self, subject: Option<String>) {
-        self.certificate_subject = subject;
-    }
-
-    /// The subject of the client's certificate, as RFC 2253 writes it: what users of MONGODB-X509 are named by.
-    pub fn certificate_subject(&self) -> Option<&str> {
-        self.certificate_subject.as_deref()
+        self.login.certificate_subject = subject.map(Arc::from);
     }
 
     /// The connection's next command need not wait: this is what came of its waiting.
@@ -438,19 +400,26 @@ impl Context<'_> {
 
     /// The collection of a name, created without options if there is none: what a write into nothing does.
     pub(crate) fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>, CommandError> {
-        let store = &self.server.store;
-        match (self.collection(namespace)?, self.session.transaction()) {
-            (Some(collection), _) => Ok(collection),
-            (None, None) => Ok(store.collection_or_create(namespace)?),
-            (None, Some(transaction)) => {
-                let created = store.create_in_transaction(transaction, namespace, CollectionOptions::default());
-                created.or_else(|error| match self.collection(namespace)? {
-                    // Somebody else just has created it.
-                    Some(collection) if error.is_namespace_exists() => Ok(collection),
-                    _ => Err(error.into()),
-                })
-            }
+        if let Some(collection) = self.collection(namespace)? {
+            return Ok(collection);
         }
+        let store = &self.server.store;
+        self.server.prepare_audit()?;
+        let created = match self.session.transaction() {
+            None => store.collection_or_create(namespace)?,
+            Some(transaction) => {
+                match store.create_in_transaction(transaction, namespace, CollectionOptions::default()) {
+                    Ok(created) => created,
+                    Err(error) => match self.collection(namespace)? {
+                        // Somebody else just has created it.
+                        Some(collection) if error.is_namespace_exists() => return Ok(collection),
+                        _ => return Err(error.into()),
+                    },
+                }
+            }
+        };
+        self.audit("createCollection", 0, |param| param.string("ns", &namespace.to_string()))?;
+        Ok(created)
     }
 
     /// `atClusterTime` of the reply: when a snapshot is that it has read from.
@@ -468,11 +437,16 @@ impl Context<'_> {
         let written = self.server.with_write_context(|context| {
             context.set_statement(self.session.statement(statement, details));
             context.set_transaction(self.session.transaction().cloned());
-            context.set_waiting(Waiting::Until { interrupt: self.slot.clone(), deadline: self.operation.deadline() });
+            context.set_waiting(self.waiting());
             write(context)
         });
         self.after_write(statement);
         written
+    }
+
+    /// How long its writes wait.
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting::Until { interrupt: self.slot.clone(), deadline: self.operation.deadline() }
     }
 
     /// Before a statement of a write: a fail point may have it fail.
@@ -501,12 +475,10 @@ impl Context<'_> {
 
     /// An interruption that only says that there was one, as what it was.
     pub(crate) fn name_interruption(&self, error: CommandError) -> CommandError {
+        const INTERRUPTED: i32 = 11601;
         if error.code != INTERRUPTED {
             return error;
         }
         self.operation.check_interrupt().err().unwrap_or(error)
     }
 }
-
-/// The code of an interrupted command.
-const INTERRUPTED: i32 = 11601;

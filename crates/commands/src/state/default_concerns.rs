@@ -13,6 +13,7 @@ use crate::DocumentWriter;
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::WriteConcern;
+use crate::state::query_settings;
 use crate::state::replica_set::ReplicaSet;
 use crate::state::replica_set::stored;
 use crate::state::writing::Writing;
@@ -24,7 +25,7 @@ const ID: &str = "ReadWriteConcernDefaults";
 /// Whether `listCollections` is silent about a collection that is there. A plain server plays a router, into which `mongorestore` restores nothing at all
 /// when the dump of a whole server has anything of `config`; and `mongodump` takes `config.settings` along wherever it is listed. It can be read by its name.
 pub(crate) fn is_unlisted(replica_set: &ReplicaSet, namespace: &str) -> bool {
-    namespace == NAMESPACE && replica_set.is_alone()
+    [NAMESPACE, query_settings::NAMESPACE].contains(&namespace) && replica_set.is_alone()
 }
 
 /// What has been set.

@@ -16,6 +16,7 @@ use transaction::{CheckedOutSession, ExecutedStatement, Session, Statement, Stor
 use crate::request::declaration::{Declaration, SessionUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::session_fields::{SessionFields, invalid};
+use crate::state::access_control::names::UserName;
 use crate::state::client_cursors::ClientCursors;
 use crate::state::operations::Operation;
 
@@ -54,6 +55,8 @@ pub(crate) enum OperationSession {
 pub(crate) struct Beginning<'a> {
     pub(crate) command: &'a Declaration,
     pub(crate) database: &'a str,
+    /// Who has logged in.
+    pub(crate) user: Option<&'a Arc<UserName>>,
     pub(crate) store: &'a Store,
     pub(crate) memory: &'a WorkingMemory,
     /// Those of transactions that are aborted to make room are closed.
@@ -68,6 +71,9 @@ impl OperationSession {
         fields.read_concern.wait(store)?;
         let Some(id) = fields.session else { return Self::plain(command) };
         let session = store.sessions().refresh(id)?;
+        if let Some(user) = with.user {
+            session.claim(|| user.clone());
+        }
         let Some(txn_number) = fields.txn_number else { return Self::plain(command) };
         fields.check_number(command, with.database)?;
         let Some(session) = session.check_out(&|| operation.check_interrupt().is_err()) else {

@@ -417,6 +417,11 @@ impl<'a> Operation<'a> {
     /// here, so that others come to their turn: nothing may be locked.
     pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.turn.check();
+        self.check_locked()
+    }
+
+    /// As `check_interrupt`, for where something is locked: it never waits.
+    pub(crate) fn check_locked(&self) -> Result<()> {
         let Registered { operations, slot, .. } = self.registered;
         operations.check(slot, self.deadline)
     }

@@ -14,7 +14,8 @@ use crate::request::arguments::Field;
 use crate::request::declaration::Class;
 use crate::request::error::{CommandError, Result};
 use crate::state::admission::Algorithm;
-use crate::state::context::{LogVerbosity, ServerContext};
+use crate::state::context::ServerContext;
+use crate::state::server_hooks::LogVerbosity;
 use crate::state::session_end::TIMEOUT_MINUTES;
 
 /// How long a transaction may be open, in seconds, unless told otherwise.
@@ -28,6 +29,7 @@ pub(crate) struct Parameters {
     transaction_lifetime_seconds: AtomicU64,
     cursor_timeout_millis: AtomicU64,
     forbids_collection_scans: AtomicBool,
+    redacts: AtomicBool,
     verbosity: Mutex<LogVerbosity>,
 }
 
@@ -37,6 +39,7 @@ impl Default for Parameters {
             transaction_lifetime_seconds: AtomicU64::new(TRANSACTION_LIFETIME_SECONDS),
             cursor_timeout_millis: AtomicU64::new(CURSOR_TIMEOUT_MILLIS),
             forbids_collection_scans: AtomicBool::new(false),
+            redacts: AtomicBool::new(false),
             verbosity: Mutex::default(),
         }
     }
@@ -53,10 +56,31 @@ impl Parameters {
         Duration::from_millis(self.cursor_timeout_millis.load(Ordering::Relaxed))
     }
 
+    /// `redactClientLogData`.
+    pub(crate) fn redacts(&self) -> bool {
+        self.redacts.load(Ordering::Relaxed)
+    }
+
     /// `notablescan`.
     pub(crate) fn forbids_collection_scans(&self) -> bool {
         self.forbids_collection_scans.load(Ordering::Relaxed)
     }
+}
+
+impl ServerContext {
+    /// `redactClientLogData`: whether the diagnostics log shows no values of documents. Called by the server, too.
+    pub fn redact(&self, redacts: bool) {
+        self.parameters.redacts.store(redacts, Ordering::Relaxed);
+        self.hooks.set_redaction(redacts);
+    }
+}
+
+fn set_audit_of_success(server: &ServerContext, field: Field<'_>) -> Result<()> {
+    if !server.audit.is_on() {
+        return Err(CommandError::named("InvalidOptions", "there is no audit log (--audit)"));
+    }
+    server.audit.tell_success(field.boolean()?);
+    Ok(())
 }
 
 /// A parameter.
@@ -86,6 +110,14 @@ const fn changeable(
 
 /// All parameters, sorted.
 pub(crate) const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        is_of_startup: true,
+        ..changeable(
+            "auditAuthorizationSuccess",
+            |server, name, out| out.boolean(name, server.audit.tells_success()),
+            set_audit_of_success,
+        )
+    },
     fixed("authSchemaVersion", |_, name, out| out.int32(name, AUTHENTICATION_SCHEMA_VERSION)),
     changeable(
         "cursorTimeoutMillis",
@@ -114,6 +146,20 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     fixed("featureCompatibilityVersion", |_, name, out| {
         out.document(name, |value| value.string("version", FEATURE_COMPATIBILITY_VERSION));
     }),
+    changeable(
+        "internalQueryStatsRateLimit",
+        |server, name, out| {
+            let rate = server.query_statistics.rate();
+            out.int32(name, i32::try_from(rate).unwrap_or(i32::MAX));
+        },
+        |server, field| match field.required(Field::integer)? {
+            rate @ -1..=2_147_483_647 => {
+                server.query_statistics.set_rate(rate);
+                Ok(())
+            }
+            rate => Err(CommandError::bad_value(format!("the rate must be -1 or more, not {rate}"))),
+        },
+    ),
     fixed("localLogicalSessionTimeoutMinutes", |_, name, out| out.int32(name, TIMEOUT_MINUTES)),
     changeable("logComponentVerbosity", write_component_verbosity, set_component_verbosity),
     changeable(
@@ -146,6 +192,17 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
             change_verbosity(server, |verbosity| verbosity.is_quiet = is_quiet)
         },
     ),
+    Parameter {
+        is_of_startup: true,
+        ..changeable(
+            "redactClientLogData",
+            |server, name, out| out.boolean(name, server.parameters.redacts()),
+            |server, field| {
+                server.redact(field.boolean()?);
+                Ok(())
+            },
+        )
+    },
     changeable(
         "requireApiVersion",
         |_, name, out| out.boolean(name, false),

@@ -7,7 +7,7 @@
 //! NotInitiated ── replSetInitiate, or by itself at the first start ──▶ Primary (term 1) ── restart ──▶ Primary (term + 1)
 //! ```
 //!
-//! Held by `ServerContext`. `dispatcher` asks whether a command may run (`role`), `hello` what to say, `write_concern` what can be satisfied, `oplog_view` which term an entry is of.
+//! Held by `ServerContext`. `dispatcher` asks whether a command may run (`role`), `hello` what to say, `write_concern` what can be satisfied, `oplog_entries` which term an entry is of.
 
 pub(crate) mod configuration;
 pub(crate) mod role;

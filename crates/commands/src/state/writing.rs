@@ -5,12 +5,16 @@
 
 use std::sync::Arc;
 
+use bson::RawDocument;
 use bson::oid::ObjectId;
+use collection::{Collection, RecordId, Validation};
 use document::ObjectIdGenerator;
 use parking_lot::Mutex;
 use platform::Clock;
 use platform::command_memory::measure;
-use transaction::{Store, Waiting, WriteContext};
+use transaction::{Acknowledgement, CommitInfo, Decision, Store, Waiting, WriteContext};
+
+use crate::request::error::{CommandError, Result};
 
 /// Reusable buffers of writes that are kept.
 const WRITE_CONTEXTS_MAX: usize = 64;
@@ -51,6 +55,50 @@ impl Writing {
             pool.push(PooledBuffers { context, grown });
         }
         result
+    }
+
+    /// Puts a document in a place of a collection, or beside the others where there is none for it. Validators are not
+    /// asked.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(crate) fn put_at(
+        &self,
+        collection: &Arc<Collection>,
+        place: Option<RecordId>,
+        document: &RawDocument,
+    ) -> Result<Option<CommitInfo>> {
+        self.with_context(|write| {
+            let Some(place) = place else {
+                return Ok(Some(self.store.insert_document(write, collection, document, Validation::Bypass)?));
+            };
+            let changed = self.store.change_document(write, collection, place, Validation::Bypass, |_, new| {
+                new.extend_from_slice(document.as_bytes());
+                Ok::<_, CommandError>(Decision::ReplaceWhole)
+            })?;
+            Ok(changed.commit())
+        })
+    }
+
+    /// Removes the document in a place of a collection.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub(crate) fn remove_at(&self, collection: &Arc<Collection>, place: RecordId) -> Result<Option<CommitInfo>> {
+        let changed = self.with_context(|write| {
+            self.store.change_document(write, collection, place, Validation::Bypass, |_, _| {
+                Ok::<_, CommandError>(Decision::Delete)
+            })
+        })?;
+        Ok(changed.commit())
+    }
+
+    /// Waits until a commit, if there was one, is as safe as it is to be.
+    ///
+    /// # Errors
+    /// The oplog has stopped.
+    pub(crate) fn acknowledge(&self, commit: Option<CommitInfo>, wanted: Acknowledgement) -> Result<()> {
+        commit.map_or(Ok(()), |commit| Ok(self.store.acknowledge(&commit, wanted)?))
     }
 
     /// A new ObjectId.

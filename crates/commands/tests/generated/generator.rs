@@ -21,7 +21,7 @@ impl<'a> Choices<'a> {
     }
 
     /// A number below `count`, which is not 0.
-    fn below(&mut self, count: usize) -> usize {
+    pub(crate) fn below(&mut self, count: usize) -> usize {
         let (number, rest) = match self.bytes {
             [first, second, rest @ ..] => (usize::from(*first) << 8 | usize::from(*second), rest),
             [last] => (usize::from(*last), &[][..]),
@@ -31,11 +31,11 @@ impl<'a> Choices<'a> {
         number % count
     }
 
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    fn happens(&mut self, one_in: usize) -> bool {
+    pub(crate) fn happens(&mut self, one_in: usize) -> bool {
         self.below(one_in) == one_in - 1
     }
 }
@@ -66,6 +66,7 @@ const TEXTS: &[&str] = &[
 const LEFT_OUT: &[&str] = &[
     "fsync",
     "fsyncUnlock",
+    "plimsollBackup",
     "plimsollProfile",
     "shutdown",
     "waitForFailPoint",
@@ -77,7 +78,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// Any value, containers up to so many levels.
-fn value(choices: &mut Choices<'_>, levels: usize) -> Bson {
+pub(crate) fn value(choices: &mut Choices<'_>, levels: usize) -> Bson {
     match choices.below(if levels == 0 { 16 } else { 24 }) {
         0 => Bson::Null,
         1 => Bson::Int32(choices.one_of(&[0, 1, -1, 2, i32::MAX, i32::MIN])),

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod access_documents;
 mod generator;
 mod small_server;
 
@@ -20,14 +21,19 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-#[test]
-fn made_up_commands_do_no_harm() {
+/// Runs for each seed with choices made of it and a server of its own.
+fn with_each_seed(mut run: impl FnMut(u64, Choices<'_>, SmallServer)) {
     let first = setting("GENERATED_SEED", 0);
     for seed in first..first + setting("GENERATED_CASES", 30) {
         let random = SeededRandom::new(seed);
         let bytes: Vec<u8> = (0..BYTES).map(|_| random.below(256) as u8).collect();
-        let mut choices = Choices::new(&bytes);
-        let mut server = SmallServer::new();
+        run(seed, Choices::new(&bytes), SmallServer::new());
+    }
+}
+
+#[test]
+fn made_up_commands_do_no_harm() {
+    with_each_seed(|seed, mut choices, mut server| {
         while !choices.are_used_up() {
             let command = command(&mut choices);
             // Told when the test fails.
@@ -38,5 +44,16 @@ fn made_up_commands_do_no_harm() {
         if seed % RESTARTS_ONE_IN == 0 {
             server.restarted().check();
         }
-    }
+    });
+}
+
+#[test]
+fn made_up_users_and_roles_do_no_harm() {
+    with_each_seed(|seed, mut choices, mut server| {
+        println!("seed {seed}:");
+        while !choices.are_used_up() {
+            access_documents::try_one(&mut choices, &mut server);
+        }
+        server.check();
+    });
 }

@@ -20,6 +20,9 @@ pub(crate) struct SmallServer {
     pub(crate) clock: Arc<SimulatedClock>,
 }
 
+const CACHE_BYTES: usize = 8 << 20;
+const STAGE_BYTES: u64 = 16 << 20;
+
 struct Hooks;
 
 impl ServerHooks for Hooks {
@@ -78,7 +81,13 @@ impl SequenceSource for NoSequences {
 
 impl SmallServer {
     pub(crate) fn new() -> Self {
-        Self::on(Arc::new(SimulatedDisk::new(7)), Arc::new(SimulatedClock::new(1_790_000_000_000)))
+        Self::with_memory(CACHE_BYTES, STAGE_BYTES)
+    }
+
+    /// One with so much memory for pages, and for stages.
+    pub(crate) fn with_memory(cache_bytes: usize, stage_bytes: u64) -> Self {
+        let (disk, clock) = (SimulatedDisk::new(7), SimulatedClock::new(1_790_000_000_000));
+        Self::on(Arc::new(disk), Arc::new(clock), cache_bytes, stage_bytes)
     }
 
     /// Stopped in order, and started again.
@@ -87,15 +96,15 @@ impl SmallServer {
         drop(client);
         dispatcher.server().store().shutdown().unwrap();
         drop(dispatcher);
-        Self::on(disk, clock)
+        Self::on(disk, clock, CACHE_BYTES, STAGE_BYTES)
     }
 
-    fn on(disk: Arc<SimulatedDisk>, clock: Arc<SimulatedClock>) -> Self {
+    fn on(disk: Arc<SimulatedDisk>, clock: Arc<SimulatedClock>, cache_bytes: usize, stage_bytes: u64) -> Self {
         let random = Arc::new(SeededRandom::new(7));
-        let engine = EngineOptions { cache_bytes: 8 << 20, ..EngineOptions::default() };
+        let engine = EngineOptions { cache_bytes, ..EngineOptions::default() };
         let options = StoreOptions { engine, engine_threads: false, replay_threads: 0, ..StoreOptions::default() };
         let store = Store::open(disk.clone(), clock.clone(), random.clone(), options).unwrap();
-        let memory = WorkingMemory::simulated(16 << 20).unwrap();
+        let memory = WorkingMemory::simulated(stage_bytes).unwrap();
         let server =
             ServerContext::new(store, clock.clone(), &*random, facts(), Arc::new(Hooks), Arc::new(Hooks), memory);
         server.begin().unwrap();
@@ -144,6 +153,7 @@ fn facts() -> ServerFacts {
         compressors: vec!["snappy", "zstd", "zlib"],
         connections_max: 100,
         has_test_commands: false,
+        has_scripting: true,
         replica_set: None,
         authorization: commands::Authorization::Disabled,
     }

@@ -1,11 +1,11 @@
 //! Plans: what `explain` says of a query. A case's name says why the plan is what it is.
 //!
-//! Sections: `indexes` (carried over; specifications without names), `find` (the fields of the command beside its
-//! collection). The collection has 400 documents `{_id, a: _id % 20, b: _id, c: [_id % 3, _id % 5], d: {e: _id % 7}, s: "s0"
+//! Sections: `indexes` (carried over; specifications without names), and one of `find`, `count`, `distinct` (the fields of the
+//! command beside its collection) and `aggregate` (the stages, or the fields with `pipeline`). The collection has 400 documents `{_id, a: _id % 20, b: _id, c: [_id % 3, _id % 5], d: {e: _id % 7}, s: "s0"
 //! to "s9", p: only in every tenth}`.
 //!
-//! The outcome has the winning plan, a stage a line with what it reads and checks, then `rejected` plans by their indexes, and
-//! what was examined.
+//! The outcome has the winning plan, a stage a line with what it reads and checks, then `rejected` plans by their indexes,
+//! what was examined, and the stages of a pipeline that are run over the results.
 
 use std::cell::RefCell;
 
@@ -23,7 +23,7 @@ fn plans() {
     fill(&mut server.borrow_mut());
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testscripts/plans");
     let count = Suite::new(folder).carry_over("indexes").run(|case| outcome(&mut server.borrow_mut(), case));
-    assert!(count >= 60, "{count} cases");
+    assert!(count >= 65, "{count} cases");
 }
 
 fn fill(server: &mut SmallServer) {
@@ -54,16 +54,25 @@ fn outcome(server: &mut SmallServer, case: &Case) -> String {
     if !indexes.is_empty() {
         sound(server, &doc! { "createIndexes": "c", "indexes": indexes, "$db": "test" });
     }
-    let mut find = doc! { "find": "c" };
-    for fields in values(case.text("find").unwrap()) {
-        find.extend(fields.as_document().unwrap().clone());
-    }
-    let command = doc! { "explain": find, "verbosity": "executionStats", "$db": "test" };
+    let command = doc! { "explain": explained(case), "verbosity": "executionStats", "$db": "test" };
     let reply = server.send(&command).unwrap();
     if !is_ok(&reply) {
         return format!("error {}: {}", reply.get_str("codeName").unwrap(), reply.get_str("errmsg").unwrap());
     }
     shown(&reply)
+}
+
+/// The command of a case.
+fn explained(case: &Case) -> Document {
+    let name = ["find", "count", "distinct", "aggregate"].into_iter().find(|name| case.has(name)).unwrap();
+    let mut command = doc! { name: "c" };
+    for fields in values(case.text(name).unwrap()) {
+        match fields {
+            Bson::Array(stages) => command.extend(doc! { "pipeline": stages, "cursor": {} }),
+            fields => command.extend(fields.as_document().unwrap().clone()),
+        }
+    }
+    command
 }
 
 /// The specification with the name that drivers give.
@@ -79,6 +88,14 @@ fn named(specification: Bson) -> Bson {
 }
 
 fn shown(reply: &Document) -> String {
+    let Ok(stages) = reply.get_array("stages") else { return shown_plan(reply) };
+    let mut stages = stages.iter().map(|stage| stage.as_document().unwrap());
+    let plan = shown_plan(stages.next().unwrap().get_document("$cursor").unwrap());
+    let rest = stages.map(|stage| format!("\nthen {}", printed(stage)));
+    plan + &rest.collect::<String>()
+}
+
+fn shown_plan(reply: &Document) -> String {
     let planner = reply.get_document("queryPlanner").unwrap();
     let mut lines = Vec::new();
     show_stage(planner.get_document("winningPlan").unwrap(), 0, &mut lines);
@@ -111,6 +128,8 @@ const SHOWN: &[&str] = &[
     "skipAmount",
     "memLimit",
     "transformBy",
+    "indexPrefix",
+    "parsedTextQuery",
 ];
 
 fn show_stage(stage: &Document, depth: usize, lines: &mut Vec<String>) {

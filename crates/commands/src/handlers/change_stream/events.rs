@@ -8,20 +8,34 @@ use std::sync::Arc;
 
 use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Uuid, rawdoc};
-use collection::{IndexSpecification, append, bson_timestamp, entry_wall, is_told, post_image};
+use collection::{CollectionOptions, IndexSpecification, append, bson_timestamp, entry_wall, is_told, post_image};
 use document::{elements, get_field};
-use executor::{Interrupt, Interruption, QueryExecutor, Target};
+use executor::{Interrupt, Interruption, QueryExecutor, QueryServices, Target};
 use oplog::{Oplog, OplogPosition};
+use platform::Clock;
 use query_language::expression::Variables;
 use query_language::update::diff::{Diff, Disambiguation};
 use transaction::FeedEntry;
 
-use super::follower::entry_document;
 use super::options::{BeforeChange, ChangeStreamOptions, FullDocument, Scope};
 use super::token::ResumeToken;
-use crate::handlers::crud::query_arguments::{query, services};
+use crate::handlers::crud::query_arguments::query;
+use crate::handlers::views;
 use crate::request::error::{CommandError, Result};
 use crate::state::context::ServerContext;
+
+/// What events are made from, beside their entries: documents as they are now, and the time.
+#[derive(Clone)]
+pub(super) struct EventSources {
+    pub(super) services: QueryServices,
+    clock: Arc<dyn Clock>,
+}
+
+impl EventSources {
+    pub(super) fn of(server: &ServerContext) -> Self {
+        Self { services: server.queries().services(), clock: server.clock.clone() }
+    }
+}
 
 /// An event that has not been built yet.
 pub(super) struct PendingEvent {
@@ -37,20 +51,22 @@ enum What {
     Part(RawDocumentBuf),
     /// A change of definitions: the type, and the fields behind it.
     Definition(&'static str, RawDocumentBuf),
+    /// A view has been created; the fields.
+    View(RawDocumentBuf),
     Invalidate,
 }
 
 /// The events of one entry.
 pub(super) struct EntryEvents<'a> {
-    server: &'a ServerContext,
+    sources: &'a EventSources,
     options: &'a ChangeStreamOptions,
     entry: Arc<FeedEntry>,
     events: VecDeque<PendingEvent>,
 }
 
 impl<'a> EntryEvents<'a> {
-    pub(super) fn new(server: &'a ServerContext, options: &'a ChangeStreamOptions, entry: Arc<FeedEntry>) -> Self {
-        EntryEvents { server, options, entry, events: VecDeque::new() }
+    pub(super) fn new(sources: &'a EventSources, options: &'a ChangeStreamOptions, entry: Arc<FeedEntry>) -> Self {
+        EntryEvents { sources, options, entry, events: VecDeque::new() }
     }
 
     pub(super) fn collect(mut self) -> Result<VecDeque<PendingEvent>> {
@@ -58,10 +74,33 @@ impl<'a> EntryEvents<'a> {
         let document = entry_document(&entry.payload)?;
         match get_field(document, "op") {
             Some(RawBsonRef::String("c")) => self.take_command(document)?,
+            Some(RawBsonRef::String("i")) if self.take_view(document) => {}
             Some(RawBsonRef::String("i" | "u" | "d")) => self.push(What::Document),
             _ => {}
         }
         Ok(self.events)
+    }
+
+    /// A document that defines a view is no document that is told. Whether it is one.
+    fn take_view(&mut self, entry: &RawDocument) -> bool {
+        let (Some(RawBsonRef::String(namespace)), Some(RawBsonRef::Document(view))) =
+            (get_field(entry, "ns"), get_field(entry, "o"))
+        else {
+            return false;
+        };
+        if !views::is_definition(namespace) {
+            return false;
+        }
+        let Some(RawBsonRef::String(name)) = get_field(view, "_id") else { return true };
+        if self.options.shows_expanded_events && self.options.scope.has(name) {
+            let mut description = RawDocumentBuf::new();
+            let options = elements(view).filter(|option| option.name() != "_id");
+            options.for_each(|option| append(&mut description, option.name(), option.value()));
+            let mut event = rawdoc! { "ns": namespace_document(name), "nsType": "view" };
+            event.append(cstr!("operationDescription"), description);
+            self.push(What::View(event));
+        }
+        true
     }
 
     fn push(&mut self, what: What) {
@@ -104,7 +143,7 @@ impl<'a> EntryEvents<'a> {
         if let Some(RawBsonRef::Array(parts)) = get_field(command, "parts") {
             for part in document::array_elements(parts) {
                 let RawBsonRef::Int64(position) = part.value() else { continue };
-                let mut reader = self.server.store.oplog().read_from(OplogPosition(position as u64))?;
+                let mut reader = self.sources.services.store.oplog().read_from(OplogPosition(position as u64))?;
                 let Some(entry) = reader.next_entry()? else { continue };
                 let entry = entry_document(entry.payload)?;
                 if let Some(RawBsonRef::Document(command)) = get_field(entry, "o") {
@@ -180,6 +219,9 @@ impl<'a> EntryEvents<'a> {
             return;
         }
         let Some((kind, description)) = describe(name, command, second) else { return };
+        if kind == "create" {
+            event.append(cstr!("nsType"), "collection");
+        }
         event.append(cstr!("operationDescription"), description);
         if let ("modify", Some(RawBsonRef::Document(before))) = (kind, second) {
             event.append(cstr!("stateBeforeChange"), state_before(before));
@@ -205,6 +247,10 @@ fn describe(
         "create" => {
             let mut description = RawDocumentBuf::new();
             if let Ok(id_index) = IndexSpecification::id_index() {
+                let options = get_field(command, "options").and_then(|options| options.as_document());
+                let options = options.and_then(|options| CollectionOptions::parse(options).ok());
+                let id_index = id_index.with_collator(options.and_then(|options| options.collator));
+                let Ok(id_index) = id_index else { return None };
                 description.append(cstr!("idIndex"), id_index.to_document());
             }
             if let Some(RawBsonRef::Document(options)) = get_field(command, "options") {
@@ -299,14 +345,14 @@ pub(super) struct SharedEvent(Arc<RawDocumentBuf>);
 impl SharedEvent {
     /// Built by the first who asks, with plain options. `None`: it cannot be built, which whoever builds an own one is told.
     pub(super) fn of(
-        server: &ServerContext,
+        sources: &EventSources,
         options: &ChangeStreamOptions,
         entry: &Arc<FeedEntry>,
     ) -> Option<SharedEvent> {
         let event = entry.shared.get_or_init(|| {
             let token = ResumeToken::behind_document(entry);
             let event = PendingEvent { entry: entry.clone(), what: What::Document, token };
-            event.build_own(server, options).ok().map(Arc::new)
+            event.build_own(sources, options).ok().map(Arc::new)
         });
         event.clone().map(SharedEvent)
     }
@@ -318,7 +364,7 @@ impl SharedEvent {
 
 impl PendingEvent {
     /// The event as the stream shows it.
-    pub(super) fn build_own(&self, server: &ServerContext, options: &ChangeStreamOptions) -> Result<RawDocumentBuf> {
+    pub(super) fn build_own(&self, sources: &EventSources, options: &ChangeStreamOptions) -> Result<RawDocumentBuf> {
         let entry = entry_document(&self.entry.payload)?;
         let mut event = RawDocumentBuf::new();
         event.append(cstr!("_id"), self.token.document());
@@ -331,22 +377,22 @@ impl PendingEvent {
         };
         if options.shows_expanded_events
             && let Some(uuid) = get_field(subject, "ui")
-            && !matches!(self.what, What::Invalidate)
+            && !matches!(self.what, What::Invalidate | What::View(_))
         {
             event.append(cstr!("collectionUUID"), uuid);
         }
         event.append(cstr!("wallTime"), entry_wall(entry));
         match &self.what {
-            What::Document => write_change(server, options, kind, entry, &mut event)?,
+            What::Document => write_change(sources, options, kind, entry, &mut event)?,
             What::Part(operation) => {
                 for name in ["txnNumber", "lsid"] {
                     if let Some(value) = get_field(entry, name) {
                         append(&mut event, name, value);
                     }
                 }
-                write_change(server, options, kind, operation, &mut event)?;
+                write_change(sources, options, kind, operation, &mut event)?;
             }
-            What::Definition(_, fields) => {
+            What::Definition(_, fields) | What::View(fields) => {
                 elements(fields).for_each(|field| append(&mut event, field.name(), field.value()));
             }
             What::Invalidate => {}
@@ -359,6 +405,7 @@ impl PendingEvent {
             What::Document => kind_of_change(entry),
             What::Part(operation) => kind_of_change(operation),
             What::Definition(kind, _) => kind,
+            What::View(_) => "create",
             What::Invalidate => "invalidate",
         }
     }
@@ -379,7 +426,7 @@ fn is_delta(object: &RawDocument) -> bool {
 
 /// The fields of an event about one document.
 fn write_change(
-    server: &ServerContext,
+    sources: &EventSources,
     options: &ChangeStreamOptions,
     kind: &str,
     operation: &RawDocument,
@@ -404,7 +451,7 @@ fn write_change(
     };
     match kind {
         "insert" | "replace" => event.append(cstr!("fullDocument"), object.to_owned()),
-        "update" => write_full_document(server, options, (operation, object, &key, before), event)?,
+        "update" => write_full_document(sources, options, (operation, object, &key, before), event)?,
         _ => {}
     }
     if let Some(RawBsonRef::String(namespace)) = get_field(operation, "ns") {
@@ -446,14 +493,14 @@ fn write_before(
 type Update<'a> = (&'a RawDocument, &'a RawDocument, &'a RawDocument, Option<&'a RawDocument>);
 
 fn write_full_document(
-    server: &ServerContext,
+    sources: &EventSources,
     options: &ChangeStreamOptions,
     (operation, object, key, before): Update<'_>,
     event: &mut RawDocumentBuf,
 ) -> Result<()> {
     let full = match (options.full_document, before) {
         (FullDocument::Default, _) => return Ok(()),
-        (FullDocument::UpdateLookup, _) => look_up(server, operation, key)?,
+        (FullDocument::UpdateLookup, _) => look_up(sources, operation, key)?,
         (_, Some(before)) => Some(post_image(before, object)?),
         (FullDocument::WhenAvailable, None) => None,
         (FullDocument::Required, None) => {
@@ -469,19 +516,21 @@ fn write_full_document(
 }
 
 /// The document as it is now.
-fn look_up(server: &ServerContext, operation: &RawDocument, key: &RawDocument) -> Result<Option<RawDocumentBuf>> {
+fn look_up(sources: &EventSources, operation: &RawDocument, key: &RawDocument) -> Result<Option<RawDocumentBuf>> {
     let Some(RawBsonRef::Binary(uuid)) = get_field(operation, "ui") else { return Ok(None) };
     let Ok(uuid) = <[u8; 16]>::try_from(uuid.bytes) else { return Ok(None) };
-    let Some(collection) = server.store.catalog().lookup_uuid(Uuid::from_bytes(uuid)) else { return Ok(None) };
+    let Some(collection) = sources.services.store.catalog().lookup_uuid(Uuid::from_bytes(uuid)) else {
+        return Ok(None);
+    };
     let Some(id) = get_field(key, "_id") else { return Ok(None) };
     let mut equality = RawDocumentBuf::new();
     equality.append(cstr!("$eq"), id);
     let filter = rawdoc! { "_id": equality };
-    let now = bson::DateTime::from_millis(server.clock.wall_millis());
+    let now = bson::DateTime::from_millis(sources.clock.wall_millis());
     let query = query(Some(&filter), &Arc::new(Variables::new(now, None, 0)))?;
-    let view = server.store.read_view();
+    let view = sources.services.store.read_view();
     let mut found =
-        QueryExecutor::new(&services(server), view, Target::of(&collection), Arc::new(query), &Uninterrupted)?;
+        QueryExecutor::new(&sources.services, view, Target::of(&collection), Arc::new(query), &Uninterrupted)?;
     Ok(found.next(&Uninterrupted)?.map(|row| row.document.to_owned()))
 }
 
@@ -492,4 +541,9 @@ impl Interrupt for Uninterrupted {
     fn check(&self) -> std::result::Result<(), Interruption> {
         Ok(())
     }
+}
+
+/// The whole entry as a document.
+pub(super) fn entry_document(payload: &[u8]) -> Result<&RawDocument> {
+    Ok(RawDocument::from_bytes(payload)?)
 }

@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use aggregation::{AggregationError, DocumentSource};
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocumentBuf;
 use oplog::{Oplog, OplogError, OplogPosition};
 use parking_lot::Mutex;
 use storage_engine::Timestamp;
-use transaction::{FeedEntry, Followed, OplogFollower, TransactionError};
+use transaction::{FeedEntry, Followed, OplogFollower, Store, TransactionError};
 
-use super::events::{EntryEvents, Event, PendingEvent, SharedEvent};
+use super::events::{EntryEvents, Event, EventSources, PendingEvent, SharedEvent};
 use super::options::{Beginning, ChangeStreamOptions};
 use super::token::ResumeToken;
 use super::{Concern, concern};
 use crate::handlers::tail::Tail;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::{Context, ServerContext};
+use crate::state::context::Context;
 
 /// Where a stream is, for its cursor.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Progress {
 
 /// The events of a stream.
 pub(super) struct ChangeSource {
-    server: Arc<ServerContext>,
+    sources: EventSources,
     options: Arc<ChangeStreamOptions>,
     follower: OplogFollower,
     /// Of the current entry.
@@ -62,17 +62,18 @@ impl ChangeSource {
         tail: &Tail,
         progress: Arc<Progress>,
     ) -> Result<ChangeSource> {
-        let server = context.server.clone();
-        let token = beginning(&server, options.beginning)?;
+        let sources = EventSources::of(context.server);
+        let store = &sources.services.store;
+        let token = beginning(store, options.beginning)?;
         let follower = match tail.subscription() {
-            Some(subscription) => server.store.follow_topic(token.position, subscription),
-            None => server.store.follow_oplog(token.position),
+            Some(subscription) => store.follow_topic(token.position, subscription),
+            None => store.follow_oplog(token.position),
         };
         let follower = follower.map_err(history_lost)?;
         *progress.token.lock() = token;
         *progress.fragments_to_skip.lock() = token.fragments;
         let options = Arc::new(options);
-        Ok(ChangeSource { server, options, follower, pending: VecDeque::new(), to_skip: token.events, progress })
+        Ok(ChangeSource { sources, options, follower, pending: VecDeque::new(), to_skip: token.events, progress })
     }
 
     /// The next event; `None` when there is none yet.
@@ -82,7 +83,7 @@ impl ChangeSource {
         }
         loop {
             if let Some(event) = self.pending.pop_front() {
-                let document = event.build_own(&self.server, &self.options)?;
+                let document = event.build_own(&self.sources, &self.options)?;
                 if event.token.is_invalidate {
                     *self.progress.is_over.lock() = true;
                 }
@@ -114,12 +115,12 @@ impl ChangeSource {
         if concern == Concern::Document
             && to_skip == 0
             && self.options.are_plain()
-            && let Some(event) = SharedEvent::of(&self.server, &self.options, &entry)
+            && let Some(event) = SharedEvent::of(&self.sources, &self.options, &entry)
         {
             *self.progress.token.lock() = ResumeToken::behind_document(&entry);
             return Ok(Some(Event::Shared(event)));
         }
-        self.pending = EntryEvents::new(&self.server, &self.options, entry).collect()?;
+        self.pending = EntryEvents::new(&self.sources, &self.options, entry).collect()?;
         self.pending.drain(..(to_skip as usize).min(self.pending.len()));
         Ok(None)
     }
@@ -149,15 +150,14 @@ impl DocumentSource for ChangeSource {
 }
 
 /// The first place to look at.
-fn beginning(server: &ServerContext, beginning: Beginning) -> Result<ResumeToken> {
-    let store = &server.store;
+fn beginning(store: &Store, beginning: Beginning) -> Result<ResumeToken> {
     match beginning {
         Beginning::Now => {
             let (timestamp, position) = store.visible_end();
             Ok(ResumeToken { timestamp, position, ..ResumeToken::default() })
         }
         Beginning::After(token) => {
-            check_token(server, token)?;
+            check_token(store, token)?;
             Ok(token)
         }
         Beginning::At(timestamp) => {
@@ -175,8 +175,7 @@ fn beginning(server: &ServerContext, beginning: Beginning) -> Result<ResumeToken
 }
 
 /// A token must be of this oplog: an event's entry is where the token says.
-fn check_token(server: &ServerContext, token: ResumeToken) -> Result<()> {
-    let store = &server.store;
+fn check_token(store: &Store, token: ResumeToken) -> Result<()> {
     if token.position < store.oplog().first_position() {
         return Err(lost("the resume point may no longer be in the oplog"));
     }
@@ -210,9 +209,4 @@ fn history_lost(error: TransactionError) -> CommandError {
 
 fn lost(why: &str) -> CommandError {
     CommandError::named("ChangeStreamHistoryLost", format!("Resume of change stream was not possible, as {why}."))
-}
-
-/// The whole entry as a document.
-pub(super) fn entry_document(payload: &[u8]) -> Result<&RawDocument> {
-    Ok(RawDocument::from_bytes(payload)?)
 }

@@ -1,126 +1,133 @@
-//! `aggregate`: runs a pipeline on a collection.
+//! A pipeline that a command asks for: its fields, and what it reads from.
+//!
+//! `aggregate_command` is `aggregate` itself. Others stand for a pipeline (`mapReduce`), read a view as one
+//! (`views::read`), explain one, or begin with a stream (`change_stream`). `opened_pipeline` runs it.
 //!
 //! What the front of the pipeline asks of the collection (filter, sort, skip, limit) goes to the executor, so that it can
 //! use indexes; the rest runs over its results.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aggregation::{
-    AggregationError, BoxSource, DocumentSource, Pipeline, PipelineContext, PipelineCursor, PipelineSource,
+    AggregationError, BoxSource, DocumentSource, OneOfEach, Pipeline, PipelineContext, PipelineCursor, PipelineSource,
+    Which,
 };
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use collection::{Namespace, Validation};
-use executor::{ExecutionTotals, QueryExecutor, Target, Verbosity};
-use planner::{CanonicalQuery, DiskUse, Hint};
-use query_language::expression::Variables;
+use document::FieldPath;
+use executor::{ExecutionTotals, ExecutorError, QueryExecutor, Target, Verbosity};
+use planner::{CanonicalQuery, DiskUse, DistinctField, Hint, Missing, ProjectionUse, WhichDocument};
+use query_language::expression::{Metadata, Variables};
+use transaction::ReadView;
 
-use super::explain::write_document;
-use super::needed_privileges;
-use super::query_arguments::{OwnedInterrupt, check_collation, hint, query, services, variables};
+use super::query_arguments::{OwnedInterrupt, hint, query, services, variables};
 use super::query_memory::check_memory_for;
-use super::write_errors::write_concern_error;
-use crate::DocumentWriter;
-use crate::handlers::command::Command;
-use crate::handlers::crud::pipeline_host::CommandHost;
+use super::query_settings;
+use crate::handlers::oplog_entries;
 use crate::handlers::read_source::ReadSource;
-use crate::handlers::{change_stream, oplog_view};
+use crate::handlers::views::{self, View};
 use crate::request::arguments::{Arguments, required};
-use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableApi, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
-use crate::request::read_concern::Level;
-use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST_BATCH_DOCUMENTS, write_first_batch};
+use crate::state::client_cursors::CursorSource;
 use crate::state::context::Context;
 use crate::state::execution_notes::{Detail, Execution};
 use crate::state::operations::Operation;
+use crate::state::query_settings::StoredSettings;
 
 /// The fields of `aggregate`.
 pub(crate) struct AggregateArguments<'a> {
+    /// What the command names.
     pub(crate) namespace: Namespace,
+    /// What it reads: what a view of that name stands on.
+    source: Namespace,
     pub(crate) stages: Vec<&'a RawDocument>,
     hint: Hint,
     pub(crate) declared: Option<&'a RawDocument>,
     pub(crate) batch_size: Option<u64>,
-    has_cursor: bool,
-    is_explain: bool,
+    pub(super) has_cursor: bool,
+    pub(super) is_explain: bool,
     allow_disk_use: bool,
+    /// What has been said of its shape.
+    pub(super) settings: Option<Arc<StoredSettings>>,
     /// Whether what $out writes must fit the validator of the collection that it replaces.
-    validation: Validation,
+    pub(super) validation: Validation,
 }
 
-impl AggregateArguments<'_> {
-    fn disk_use(&self) -> DiskUse {
+impl<'a> AggregateArguments<'a> {
+    /// Of a pipeline alone: one that another command stands for, or that is read further.
+    pub(super) fn of_stages(namespace: Namespace, stages: Vec<&'a RawDocument>, validation: Validation) -> Self {
+        AggregateArguments {
+            source: namespace.clone(),
+            namespace,
+            stages,
+            hint: Hint::None,
+            declared: None,
+            batch_size: None,
+            has_cursor: false,
+            is_explain: false,
+            allow_disk_use: true,
+            settings: None,
+            validation,
+        }
+    }
+
+    /// A command that reads a view, of which these are all stages down to the collection.
+    pub(crate) fn over_view(
+        view: &View,
+        stages: Vec<&'a RawDocument>,
+        hint: Hint,
+        declared: Option<&'a RawDocument>,
+        disk_use: DiskUse,
+    ) -> Self {
+        Self {
+            source: view.base.clone(),
+            hint: view.hint(&hint),
+            declared,
+            allow_disk_use: disk_use == DiskUse::Allowed,
+            ..Self::of_stages(view.namespace.clone(), stages, Validation::Enforce)
+        }
+    }
+
+    /// The same with what has been said of the shape of the command that it stands for.
+    pub(crate) fn with_settings(self, settings: Option<Arc<StoredSettings>>) -> Self {
+        Self { settings, ..self }
+    }
+
+    /// The same command through the view that its namespace is, if it is one (`view_of`).
+    pub(super) fn through<'v>(self, view: Option<&'v View>) -> Result<AggregateArguments<'v>>
+    where
+        'a: 'v,
+    {
+        let Some(view) = view else { return Ok(self) };
+        // They tell of a collection, not of documents.
+        let of_collections = ["$changeStream", "$collStats", "$indexStats", "$planCacheStats"];
+        let first = self.stages.first().and_then(|stage| document::elements(stage).next());
+        // Those of its buckets are those of a time-series collection.
+        if view.own_series().is_some()
+            && first.is_some_and(|first| first.name() != "$changeStream" && of_collections.contains(&first.name()))
+        {
+            return Ok(AggregateArguments { source: view.base.clone(), ..self });
+        }
+        if first.is_some_and(|first| of_collections.contains(&first.name())) {
+            return Err(views::not_on_view(&view.namespace));
+        }
+        let stages = view.stages.iter().map(|stage| &**stage).chain(self.stages).collect();
+        Ok(AggregateArguments { stages, source: view.base.clone(), hint: view.hint(&self.hint), ..self })
+    }
+
+    pub(super) fn disk_use(&self) -> DiskUse {
         if self.allow_disk_use { DiskUse::Allowed } else { DiskUse::Forbidden }
     }
 }
 
-pub(crate) static COMMAND: Command = Command::new(
-    run,
-    Declaration {
-        class: Class::Read,
-        session_use: SessionUse::InTransaction,
-        read_concerns: Level::ALL,
-        write_concern: WriteConcernUse::Taken,
-        stable_api: StableApi::Version1,
-        computed: Some(needed_privileges::of_pipeline),
-        ..Declaration::new("aggregate", "Runs an aggregation pipeline on a collection.", Needs::Data, &[])
-    },
-);
-
-/// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let parsed = parse(context, &mut arguments)?;
-    for stage in parsed.stages.iter().filter_map(|stage| document::elements(stage).next()) {
-        context.read_concern.check_stage(stage.name())?;
+/// The view that a command names, if it does and does not go through it yet.
+pub(super) fn view_of(context: &Context<'_>, parsed: &AggregateArguments<'_>) -> Result<Option<View>> {
+    if parsed.source != parsed.namespace || context.collection(&parsed.namespace)?.is_some() {
+        return Ok(None);
     }
-    if context.session.transaction().is_some() {
-        check_in_transaction(&parsed.stages)?;
-    }
-    if !change_stream::is_wanted(&parsed.stages) {
-        context.operation.set_time_limit(arguments.generic.max_time)?;
-    }
-    if parsed.is_explain {
-        let explained = explain(context, parsed, Verbosity::QueryPlanner)?;
-        return write_document(reply, &explained);
-    }
-    if !parsed.has_cursor {
-        return Err(CommandError::failed_to_parse(
-            "The 'cursor' option is required, except for aggregate with the explain argument",
-        ));
-    }
-    if change_stream::is_wanted(&parsed.stages) {
-        return change_stream::open(context, &parsed, arguments.generic.session, reply);
-    }
-    let server = context.server;
-    let variables = variables(context, parsed.declared)?;
-    let pipeline = parse_pipeline(&parsed, &variables)?;
-    let writes = pipeline.writes();
-    if writes {
-        context.operation.goes_on_without_client();
-    }
-    let read = source_of(context, &parsed, &pipeline)?;
-    let (query, rest) = split(pipeline, &parsed, read.as_ref(), &variables)?;
-    let (source, examined) = open_source(context, &parsed, read, query)?;
-    let host = CommandHost::new(context, parsed.namespace.database(), parsed.disk_use());
-    let host = Arc::new(host.with_validation(parsed.validation));
-    let results = rest.run(source, host)?;
-    let mut cursor =
-        ClientCursor::new(parsed.namespace.as_str().to_owned(), Box::new(PipelineResults::new(results, examined)))
-            .with_session(arguments.generic.session)
-            .with_transaction(context.session.txn_number());
-    cursor.max_time = arguments.generic.max_time;
-    cursor.at_cluster_time = context.snapshot_time();
-    let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    write_first_batch(context, cursor, limit, false, reply)?;
-    if writes {
-        context.release_ticket();
-        write_concern_error(arguments.generic.write_concern.wait_for_all(&server.store, &server.replica_set), reply);
-    }
-    Ok(())
+    views::resolve(context.server.queries(), &parsed.namespace)
 }
 
 /// Reads the fields.
@@ -137,17 +144,7 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
         }
     };
     let mut stages = None;
-    let mut parsed = AggregateArguments {
-        namespace,
-        stages: Vec::new(),
-        hint: Hint::None,
-        declared: None,
-        batch_size: None,
-        has_cursor: false,
-        is_explain: false,
-        allow_disk_use: true,
-        validation: Validation::Enforce,
-    };
+    let mut parsed = AggregateArguments::of_stages(namespace, Vec::new(), Validation::Enforce);
     for field in arguments.fields() {
         match field.name() {
             "pipeline" => stages = field.documents()?,
@@ -167,17 +164,18 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
             "bypassDocumentValidation" => {
                 parsed.validation = if field.boolean()? { Validation::Bypass } else { Validation::Enforce };
             }
-            "collation" => check_collation(field)?,
+            "collation" => drop(field.document()?),
             "exchange" | "fromMongos" | "needsMerge" | "requestReshardingResumeToken" => field.refuse_unless_null()?,
             _ => arguments.generic(field)?,
         }
     }
     parsed.stages = required(stages, "aggregate.pipeline")?;
+    parsed.settings = query_settings::of_command(context, arguments.body)?;
     Ok(parsed)
 }
 
-fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Variables>) -> Result<Pipeline> {
-    let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
+pub(super) fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Variables>) -> Result<Pipeline> {
+    let namespace = aggregation::Namespace::new(parsed.source.database(), parsed.source.collection());
     check_memory_for(parsed.stages.iter().copied())?;
     let pipeline = Pipeline::parse(&parsed.stages, &PipelineContext::new(namespace, variables.clone()))?;
     if parsed.namespace.collection() == "$cmd.aggregate" && pipeline.source() == PipelineSource::Collection {
@@ -191,84 +189,94 @@ fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Variables>) -
     Ok(pipeline)
 }
 
-/// Stages that look at or change something else than documents see no transaction.
-fn check_in_transaction(stages: &[&RawDocument]) -> Result<()> {
-    let refused = [
-        "$collStats",
-        "$currentOp",
-        "$indexStats",
-        "$listSessions",
-        "$listLocalSessions",
-        "$merge",
-        "$out",
-        "$planCacheStats",
-        "$changeStream",
-    ];
-    for stage in stages {
-        let name = document::elements(stage).next().map_or("", |element| element.name());
-        if refused.contains(&name) {
-            return Err(CommandError::named(
-                "OperationNotSupportedInTransaction",
-                format!("Stage not supported inside of a multi-document transaction: {name}"),
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// What the pipeline reads from; `None` when its first stage makes the documents.
-fn source_of(
+pub(super) fn source_of(
     context: &Context<'_>,
     parsed: &AggregateArguments<'_>,
     pipeline: &Pipeline,
 ) -> Result<Option<ReadSource>> {
     match pipeline.source() {
         PipelineSource::FirstStage => Ok(None),
-        PipelineSource::Collection => ReadSource::of(context, parsed.namespace.clone()).map(Some),
+        PipelineSource::Collection => ReadSource::of(context, parsed.source.clone()).map(Some),
     }
 }
 
+/// A pipeline in two parts.
+pub(super) struct Front {
+    /// What the executor does.
+    pub(super) query: CanonicalQuery,
+    /// What the rest takes of its results.
+    pub(super) takes: Takes,
+    pub(super) rest: Pipeline,
+}
+
 /// Splits off what the executor can do.
-fn split(
+pub(super) fn split(
     pipeline: Pipeline,
     parsed: &AggregateArguments<'_>,
     read: Option<&ReadSource>,
     variables: &Arc<Variables>,
-) -> Result<(CanonicalQuery, Pipeline)> {
+) -> Result<Front> {
     if !matches!(read, Some(ReadSource::Stored(_))) {
-        return Ok((query(None, variables)?, pipeline));
+        return Ok(Front { query: query(None, variables)?, takes: Takes::Documents, rest: pipeline });
     }
     let pushdown = pipeline.split_pushdown()?;
     let mut query = query(pushdown.filter.as_deref(), variables)?;
-    query.sort = pushdown.sort;
     query.skip = pushdown.skip;
     query.limit = pushdown.limit;
     query.hint = parsed.hint.clone();
+    if let Some(settings) = &parsed.settings {
+        settings.restrict(parsed.source.as_str(), &mut query);
+    }
     query.disk_use = parsed.disk_use();
-    Ok((query, pushdown.rest))
+    query.passes_metadata = pushdown.rest.metadata();
+    if pushdown.needed_paths.as_ref().is_some_and(Vec::is_empty) && !query.passes_metadata.is_any() {
+        return Ok(Front { query, takes: Takes::TheirNumber, rest: pushdown.rest });
+    }
+    query.sort = pushdown.sort;
+    let paths = pushdown.needed_paths.as_deref();
+    query.projection = paths.and_then(|paths| planner::needed_projection(paths.iter().map(String::as_str)));
+    query.projection_use = ProjectionUse::Needed;
+    query.distinct = pushdown.one_of_each.as_ref().map(distinct_field);
+    Ok(Front { query, takes: Takes::Documents, rest: pushdown.rest })
 }
 
-fn open_source(
+fn distinct_field(one: &OneOfEach) -> DistinctField {
+    let which = match one.which {
+        Which::Any => None,
+        Which::First => Some(WhichDocument::First),
+        Which::Last => Some(WhichDocument::Last),
+    };
+    DistinctField { path: FieldPath::new(&one.path), missing: Missing::Null, which }
+}
+
+pub(super) fn open_source(
     context: &Context<'_>,
     parsed: &AggregateArguments<'_>,
     read: Option<ReadSource>,
     query: CanonicalQuery,
+    takes: Takes,
 ) -> Result<(BoxSource, Option<Arc<Examined>>)> {
     let server = context.server;
     let target = match read {
         None => return Ok((aggregation::source_of(Vec::new()), None)),
         Some(ReadSource::Oplog) => {
             let first = parsed.stages.first().and_then(|stage| document::get_field(stage, "$match"));
-            let entries = oplog_view::entries(server, first.and_then(|filter| filter.as_document()), false)?;
+            let (store, terms) = (&server.store, server.replica_set.terms());
+            let filter = first.and_then(|filter| filter.as_document());
+            let entries = oplog_entries::entries(store, terms, filter, false)?;
             return Ok((entries, None));
         }
         Some(ReadSource::Stored(stored)) => stored.target(),
+        Some(view @ ReadSource::View(_)) => view.target_for("a view within itself")?,
     };
     let view = context.read_view();
-    let executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
+    let executor = takes.executor(context, view, target, query)?;
     let examined = Arc::new(Examined::of(&executor));
     let interrupt = OwnedInterrupt::of(context);
-    Ok((Box::new(ExecutorSource { executor, interrupt, examined: Some(examined.clone()) }), Some(examined)))
+    let metadata = Metadata::default();
+    let source = ExecutorSource { executor, takes, interrupt, examined: Some(examined.clone()), metadata };
+    Ok((Box::new(source), Some(examined)))
 }
 
 /// What a pipeline's first source has done so far, for those who do not see it behind the pipeline.
@@ -307,32 +315,105 @@ impl Examined {
     }
 }
 
+/// What a pipeline takes of a query's results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// Documents.
+    Documents,
+    /// Nothing of them: how many there are.
+    TheirNumber,
+}
+
+impl Takes {
+    fn executor(
+        self,
+        context: &Context<'_>,
+        view: ReadView,
+        target: Target,
+        query: CanonicalQuery,
+    ) -> Result<QueryExecutor> {
+        let (services, query, interrupt) = (services(context.server), Arc::new(query), &context.operation);
+        Ok(match self {
+            Takes::Documents => QueryExecutor::new(&services, view, target, query, interrupt)?,
+            Takes::TheirNumber => QueryExecutor::counting(&services, view, target, query, interrupt)?,
+        })
+    }
+}
+
 /// What a pipeline reads from the executor.
 pub(crate) struct ExecutorSource {
     pub(crate) executor: QueryExecutor,
+    pub(crate) takes: Takes,
     pub(crate) interrupt: OwnedInterrupt,
     pub(crate) examined: Option<Arc<Examined>>,
+    pub(crate) metadata: Metadata,
 }
 
 impl DocumentSource for ExecutorSource {
     fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
-        let next = self.executor.next(&self.interrupt).map(|row| row.map(|row| row.document.to_owned()));
-        if let Some(examined) = &self.examined {
-            examined.update(&self.executor);
+        let next = match self.takes {
+            Takes::Documents => self.executor.next(&self.interrupt).map(|row| {
+                row.map(|row| {
+                    self.metadata = row.metadata;
+                    row.document.to_owned()
+                })
+            }),
+            Takes::TheirNumber => self.executor.pass(&self.interrupt).map(|is_one| is_one.then(RawDocumentBuf::new)),
+        };
+        self.note(next)
+    }
+
+    fn lend(&mut self) -> aggregation::Result<Option<Cow<'_, RawDocument>>> {
+        let passed = self.executor.pass(&self.interrupt);
+        if !self.note(passed)? {
+            return Ok(None);
         }
-        next.map_err(|error| AggregationError::Host(Box::new(CommandError::from(error))))
+        self.metadata = self.executor.metadata();
+        match self.takes {
+            Takes::TheirNumber => Ok(Some(Cow::Owned(RawDocumentBuf::new()))),
+            Takes::Documents => {
+                let document = self.executor.document();
+                document.map(|document| Some(Cow::Borrowed(document))).map_err(source_error)
+            }
+        }
+    }
+
+    fn count_rest(&mut self) -> aggregation::Result<Option<u64>> {
+        if self.takes == Takes::Documents {
+            return Ok(None);
+        }
+        let counted = self.executor.count_all(&self.interrupt);
+        self.note(counted.map(Some))
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.metadata.clone()
     }
 }
 
+impl ExecutorSource {
+    /// Notes what has been examined for a result.
+    fn note<T>(&self, result: executor::Result<T>) -> aggregation::Result<T> {
+        if let Some(examined) = &self.examined {
+            examined.update(&self.executor);
+        }
+        result.map_err(source_error)
+    }
+}
+
+fn source_error(error: ExecutorError) -> AggregationError {
+    AggregationError::Host(Box::new(CommandError::from(error)))
+}
+
 /// A pipeline's results as a client cursor.
-struct PipelineResults {
-    results: PipelineCursor,
+pub(crate) struct PipelineResults {
+    pub(super) results: PipelineCursor,
     examined: Option<Arc<Examined>>,
     last: Option<RawDocumentBuf>,
 }
 
 impl PipelineResults {
-    fn new(results: PipelineCursor, examined: Option<Arc<Examined>>) -> Self {
+    pub(super) fn new(results: PipelineCursor, examined: Option<Arc<Examined>>) -> Self {
         Self { results, examined, last: None }
     }
 }
@@ -355,17 +436,18 @@ pub(crate) fn explain(
     parsed: AggregateArguments<'_>,
     verbosity: Verbosity,
 ) -> Result<bson::Document> {
+    let over_view = view_of(context, &parsed)?;
+    let parsed = parsed.through(over_view.as_ref())?;
     let variables = variables(context, parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
     let read = source_of(context, &parsed, &pipeline)?;
-    let (query, rest) = split(pipeline, &parsed, read.as_ref(), &variables)?;
+    let Front { query, takes, rest } = split(pipeline, &parsed, read.as_ref(), &variables)?;
     let target = match read {
-        None => Target::missing(parsed.namespace.clone()),
+        None => Target::missing(parsed.source.clone()),
         Some(read) => read.target_for("explain of commands")?,
     };
     let view = context.server.store.read_view();
-    let mut executor =
-        QueryExecutor::new(&services(context.server), view, target, Arc::new(query), &context.operation)?;
+    let mut executor = takes.executor(context, view, target, query)?;
     let mut explained = executor.explain(verbosity, &context.operation)?;
     if rest.is_empty() {
         return Ok(explained);

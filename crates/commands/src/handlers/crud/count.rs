@@ -8,11 +8,13 @@ use document::Number;
 use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
 
-use super::query_arguments::{check_collation, hint, query, services, variables};
+use super::command_collation;
+use super::query_arguments::{hint, query, services, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
 use crate::handlers::read_source::ReadSource;
+use crate::handlers::views;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Class, Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
@@ -38,9 +40,11 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     context.operation.set_time_limit(arguments.time_limit())?;
+    let _collation = command_collation::enter_of_command(context, &arguments, &namespace)?;
     let query = parse(context, &mut arguments)?;
     let counted = match ReadSource::of(context, namespace)? {
         ReadSource::Oplog => oplog_view::count_entries(context, &query, filter_of(&arguments)?)?,
+        ReadSource::View(view) => views::read::count(context, &view, &query, filter_of(&arguments)?)?,
         ReadSource::Stored(stored) => {
             let (services, view) = (services(context.server), context.server.store.read_view());
             let inspect = |executor: &QueryExecutor| context.note_executor(executor);
@@ -52,7 +56,7 @@ pub(crate) fn run(
 }
 
 /// The filter as it was sent.
-pub(super) fn filter_of<'a>(arguments: &Arguments<'a>) -> Result<Option<&'a RawDocument>> {
+pub(crate) fn filter_of<'a>(arguments: &Arguments<'a>) -> Result<Option<&'a RawDocument>> {
     match arguments.fields().find(|field| field.name() == "query") {
         Some(field) => field.document(),
         None => Ok(None),
@@ -80,7 +84,7 @@ pub(crate) fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Res
             "skip" => skip = field.unsigned()?.unwrap_or_default(),
             "limit" => limit = parse_limit(field)?,
             "hint" => hinted = hint(field)?,
-            "collation" => check_collation(field)?,
+            "collation" => drop(field.document()?),
             // What old shells send; it never had an effect on the count.
             "fields" => {}
             _ => arguments.generic(field)?,

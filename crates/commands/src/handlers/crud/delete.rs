@@ -1,5 +1,6 @@
 //! `delete`: removes documents that match.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -10,9 +11,13 @@ use executor::{QueryExecutor, Target};
 use planner::{CanonicalQuery, Hint};
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
-use super::query_arguments::{check_collation, hint, query, services, variables};
+use super::ended_statement::ShownStatement;
+use super::query_arguments::{hint, query, services, variables};
 use super::records_to_change::{Changed, RecordsToChange};
-use super::write_statements::{StatementOrder, Statements, WriteStatements, check_retryable, validated};
+use super::write_statements::{
+    StatementOrder, Statements, WriteStatements, check_retryable, validated, written_series,
+};
+use super::{command_collation, measurement_deletes};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
@@ -27,7 +32,7 @@ pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
         counts_as_command: false,
-        sequence: Some("deletes"),
+        sequences: &["deletes"],
         class: Class::Write,
         changes: Changes::Stored,
         session_use: SessionUse::RetryableWrite,
@@ -60,7 +65,7 @@ pub(crate) fn run(
     }
     let statements = required(statements, "delete.deletes")?;
     let order = if is_ordered { StatementOrder::Ordered } else { StatementOrder::Unordered };
-    let mut writes = WriteStatements::begin(context, &mut arguments, &namespace, statements.len(), order)?;
+    let mut writes = WriteStatements::begin(context, &mut arguments, from_ref(&namespace), statements.len(), order)?;
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
     let mut deletions = Deletions { namespace: &namespace, statements: &statements, declared, deleted: 0 };
     writes.run(context, statements.len(), &mut deletions)?;
@@ -71,15 +76,15 @@ pub(crate) fn run(
 }
 
 /// The command's statements, and how many documents they have deleted.
-struct Deletions<'a> {
-    namespace: &'a Namespace,
-    statements: &'a [StatementFields<'a>],
-    declared: Option<&'a RawDocument>,
-    deleted: u64,
+pub(super) struct Deletions<'a> {
+    pub(super) namespace: &'a Namespace,
+    pub(super) statements: &'a [StatementFields<'a>],
+    pub(super) declared: Option<&'a RawDocument>,
+    pub(super) deleted: u64,
 }
 
 impl Statements for Deletions<'_> {
-    fn counter<'c>(&self, counts: &'c OperationCounts) -> &'c AtomicU64 {
+    fn counter<'c>(&self, _: usize, counts: &'c OperationCounts) -> &'c AtomicU64 {
         &counts.delete
     }
 
@@ -90,10 +95,21 @@ impl Statements for Deletions<'_> {
 
     fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
         let Some(statement) = self.statements.get(position) else { return Ok(()) };
+        let _collation = command_collation::enter(context, self.namespace, statement.collation)?;
         let query = statement.query(context, self.declared)?;
         check_retryable(context, statement.is_single, "limit=0")?;
+        if let Some(series) = written_series(context, self.namespace)? {
+            let (filter, is_single) = (statement.filter, statement.is_single);
+            let deletion = measurement_deletes::Deletion { filter, query: &query, is_single, statement: id };
+            return measurement_deletes::delete(context, &series, &deletion, &mut self.deleted, commit);
+        }
         let deletion = Deletion { query, is_single: statement.is_single, statement: id };
         delete_matching(context, self.namespace, &deletion, &mut self.deleted, commit)
+    }
+
+    fn shown(&self, position: usize) -> Option<ShownStatement<'_>> {
+        let source = self.statements.get(position)?.source;
+        Some(ShownStatement { command: "delete", source, done: [("ndeleted", self.deleted), ("", 0), ("", 0)] })
     }
 
     fn progress(&self) -> u64 {
@@ -104,29 +120,56 @@ impl Statements for Deletions<'_> {
 /// The fields of a statement. What is wrong with them is an error of the command, of which nothing is done then; what is wrong with the filter is an
 /// error of the statement.
 pub(crate) struct StatementFields<'a> {
+    /// As it was sent.
+    source: &'a RawDocument,
     filter: &'a RawDocument,
     hint: Hint,
     /// It deletes one document at most.
     is_single: bool,
+    pub(crate) collation: Option<&'a RawDocument>,
+}
+
+/// Where a statement stands, which says how its fields are called.
+#[derive(Clone, Copy)]
+enum Form {
+    OfDelete,
+    OfBulkWrite,
 }
 
 impl<'a> StatementFields<'a> {
     /// Reads the fields.
     pub(crate) fn read(statement: &'a RawDocument) -> Result<Self> {
+        Self::read_as(statement, Form::OfDelete)
+    }
+
+    /// Reads those of an operation of `bulkWrite`.
+    pub(super) fn read_in_bulk(operation: &'a RawDocument) -> Result<Self> {
+        Self::read_as(operation, Form::OfBulkWrite)
+    }
+
+    fn read_as(statement: &'a RawDocument, form: Form) -> Result<Self> {
         validated(statement)?;
-        let (mut filter, mut is_single, mut hinted) = (None, None, Hint::None);
+        let (owner, required_filter, is_single) = match form {
+            Form::OfDelete => ("delete.deletes", "delete.deletes.q", None),
+            Form::OfBulkWrite => ("bulkWrite.ops", "bulkWrite.ops.filter", Some(true)),
+        };
+        let (mut filter, mut is_single, mut hinted, mut collation) = (None, is_single, Hint::None, None);
         for element in elements(statement) {
-            let field = Field::of("delete.deletes", element);
-            match field.name() {
-                "q" => filter = field.document()?,
-                "limit" => is_single = parse_limit(field)?,
-                "hint" => hinted = hint(field)?,
-                "collation" => check_collation(field)?,
+            let field = Field::of(owner, element);
+            match (form, field.name()) {
+                // Where it goes.
+                (Form::OfBulkWrite, "delete") => {}
+                (Form::OfDelete, "q") | (Form::OfBulkWrite, "filter") => filter = field.document()?,
+                (Form::OfDelete, "limit") => is_single = parse_limit(field)?,
+                (Form::OfBulkWrite, "multi") => is_single = Some(!field.boolean()?),
+                (_, "hint") => hinted = hint(field)?,
+                (_, "collation") => collation = command_collation::of_statement(field)?,
                 _ => return Err(field.unknown()),
             }
         }
-        let filter = required(filter, "delete.deletes.q")?;
-        Ok(Self { filter, hint: hinted, is_single: required(is_single, "delete.deletes.limit")? })
+        let filter = required(filter, required_filter)?;
+        let is_single = required(is_single, "delete.deletes.limit")?;
+        Ok(Self { source: statement, filter, hint: hinted, is_single, collation })
     }
 
     /// The query that finds what is to be deleted.

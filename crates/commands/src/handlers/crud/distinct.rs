@@ -1,18 +1,19 @@
 //! `distinct`: the different values of a field.
 
-use std::sync::Arc;
-
 use bson::RawDocument;
 use collection::Namespace;
 use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
 
+use super::command_collation;
 use super::count::filter_of;
-use super::query_arguments::{check_collation, hint, query, services, variables};
+use super::query_arguments::{hint, query, services, variables};
+use super::query_settings;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
 use crate::handlers::read_source::ReadSource;
+use crate::handlers::views;
 use crate::request::arguments::{Arguments, required};
 use crate::request::cluster_time::bson_timestamp;
 use crate::request::declaration::{Class, Declaration, Needs, SessionUse};
@@ -20,6 +21,7 @@ use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::request::read_concern::Level;
 use crate::state::context::Context;
+use crate::state::query_settings::StoredSettings;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -39,13 +41,20 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     context.operation.set_time_limit(arguments.time_limit())?;
-    let (query, key) = parse(context, &mut arguments)?;
+    let _collation = command_collation::enter_of_command(context, &arguments, &namespace)?;
+    let settings = query_settings::of_command(context, arguments.body)?;
+    settings.as_deref().map_or(Ok(()), StoredSettings::check)?;
+    let (mut query, key) = parse(context, &mut arguments)?;
+    if let Some(settings) = &settings {
+        settings.restrict(namespace.as_str(), &mut query);
+    }
     let values = match ReadSource::of(context, namespace)? {
         ReadSource::Oplog => oplog_view::distinct(context, &query, filter_of(&arguments)?, key)?,
+        ReadSource::View(view) => views::read::distinct(context, &view, &query, filter_of(&arguments)?, key)?,
         ReadSource::Stored(stored) => {
             let (services, view) = (services(context.server), context.read_view());
             let inspect = |executor: &QueryExecutor| context.note_executor(executor);
-            executor::distinct(&services, view, stored.target(), Arc::new(query), key, &context.operation, inspect)?
+            executor::distinct(&services, view, stored.target(), query, key, &context.operation, inspect)?
         }
     };
     reply.array("values", |list| values.iter().for_each(|(kind, value)| list.push_bytes(kind, value)));
@@ -63,7 +72,7 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
             "query" => filter = field.document()?,
             "key" => key = field.string()?,
             "hint" => hinted = hint(field)?,
-            "collation" => check_collation(field)?,
+            "collation" => drop(field.document()?),
             _ => arguments.generic(field)?,
         }
     }

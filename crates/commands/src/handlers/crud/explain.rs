@@ -9,10 +9,13 @@ use executor::{QueryExecutor, Target, Verbosity};
 use planner::CanonicalQuery;
 
 use super::query_arguments::services;
-use super::{aggregate, count, delete, distinct, find, find_and_modify, update};
+use super::{aggregate, command_collation, count, delete, distinct, find_and_modify, find_arguments};
+use super::{query_settings, update};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::read_source::ReadSource;
+use crate::handlers::views::View;
+use crate::handlers::views::read::ViewQuery;
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
@@ -54,7 +57,8 @@ pub(crate) fn run(
         }
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
-    let explained = explain(context, inner, verbosity)?;
+    let mut explained = explain(context, inner, verbosity)?;
+    query_settings::explain(context, inner, &mut explained)?;
     write_document(reply, &explained)?;
     write_environment(context, inner, reply);
     Ok(())
@@ -69,34 +73,53 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
     match first.name() {
         "find" => {
             let mut arguments = Arguments::new("find", inner);
-            let parsed = find::parse(&mut arguments)?;
-            let query = find::canonical_query(context, &parsed)?;
+            let parsed = find_arguments::parse(&mut arguments)?;
+            let _collation = command_collation::enter_of_named(context, &arguments)?;
+            if let Some(view) = view_of(context, arguments.collection_name()?)? {
+                let settings = query_settings::of_command(context, inner)?;
+                let over = ViewQuery::of_find(&parsed)?;
+                return aggregate::explain(context, over.over(&view).with_settings(settings), verbosity);
+            }
+            let mut query = find_arguments::canonical_query(context, &parsed)?;
+            restrict(context, inner, arguments.collection_name()?, &mut query)?;
             explain_query(context, arguments.collection_name()?, query, verbosity)
         }
         "aggregate" => {
             let mut arguments = Arguments::new("aggregate", inner);
             let parsed = aggregate::parse(context, &mut arguments)?;
+            let _collation = command_collation::enter_of_named(context, &arguments)?;
             aggregate::explain(context, parsed, verbosity)
         }
         "count" => {
             let mut arguments = Arguments::new("count", inner);
+            let _collation = command_collation::enter_of_named(context, &arguments)?;
             let query = Arc::new(count::parse(context, &mut arguments)?);
+            if let Some(view) = view_of(context, arguments.collection_name()?)? {
+                let over = ViewQuery::of_query(&query, count::filter_of(&arguments)?).counted();
+                return aggregate::explain(context, over.over(&view), verbosity);
+            }
             let target = target_of(context, arguments.collection_name()?)?;
             let view = server.store.read_view();
             Ok(executor::explain_count(&services(server), view, target, query, verbosity, &context.operation)?)
         }
         "distinct" => {
             let mut arguments = Arguments::new("distinct", inner);
-            let (query, key) = distinct::parse(context, &mut arguments)?;
+            let _collation = command_collation::enter_of_named(context, &arguments)?;
+            let (mut query, key) = distinct::parse(context, &mut arguments)?;
+            restrict(context, inner, arguments.collection_name()?, &mut query)?;
+            if let Some(view) = view_of(context, arguments.collection_name()?)? {
+                let over = ViewQuery::of_query(&query, count::filter_of(&arguments)?);
+                return aggregate::explain(context, over.over(&view), verbosity);
+            }
             let target = target_of(context, arguments.collection_name()?)?;
             let view = server.store.read_view();
-            let query = Arc::new(query);
             Ok(executor::explain_distinct(&services(server), view, target, query, key, verbosity, &context.operation)?)
         }
         "update" => explain_write(context, inner, "updates", verbosity),
         "delete" => explain_write(context, inner, "deletes", verbosity),
         "findAndModify" | "findandmodify" => {
             let mut arguments = Arguments::new("findAndModify", inner);
+            let _collation = command_collation::enter_of_named(context, &arguments)?;
             let (query, stage) = find_and_modify::explained(context, &mut arguments)?;
             explain_change(context, arguments.collection_name()?, query, stage, verbosity)
         }
@@ -105,6 +128,22 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
             Err(CommandError::named("IllegalOperation", format!("Cannot explain cmd: {name}")))
         }
         name => Err(CommandError::named("CommandNotFound", format!("Explain failed due to unknown command: {name}"))),
+    }
+}
+
+/// What has been said of the shape of the command that is explained holds for its query.
+fn restrict(context: &Context<'_>, inner: &RawDocument, collection: &str, query: &mut CanonicalQuery) -> Result<()> {
+    if let Some(settings) = query_settings::of_command(context, inner)? {
+        settings.restrict(&format!("{}.{collection}", context.request.database), query);
+    }
+    Ok(())
+}
+
+/// The view that the command reads that is explained, if it does.
+fn view_of(context: &Context<'_>, collection: &str) -> Result<Option<View>> {
+    match ReadSource::of(context, Namespace::new(context.request.database, collection)?)? {
+        ReadSource::View(view) => Ok(Some(view)),
+        _ => Ok(None),
     }
 }
 
@@ -151,14 +190,17 @@ fn explain_write(
     let [statement] = list.as_slice() else {
         return Err(CommandError::named("InvalidLength", "explained write batches must be of size 1"));
     };
-    let (query, stage) = if statements == "updates" {
-        let parsed =
-            update::Statement::parse(context, &update::StatementFields::read(statement)?, &Default::default())?;
-        (parsed.query, "UPDATE")
-    } else {
-        (delete::StatementFields::read(statement)?.query(context, None)?, "DELETE")
-    };
-    explain_change(context, arguments.collection_name()?, query, stage, verbosity)
+    let collection = arguments.collection_name()?;
+    let namespace = Namespace::new(context.request.database, collection)?;
+    if statements == "updates" {
+        let fields = update::StatementFields::read(statement)?;
+        let _collation = command_collation::enter(context, &namespace, fields.collation)?;
+        let query = update::Statement::parse(context, &fields, &Default::default())?.query;
+        return explain_change(context, collection, query, "UPDATE", verbosity);
+    }
+    let fields = delete::StatementFields::read(statement)?;
+    let _collation = command_collation::enter(context, &namespace, fields.collation)?;
+    explain_change(context, collection, fields.query(context, None)?, "DELETE", verbosity)
 }
 
 /// The plan of a query under the stage that changes what it finds.

@@ -5,22 +5,23 @@ use std::time::Duration;
 
 use bson::RawDocument;
 use collection::Namespace;
-use document::{Number, elements};
 use executor::QueryExecutor;
-use planner::{CanonicalQuery, DiskUse, Hint, ScanDirection};
-use query_language::expression::ParseContext;
-use query_language::expression::sort_pattern::SortPattern;
-use query_language::projection::{Projection, ProjectionKind};
+use planner::{Hint, ScanDirection};
 use transaction::Store;
 
-use super::query_arguments::{check_collation, hint, query, services, variables};
-use super::query_memory::check_memory_for;
+use super::command_collation;
+use super::find_arguments::{FindArguments, canonical_query, parse};
+use super::opened_pipeline;
+use super::query_arguments::services;
+use super::query_settings;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
 use crate::handlers::read_source::{ReadSource, Stored};
 use crate::handlers::tail::{Tail, Tailing};
-use crate::request::arguments::{Arguments, Field};
+use crate::handlers::views::View;
+use crate::handlers::views::read::ViewQuery;
+use crate::request::arguments::Arguments;
 use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableApi};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
@@ -29,32 +30,7 @@ use crate::state::client_cursors::{BatchLimit, ClientCursor, CursorSource, FIRST
 use crate::state::context::{Context, count};
 use crate::state::execution_notes::{Detail, Execution};
 use crate::state::operations::Operation;
-
-/// What MongoDB wants where it takes no null from `find`.
-const OBJECT: &str = "type 'object'";
-
-/// The fields of `find`.
-#[derive(Default)]
-pub(crate) struct FindArguments<'a> {
-    pub(crate) filter: Option<&'a RawDocument>,
-    pub(crate) projection: Option<&'a RawDocument>,
-    pub(crate) sort: Option<&'a RawDocument>,
-    pub(crate) declared: Option<&'a RawDocument>,
-    pub(crate) hint: Option<Field<'a>>,
-    pub(crate) min: Option<&'a RawDocument>,
-    pub(crate) max: Option<&'a RawDocument>,
-    pub(crate) skip: u64,
-    pub(crate) limit: u64,
-    pub(crate) batch_size: Option<u64>,
-    pub(crate) is_single_batch: bool,
-    pub(crate) return_key: bool,
-    pub(crate) is_tailable: bool,
-    pub(crate) awaits_data: bool,
-    pub(crate) show_record_id: bool,
-    pub(crate) has_no_timeout: bool,
-    /// Allowed unless the client forbids it, as MongoDB's parameter `allowDiskUseByDefault` has it since 6.0.
-    pub(crate) forbids_disk_use: bool,
-}
+use crate::state::query_settings::StoredSettings;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -79,14 +55,21 @@ pub(crate) fn run(
     // Whatever becomes of it: what came is counted.
     count(&context.server.counts.query, 1);
     let full_name = namespace.as_str().to_owned();
+    let _collation = command_collation::enter_of_command(context, &arguments, &namespace)?;
+    let settings = query_settings::of_command(context, arguments.body)?;
+    settings.as_deref().map_or(Ok(()), StoredSettings::check)?;
     let stored = match ReadSource::of(context, namespace)? {
         ReadSource::Oplog => return oplog_view::find(context, &parsed, &arguments, reply),
+        ReadSource::View(view) => return find_in_view(context, &view, (&parsed, settings), &arguments, reply),
         ReadSource::Stored(stored) => stored,
     };
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut query = canonical_query(context, &parsed)?;
     if parsed.is_tailable {
         query.hint = Hint::Natural(ScanDirection::Forward);
+    }
+    if let Some(settings) = &settings {
+        settings.restrict(&full_name, &mut query);
     }
     let query = Arc::new(query);
     let server = context.server;
@@ -95,7 +78,32 @@ pub(crate) fn run(
     let executor = QueryExecutor::new(&services(server), view, stored.target(), query, &context.operation)?;
     let left = Some(parsed.limit).filter(|limit| *limit > 0);
     let source = QuerySource { executor, view: CursorView::of(context), left, tail };
-    let mut cursor = ClientCursor::new(full_name.clone(), Box::new(source))
+    reply_with(context, (full_name, Box::new(source)), &parsed, &arguments, reply)
+}
+
+/// The same on a view.
+fn find_in_view(
+    context: &mut Context<'_>,
+    view: &View,
+    (parsed, settings): (&FindArguments<'_>, Option<Arc<StoredSettings>>),
+    arguments: &Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    context.operation.set_time_limit(arguments.generic.max_time)?;
+    let query = ViewQuery::of_find(parsed)?;
+    let opened = opened_pipeline::open(context, &query.over(view).with_settings(settings))?;
+    reply_with(context, (view.namespace.as_str().to_owned(), Box::new(opened.results)), parsed, arguments, reply)
+}
+
+/// Replies with the first batch of a source, as the fields say.
+fn reply_with(
+    context: &Context<'_>,
+    (full_name, source): (String, Box<dyn CursorSource>),
+    parsed: &FindArguments<'_>,
+    arguments: &Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let mut cursor = ClientCursor::new(full_name, source)
         .with_session(arguments.generic.session)
         .with_transaction(context.session.txn_number())
         .without_timeout(parsed.has_no_timeout);
@@ -119,117 +127,6 @@ fn tail_of(context: &Context<'_>, stored: &Stored, full_name: &str, tailing: Tai
             Err(CommandError::bad_value(message))
         }
     }
-}
-
-/// Reads the fields.
-pub(crate) fn parse<'a>(arguments: &mut Arguments<'a>) -> Result<FindArguments<'a>> {
-    let mut parsed = FindArguments::default();
-    for field in arguments.fields() {
-        match field.name() {
-            "filter" => parsed.filter = field.given(OBJECT)?.document()?,
-            "projection" => parsed.projection = field.document()?,
-            "sort" => parsed.sort = field.document()?,
-            "let" => parsed.declared = field.document()?,
-            "hint" => parsed.hint = Some(field),
-            "min" => parsed.min = field.given(OBJECT)?.document()?.filter(|bound| !bound.is_empty()),
-            "max" => parsed.max = field.given(OBJECT)?.document()?.filter(|bound| !bound.is_empty()),
-            "skip" => parsed.skip = field.unsigned()?.unwrap_or_default(),
-            "limit" => parsed.limit = field.unsigned()?.unwrap_or_default(),
-            "batchSize" => parsed.batch_size = field.unsigned()?,
-            "singleBatch" => parsed.is_single_batch = field.boolean()?,
-            "returnKey" => parsed.return_key = field.boolean()?,
-            "showRecordId" => parsed.show_record_id = field.boolean()?,
-            "noCursorTimeout" => parsed.has_no_timeout = field.boolean()?,
-            "allowDiskUse" => parsed.forbids_disk_use = !field.boolean_or(true)?,
-            // All data is on this server, and the oplog flag has had no effect since 4.4.
-            "allowPartialResults" | "oplogReplay" => {
-                field.boolean()?;
-            }
-            "collation" => check_collation(field)?,
-            "tailable" => parsed.is_tailable = field.boolean()?,
-            "awaitData" => parsed.awaits_data = field.boolean()?,
-            "resumeAfter" | "requestResumeToken" | "startAt" => field.refuse_unless_null()?,
-            _ => arguments.generic(field)?,
-        }
-    }
-    parsed.check_tailing()?;
-    Ok(parsed)
-}
-
-impl FindArguments<'_> {
-    fn check_tailing(&self) -> Result<()> {
-        if self.awaits_data && !self.is_tailable {
-            return Err(CommandError::failed_to_parse("Cannot set 'awaitData' without also setting 'tailable'"));
-        }
-        if !self.is_tailable {
-            return Ok(());
-        }
-        if self.is_single_batch {
-            return Err(CommandError::failed_to_parse("Cannot set 'tailable' together with 'singleBatch'"));
-        }
-        let is_natural = |sort: &RawDocument| {
-            let first = elements(sort).next();
-            first.is_none_or(|first| {
-                first.name() == "$natural" && Number::from_bson(first.value()).and_then(Number::to_i64_exact) == Some(1)
-            })
-        };
-        if !self.sort.is_none_or(is_natural) {
-            let message = "cannot use tailable option with a sort other than {$natural: 1}";
-            return Err(CommandError::bad_value(message));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn tailing(&self) -> Tailing {
-        match (self.is_tailable, self.awaits_data) {
-            (false, _) => Tailing::No,
-            (true, false) => Tailing::AtEnd,
-            (true, true) => Tailing::Awaiting,
-        }
-    }
-}
-
-/// The query that the fields describe.
-pub(crate) fn canonical_query(context: &Context<'_>, parsed: &FindArguments<'_>) -> Result<CanonicalQuery> {
-    let variables = variables(context, parsed.declared)?;
-    let mut query = query(parsed.filter, &variables)?;
-    if let Some(field) = parsed.hint {
-        query.hint = hint(field)?;
-    }
-    if let Some(sort) = parsed.sort {
-        apply_sort(&mut query, sort)?;
-    }
-    if let Some(projection) = parsed.projection.filter(|projection| !projection.is_empty()) {
-        let context = ParseContext::for_variables(&variables);
-        check_memory_for([projection].into_iter())?;
-        query.projection = Some(Projection::parse(projection, ProjectionKind::Find, &context)?);
-    }
-    query.skip = parsed.skip;
-    query.limit = Some(parsed.limit).filter(|limit| *limit > 0);
-    query.min = parsed.min.map(ToOwned::to_owned);
-    query.max = parsed.max.map(ToOwned::to_owned);
-    query.return_key = parsed.return_key;
-    query.show_record_id = parsed.show_record_id;
-    query.disk_use = if parsed.forbids_disk_use { DiskUse::Forbidden } else { DiskUse::Allowed };
-    Ok(query)
-}
-
-/// Sets a query's sort; `{$natural: ±1}` is a hint in disguise.
-pub(crate) fn apply_sort(query: &mut CanonicalQuery, sort: &RawDocument) -> Result<()> {
-    let Some(first) = elements(sort).next() else { return Ok(()) };
-    if first.name() != "$natural" {
-        query.sort = Some(SortPattern::parse(sort)?);
-        return Ok(());
-    }
-    if elements(sort).count() > 1 {
-        return Err(CommandError::bad_value("$natural sort cannot be set to a value other than -1 or 1."));
-    }
-    query.hint = Hint::Natural(match Number::from_bson(first.value()).and_then(Number::to_i64_exact) {
-        Some(1) => ScanDirection::Forward,
-        Some(-1) => ScanDirection::Backward,
-        _ => return Err(CommandError::bad_value("$natural sort cannot be set to a value other than -1 or 1.")),
-    });
-    Ok(())
 }
 
 /// Where a cursor goes on after a pause.

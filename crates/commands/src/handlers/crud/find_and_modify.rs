@@ -12,16 +12,18 @@ use query_language::projection::{Projection, ProjectionKind};
 use query_language::update::{Multiplicity, Update, UpdateOptions};
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
-use super::find::apply_sort;
+use super::command_collation;
+use super::find_arguments::apply_sort;
 use super::needed_privileges;
-use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
+use super::query_arguments::{CommandClock, empty_timestamps, hint, query, services, variables};
 use super::query_memory::{check_memory_for, check_memory_for_update};
-use super::update::{Statement, apply, source_of, upsert};
+use super::update::{Statement, apply, check_no_bucket, source_of, upsert};
 use super::write_errors::write_concern_error;
 use super::write_statements::{RetriedStatements, may_try_upsert_again};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::schema::check_may_write;
+use crate::handlers::time_series;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{
     Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
@@ -107,8 +109,11 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     context.operation.set_time_limit(arguments.time_limit())?;
+    let _collation = command_collation::enter_of_command(context, &arguments, &namespace)?;
     let mut parsed = parse(context, &mut arguments)?;
     check_may_write(context, &namespace)?;
+    check_no_bucket(&namespace)?;
+    time_series::refuse(context.server.queries(), &namespace, "findAndModify")?;
     parsed.set_statement(arguments.generic.statement_ids.of(0));
     let server = context.server;
     let mut retried = RetriedStatements::default();
@@ -228,7 +233,7 @@ fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<Parsed>
             "upsert" => fields.is_upsert = field.boolean()?,
             "bypassDocumentValidation" => fields.bypasses_validation = field.boolean()?,
             "bypassEmptyTsReplacement" => fields.empty_timestamps = empty_timestamps(field)?,
-            "collation" => check_collation(field)?,
+            "collation" => drop(field.document()?),
             _ => arguments.generic(field)?,
         }
     }

@@ -4,16 +4,17 @@
 //! position and the others are stored (all before it when `ordered`, which is the default).
 
 use std::borrow::Cow;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use bson::RawDocument;
 use collection::{Collection, Namespace, StatementDetails, Validation};
 use document::{EmptyTimestamps, Limits, prepare_for_storage, validate_document};
-use transaction::{InsertOrder, InsertOutcome};
+use transaction::{CommitInfo, InsertOrder, InsertOutcome};
 
-use super::needed_privileges;
 use super::query_arguments::empty_timestamps;
-use super::write_statements::{StatementOrder, WriteStatements};
+use super::write_statements::{StatementOrder, WriteStatements, written_series};
+use super::{measurement_inserts, needed_privileges};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, required};
@@ -36,7 +37,7 @@ pub(crate) static COMMAND: Command = Command::new(
     Declaration {
         computed: Some(needed_privileges::of_write),
         counts_as_command: false,
-        sequence: Some("documents"),
+        sequences: &["documents"],
         class: Class::Write,
         changes: Changes::Stored,
         session_use: SessionUse::RetryableWrite,
@@ -74,7 +75,8 @@ pub(crate) fn run(
         InsertOrder::Ordered => StatementOrder::Ordered,
         InsertOrder::Unordered => StatementOrder::Unordered,
     };
-    let mut writes = WriteStatements::begin(context, &mut arguments, &namespace, documents.len(), statement_order)?;
+    let mut writes =
+        WriteStatements::begin(context, &mut arguments, from_ref(&namespace), documents.len(), statement_order)?;
     let is_retryable = context.session.is_retryable_write();
     let executed: Vec<bool> = match is_retryable {
         true => (0..documents.len()).map(|at| context.session.executed(writes.id(at)).is_some()).collect(),
@@ -82,27 +84,47 @@ pub(crate) fn run(
     };
     let is_executed = |position: usize| executed.get(position).copied().unwrap_or(false);
     (0..executed.len()).filter(|position| is_executed(*position)).for_each(|done| writes.add_retried(writes.id(done)));
-    let (prepared, positions, mut errors) = prepare(context, &documents, order, timestamps, is_executed);
+    let (prepared, positions, mut errors) = prepare(context, &namespace, &documents, (order, timestamps), is_executed);
     let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
     let ids: Option<Vec<i32>> = is_retryable.then(|| positions.iter().map(|position| writes.id(*position)).collect());
     // Each document is a statement.
     stored.iter().try_for_each(|_| context.before_write())?;
-    let outcome = insert_somewhere(context, &namespace, &stored, ids.as_deref(), order, validation)?;
+    let (inserted, failed, commit) = insert_by_name(context, &namespace, &stored, ids.as_deref(), order, validation)?;
     let at = |position: usize| positions.get(position).copied().unwrap_or(position);
-    errors.extend(outcome.errors.into_iter().map(|(position, error)| (at(position), CommandError::from(error))));
+    errors.extend(failed.into_iter().map(|(position, error)| (at(position), error)));
     errors.sort_by_key(|(position, _)| *position);
     if order == InsertOrder::Ordered {
         errors.truncate(1);
     }
-    let inserted = outcome.inserted as u64;
     // As MongoDB counts: those that were tried.
     count(&context.server.counts.insert, inserted + errors.len() as u64);
     context.notes.inserted.add(inserted);
     errors.into_iter().try_for_each(|(position, error)| writes.fail(context, position, error))?;
     reply.count("n", inserted + writes.retried());
-    writes.set_commit(outcome.commit);
+    writes.set_commit(commit);
     writes.finish(context, &arguments.generic.write_concern, reply);
     Ok(())
+}
+
+/// How many were inserted, which were not (by position), and the last commit.
+type Inserted = (u64, Vec<(usize, CommandError)>, Option<CommitInfo>);
+
+/// Inserts into what a name stands for: a time-series collection, or a collection.
+fn insert_by_name(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    documents: &[&RawDocument],
+    statement_ids: Option<&[i32]>,
+    order: InsertOrder,
+    validation: Validation,
+) -> Result<Inserted> {
+    if let Some(series) = written_series(context, namespace)? {
+        let done = measurement_inserts::insert(context, &series, documents, statement_ids, order);
+        return Ok((done.count as u64, done.errors, done.commit));
+    }
+    let outcome = insert_somewhere(context, namespace, documents, statement_ids, order, validation)?;
+    let errors = outcome.errors.into_iter().map(|(position, error)| (position, CommandError::from(error)));
+    Ok((outcome.inserted as u64, errors.collect(), outcome.commit))
 }
 
 /// Inserts into the collection of a name, which is created if there is none and there is something to insert; again, when it is dropped meanwhile.
@@ -128,6 +150,30 @@ fn insert_somewhere(
         }
     }
     Ok(outcome)
+}
+
+/// Inserts one document, as an operation of `bulkWrite`.
+pub(super) fn insert_one(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    document: &RawDocument,
+    statement: i32,
+    validation: Validation,
+    timestamps: EmptyTimestamps,
+) -> Result<Option<CommitInfo>> {
+    let (prepared, _, errors) = prepare(context, namespace, &[document], (InsertOrder::Ordered, timestamps), |_| false);
+    if let Some((_, error)) = errors.into_iter().next() {
+        return Err(error);
+    }
+    let stored: Vec<&RawDocument> = prepared.iter().filter_map(|bytes| RawDocument::from_bytes(bytes).ok()).collect();
+    context.before_write()?;
+    let ids = [statement];
+    let ids = context.session.is_retryable_write().then_some(&ids[..]);
+    let (_, errors, commit) = insert_by_name(context, namespace, &stored, ids, InsertOrder::Ordered, validation)?;
+    match errors.into_iter().next() {
+        Some((_, error)) => Err(error),
+        None => Ok(commit),
+    }
 }
 
 /// Inserts part by part, so that a command that inserts many can give way between them.
@@ -163,9 +209,9 @@ type Prepared<'a> = (Vec<Cow<'a, [u8]>>, Vec<usize>, Vec<(usize, CommandError)>)
 /// Checks the documents, but for those inserted before, and gives each an `_id`; an ordered insert ends at the first bad one.
 fn prepare<'a>(
     context: &Context<'_>,
+    namespace: &Namespace,
     documents: &[&'a RawDocument],
-    order: InsertOrder,
-    timestamps: EmptyTimestamps,
+    (order, timestamps): (InsertOrder, EmptyTimestamps),
     is_executed: impl Fn(usize) -> bool,
 ) -> Prepared<'a> {
     let mut prepared = Vec::with_capacity(documents.len());
@@ -183,14 +229,16 @@ fn prepare<'a>(
         let mut bytes = Vec::new();
         let now = || server.timestamps.next(millis);
         let checked = validate_document(document.as_bytes(), &Limits::USER)
-            .and_then(|()| prepare_for_storage(document, timestamps, || server.new_object_id(), now, &mut bytes));
+            .and_then(|()| prepare_for_storage(document, timestamps, || server.new_object_id(), now, &mut bytes))
+            .map_err(CommandError::from)
+            .and_then(|changed| measurement_inserts::check_bucket(context, namespace, document).map(|()| changed));
         match checked {
             Ok(is_changed) => {
                 prepared.push(if is_changed { Cow::Owned(bytes) } else { Cow::Borrowed(document.as_bytes()) });
                 positions.push(position);
             }
             Err(error) => {
-                errors.push((position, error.into()));
+                errors.push((position, error));
                 if order == InsertOrder::Ordered {
                     break;
                 }

@@ -53,6 +53,15 @@ pub(crate) fn of_file(request: &CommandRequest<'_>, needs: &mut Requirements<'_>
     Ok(())
 }
 
+/// Of the definition of a view: who may not read what it shows must not make it.
+pub(crate) fn of_view(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<()> {
+    if let Some(RawBsonRef::String(on)) = get_field(request.body, "viewOn") {
+        needs.need_on(request.database, on, Action::Find);
+        of_stages(stages(get_field(request.body, "pipeline")), request.database, false, needs);
+    }
+    Ok(())
+}
+
 /// Of a pipeline.
 pub(crate) fn of_pipeline(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<()> {
     let whole = Target::Database(request.database);
@@ -67,6 +76,31 @@ pub(crate) fn of_pipeline(request: &CommandRequest<'_>, needs: &mut Requirements
     Ok(())
 }
 
+/// Of `mapReduce`, which reads its collection and may write another.
+pub(crate) fn of_map_reduce(request: &CommandRequest<'_>, needs: &mut Requirements<'_>) -> Result<()> {
+    needs.need_on(request.database, collection(request), Action::Find);
+    let named = |place: &RawDocument, name| get_field(place, name).and_then(|part| Some(part.as_str()?.to_owned()));
+    let (database, collection, actions): (_, _, &[Action]) = match get_field(request.body, "out") {
+        Some(RawBsonRef::String(name)) => {
+            (request.database.to_owned(), name.to_owned(), &[Action::Insert, Action::Remove])
+        }
+        Some(RawBsonRef::Document(out)) => {
+            let database = named(out, "db").unwrap_or_else(|| request.database.to_owned());
+            match (named(out, "replace"), named(out, "merge").or_else(|| named(out, "reduce"))) {
+                (Some(name), _) => (database, name, &[Action::Insert, Action::Remove]),
+                (None, Some(name)) => (database, name, &[Action::Insert, Action::Update]),
+                (None, None) => return Ok(()),
+            }
+        }
+        _ => return Ok(()),
+    };
+    actions.iter().for_each(|action| needs.need_on(&database, &collection, *action));
+    if is_true(request.body, "bypassDocumentValidation") {
+        needs.need_on(&database, &collection, Action::BypassDocumentValidation);
+    }
+    Ok(())
+}
+
 /// What the documents come from.
 fn of_source(first: Option<(&str, RawBsonRef<'_>)>, own: Target<'_>, needs: &mut Requirements<'_>) {
     let is_set = |options: RawBsonRef<'_>, name| options.as_document().is_some_and(|options| is_true(options, name));
@@ -74,7 +108,22 @@ fn of_source(first: Option<(&str, RawBsonRef<'_>)>, own: Target<'_>, needs: &mut
         Some(("$collStats", _)) => needs.need(own, Action::CollStats),
         Some(("$indexStats", _)) => needs.need(own, Action::IndexStats),
         Some(("$planCacheStats", _)) => needs.need(own, Action::PlanCacheRead),
-        Some(("$listLocalSessions" | "$listSessions", options)) if is_set(options, "allUsers") => {
+        Some(("$querySettings", _)) => needs.need(Target::Cluster, Action::QuerySettings),
+        Some(("$queryStats", options)) => {
+            needs.need(Target::Cluster, Action::QueryStatsRead);
+            let transforms = options.as_document().and_then(|options| get_field(options, "transformIdentifiers"));
+            if transforms.is_some() {
+                needs.need(Target::Cluster, Action::QueryStatsReadTransformed);
+            }
+        }
+        // On `admin` it is about all databases.
+        Some(("$listClusterCatalog", _)) => {
+            let of_all = matches!(own, Target::Database("admin"));
+            needs.need(if of_all { Target::Collection("", "") } else { own }, Action::ListCollections);
+        }
+        Some(("$listLocalSessions" | "$listSessions", options))
+            if is_set(options, "allUsers") || names_users(options) =>
+        {
             needs.need(Target::Cluster, Action::ListSessions);
         }
         Some(("$currentOp", options)) if is_set(options, "allUsers") => needs.need(Target::Cluster, Action::Inprog),
@@ -87,6 +136,11 @@ fn of_source(first: Option<(&str, RawBsonRef<'_>)>, own: Target<'_>, needs: &mut
         }
         _ => needs.need(own, Action::Find),
     }
+}
+
+fn names_users(options: RawBsonRef<'_>) -> bool {
+    let users = options.as_document().and_then(|options| get_field(options, "users"));
+    users.and_then(|users| users.as_array()).is_some_and(|users| !users.is_empty())
 }
 
 /// What stages do to other collections. Whatever else they have in them is no other collection's.
@@ -169,7 +223,7 @@ fn collection<'a>(request: &CommandRequest<'a>) -> &'a str {
 }
 
 /// Whether a field is there and true, as commands take it.
-fn is_true(document: &RawDocument, name: &str) -> bool {
+pub(super) fn is_true(document: &RawDocument, name: &str) -> bool {
     match get_field(document, name) {
         Some(RawBsonRef::Boolean(value)) => value,
         Some(value) => Number::from_bson(value).is_some_and(|number| !number.is_zero()),

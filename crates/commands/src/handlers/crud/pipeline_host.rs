@@ -1,32 +1,42 @@
-//! What pipelines need of the server: other collections, statistics, and the place where `$out` writes.
+//! What pipelines need of the server: other collections, statistics, and the places where `$out` and `$merge` write.
 //!
-//! Used by `aggregate`.
+//! Used by `opened_pipeline`, `oplog_view` and change streams.
 
 use std::sync::Arc;
 
 use aggregation::{
-    AggregationError, BoxSource, ForeignQuery, IdleOperations, OutputWriter, PipelineHost, SpillStore, StageMemory,
+    BoxSource, DocumentSource, FindById, ForeignQuery, IdleOperations, ListedSessions, MergeRules, MergeWriter,
+    NearQuery, NearSource, OutputWriter, Pipeline, PipelineContext, PipelineCursor, PipelineHost, SpillStore,
+    StageMemory,
 };
 use bson::{RawDocument, RawDocumentBuf};
-use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, Validation};
-use document::EmptyTimestamps;
+use collection::{Collection, Namespace, Validation};
 use executor::QueryExecutor;
-use planner::DiskUse;
-use transaction::{CommitInfo, DefinitionScope, InsertOrder, ReadView, RenameTarget, Transaction};
+use planner::{CanonicalQuery, DiskUse};
+use query_language::expression::Metadata;
+use transaction::{ReadView, Transaction};
 
-use super::aggregate::ExecutorSource;
-use super::query_arguments::{OwnedInterrupt, query, services};
+use super::aggregate::{ExecutorSource, Takes};
+use super::find_by_id::ById;
+use super::merge_output::MergeOutput;
+use super::neighbours::{self, Neighbours};
+use super::plan_cache_stats;
+use super::query_arguments::{OwnedInterrupt, host_error, query, services};
+use super::query_settings;
+use super::query_statistics;
+use super::replacing_output::ReplacingOutput;
 use super::spill_files::{CountedMemory, SpillFiles};
 use crate::handlers::diagnostics::current_op::current_operations;
-use crate::handlers::oplog_view;
+use crate::handlers::oplog_entries;
 use crate::handlers::read_source::ReadSource;
 use crate::handlers::schema;
-use crate::request::error::{CommandError, Result};
+use crate::handlers::sessions;
+use crate::handlers::time_series;
+use crate::handlers::views::{self, View};
+use crate::request::error::Result;
 use crate::state::access_control::names::UserName;
 use crate::state::context::{Context, ServerContext};
-
-/// Bytes of documents that `$out` collects before it inserts them.
-const OUTPUT_BYTES: usize = 256 * 1024;
+use crate::state::query_settings::StoredSettings;
 
 /// The server as a pipeline sees it.
 pub(crate) struct CommandHost {
@@ -43,6 +53,10 @@ pub(crate) struct CommandHost {
     validation: Validation,
     /// Who asks, where that makes a difference.
     user: Option<Arc<UserName>>,
+    /// Views around this pipeline.
+    views: usize,
+    /// What has been said of the shape of the query.
+    settings: Option<Arc<StoredSettings>>,
 }
 
 impl CommandHost {
@@ -57,7 +71,14 @@ impl CommandHost {
             spill: (disk_use == DiskUse::Allowed).then(files),
             validation: Validation::Enforce,
             user: context.login.user().filter(|_| context.server.access.is_enforced()).cloned(),
+            views: 0,
+            settings: None,
         }
+    }
+
+    /// The same where something has been said of the shape of the query.
+    pub(super) fn with_settings(self, settings: Option<Arc<StoredSettings>>) -> Self {
+        Self { settings, ..self }
     }
 
     /// The same with another rule for what is written.
@@ -80,79 +101,112 @@ impl CommandHost {
     }
 
     fn open(&self, namespace: &aggregation::Namespace, foreign: &ForeignQuery) -> Result<BoxSource> {
-        let query = query(Some(&foreign.filter), &foreign.variables)?;
+        let mut query = query(Some(&foreign.filter), &foreign.variables)?;
+        query.passes_metadata = foreign.metadata;
         let namespace = self.namespace(namespace)?;
-        let target = match ReadSource::found_by(namespace, |namespace| self.collection(namespace))? {
-            ReadSource::Oplog => return oplog_view::matching_entries(&self.server, query, &foreign.filter),
+        if let ReadSource::View(view) = self.source_of(namespace.clone())? {
+            return self.open_view(&view, foreign);
+        }
+        self.open_query(namespace, query, Some(&foreign.filter))
+    }
+
+    fn source_of(&self, namespace: Namespace) -> Result<ReadSource> {
+        ReadSource::found_by(self.server.queries(), namespace, |namespace| self.collection(namespace))
+    }
+
+    /// The documents that a query gives of what is no view; `filter` is the query's, as it was sent.
+    fn open_query(
+        &self,
+        namespace: Namespace,
+        mut query: CanonicalQuery,
+        filter: Option<&RawDocument>,
+    ) -> Result<BoxSource> {
+        if let Some(settings) = &self.settings {
+            settings.restrict(namespace.as_str(), &mut query);
+        }
+        let target = match self.source_of(namespace)? {
+            ReadSource::Oplog => {
+                let empty = RawDocumentBuf::new();
+                return oplog_entries::matching_entries(
+                    &self.server.store,
+                    self.server.replica_set.terms(),
+                    query,
+                    filter.unwrap_or(&empty),
+                );
+            }
             ReadSource::Stored(stored) => stored.target(),
+            view @ ReadSource::View(_) => view.target_for("a view within itself")?,
         };
         let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
         let interrupt = self.interrupt.clone();
         let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;
-        Ok(Box::new(ExecutorSource { executor, interrupt, examined: None }))
+        let metadata = Metadata::default();
+        Ok(Box::new(ExecutorSource { executor, takes: Takes::Documents, interrupt, examined: None, metadata }))
     }
 
-    fn begin_output(&self, namespace: &aggregation::Namespace) -> Result<Box<dyn OutputWriter>> {
-        let target = self.namespace(namespace)?;
-        check_may_replace(&target)?;
-        let store = &self.server.store;
-        let existing = store.catalog().lookup(target.as_str());
-        let options = match &existing {
-            Some(collection) => collection.definition().options.clone(),
-            None => CollectionOptions::default(),
+    fn open_near(&self, namespace: &aggregation::Namespace, near: &NearQuery) -> Result<Box<dyn NearSource>> {
+        let namespace = self.namespace(namespace)?;
+        neighbours::check_is_collection(&namespace)?;
+        let target = match self.source_of(namespace.clone())? {
+            ReadSource::Stored(stored) => stored.target(),
+            ReadSource::Oplog | ReadSource::View(_) => return Err(neighbours::no_index(&namespace)),
         };
-        let unique = self.server.new_object_id().to_hex();
-        let temporary = Namespace::new(target.database(), &format!("tmp.agg_out.{unique}"))?;
-        let (collection, _) = store.create_collection(&temporary, options)?;
-        let output = Output {
-            server: self.server.clone(),
-            target,
-            temporary,
-            interrupt: self.interrupt.clone(),
-            collection,
-            validation: self.validation,
-            documents: Vec::new(),
-            bytes: 0,
-            is_finished: false,
-        };
-        if let Some(existing) = existing {
-            let indexes = existing.indexes();
-            let copied: Vec<IndexSpecification> = indexes
-                .complete()
-                .filter(|index| index.is_readable())
-                .map(|index| index.specification())
-                .filter(|specification| !specification.is_id_index())
-                .cloned()
-                .collect();
-            if !copied.is_empty() {
-                store.create_indexes(&output.collection, copied)?;
-            }
+        let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
+        let services = services(&self.server);
+        Ok(Box::new(Neighbours::open(&services, view, target, near, self.interrupt.clone())?))
+    }
+
+    /// What a view has that matches. Its pipeline may read other views: how deep is bounded.
+    fn open_view(&self, view: &View, foreign: &ForeignQuery) -> Result<BoxSource> {
+        let host = Arc::new(self.inside_view()?);
+        let filter = (!foreign.filter.is_empty()).then(|| views::matching(&foreign.filter));
+        let stages: Vec<&RawDocument> = view.stages.iter().chain(&filter).map(|stage| &**stage).collect();
+        let base = aggregation::Namespace::new(view.base.database(), view.base.collection());
+        let pipeline = Pipeline::parse(&stages, &PipelineContext::new(base, Arc::clone(&foreign.variables)))?;
+        let pushdown = pipeline.split_pushdown()?;
+        let mut query = query(pushdown.filter.as_deref(), &foreign.variables)?;
+        (query.sort, query.skip, query.limit) = (pushdown.sort, pushdown.skip, pushdown.limit);
+        query.passes_metadata = pushdown.rest.metadata();
+        let source = self.open_query(view.base.clone(), query, pushdown.filter.as_deref())?;
+        Ok(Box::new(ViewSource(pushdown.rest.run(source, host)?)))
+    }
+
+    /// The same host for the pipeline of a view.
+    fn inside_view(&self) -> Result<Self> {
+        if self.views >= views::DEPTH_MAX {
+            return Err(views::too_deep());
         }
-        Ok(Box::new(output))
+        Ok(Self {
+            server: self.server.clone(),
+            database: self.database.clone(),
+            interrupt: self.interrupt.clone(),
+            fixed_view: self.fixed_view.clone(),
+            transaction: self.transaction.clone(),
+            spill: self.spill.as_ref().map(|_| SpillFiles::new(self.server.memory.temporary())),
+            validation: self.validation,
+            user: self.user.clone(),
+            views: self.views + 1,
+            settings: self.settings.clone(),
+        })
     }
 }
 
-/// Refuses collections and databases of the server's own.
-fn check_may_replace(target: &Namespace) -> Result<()> {
-    if target.collection().starts_with("system.") {
-        return Err(CommandError::numbered(
-            17385,
-            format!("Can't $out to special collection: {}", target.collection()),
-        ));
-    }
-    if ["admin", "config", "local"].contains(&target.database()) {
-        return Err(CommandError::numbered(31321, format!("Can't $out to internal database: {}", target.database())));
-    }
-    schema::check_may_create(target)
-}
+/// The documents of a view.
+struct ViewSource(PipelineCursor);
 
-pub(super) fn host_error(error: CommandError) -> AggregationError {
-    AggregationError::Host(Box::new(error))
+impl DocumentSource for ViewSource {
+    fn next(&mut self) -> aggregation::Result<Option<RawDocumentBuf>> {
+        self.0.next_document()
+    }
 }
 
 impl PipelineHost for CommandHost {
     fn find(&self, namespace: &aggregation::Namespace, query: &ForeignQuery) -> aggregation::Result<BoxSource> {
         self.open(namespace, query).map_err(host_error)
+    }
+
+    fn near(&self, namespace: &aggregation::Namespace, query: &NearQuery) -> aggregation::Result<Box<dyn NearSource>> {
+        self.open_near(namespace, query).map_err(host_error)
     }
 
     fn collection_statistics(
@@ -167,20 +221,55 @@ impl PipelineHost for CommandHost {
 
     fn index_statistics(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Vec<RawDocumentBuf>> {
         self.namespace(namespace)
-            .and_then(|namespace| schema::index_stats::index_statistics(&self.server, &namespace))
+            .and_then(|namespace| {
+                schema::index_stats::index_statistics(&self.server.store, &self.server.facts, &namespace)
+            })
             .map_err(host_error)
+    }
+
+    fn plan_cache_statistics(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Vec<RawDocumentBuf>> {
+        let found = self.namespace(namespace).and_then(|namespace| self.collection(&namespace)).map_err(host_error)?;
+        let statistics = |collection: Arc<Collection>| plan_cache_stats::decisions(&self.server, &collection);
+        found.map_or(Ok(Vec::new()), |collection| statistics(collection).map_err(host_error))
+    }
+
+    fn cluster_catalog(&self, database: Option<&str>, shows_shards: bool) -> aggregation::Result<Vec<RawDocumentBuf>> {
+        let check = || self.interrupt.check_command();
+        schema::list_collections::catalog(&self.server, database, shows_shards, &check).map_err(host_error)
+    }
+
+    fn query_statistics(&self, key: Option<&[u8]>) -> aggregation::Result<Vec<RawDocumentBuf>> {
+        let check = || self.interrupt.check_command();
+        query_statistics::documents(&self.server, key, &check).map_err(host_error)
+    }
+
+    fn query_settings(&self, shows_shape: bool) -> aggregation::Result<Vec<RawDocumentBuf>> {
+        query_settings::documents(&self.server, shows_shape).map_err(host_error)
+    }
+
+    fn by_id(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Option<Box<dyn FindById>>> {
+        let source = self.namespace(namespace).and_then(|namespace| self.source_of(namespace)).map_err(host_error)?;
+        let ReadSource::Stored(stored) = source else { return Ok(None) };
+        let found = stored.target().collection;
+        let by_id = found.and_then(|collection| ById::new(&self.server, &collection, self.fixed_view.clone()));
+        Ok(by_id.map(|by_id| Box::new(by_id) as Box<dyn FindById>))
     }
 
     fn has_index(&self, namespace: &aggregation::Namespace, path: &str) -> aggregation::Result<bool> {
         let namespace = self.namespace(namespace).map_err(host_error)?;
-        let Some(collection) = self.collection(&namespace).map_err(host_error)? else { return Ok(true) };
+        let Some(collection) = self.collection(&namespace).map_err(host_error)? else {
+            // Nothing is found at once; a view is better read once.
+            let is_view = views::is_view(self.server.queries(), &namespace).map_err(host_error)?;
+            return Ok(!is_view && time_series::of(self.server.queries(), &namespace).is_none());
+        };
         let indexes = collection.indexes();
         // A sparse or partial index does not find all that may be equal.
         Ok(indexes.ready().any(|index| {
             let specification = index.specification();
             let first = index.pattern().fields().first();
-            first.is_some_and(|first| first.path.as_str() == path)
+            first.is_some_and(|first| first.path.as_str() == path && !first.kind.is_place())
                 && !index.is_hidden()
+                && index.pattern().text().is_none()
                 && !specification.sparse
                 && specification.partial_filter.is_none()
         }))
@@ -191,8 +280,24 @@ impl PipelineHost for CommandHost {
         current_operations(&self.server, wanted, only_of, &|| self.interrupt.check_command()).map_err(host_error)
     }
 
+    fn sessions(&self, wanted: &ListedSessions) -> aggregation::Result<Vec<RawDocumentBuf>> {
+        let check = || self.interrupt.check_command();
+        sessions::listed::documents(&self.server.store, &*self.server.clock, wanted, self.user.as_deref(), &check)
+            .map_err(host_error)
+    }
+
     fn replace_collection(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Box<dyn OutputWriter>> {
-        self.begin_output(namespace).map_err(host_error)
+        let begun = self
+            .namespace(namespace)
+            .and_then(|target| ReplacingOutput::begin(&self.server, target, self.validation, self.interrupt.clone()));
+        Ok(Box::new(begun.map_err(host_error)?))
+    }
+
+    fn begin_merge(&self, rules: &MergeRules) -> aggregation::Result<Box<dyn MergeWriter>> {
+        let begun = self.namespace(&rules.target).and_then(|target| {
+            MergeOutput::begin(&self.server, target, rules, self.validation, self.interrupt.clone())
+        });
+        Ok(Box::new(begun.map_err(host_error)?))
     }
 
     fn spill_store(&self) -> Option<&dyn SpillStore> {
@@ -205,79 +310,5 @@ impl PipelineHost for CommandHost {
 
     fn check_interrupt(&self) -> aggregation::Result<()> {
         self.interrupt.check_command().map_err(host_error)
-    }
-}
-
-/// A new collection beside the one that it will replace.
-struct Output {
-    server: Arc<ServerContext>,
-    target: Namespace,
-    temporary: Namespace,
-    interrupt: OwnedInterrupt,
-    collection: Arc<Collection>,
-    validation: Validation,
-    documents: Vec<RawDocumentBuf>,
-    bytes: usize,
-    is_finished: bool,
-}
-
-impl Output {
-    fn insert_collected(&mut self) -> Result<()> {
-        let documents: Vec<&RawDocument> = self.documents.iter().map(AsRef::as_ref).collect();
-        let outcome = self.server.with_write_context(|write| {
-            let (store, collection) = (&self.server.store, &self.collection);
-            store.insert_documents(write, collection, &documents, InsertOrder::Ordered, self.validation)
-        });
-        self.documents.clear();
-        self.bytes = 0;
-        match outcome.errors.into_iter().next() {
-            Some((_, error)) => Err(error.into()),
-            None => Ok(()),
-        }
-    }
-
-    fn add(&mut self, document: &RawDocument) -> Result<()> {
-        let clock = self.server.clock.wall_millis();
-        let now = || self.server.timestamps.next(clock);
-        let mut stored = Vec::new();
-        let new_id = || self.server.new_object_id();
-        let is_changed = document::prepare_for_storage(document, EmptyTimestamps::Replace, new_id, now, &mut stored)?;
-        let document = if is_changed { RawDocumentBuf::from_bytes(stored)? } else { document.to_owned() };
-        self.bytes += document.as_bytes().len();
-        self.documents.push(document);
-        if self.bytes >= OUTPUT_BYTES { self.insert_collected() } else { Ok(()) }
-    }
-}
-
-impl Output {
-    /// Once no open transaction uses it.
-    fn replace_target(&self) -> Result<CommitInfo> {
-        let store = &self.server.store;
-        let scope = DefinitionScope::Collections(vec![self.target.clone()]);
-        let _excluded = store
-            .exclude_transactions(&scope, &|| self.interrupt.check_command().is_err())
-            .map_err(|error| self.interrupt.check_command().err().unwrap_or_else(|| error.into()))?;
-        Ok(store.rename_collection(&self.temporary, &self.target, RenameTarget::Drop)?)
-    }
-}
-
-impl OutputWriter for Output {
-    fn write(&mut self, document: &RawDocument) -> aggregation::Result<()> {
-        self.add(document).map_err(host_error)
-    }
-
-    fn finish(mut self: Box<Self>) -> aggregation::Result<()> {
-        let renamed = self.insert_collected().and_then(|()| self.replace_target());
-        self.is_finished = renamed.is_ok();
-        renamed.map(|_| ()).map_err(host_error)
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            // The error that ended the pipeline is the one to be told about.
-            let _ = self.server.store.drop_collection(&self.temporary);
-        }
     }
 }

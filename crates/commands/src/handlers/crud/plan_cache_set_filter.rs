@@ -48,7 +48,7 @@ pub(crate) fn run(
         return Err(CommandError::bad_value("required field query missing"));
     }
     let indexes = indexes.ok_or_else(|| CommandError::bad_value("required field indexes missing"))?;
-    let Some(shape) = example.shape(context)? else { return Ok(()) };
+    let Some(shape) = example.shape(context, &namespace)? else { return Ok(()) };
     let Some(collection) = context.collection(&namespace)? else {
         return Err(CommandError::bad_value("no such collection"));
     };

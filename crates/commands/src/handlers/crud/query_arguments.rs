@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aggregation::AggregationError;
 use bson::{DateTime, RawDocument, Timestamp};
 use document::EmptyTimestamps;
 use executor::{ExecutorError, Interrupt, Interruption, QueryServices};
@@ -10,6 +11,7 @@ use planner::{CanonicalQuery, Hint, PlanError};
 use query_language::expression::{EvaluationContext, Expression, ParseContext, Variables, check_bound};
 use query_language::filter::{Filter, FilterOptions};
 use query_language::update::UpdateClock;
+use transaction::Waiting;
 
 use super::query_memory::check_memory_for;
 use crate::request::arguments::Field;
@@ -79,6 +81,13 @@ impl OwnedInterrupt {
     }
 }
 
+impl OwnedInterrupt {
+    /// How long its writes wait for transactions.
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting::Until { interrupt: self.slot.clone(), deadline: self.deadline }
+    }
+}
+
 impl Interrupt for OwnedInterrupt {
     fn check(&self) -> std::result::Result<(), Interruption> {
         self.check_command().map_err(interruption)
@@ -91,6 +100,11 @@ fn interruption(error: CommandError) -> Interruption {
         std::borrow::Cow::Owned(_) => "Interrupted",
     };
     Interruption { code: error.code, code_name, message: error.message }
+}
+
+/// An error of the server, for who runs a pipeline.
+pub(crate) fn host_error(error: CommandError) -> AggregationError {
+    AggregationError::Host(Box::new(error))
 }
 
 /// Where updates read the time.
@@ -119,13 +133,7 @@ impl UpdateClock for CommandClock {
 
 /// What the executor works with.
 pub(crate) fn services(server: &ServerContext) -> QueryServices {
-    QueryServices {
-        store: server.store.clone(),
-        plan_cache: server.plan_cache.clone(),
-        index_filters: server.index_filters.clone(),
-        memory: server.memory.clone(),
-        forbids_collection_scans: server.parameters.forbids_collection_scans(),
-    }
+    server.queries().services()
 }
 
 /// The variables of a command: `$$NOW` and those of `let`.
@@ -150,7 +158,8 @@ pub(crate) fn variables(context: &Context<'_>, declared: Option<&RawDocument>) -
 pub(crate) fn filter(source: Option<&RawDocument>, variables: &Arc<Variables>) -> Result<Filter> {
     let empty = bson::RawDocumentBuf::new();
     check_memory_for(source.into_iter())?;
-    Ok(Filter::parse(source.unwrap_or(&empty), &FilterOptions::new(variables.clone()))?)
+    let options = FilterOptions::new(variables.clone()).with_scripts().with_nearness().with_texts();
+    Ok(Filter::parse(source.unwrap_or(&empty), &options)?)
 }
 
 /// A query with a filter and its variables.
@@ -168,14 +177,4 @@ pub(crate) fn hint(field: Field<'_>) -> Result<Hint> {
 /// Reads `bypassEmptyTsReplacement`.
 pub(crate) fn empty_timestamps(field: Field<'_>) -> Result<EmptyTimestamps> {
     Ok(if field.boolean()? { EmptyTimestamps::Keep } else { EmptyTimestamps::Replace })
-}
-
-/// Refuses any collation but the simple one, which compares bytes as we do.
-pub(crate) fn check_collation(field: Field<'_>) -> Result<()> {
-    let Some(collation) = field.document()? else { return Ok(()) };
-    match document::get_field(collation, "locale") {
-        Some(bson::RawBsonRef::String("simple")) => Ok(()),
-        _ if collation.is_empty() => Ok(()),
-        _ => Err(CommandError::not_implemented("collation")),
-    }
 }

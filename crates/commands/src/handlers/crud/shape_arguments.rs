@@ -8,8 +8,8 @@ use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, Namespace};
 use planner::query_shape;
 
-use super::find::{FindArguments, canonical_query};
-use super::query_arguments::check_collation;
+use super::command_collation;
+use super::find_arguments::{FindArguments, canonical_query};
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
 use crate::state::context::Context;
@@ -31,8 +31,7 @@ impl<'a> ShapeArguments<'a> {
             "sort" => self.sort = field.document()?,
             "projection" => self.projection = field.document()?,
             "collation" => {
-                check_collation(field)?;
-                self.collation = field.document()?;
+                self.collation = command_collation::of_statement(field)?;
             }
             _ => return Ok(false),
         }
@@ -40,13 +39,14 @@ impl<'a> ShapeArguments<'a> {
     }
 
     /// The shape; `None` without a query, and then there must be nothing else.
-    pub(crate) fn shape(&self, context: &Context<'_>) -> Result<Option<String>> {
+    pub(crate) fn shape(&self, context: &Context<'_>, namespace: &Namespace) -> Result<Option<String>> {
         if self.query.is_none() {
             return match [self.sort, self.projection, self.collation].into_iter().flatten().all(RawDocument::is_empty) {
                 true => Ok(None),
                 false => Err(CommandError::bad_value("sort, projection, or collation provided without query")),
             };
         }
+        let _collation = command_collation::enter(context, namespace, self.collation)?;
         let example = FindArguments {
             filter: self.query,
             sort: self.sort,
@@ -72,7 +72,7 @@ pub(crate) fn named_shape(
             arguments.generic(field)?;
         }
     }
-    let shape = example.shape(context)?;
+    let shape = example.shape(context, &namespace)?;
     Ok(context.collection(&namespace)?.map(|collection| (collection, shape)))
 }
 

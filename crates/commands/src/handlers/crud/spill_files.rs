@@ -8,8 +8,7 @@ use std::sync::Arc;
 use aggregation::{AggregationError, SpillReader, SpillStore, SpillWriter, StageMemory};
 use platform::{OperationMemory, RunReader, RunWriter, TemporaryStore};
 
-use super::pipeline_host::host_error;
-use super::query_arguments::temporary_file_error;
+use super::query_arguments::{host_error, temporary_file_error};
 use crate::state::operations::{before_allocating, check_memory};
 
 /// Memory for larger records is asked for.

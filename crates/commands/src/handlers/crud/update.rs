@@ -3,6 +3,7 @@
 //! The documents are found in one snapshot, so that a document which the update moves in an index is not met again. Each
 //! is then changed in its newest version, under its lock, if it still matches.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -17,15 +18,19 @@ use query_language::update::{
 };
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
+use super::command_collation;
+use super::ended_statement::ShownStatement;
 use super::needed_privileges;
-use super::query_arguments::{CommandClock, check_collation, empty_timestamps, hint, query, services, variables};
+use super::query_arguments::{CommandClock, empty_timestamps, hint, query, services, variables};
 use super::query_memory::check_memory_for_update;
 use super::records_to_change::{Changed, RecordsToChange};
 use super::write_statements::{
     StatementOrder, Statements, WriteStatements, check_retryable, is_dropped_outside, may_try_upsert_again, validated,
+    written_series,
 };
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::time_series::{self, TimeSeries};
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{
     Changes, Class, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse,
@@ -39,7 +44,7 @@ pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
         counts_as_command: false,
-        sequence: Some("updates"),
+        sequences: &["updates"],
         class: Class::Write,
         changes: Changes::Stored,
         session_use: SessionUse::RetryableWrite,
@@ -75,11 +80,9 @@ pub(crate) fn run(
     }
     let statements = required(statements, "update.updates")?;
     let order = if is_ordered { StatementOrder::Ordered } else { StatementOrder::Unordered };
-    let mut writes = WriteStatements::begin(context, &mut arguments, &namespace, statements.len(), order)?;
+    let mut writes = WriteStatements::begin(context, &mut arguments, from_ref(&namespace), statements.len(), order)?;
     let statements = statements.into_iter().map(StatementFields::read).collect::<Result<Vec<_>>>()?;
-    let totals = Totals::default();
-    let mut updates =
-        Updates { namespace: &namespace, statements: &statements, options: &options, totals, phase: Phase::Updating };
+    let mut updates = Updates::new(&namespace, &statements, &options);
     writes.run(context, statements.len(), &mut updates)?;
     updates.totals.note(&context.notes);
     updates.totals.write(reply);
@@ -88,12 +91,22 @@ pub(crate) fn run(
 }
 
 /// The command's statements, and what they have done.
-struct Updates<'a> {
+pub(super) struct Updates<'a> {
     namespace: &'a Namespace,
     statements: &'a [StatementFields<'a>],
     options: &'a StatementOptions<'a>,
-    totals: Totals,
+    pub(super) totals: Totals,
     phase: Phase,
+}
+
+impl<'a> Updates<'a> {
+    pub(super) fn new(
+        namespace: &'a Namespace,
+        statements: &'a [StatementFields<'a>],
+        options: &'a StatementOptions<'a>,
+    ) -> Self {
+        Self { namespace, statements, options, totals: Totals::default(), phase: Phase::Updating }
+    }
 }
 
 /// What a statement is doing.
@@ -106,7 +119,7 @@ enum Phase {
 }
 
 impl Statements for Updates<'_> {
-    fn counter<'c>(&self, counts: &'c OperationCounts) -> &'c AtomicU64 {
+    fn counter<'c>(&self, _: usize, counts: &'c OperationCounts) -> &'c AtomicU64 {
         &counts.update
     }
 
@@ -119,12 +132,17 @@ impl Statements for Updates<'_> {
     fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
         let Some(fields) = self.statements.get(position) else { return Ok(()) };
         self.phase = Phase::Updating;
+        let _collation = command_collation::enter(context, self.namespace, fields.collation)?;
+        check_no_bucket(self.namespace)?;
+        if let Some(series) = written_series(context, self.namespace)? {
+            return self.run_on_series(context, &series, fields, id, commit);
+        }
         let mut statement = Statement::parse(context, fields, self.options)?;
         statement.id = id;
         check_retryable(context, statement.multiplicity == Multiplicity::One, "multi=true")?;
         let matched_before = self.totals.matched;
         if let Some(collection) = context.collection(self.namespace)? {
-            update_matching(context, &collection, &statement, &mut self.totals, commit)?;
+            update_matching(context, &collection, &statement, &|_| 1, &mut self.totals, commit)?;
         }
         if self.totals.matched > matched_before || !statement.is_upsert {
             return Ok(());
@@ -134,6 +152,13 @@ impl Statements for Updates<'_> {
         *commit = Some(made);
         self.totals.upserted.push((position, upserted));
         Ok(())
+    }
+
+    fn shown(&self, position: usize) -> Option<ShownStatement<'_>> {
+        let totals = &self.totals;
+        let upserted = totals.upserted.len() as u64;
+        let done = [("nMatched", totals.matched), ("nModified", totals.modified), ("nUpserted", upserted)];
+        Some(ShownStatement { command: "update", source: self.statements.get(position)?.source, done })
     }
 
     fn progress(&self) -> u64 {
@@ -150,12 +175,51 @@ impl Statements for Updates<'_> {
     }
 }
 
+impl Updates<'_> {
+    /// Changes what names series: of their buckets.
+    fn run_on_series(
+        &mut self,
+        context: &Context<'_>,
+        series: &TimeSeries,
+        fields: &StatementFields<'_>,
+        id: i32,
+        commit: &mut Option<CommitInfo>,
+    ) -> Result<()> {
+        let kind = (fields.multiplicity == Multiplicity::Many, fields.is_upsert);
+        let of_buckets = time_series::update::translated(series, fields.filter, fields.update, kind)?;
+        check_retryable(context, false, "multi=true")?;
+        let of_buckets = StatementFields {
+            filter: &of_buckets.filter,
+            update: UpdateSource::Document(&of_buckets.update),
+            array_filters: fields.array_filters.clone(),
+            hint: time_series::hint(series, &fields.hint),
+            ..*fields
+        };
+        let mut statement = Statement::parse(context, &of_buckets, self.options)?;
+        statement.id = id;
+        let weight = |bucket: &RawDocument| time_series::update::weight(series, bucket);
+        update_matching(context, &series.collection, &statement, &weight, &mut self.totals, commit)
+    }
+}
+
+/// Refuses to change buckets past the time series that they are of.
+///
+/// # Errors
+/// InvalidNamespace (73).
+pub(crate) fn check_no_bucket(namespace: &Namespace) -> Result<()> {
+    if !namespace.collection().starts_with(time_series::PREFIX) {
+        return Ok(());
+    }
+    let message = format!("buckets of a time-series collection are not updated one by one: {namespace}");
+    Err(CommandError::named("InvalidNamespace", message))
+}
+
 /// What a command has done so far.
 #[derive(Default)]
-struct Totals {
-    matched: u64,
-    modified: u64,
-    upserted: Vec<(usize, RawBson)>,
+pub(super) struct Totals {
+    pub(super) matched: u64,
+    pub(super) modified: u64,
+    pub(super) upserted: Vec<(usize, RawBson)>,
 }
 
 impl Totals {
@@ -174,7 +238,7 @@ impl Totals {
         reply.count("nModified", self.modified);
     }
 
-    fn note(&self, notes: &ExecutionNotes) {
+    pub(super) fn note(&self, notes: &ExecutionNotes) {
         notes.matched.add(self.matched);
         notes.modified.add(self.modified);
         notes.upserted.add(self.upserted.len() as u64);
@@ -227,6 +291,8 @@ impl Statement {
 /// The fields of a statement. What is wrong with them is an error of the command, of which nothing is done then; what is wrong with the filter or
 /// the update is an error of the statement.
 pub(crate) struct StatementFields<'a> {
+    /// As it was sent.
+    source: &'a RawDocument,
     filter: &'a RawDocument,
     update: UpdateSource<'a>,
     multiplicity: Multiplicity,
@@ -234,19 +300,60 @@ pub(crate) struct StatementFields<'a> {
     array_filters: Vec<&'a RawDocument>,
     hint: Hint,
     constants: Option<&'a RawDocument>,
+    pub(crate) collation: Option<&'a RawDocument>,
 }
+
+/// How a statement calls its fields, as far as an operation of `bulkWrite` calls them otherwise.
+struct FieldNames {
+    owner: &'static str,
+    /// Says where an operation goes.
+    place: Option<&'static str>,
+    filter: &'static str,
+    update: &'static str,
+    constants: &'static str,
+    /// The filter and the update with their owner.
+    required: [&'static str; 2],
+}
+
+const OF_UPDATE: FieldNames = FieldNames {
+    owner: "update.updates",
+    place: None,
+    filter: "q",
+    update: "u",
+    constants: "c",
+    required: ["update.updates.q", "update.updates.u"],
+};
+
+const OF_BULK_WRITE: FieldNames = FieldNames {
+    owner: "bulkWrite.ops",
+    place: Some("update"),
+    filter: "filter",
+    update: "updateMods",
+    constants: "constants",
+    required: ["bulkWrite.ops.filter", "bulkWrite.ops.updateMods"],
+};
 
 impl<'a> StatementFields<'a> {
     /// Reads the fields.
     pub(crate) fn read(statement: &'a RawDocument) -> Result<Self> {
+        Self::read_as(statement, &OF_UPDATE)
+    }
+
+    /// Reads those of an operation of `bulkWrite`.
+    pub(super) fn read_in_bulk(operation: &'a RawDocument) -> Result<Self> {
+        Self::read_as(operation, &OF_BULK_WRITE)
+    }
+
+    fn read_as(statement: &'a RawDocument, names: &FieldNames) -> Result<Self> {
         validated(statement)?;
         let (mut filter, mut update, mut array_filters, mut hinted) = (None, None, Vec::new(), Hint::None);
-        let (mut multiplicity, mut is_upsert, mut constants) = (Multiplicity::One, false, None);
+        let (mut multiplicity, mut is_upsert, mut constants, mut collation) = (Multiplicity::One, false, None, None);
         for element in elements(statement) {
-            let field = Field::of("update.updates", element);
+            let field = Field::of(names.owner, element);
             match field.name() {
-                "q" => filter = field.document()?,
-                "u" => {
+                name if names.place == Some(name) => {}
+                name if name == names.filter => filter = field.document()?,
+                name if name == names.update => {
                     let source = source_of(field)?;
                     if let UpdateSource::Pipeline(pipeline) = source {
                         aggregation::check_stage_names(pipeline)?;
@@ -257,14 +364,15 @@ impl<'a> StatementFields<'a> {
                 "upsert" => is_upsert = field.boolean()?,
                 "arrayFilters" => array_filters = field.documents()?.unwrap_or_default(),
                 "hint" => hinted = hint(field)?,
-                "c" => constants = field.document()?,
-                "collation" => check_collation(field)?,
+                name if name == names.constants => constants = field.document()?,
+                "collation" => collation = command_collation::of_statement(field)?,
                 _ => return Err(field.unknown()),
             }
         }
-        let filter = required(filter, "update.updates.q")?;
-        let update = required(update, "update.updates.u")?;
-        Ok(Self { filter, update, multiplicity, is_upsert, array_filters, hint: hinted, constants })
+        let [required_filter, required_update] = names.required;
+        let (filter, update) = (required(filter, required_filter)?, required(update, required_update)?);
+        let source = statement;
+        Ok(Self { source, filter, update, multiplicity, is_upsert, array_filters, hint: hinted, constants, collation })
     }
 }
 
@@ -297,10 +405,12 @@ pub(crate) fn source_of(field: Field<'_>) -> Result<UpdateSource<'_>> {
     }
 }
 
+/// Updates what matches; `weight` says how many each document counts for.
 fn update_matching(
     context: &Context<'_>,
     collection: &Arc<Collection>,
     statement: &Statement,
+    weight: &dyn Fn(&RawDocument) -> u64,
     totals: &mut Totals,
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
@@ -317,15 +427,16 @@ fn update_matching(
     context.before_write()?;
     context.write(statement.id, statement.details, |write| {
         while let Some(record_id) = records.next(&mut found, context)? {
-            let mut is_match = false;
+            let (mut is_match, mut counted) = (false, 0);
             let changed =
                 server.store.change_document(write, collection, record_id, statement.validation, |newest, out| {
+                    counted = weight(newest);
                     is_match = apply(statement, newest, &clock, out)?;
                     Ok::<_, CommandError>(if out.is_empty() { Decision::Keep } else { statement.decision() })
                 })?;
-            totals.matched += u64::from(is_match);
+            totals.matched += if is_match { counted } else { 0 };
             if let Some(commit) = changed.commit() {
-                totals.modified += 1;
+                totals.modified += counted;
                 *last_commit = Some(commit);
             }
             if is_match && statement.multiplicity == Multiplicity::One {

@@ -1,7 +1,7 @@
 //! The driver of commands that are a list of writes: which statements are still to be run, in which order, when one is
 //! run again, what an error of one means for the others, and the end of the reply.
 //!
-//! Used by `insert`, `update` and `delete`. What a statement does is theirs ([`Statements`]); `insert` stores many at
+//! Used by `insert`, `update`, `delete` and `bulkWrite`. What a statement does is theirs ([`Statements`]); `insert` stores many at
 //! once and uses only the frame.
 
 use std::sync::atomic::AtomicU64;
@@ -11,14 +11,27 @@ use collection::Namespace;
 use document::{Limits, validate_document};
 use transaction::{CommitInfo, ExecutedStatement};
 
+use super::ended_statement::{ShownStatement, StatementBegin};
 use super::write_errors::write_concern_error;
 use crate::DocumentWriter;
 use crate::handlers::schema::check_may_write;
+use crate::handlers::time_series::{self, TimeSeries};
 use crate::request::arguments::Arguments;
 use crate::request::error::{CommandError, Result};
 use crate::request::statement_ids::StatementIds;
 use crate::request::write_concern::WriteConcern;
 use crate::state::context::{Context, OperationCounts, count};
+
+/// The time-series collection that a write by this name goes to, where there is no collection of the name.
+///
+/// # Errors
+/// OperationNotSupportedInTransaction (263).
+pub(super) fn written_series(context: &Context<'_>, namespace: &Namespace) -> Result<Option<TimeSeries>> {
+    if context.collection(namespace)?.is_some() {
+        return Ok(None);
+    }
+    time_series::to_write(context.server.queries(), context.session.transaction(), namespace)
+}
 
 /// Most operations in one write command.
 pub(crate) const OPERATIONS_MAX: usize = 100_000;
@@ -39,14 +52,19 @@ pub(crate) enum StatementOrder {
 
 /// The statements of a command, as the command knows them.
 pub(crate) trait Statements {
-    /// Where a statement is counted.
-    fn counter<'c>(&self, counts: &'c OperationCounts) -> &'c AtomicU64;
+    /// Where the statement at a position is counted.
+    fn counter<'c>(&self, position: usize, counts: &'c OperationCounts) -> &'c AtomicU64;
 
     /// Takes over what an earlier try of the command has done with the statement.
     fn add_executed(&mut self, context: &Context<'_>, position: usize, executed: &ExecutedStatement) -> Result<()>;
 
     /// Runs the statement at a position under its number, and keeps its newest commit.
     fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()>;
+
+    /// What the profiler is shown of the statement at a position. `None`: the command is shown as a whole.
+    fn shown(&self, _position: usize) -> Option<ShownStatement<'_>> {
+        None
+    }
 
     /// A number that grows with everything that a statement does.
     fn progress(&self) -> u64;
@@ -67,19 +85,19 @@ pub(crate) struct WriteStatements {
 }
 
 impl WriteStatements {
-    /// Begins so many statements on a collection, if they may be run at all.
+    /// Begins so many statements on collections, if they may be run at all.
     ///
     /// # Errors
     /// InvalidLength, InvalidNamespace, InvalidOptions, MaxTimeMSExpired.
     pub(crate) fn begin(
         context: &mut Context<'_>,
         arguments: &mut Arguments<'_>,
-        namespace: &Namespace,
+        namespaces: &[Namespace],
         statements: usize,
         order: StatementOrder,
     ) -> Result<Self> {
         check_count(statements)?;
-        check_may_write(context, namespace)?;
+        namespaces.iter().try_for_each(|namespace| check_may_write(context, namespace))?;
         context.operation.set_time_limit(arguments.generic.max_time)?;
         let ids = std::mem::take(&mut arguments.generic.statement_ids);
         ids.check_count(statements)?;
@@ -105,9 +123,14 @@ impl WriteStatements {
                     statements.add_executed(context, position, &executed)
                 }
                 None => {
-                    count(statements.counter(&context.server.counts), 1);
+                    count(statements.counter(position, &context.server.counts), 1);
                     context.notes.statements.add(1);
-                    self.run_one(context, position, id, statements)
+                    let begin = statements.shown(position).map(|shown| StatementBegin::of(context, &shown));
+                    let outcome = self.run_one(context, position, id, statements);
+                    if let (Some(begin), Some(shown)) = (begin, statements.shown(position)) {
+                        begin.ended(context, &shown, outcome.as_ref().err());
+                    }
+                    outcome
                 }
             };
             if let Err(error) = outcome {
@@ -170,6 +193,11 @@ impl WriteStatements {
         context.notes.write_errors.add(1);
         self.errors.push(position, error);
         Ok(())
+    }
+
+    /// The errors so far, by position, for who tells of them in his own way.
+    pub(crate) fn take_errors(&mut self) -> Vec<(usize, CommandError)> {
+        std::mem::take(&mut self.errors.0)
     }
 
     /// Writes the end of the reply, once what was written is as safe as was asked for.

@@ -8,13 +8,13 @@ use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::Result;
-use crate::state::context::{BuildFacts, Context};
+use crate::state::context::{BuildFacts, ServerFacts};
 use crate::state::versions::{DOCUMENT_BYTES_MAX, VERSION_ARRAY};
 
 pub(crate) use crate::state::versions::VERSION as COMPATIBLE_VERSION;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.facts, arguments, reply),
     Declaration {
         aliases: &["buildinfo"],
         authentication: Authentication::NotNeeded,
@@ -23,13 +23,9 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(facts: &ServerFacts, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     only_generic(&mut arguments)?;
-    write(&context.server.facts.build, reply);
+    write(&facts.build, reply);
     Ok(())
 }
 

@@ -7,10 +7,9 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |_, arguments, reply| run(arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -23,11 +22,7 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    _context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     only_generic(&mut arguments)?;
     let totals = [
         "numClientConnections",

@@ -20,6 +20,7 @@ use super::{document_of_fields, first_string, host_and_port};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::schema::take_generic;
+use crate::handlers::sessions::owner;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::client_metadata::application_name;
 use crate::request::cluster_time::bson_timestamp;
@@ -133,10 +134,13 @@ pub(crate) fn current_operations(
             })?);
         }
     }
-    // Whose a session is, is not known.
-    if wanted.sessions && only_of.is_none() {
+    if wanted.sessions {
         for (session, transaction) in open.iter().filter(|(session, _)| !busy_sessions.contains(session)) {
             is_to_stop()?;
+            let found = server.store.sessions().find(*session);
+            if !is_wanted(found.as_deref().and_then(owner)) {
+                continue;
+            }
             entries.push(describe_transaction(server, *session, transaction)?);
         }
     }
@@ -209,6 +213,13 @@ fn describe(
             None => entry.document("command", |command| command.string("$truncated", operation.name)),
         }
         write_cursor_in_use(operation, command, entry);
+        if matches!(operation.name, "createIndexes" | "reIndex") {
+            let collection = server.store.catalog().lookup(&namespace(operation.name, &operation.database, command));
+            write_build(collection.as_deref(), entry);
+        }
+        if operation.name == crate::state::backups::COMMAND_NAME {
+            server.backups.write(entry);
+        }
         write_locks(slot.yields(), operation.waits_for_lock, entry);
         if slot.is_to_end() {
             entry.boolean("killPending", true);
@@ -224,6 +235,24 @@ fn write_locks(yields: u32, waits_for_lock: bool, entry: &mut DocumentWriter<'_>
     entry.document("lockStats", |_| {});
     entry.boolean("waitingForFlowControl", false);
     entry.document("flowControlStats", |_| {});
+}
+
+/// How far the builds of a collection's indexes are: about, by the numbers of records.
+fn write_build(collection: Option<&Collection>, entry: &mut DocumentWriter<'_>) {
+    let Some((collection, last)) = collection.zip(collection.and_then(Collection::last_record_id)) else { return };
+    let indexes = collection.indexes();
+    let building = indexes.all().iter().filter(|index| index.state().is_being_filled());
+    let Some(read) = building.map(|index| index.read_up_to().0).min() else { return };
+    let total = collection.counts().documents();
+    let share = (read as f64 / last.0 as f64).clamp(0.0, 1.0);
+    let done = (total as f64 * share) as u64;
+    let percent = (100.0 * share) as u64;
+    let scanning = "Index Build: scanning collection";
+    entry.string("msg", &format!("{scanning} {scanning}: {done}/{total} {percent}%"));
+    entry.document("progress", |progress| {
+        progress.size("done", done);
+        progress.size("total", total);
+    });
 }
 
 /// The cursor that a getMore goes on with, and the command that has opened it.
@@ -318,14 +347,13 @@ fn describe_build(server: &ServerContext, collection: &Collection, index: &Index
             command.string("createIndexes", namespace.collection());
             command.array("indexes", |list| list.push(&index.specification().to_document()));
         });
-        let filled = index.filled().0;
-        entry.string("msg", &format!("Index Build: goes on after a restart; records up to number {filled} are done"));
+        write_build(Some(collection), entry);
         write_locks(0, false, entry);
     })
 }
 
 /// MongoDB's kinds of operations.
-pub(super) fn kind(command: &str) -> &str {
+pub(crate) fn kind(command: &str) -> &str {
     match command {
         "insert" | "update" => command,
         "delete" => "remove",
@@ -336,7 +364,7 @@ pub(super) fn kind(command: &str) -> &str {
 }
 
 /// The collection that a command is about, or, in MongoDB's way, that it is about none.
-pub(super) fn namespace(name: &str, database: &str, command: Option<&RawDocument>) -> String {
+pub(crate) fn namespace(name: &str, database: &str, command: Option<&RawDocument>) -> String {
     let collection = match (name, command) {
         ("getMore", Some(command)) => match get_field(command, "collection") {
             Some(RawBsonRef::String(name)) => Some(name),

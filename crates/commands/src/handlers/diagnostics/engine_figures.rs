@@ -7,11 +7,10 @@ use transaction::Store;
 
 use crate::DocumentWriter;
 use crate::request::error::Result;
-use crate::state::context::ServerContext;
+use crate::state::admission::Admission;
 
 /// Writes the section's fields.
-pub(super) fn write(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let store = &server.store;
+pub(super) fn write(store: &Store, admission: &Admission, section: &mut DocumentWriter<'_>) -> Result<()> {
     let engine = store.engine().statistics()?;
     section.document("cache", |cache| {
         cache.size("bytes", engine.cache_bytes);
@@ -20,7 +19,7 @@ pub(super) fn write(server: &ServerContext, section: &mut DocumentWriter<'_>) ->
         cache.size("pagesRead", engine.pages_read);
         cache.size("pagesWritten", engine.pages_written);
     });
-    let mut explanations = server.admission.explain();
+    let mut explanations = admission.explain();
     explanations.extend(explain_pressure(&engine, store));
     let listeners_held_back = store.listeners_held_back();
     if listeners_held_back > 0 {
@@ -30,7 +29,7 @@ pub(super) fn write(server: &ServerContext, section: &mut DocumentWriter<'_>) ->
         ));
     }
     section.document("heldBack", |held_back| write_pressure(&engine.pressure, store, &explanations, held_back));
-    section.document("admission", |admission| server.admission.write_figures(admission));
+    section.document("admission", |figures| admission.write_figures(figures));
     write_snapshots(&engine, section);
     section.size("keysMaterialisedWritingPages", engine.keys_materialised_writing_pages);
     section.size("clientPageWrites", engine.client_page_writes);

@@ -9,18 +9,20 @@ use transaction::InsertOrder;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::{Context, ServerContext};
 use crate::state::versions::FEATURE_COMPATIBILITY_VERSION;
+use crate::state::writing::Writing;
 
 const DATABASE: &str = "admin";
 const COLLECTION: &str = "system.version";
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |_, arguments, reply| run(arguments, reply),
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         write_concern: WriteConcernUse::Taken,
         ..Declaration::new(
@@ -33,11 +35,7 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    _context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    _reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(mut arguments: Arguments<'_>, _reply: &mut DocumentWriter<'_>) -> Result<()> {
     let mut is_confirmed = false;
     for field in arguments.fields() {
         match field.name() {
@@ -78,8 +76,8 @@ pub(crate) fn is_version_collection(namespace: &Namespace) -> bool {
 ///
 /// # Errors
 /// Those of an insert.
-pub(crate) fn store_document(server: &ServerContext) -> Result<()> {
-    let store = &server.store;
+pub(crate) fn store_document(writing: &Writing) -> Result<()> {
+    let store = &writing.store;
     let namespace = Namespace::new(DATABASE, COLLECTION)?;
     if store.catalog().lookup(namespace.as_str()).is_some() {
         return Ok(());
@@ -87,7 +85,7 @@ pub(crate) fn store_document(server: &ServerContext) -> Result<()> {
     let collection = store.collection_or_create(&namespace)?;
     let document = doc! { "_id": "featureCompatibilityVersion", "version": FEATURE_COMPATIBILITY_VERSION };
     let document = bson::RawDocumentBuf::try_from(&document)?;
-    let outcome = server.with_write_context(|write| {
+    let outcome = writing.with_context(|write| {
         store.insert_documents(write, &collection, &[&document], InsertOrder::Ordered, Validation::Bypass)
     });
     outcome.errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))

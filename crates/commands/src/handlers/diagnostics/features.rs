@@ -6,10 +6,10 @@ use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::Result;
-use crate::state::context::Context;
+use crate::state::topology::Topology;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.topology, arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         ..Declaration::new("features", "The number by which ObjectIds are of this process.", Needs::Nothing, &[])
@@ -17,16 +17,12 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(topology: &Topology, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     if let Some(field) = arguments.fields().find(|field| field.name() == "oidReset") {
         return Err(field.not_implemented());
     }
     only_generic(&mut arguments)?;
-    let bytes = context.server.topology.process_id().bytes();
+    let bytes = topology.process_id().bytes();
     let machine = bytes.iter().skip(4).take(3).fold(0, |number, byte| number << 8 | i32::from(*byte));
     reply.int32("oidMachine", machine);
     Ok(())

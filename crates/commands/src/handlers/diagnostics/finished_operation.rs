@@ -95,11 +95,9 @@ impl Ended<'_, '_> {
         if verdict.logs {
             self.log();
         }
-        // With writes locked out there is no place for it; who only reads must not wait for that.
-        if verdict.profiles && !server.fsync_lock.is_locked() {
-            store_record(server, database, &record)?;
-        }
-        Ok(())
+        // Its statements have records of their own.
+        let has_statements = matches!(kind(self.command.name), "update" | "remove") && self.error.is_none();
+        if verdict.profiles && !has_statements { store(self.context, &record) } else { Ok(()) }
     }
 
     fn log(&self) {
@@ -131,32 +129,9 @@ impl Ended<'_, '_> {
                 record.embed("originatingCommand", &originating);
             }
             self.write_notes(record);
-            if let Some(error) = self.error {
-                record.string("errMsg", &error.message);
-                record.string("errName", &error.code_name);
-                record.int32("errCode", error.code);
-            }
-            // As `currentOp` has them.
-            record.int32("numYield", i32::try_from(self.context.slot.yields()).unwrap_or(i32::MAX));
-            record.document("locks", |_| {});
-            record.document("flowControl", |_| {});
+            write_error(self.error, record);
             record.count("responseLength", self.reply_bytes as u64);
-            record.string("protocol", if request.is_legacy { "op_query" } else { "op_msg" });
-            record.count("millis", self.elapsed.as_millis() as u64);
-            let plan = self.context.notes.plan.borrow();
-            if !plan.is_empty() {
-                record.string("planSummary", &plan);
-            }
-            record.date("ts", DateTime::from_millis(server.clock.wall_millis()));
-            record.string("client", &self.context.slot.client);
-            if let Some(name) = self.context.metadata.as_ref().and_then(|metadata| application_name(metadata)) {
-                record.string("appName", name);
-            }
-            let user = self.context.login.user();
-            record.array("allUsers", |users| {
-                user.into_iter().for_each(|user| users.push_document(|document| user.write("user", document)));
-            });
-            record.string("user", &user.map(|user| user.to_string()).unwrap_or_default());
+            write_circumstances(self.context, self.elapsed, record);
         })
     }
 
@@ -201,14 +176,62 @@ impl Ended<'_, '_> {
     }
 }
 
+/// Keeps a record. With writes locked out there is no place for it; who only reads must not wait for that.
+pub(crate) fn store(context: &Context<'_>, record: &RawDocument) -> Result<()> {
+    match context.server.fsync_lock.is_locked() {
+        true => Ok(()),
+        false => store_record(&context.server.writing, context.request.database, record),
+    }
+}
+
+/// How an operation has failed, if it has.
+pub(crate) fn write_error(error: Option<&CommandError>, record: &mut DocumentWriter<'_>) {
+    if let Some(error) = error {
+        record.string("errMsg", &error.message);
+        record.string("errName", &error.code_name);
+        record.int32("errCode", error.code);
+    }
+}
+
+/// The end of a record: how long it took, by which plan, when, and who wanted it.
+pub(crate) fn write_circumstances(context: &Context<'_>, elapsed: Duration, record: &mut DocumentWriter<'_>) {
+    // As `currentOp` has them.
+    record.int32("numYield", i32::try_from(context.slot.yields()).unwrap_or(i32::MAX));
+    record.document("locks", |_| {});
+    record.document("flowControl", |_| {});
+    record.string("protocol", if context.request.is_legacy { "op_query" } else { "op_msg" });
+    record.count("millis", elapsed.as_millis() as u64);
+    let plan = context.notes.plan.borrow();
+    if !plan.is_empty() {
+        record.string("planSummary", &plan);
+    }
+    record.date("ts", DateTime::from_millis(context.server.clock.wall_millis()));
+    record.string("client", &context.slot.client);
+    if let Some(name) = context.metadata.as_ref().and_then(|metadata| application_name(metadata)) {
+        record.string("appName", name);
+    }
+    let user = context.login.user();
+    record.array("allUsers", |users| {
+        user.into_iter().for_each(|user| users.push_document(|document| user.write("user", document)));
+    });
+    record.string("user", &user.map(|user| user.to_string()).unwrap_or_default());
+}
+
 fn write_command(command: &Declaration, body: &RawDocument, record: &mut DocumentWriter<'_>) {
     let name = command.name;
     if !command.secrets.is_empty() {
         let mut shown = Vec::new();
         write_without_secrets(command.secrets, body.as_bytes(), &mut shown);
         RawDocument::from_bytes(&shown).into_iter().for_each(|shown| record.embed("command", shown));
-    } else if body.as_bytes().len() <= COMMAND_BYTES_MAX {
-        record.embed("command", body);
+    } else {
+        write_limited(name, body, record);
+    }
+}
+
+/// A command or a statement, if it is not too large.
+pub(crate) fn write_limited(name: &str, source: &RawDocument, record: &mut DocumentWriter<'_>) {
+    if source.as_bytes().len() <= COMMAND_BYTES_MAX {
+        record.embed("command", source);
     } else {
         record.document("command", |command| command.string("$truncated", name));
     }

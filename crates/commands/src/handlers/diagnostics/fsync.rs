@@ -5,22 +5,29 @@
 use std::time::Duration;
 
 use oplog::Oplog;
+use transaction::Store;
 
 use super::only_generic;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::{Context, ServerContext};
+use crate::state::fsync_lock::FsyncLock;
+use crate::state::operations::Operation;
 
 /// How long those who are writing may take to get through, unless told otherwise.
 const LOCK_TIMEOUT_MILLIS: u64 = 90_000;
 
 pub(crate) static FSYNC: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.fsync_lock, &server.store, &context.operation, arguments, reply)
+    },
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -34,7 +41,9 @@ pub(crate) static FSYNC: Command = Command::new(
 
 /// Runs `fsync`.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    fsync_lock: &FsyncLock,
+    store: &Store,
+    operation: &Operation<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -49,25 +58,25 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let server = context.server;
     if locks {
-        let taken = server.fsync_lock.lock(|| stop_writes(server, Duration::from_millis(timeout_millis)))?;
+        let taken = fsync_lock.lock(|| stop_writes(store, Duration::from_millis(timeout_millis)))?;
         reply.string("info", "now locked against writes, use db.fsyncUnlock() to unlock");
         reply.size("lockCount", taken);
         return Ok(());
     }
     // Under the lock nothing is written, so there is nothing to be made durable.
-    if !server.fsync_lock.is_locked() {
+    if !fsync_lock.is_locked() {
         // The oplog is durable up to the checkpoint's end, and the checkpoint holds everything before its mark.
-        server.store.requested_checkpoint_unless(&|| context.operation.check_interrupt().is_err())?;
+        store.requested_checkpoint_unless(&|| operation.check_interrupt().is_err())?;
     }
     reply.int32("numFiles", 1);
     Ok(())
 }
 
 pub(crate) static UNLOCK: Command = Command::new(
-    run_unlock,
+    |context, arguments, reply| run_unlock(&context.server.fsync_lock, &context.server.store, arguments, reply),
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..Declaration::new("fsyncUnlock", "Lets others write again.", Needs::Nothing, &[on_cluster(Action::Unlock)])
@@ -76,13 +85,13 @@ pub(crate) static UNLOCK: Command = Command::new(
 
 /// Runs `fsyncUnlock`.
 pub(crate) fn run_unlock(
-    context: &mut Context<'_>,
+    fsync_lock: &FsyncLock,
+    store: &Store,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     only_generic(&mut arguments)?;
-    let server = context.server;
-    let Some(left) = server.fsync_lock.unlock(|| server.store.thaw_writes()) else {
+    let Some(left) = fsync_lock.unlock(|| store.thaw_writes()) else {
         return Err(CommandError::named("IllegalOperation", "fsyncUnlock called when not locked"));
     };
     reply.string("info", "fsyncUnlock completed");
@@ -90,8 +99,7 @@ pub(crate) fn run_unlock(
     Ok(())
 }
 
-fn stop_writes(server: &ServerContext, longest: Duration) -> Result<()> {
-    let store = &server.store;
+fn stop_writes(store: &Store, longest: Duration) -> Result<()> {
     store.requested_checkpoint()?;
     if !store.freeze_writes(longest) {
         return Err(CommandError::named(

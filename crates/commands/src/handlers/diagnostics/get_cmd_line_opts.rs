@@ -6,10 +6,10 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::context::ServerFacts;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.facts, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -22,13 +22,8 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(facts: &ServerFacts, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     super::only_generic(&mut arguments)?;
-    let facts = &context.server.facts;
     reply.array("argv", |list| facts.arguments.iter().for_each(|argument| list.push_string(argument)));
     reply.embed("parsed", &facts.configuration);
     Ok(())

@@ -9,13 +9,13 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::server_hooks::DiagnosticLog;
 
 /// Bytes of lines in one reply.
 const LOG_BYTES_MAX: usize = 15 << 20;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&*context.server.log, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -28,11 +28,7 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(log: &dyn DiagnosticLog, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     only_generic(&mut arguments)?;
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
     let RawBsonRef::String(name) = target.value() else {
@@ -44,11 +40,11 @@ pub(crate) fn run(
             reply.array("names", |names| ["global", "startupWarnings"].iter().for_each(|name| names.push_string(name)))
         }
         "global" => {
-            let (lines, total) = context.server.log.recent();
+            let (lines, total) = log.recent();
             write_log(total, newest(&lines), reply);
         }
         "startupWarnings" => {
-            let (lines, total) = context.server.log.startup_warnings();
+            let (lines, total) = log.startup_warnings();
             write_log(total, newest(&lines), reply);
         }
         _ => return Err(CommandError::named("OperationFailed", format!("no RamLog named: {name}"))),

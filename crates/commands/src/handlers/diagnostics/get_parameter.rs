@@ -9,7 +9,7 @@ use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::context::ServerContext;
 use crate::state::parameters::{PARAMETERS, Parameter};
 
 /// What is asked for.
@@ -28,7 +28,7 @@ enum When {
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.server, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new("getParameter", "Server parameters.", Needs::Nothing, &[on_cluster(Action::GetParameter)])
@@ -36,11 +36,7 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(server: &ServerContext, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let options = match arguments.target().map(|field| field.value()) {
         Some(RawBsonRef::String("*")) => Options { wants_all: true, ..Options::default() },
         Some(RawBsonRef::Document(options)) => Options::parse(options)?,
@@ -56,7 +52,7 @@ pub(crate) fn run(
     let mut found = 0;
     for parameter in PARAMETERS {
         if (options.wants_all || wanted.contains(&parameter.name)) && options.has(parameter) {
-            write(context, parameter, options.with_details, reply);
+            write(server, parameter, options.with_details, reply);
             found += 1;
         }
     }
@@ -97,8 +93,7 @@ fn when(field: Field<'_>) -> Result<When> {
     }
 }
 
-fn write(context: &Context<'_>, parameter: &Parameter, with_details: bool, reply: &mut DocumentWriter<'_>) {
-    let server = context.server;
+fn write(server: &ServerContext, parameter: &Parameter, with_details: bool, reply: &mut DocumentWriter<'_>) {
     if !with_details {
         return (parameter.read)(server, parameter.name, reply);
     }

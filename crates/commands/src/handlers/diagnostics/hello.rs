@@ -6,6 +6,7 @@
 //! change at once. When the server stops, that is an error. When writes have stopped for good, the server is not writable, and `info` says why and what to do.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bson::oid::ObjectId;
@@ -16,6 +17,7 @@ use transaction::WRITES_STOPPED_ADVICE;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::crud::write_statements::OPERATIONS_MAX;
+use crate::handlers::security::authenticate::{log_in_by_hello, write_user};
 use crate::handlers::security::log_in::{begin_in_hello, write_begun};
 use crate::handlers::security::users_info::mechanisms_of;
 use crate::request::arguments::{Arguments, Field};
@@ -97,17 +99,29 @@ fn run(context: &mut Context<'_>, mut arguments: Arguments<'_>, reply: &mut Docu
     }
     write_reply(context, &request, reply);
     if let Some(user) = request.user {
+        context.server.access.logins.mechanisms_asked.fetch_add(1, Ordering::Relaxed);
         let mechanisms = mechanisms_of(context, user)?;
         reply.array("saslSupportedMechs", |list| mechanisms.iter().for_each(|name| list.push_string(name)));
     }
     // Answering nothing means that a login has to be asked for in the usual way.
     let asked = request.login.filter(|_| context.request.attempt == Attempt::First);
-    if let Some(begun) = asked.and_then(|asked| begin_in_hello(context, asked)) {
-        write_begun(&begun, reply);
+    if let Some(asked) = asked {
+        begin_login(context, asked, reply);
     }
     // Without a time there is nothing to pace the replies that follow.
     let pace = request.await_time.filter(|limit| !limit.is_zero());
     Ok(pace.map_or(Outcome::Reply, |limit| Outcome::ReplyAndMore(Next::OnTopologyChange(limit))))
+}
+
+/// The login that the client begins with.
+fn begin_login(context: &mut Context<'_>, asked: &RawDocument, reply: &mut DocumentWriter<'_>) {
+    if elements(asked).next().is_some_and(|first| first.name() == "authenticate") {
+        if let Some(user) = log_in_by_hello(context, asked) {
+            reply.document("speculativeAuthenticate", |begun| write_user(&user, begun));
+        }
+    } else if let Some(begun) = begin_in_hello(context, asked) {
+        write_begun(&begun, reply);
+    }
 }
 
 impl<'a> Request<'a> {
@@ -232,6 +246,7 @@ fn store_metadata(context: &mut Context<'_>, metadata: &RawDocument) -> Result<(
     tracing::debug!(connection = context.connection, metadata = %shown(RawBsonRef::Document(metadata)), "client metadata");
     let metadata = Arc::new(metadata.to_owned());
     context.slot.set_metadata(metadata.clone());
+    context.audit_metadata(&metadata);
     *context.metadata = Some(metadata);
     Ok(())
 }

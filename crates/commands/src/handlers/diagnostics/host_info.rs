@@ -1,6 +1,7 @@
 //! `hostInfo`: the machine the server runs on.
 
 use bson::DateTime;
+use platform::Clock;
 use rustix::system::{sysinfo, uname};
 
 use super::only_generic;
@@ -10,10 +11,10 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::context::ServerFacts;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.facts, &*context.server.clock, arguments, reply),
     Declaration {
         aliases: &["hostinfo"],
         ..Declaration::new(
@@ -27,23 +28,23 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    facts: &ServerFacts,
+    clock: &dyn Clock,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     only_generic(&mut arguments)?;
-    let server = context.server;
     let memory = sysinfo();
     let memory_bytes = memory.totalram as u64 * u64::from(memory.mem_unit);
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as i32);
     let machine = uname();
     let text = |value: &std::ffi::CStr| value.to_string_lossy().into_owned();
     reply.document("system", |system| {
-        system.date("currentTime", DateTime::from_millis(server.clock.wall_millis()));
-        system.string("hostname", &server.facts.host_name);
+        system.date("currentTime", DateTime::from_millis(clock.wall_millis()));
+        system.string("hostname", &facts.host_name);
         system.int32("cpuAddrSize", usize::BITS as i32);
         system.size("memSizeMB", memory_bytes >> 20);
-        system.size("memLimitMB", server.facts.memory_bytes >> 20);
+        system.size("memLimitMB", facts.memory_bytes >> 20);
         system.int32("numCores", cores);
         system.int32("numCoresAvailableToProcess", cores);
         system.string("cpuArch", &text(machine.machine()));

@@ -5,10 +5,10 @@ use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs, StableApi};
 use crate::request::error::Result;
-use crate::state::context::Context;
+use crate::state::command_table::CommandTable;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.commands, arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         ..Declaration::new("listCommands", "Lists the commands of the server.", Needs::Nothing, &[])
@@ -17,15 +17,15 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    commands: &dyn CommandTable,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     super::only_generic(&mut arguments)?;
-    reply.document("commands", |commands| {
-        for command in context.commands.declarations() {
+    reply.document("commands", |list| {
+        for command in commands.declarations() {
             let versions = if command.stable_api == StableApi::Version1 { Some("1") } else { None };
-            commands.document(command.name, |entry| {
+            list.document(command.name, |entry| {
                 entry.string("help", command.help);
                 entry.boolean("requiresAuth", command.authentication == Authentication::Needed);
                 entry.boolean("secondaryOk", command.needs == Needs::Nothing);

@@ -9,10 +9,11 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::fsync_lock::FsyncLock;
+use crate::state::operations::Operations;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.fsync_lock, &context.server.operations, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -26,14 +27,14 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    fsync_lock: &FsyncLock,
+    operations: &Operations,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     only_generic(&mut arguments)?;
-    let server = context.server;
-    let is_locked = server.fsync_lock.is_locked();
-    let waiting = server.operations.running().into_iter().filter(|(operation, _, _)| operation.waits_for_lock);
+    let is_locked = fsync_lock.is_locked();
+    let waiting = operations.running().into_iter().filter(|(operation, _, _)| operation.waits_for_lock);
     reply.array("lockInfo", |locks| {
         if !is_locked {
             return;

@@ -5,10 +5,9 @@ use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs, StableApi};
 use crate::request::error::Result;
-use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |_, arguments, reply| run(arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         stable_api: StableApi::Version1,
@@ -17,10 +16,6 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    _context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    _reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(mut arguments: Arguments<'_>, _reply: &mut DocumentWriter<'_>) -> Result<()> {
     super::only_generic(&mut arguments)
 }

@@ -11,7 +11,7 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::server_hooks::ServerHooks;
 
 /// Longer profiles are several commands: one that runs cannot be ended early.
 const SECONDS_MAX: u64 = 10;
@@ -19,7 +19,7 @@ const HERTZ: u64 = 99;
 const HERTZ_MAX: u64 = 1000;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&*context.server.hooks, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -32,11 +32,7 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(hooks: &dyn ServerHooks, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let (mut seconds, mut hertz) = (1, HERTZ);
     for field in arguments.fields() {
         match field.name() {
@@ -52,7 +48,7 @@ pub(crate) fn run(
         return Err(CommandError::bad_value(format!("hertz must lie between 1 and {HERTZ_MAX}")));
     }
     let hertz = u32::try_from(hertz).unwrap_or(u32::MAX);
-    let folded = context.server.hooks.sample_profile(Duration::from_secs(seconds), hertz);
+    let folded = hooks.sample_profile(Duration::from_secs(seconds), hertz);
     let folded = folded.map_err(|problem| CommandError::named("OperationFailed", problem))?;
     reply.string("folded", &folded);
     reply.size("seconds", seconds);

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 use collection::{CappedOptions, Collection, CollectionOptions, Namespace, Validation};
-use transaction::InsertOrder;
+use transaction::{InsertOrder, Store};
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_database};
-use crate::state::context::{Context, ServerContext};
-use crate::state::profiler::{Level, ProfileFilter};
+use crate::state::profiler::{Level, ProfileFilter, Profiler};
+use crate::state::writing::Writing;
 
 /// The collection of records.
 pub(crate) const COLLECTION: &str = "system.profile";
@@ -23,8 +24,12 @@ const COLLECTION_BYTES: i64 = 1 << 20;
 const READ_ONLY: i64 = -1;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.profiler, &server.store, context.request.database, arguments, reply)
+    },
     Declaration {
+        audit: Some(audit_events::as_named),
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
             "profile",
@@ -37,11 +42,12 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    profiler: &Profiler,
+    store: &Store,
+    database: &str,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let database = context.request.database;
     let level = match arguments.target() {
         Some(field) => level(field)?,
         None => return Err(CommandError::bad_value("an empty command")),
@@ -58,11 +64,10 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let profiler = &context.server.profiler;
     let before = profiler.of_database(database);
     let (slow_before, rate_before) = (profiler.slow_millis(), profiler.sample_rate());
     if level.is_some_and(|level| level != Level::Off) {
-        collection(context.server, database)?;
+        collection(store, database)?;
     }
     let mut profile = before.clone();
     profile.level = level.unwrap_or(before.level);
@@ -113,24 +118,24 @@ fn parse_filter(field: Field<'_>) -> Result<Option<Arc<ProfileFilter>>> {
 }
 
 /// The collection of a database's records, made if there is none.
-fn collection(server: &ServerContext, database: &str) -> Result<Arc<Collection>> {
+fn collection(store: &Store, database: &str) -> Result<Arc<Collection>> {
     let namespace = Namespace::new(database, COLLECTION)?;
-    if let Some(found) = server.store.catalog().lookup(namespace.as_str()) {
+    if let Some(found) = store.catalog().lookup(namespace.as_str()) {
         return Ok(found);
     }
     let options =
         CollectionOptions { capped: Some(CappedOptions::new(COLLECTION_BYTES, None)?), ..CollectionOptions::default() };
-    Ok(server.store.create_collection(&namespace, options)?.0)
+    Ok(store.create_collection(&namespace, options)?.0)
 }
 
 /// Stores a record.
 ///
 /// # Errors
 /// Those of an insert.
-pub(super) fn store_record(server: &ServerContext, database: &str, record: &RawDocument) -> Result<()> {
-    let collection = collection(server, database)?;
-    let outcome = server.with_write_context(|write| {
-        server.store.insert_documents(write, &collection, &[record], InsertOrder::Ordered, Validation::Bypass)
+pub(super) fn store_record(writing: &Writing, database: &str, record: &RawDocument) -> Result<()> {
+    let collection = collection(&writing.store, database)?;
+    let outcome = writing.with_context(|write| {
+        writing.store.insert_documents(write, &collection, &[record], InsertOrder::Ordered, Validation::Bypass)
     });
     outcome.errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))
 }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use document::Number;
+use transaction::Store;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
 
 /// Least size, in megabytes.
 const SIZE_MIN: f64 = 990.0;
@@ -18,8 +19,9 @@ const SIZE_MIN: f64 = 990.0;
 const SIZE_MAX: f64 = (1_u64 << 30) as f64;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.store, arguments, reply),
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
@@ -33,11 +35,7 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    _reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(store: &Store, mut arguments: Arguments<'_>, _reply: &mut DocumentWriter<'_>) -> Result<()> {
     let (mut bytes, mut time) = (None, None);
     for field in arguments.fields() {
         match field.name() {
@@ -51,7 +49,7 @@ pub(crate) fn run(
         let message = "Either the 'size' or the 'minRetentionHours' option must be given";
         return Err(CommandError::named("InvalidOptions", message));
     }
-    Ok(context.server.store.set_oplog_retention(bytes, time)?)
+    Ok(store.set_oplog_retention(bytes, time)?)
 }
 
 fn number(field: Field<'_>) -> Result<f64> {

@@ -3,14 +3,16 @@
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::server_hooks::ServerHooks;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&*context.server.hooks, arguments, reply),
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -24,7 +26,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    hooks: &dyn ServerHooks,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -38,6 +40,6 @@ pub(crate) fn run(
     if let Some(message) = message {
         tracing::info!(message, "certificates are rotated");
     }
-    let rotated = context.server.hooks.rotate_certificates();
+    let rotated = hooks.rotate_certificates();
     rotated.map_err(|problem| CommandError::named("OperationFailed", format!("Certificate rotation failed: {problem}")))
 }

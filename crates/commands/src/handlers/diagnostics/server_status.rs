@@ -3,9 +3,9 @@
 //! A figure that is not counted is left out: zeros would be read as facts.
 
 use bson::{DateTime, RawBsonRef};
-use platform::MemoryUse;
 use platform::memory_check::MemoryCheckFigures;
-use transaction::WRITES_STOPPED_ADVICE;
+use platform::{MemoryUse, WorkingMemory};
+use transaction::{Store, WRITES_STOPPED_ADVICE};
 
 use super::hello::write_identity;
 use super::{engine_figures, server_status_sections as sections, short_host};
@@ -15,31 +15,33 @@ use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::{Context, ServerContext};
+use crate::state::command_figures::CommandFigures;
+use crate::state::context::ServerContext;
 use crate::state::versions::VERSION;
 
 type WriteSection = fn(&ServerContext, &mut DocumentWriter<'_>) -> Result<()>;
 
 /// Our sections.
 const SECTIONS: &[(&str, WriteSection)] = &[
-    ("asserts", sections::write_errors),
-    ("catalogStats", sections::write_catalog),
-    ("connections", sections::write_connections),
-    ("extra_info", sections::write_process),
-    ("globalLock", sections::write_queues),
-    ("logicalSessionRecordCache", sections::write_sessions),
-    ("mem", sections::write_memory),
-    ("metrics", sections::write_metrics),
-    ("network", sections::write_network),
-    ("opLatencies", sections::write_latencies),
-    ("opcounters", sections::write_operation_counts),
-    ("opcountersRepl", sections::write_replicated_counts),
+    ("asserts", |server, section| sections::write_errors(&server.figures, section)),
+    ("catalogStats", |server, section| sections::write_catalog(&server.store, section)),
+    ("connections", |server, section| sections::write_connections(&server.facts, &*server.hooks, section)),
+    ("extra_info", |_, section| sections::write_process(section)),
+    ("globalLock", |server, section| sections::write_queues(&server.admission, server.uptime(), section)),
+    ("logicalSessionRecordCache", |server, section| sections::write_sessions(&server.store, section)),
+    ("mem", |_, section| sections::write_memory(section)),
+    ("metrics", write_metrics),
+    ("network", |server, section| sections::write_network(&*server.hooks, section)),
+    ("opLatencies", |server, section| write_latencies(&server.figures, false, section)),
+    ("opcounters", |server, section| sections::write_operation_counts(&server.counts, section)),
+    ("opcountersRepl", |_, section| sections::write_replicated_counts(section)),
     ("plimsoll", write_plimsoll),
     ("repl", write_replication),
-    ("security", sections::write_security),
+    ("security", |server, section| sections::write_security(&server.access, &*server.hooks, section)),
     ("storageEngine", write_storage_engine),
-    ("transactions", sections::write_transactions),
-    ("wiredTiger", sections::write_engine),
+    ("transactions", write_transactions),
+    ("transportSecurity", |server, section| sections::write_transport(&*server.hooks, section)),
+    ("wiredTiger", |server, section| sections::write_engine(&server.store, &server.admission, section)),
 ];
 
 /// Sections of MongoDB that we do not have, as servers of MongoDB built in another way have not either: asking for one shows nothing.
@@ -77,23 +79,18 @@ const UNKNOWN_SECTIONS: &[&str] = &[
     "tcmalloc",
     "tenantMigrations",
     "trafficRecording",
-    "transportSecurity",
     "twoPhaseCommitCoordinator",
     "watchdog",
     "writeBacksQueued",
 ];
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.server, arguments, reply),
     Declaration::new("serverStatus", "Figures of the server.", Needs::Nothing, &[on_cluster(Action::ServerStatus)]),
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(server: &ServerContext, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let (mut excluded, mut shows_by_default) = (Vec::new(), true);
     let (mut included, mut with_histograms) = (Vec::new(), false);
     for field in arguments.fields() {
@@ -110,28 +107,39 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let server = context.server;
+    // As a router, which a server of its own plays, has none.
+    let is_there = |name| name != "repl" || !server.replica_set.is_alone();
+    let is_wanted = |name| included.contains(&name) || (shows_by_default && !excluded.contains(&name));
+    write_sections(server, |name| is_there(name) && is_wanted(name), with_histograms, reply)
+}
+
+/// Everything, with histograms: for those inside the program who watch it. No command is counted.
+pub(crate) fn write_all(server: &ServerContext, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    write_sections(server, |_| true, true, reply)
+}
+
+fn write_sections(
+    server: &ServerContext,
+    is_shown: impl Fn(&'static str) -> bool,
+    with_histograms: bool,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
     write_basics(server, reply);
-    for (name, write) in SECTIONS {
-        // As a router, which a server of its own plays, has none.
-        let is_there = *name != "repl" || !server.replica_set.is_alone();
-        let is_shown = is_there && (included.contains(name) || (shows_by_default && !excluded.contains(name)));
-        if is_shown {
-            let mut written = Ok(());
-            reply.document(name, |section| {
-                written = match (*name, with_histograms) {
-                    ("opLatencies", true) => sections::write_latency_histograms(server, section),
-                    _ => write(server, section),
-                };
-            });
-            written?;
-        }
+    for (name, write) in SECTIONS.iter().filter(|(name, _)| is_shown(name)) {
+        let mut written = Ok(());
+        reply.document(name, |section| {
+            written = match (*name, with_histograms) {
+                ("opLatencies", true) => write_latencies(&server.figures, true, section),
+                _ => write(server, section),
+            };
+        });
+        written?;
     }
     Ok(())
 }
 
 fn write_basics(server: &ServerContext, reply: &mut DocumentWriter<'_>) {
-    let uptime = server.clock.monotonic().saturating_sub(server.started);
+    let uptime = server.uptime();
     reply.string("host", &short_host(&server.facts));
     reply.string("version", VERSION);
     reply.string("process", "plimsoll");
@@ -160,8 +168,23 @@ fn write_replication(server: &ServerContext, section: &mut DocumentWriter<'_>) -
     Ok(())
 }
 
+/// With histograms: how many operations fell into which range.
+fn write_latencies(figures: &CommandFigures, with_histograms: bool, section: &mut DocumentWriter<'_>) -> Result<()> {
+    figures.write_latencies(with_histograms, section);
+    Ok(())
+}
+
+fn write_metrics(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let expiry = server.store.expiry_statistics();
+    sections::write_metrics(&server.counts, &server.figures, &server.cursors, expiry, section)
+}
+
+fn write_transactions(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+    sections::write_transactions(&server.store, &server.operations, server.clock.monotonic(), section)
+}
+
 fn write_plimsoll(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    section.document("writes", |writes| write_writes(server, writes));
+    section.document("writes", |writes| write_writes(&server.store, writes));
     section.array("setAside", |list| {
         for work in server.store.set_aside_work() {
             list.push_document(|report| {
@@ -173,24 +196,35 @@ fn write_plimsoll(server: &ServerContext, section: &mut DocumentWriter<'_>) -> R
             });
         }
     });
-    section.document("memory", |memory| write_budget(server, memory));
-    engine_figures::write(server, section)
+    section.array("warnings", |list| {
+        for warning in server.hooks.warnings() {
+            list.push_document(|report| {
+                report.string("pattern", warning.pattern);
+                report.string("severity", warning.severity);
+                report.date("since", DateTime::from_millis(warning.since_millis));
+                report.string("what", &warning.what);
+                report.string("advice", warning.advice);
+            });
+        }
+    });
+    section.document("memory", |memory| write_budget(&server.memory, memory));
+    engine_figures::write(&server.store, &server.admission, section)
 }
 
 /// Whether anything can be written, and if not, why and what to do.
-fn write_writes(server: &ServerContext, section: &mut DocumentWriter<'_>) {
-    let stopped = server.store.writes_stopped();
+fn write_writes(store: &Store, section: &mut DocumentWriter<'_>) {
+    let stopped = store.writes_stopped();
     section.boolean("areAccepted", stopped.is_none());
     if let Some(reason) = stopped {
         section.string("stoppedBecause", &reason);
         section.string("advice", WRITES_STOPPED_ADVICE);
     }
-    section.boolean("needSpace", server.store.is_short_of_space());
+    section.boolean("needSpace", store.is_short_of_space());
 }
 
 /// The memory budget, and what it is used for.
-fn write_budget(server: &ServerContext, section: &mut DocumentWriter<'_>) {
-    let budget = server.memory.budget();
+fn write_budget(memory: &WorkingMemory, section: &mut DocumentWriter<'_>) {
+    let budget = memory.budget();
     section.size("limitBytes", budget.limit());
     section.size("reservedBytes", budget.used());
     section.document("uses", |uses| {
@@ -199,9 +233,9 @@ fn write_budget(server: &ServerContext, section: &mut DocumentWriter<'_>) {
     if let Some(check) = platform::memory_check::figures() {
         section.document("check", |section| write_memory_check(&check, section));
     }
-    section.size("operationBytesMax", server.memory.share());
+    section.size("operationBytesMax", memory.share());
     section.size("refused", budget.refused());
-    let (runs, bytes) = server.memory.temporary().totals();
+    let (runs, bytes) = memory.temporary().totals();
     section.document("temporaryFiles", |files| {
         files.size("runs", runs);
         files.size("bytesWritten", bytes);

@@ -4,22 +4,30 @@
 //! our engine that answer the same questions: how full the cache is, how much goes to and from the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use oplog::Oplog;
 use storage_engine::PAGE_BYTES;
+use transaction::{ExpiryStatistics, Store};
 
 use crate::DocumentWriter;
 use crate::request::declaration::Class;
 use crate::request::error::Result;
-use crate::state::context::ServerContext;
+use crate::state::access_control::AccessControl;
+use crate::state::admission::Admission;
+use crate::state::client_cursors::ClientCursors;
+use crate::state::command_figures::CommandFigures;
+use crate::state::context::{OperationCounts, ServerFacts};
+use crate::state::operations::Operations;
+use crate::state::server_hooks::ServerHooks;
 
-pub(super) fn write_errors(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    server.figures.write_errors(section);
+pub(super) fn write_errors(figures: &CommandFigures, section: &mut DocumentWriter<'_>) -> Result<()> {
+    figures.write_errors(section);
     Ok(())
 }
 
-pub(super) fn write_catalog(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let all = server.store.catalog().all_collections();
+pub(super) fn write_catalog(store: &Store, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let all = store.catalog().all_collections();
     let is_internal = |database: &str| matches!(database, "admin" | "config" | "local");
     let is_own = |collection: &collection::Collection| {
         let namespace = collection.namespace();
@@ -33,17 +41,21 @@ pub(super) fn write_catalog(server: &ServerContext, section: &mut DocumentWriter
     Ok(())
 }
 
-pub(super) fn write_connections(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let (current, created) = server.hooks.connections();
+pub(super) fn write_connections(
+    facts: &ServerFacts,
+    hooks: &dyn ServerHooks,
+    section: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let (current, created) = hooks.connections();
     section.count("current", current);
-    section.count("available", server.facts.connections_max.saturating_sub(current));
+    section.count("available", facts.connections_max.saturating_sub(current));
     section.count("totalCreated", created);
-    section.count("rejected", server.hooks.network().connections_refused);
-    section.count("active", server.hooks.network().connections_active);
+    section.count("rejected", hooks.network().connections_refused);
+    section.count("active", hooks.network().connections_active);
     Ok(())
 }
 
-pub(super) fn write_process(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+pub(super) fn write_process(section: &mut DocumentWriter<'_>) -> Result<()> {
     section.string("note", "fields vary by platform");
     let Some(usage) = platform::process_usage() else { return Ok(()) };
     section.size("user_time_us", usage.user_time.as_micros() as u64);
@@ -58,9 +70,8 @@ pub(super) fn write_process(_server: &ServerContext, section: &mut DocumentWrite
 }
 
 /// Commands that run, and that wait for a ticket. There is no lock that all take; what stands in its place is admission.
-pub(super) fn write_queues(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let uptime = server.clock.monotonic().saturating_sub(server.started);
-    let load = |class| server.admission.load(class);
+pub(super) fn write_queues(admission: &Admission, uptime: Duration, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let load = |class| admission.load(class);
     let (readers, writers) = (load(Class::Read), load(Class::Write));
     let write = |counts: &mut DocumentWriter<'_>, readers: u64, writers: u64| {
         counts.count("total", readers + writers);
@@ -73,12 +84,12 @@ pub(super) fn write_queues(server: &ServerContext, section: &mut DocumentWriter<
     Ok(())
 }
 
-pub(super) fn write_sessions(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    section.count("activeSessionsCount", server.store.sessions().count() as u64);
+pub(super) fn write_sessions(store: &Store, section: &mut DocumentWriter<'_>) -> Result<()> {
+    section.count("activeSessionsCount", store.sessions().count() as u64);
     Ok(())
 }
 
-pub(super) fn write_memory(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+pub(super) fn write_memory(section: &mut DocumentWriter<'_>) -> Result<()> {
     let memory = platform::process_memory();
     section.int32("bits", usize::BITS as i32);
     if let Some(memory) = memory {
@@ -89,8 +100,8 @@ pub(super) fn write_memory(_server: &ServerContext, section: &mut DocumentWriter
     Ok(())
 }
 
-pub(super) fn write_network(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let network = server.hooks.network();
+pub(super) fn write_network(hooks: &dyn ServerHooks, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let network = hooks.network();
     section.size("bytesIn", network.bytes_in);
     section.size("bytesOut", network.bytes_out);
     section.size("physicalBytesIn", network.physical_bytes_in);
@@ -99,19 +110,7 @@ pub(super) fn write_network(server: &ServerContext, section: &mut DocumentWriter
     Ok(())
 }
 
-pub(super) fn write_latencies(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    server.figures.write_latencies(false, section);
-    Ok(())
-}
-
-/// As `write_latencies`, with how many operations fell into which range.
-pub(super) fn write_latency_histograms(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    server.figures.write_latencies(true, section);
-    Ok(())
-}
-
-pub(super) fn write_operation_counts(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let counts = &server.counts;
+pub(super) fn write_operation_counts(counts: &OperationCounts, section: &mut DocumentWriter<'_>) -> Result<()> {
     let figures = [
         ("insert", &counts.insert),
         ("query", &counts.query),
@@ -125,15 +124,35 @@ pub(super) fn write_operation_counts(server: &ServerContext, section: &mut Docum
 }
 
 /// Nothing is replicated to this server.
-pub(super) fn write_replicated_counts(_server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
+pub(super) fn write_replicated_counts(section: &mut DocumentWriter<'_>) -> Result<()> {
     ["insert", "query", "update", "delete", "getmore", "command"].iter().for_each(|name| section.size(name, 0));
     Ok(())
 }
 
 /// Logins.
-pub(super) fn write_security(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let logins = &server.access.failed;
+pub(super) fn write_security(
+    access: &AccessControl,
+    hooks: &dyn ServerHooks,
+    section: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let logins = &access.failed;
+    let transport = hooks.transport();
+    if let Some(certificate) = &transport.certificate {
+        section.string("SSLServerSubjectName", &certificate.subject);
+        section.boolean("SSLServerHasCertificateAuthority", certificate.has_authority);
+        let expires = bson::DateTime::from_millis(certificate.expires_millis);
+        section.date("SSLServerCertificateExpirationDate", expires);
+    }
+    if let Some(sink) = hooks.audit() {
+        let (written, lost) = sink.figures();
+        section.document("audit", |figures| {
+            figures.size("written", written);
+            figures.size("lost", lost);
+        });
+    }
     section.document("authentication", |counts| {
+        counts.size("saslSupportedMechsReceived", access.logins.mechanisms_asked.load(Ordering::Relaxed));
+        access.logins.write_mechanisms(counts);
         counts.size("successful", logins.succeeded.load(Ordering::Relaxed));
         counts.size("failed", logins.failed.load(Ordering::Relaxed));
         counts.size("slowed", logins.slowed.load(Ordering::Relaxed));
@@ -141,12 +160,25 @@ pub(super) fn write_security(server: &ServerContext, section: &mut DocumentWrite
     Ok(())
 }
 
-pub(super) fn write_metrics(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let counts = &server.counts;
-    section.document("commands", |commands| server.figures.write_commands(commands));
+/// Encrypted connections by version; older versions than these are never spoken.
+pub(super) fn write_transport(hooks: &dyn ServerHooks, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let figures = hooks.transport();
+    let by_version = [("1.0", 0), ("1.1", 0), ("1.2", figures.tls_1_2), ("1.3", figures.tls_1_3), ("unknown", 0)];
+    by_version.iter().for_each(|(name, count)| section.size(name, *count));
+    Ok(())
+}
+
+pub(super) fn write_metrics(
+    counts: &OperationCounts,
+    figures: &CommandFigures,
+    cursors: &ClientCursors,
+    expiry: ExpiryStatistics,
+    section: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    section.document("commands", |commands| figures.write_commands(commands));
     section.document("cursor", |cursor| {
-        let (open, opened, timed_out) = server.cursors.counts();
-        let (pinned, without_timeout) = server.cursors.open_by_kind();
+        let (open, opened, timed_out) = cursors.counts();
+        let (pinned, without_timeout) = cursors.open_by_kind();
         cursor.size("timedOut", timed_out);
         cursor.size("totalOpened", opened);
         cursor.document("open", |figures| {
@@ -173,7 +205,6 @@ pub(super) fn write_metrics(server: &ServerContext, section: &mut DocumentWriter
         write_counters(&figures, executor);
         executor.document("collectionScans", |scans| write_counters(&[("total", &counts.collection_scans)], scans));
     });
-    let expiry = server.store.expiry_statistics();
     section.document("ttl", |ttl| {
         ttl.size("deletedDocuments", expiry.deleted);
         ttl.size("passes", expiry.passes);
@@ -189,10 +220,15 @@ fn write_counters(counters: &[(&str, &AtomicU64)], section: &mut DocumentWriter<
 }
 
 /// Open transactions, and whose is the oldest: it is what holds old versions.
-pub(super) fn write_transactions(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let (open, oldest) = server.store.open_transactions();
-    let active = server.operations.sessions_in_transactions();
-    let totals = server.store.transaction_totals();
+pub(super) fn write_transactions(
+    store: &Store,
+    operations: &Operations,
+    now: Duration,
+    section: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let (open, oldest) = store.open_transactions();
+    let active = operations.sessions_in_transactions();
+    let totals = store.transaction_totals();
     section.count("currentActive", (active as u64).min(open as u64));
     section.count("currentInactive", open.saturating_sub(active) as u64);
     section.count("currentOpen", open as u64);
@@ -203,7 +239,7 @@ pub(super) fn write_transactions(server: &ServerContext, section: &mut DocumentW
         section.document("oldest", |fields| {
             fields.document("lsid", |lsid| lsid.uuid("id", session));
             fields.int64("txnNumber", transaction.txn_number);
-            let age = server.clock.monotonic().saturating_sub(transaction.began);
+            let age = now.saturating_sub(transaction.began);
             fields.size("timeOpenMicros", age.as_micros() as u64);
             let time = transaction.transaction.read_view().timestamp();
             fields.timestamp("readTimestamp", crate::request::cluster_time::bson_timestamp(time));
@@ -212,9 +248,9 @@ pub(super) fn write_transactions(server: &ServerContext, section: &mut DocumentW
     Ok(())
 }
 
-pub(super) fn write_engine(server: &ServerContext, section: &mut DocumentWriter<'_>) -> Result<()> {
-    let engine = server.store.engine().statistics()?;
-    let oplog = server.store.oplog().statistics();
+pub(super) fn write_engine(store: &Store, admission: &Admission, section: &mut DocumentWriter<'_>) -> Result<()> {
+    let engine = store.engine().statistics()?;
+    let oplog = store.oplog().statistics();
     let pages = &engine.store;
     let write = |section: &mut DocumentWriter<'_>, figures: &[(&str, u64)]| {
         figures.iter().for_each(|(name, value)| section.size(name, *value));
@@ -244,7 +280,7 @@ pub(super) fn write_engine(server: &ServerContext, section: &mut DocumentWriter<
     });
     section.document("concurrentTransactions", |gates| {
         for (name, class) in [("write", Class::Write), ("read", Class::Read)] {
-            let load = server.admission.load(class);
+            let load = admission.load(class);
             gates.document(name, |gate| {
                 gate.count("out", load.running);
                 gate.count("available", load.limit.saturating_sub(load.running));

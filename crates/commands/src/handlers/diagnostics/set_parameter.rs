@@ -4,15 +4,17 @@ use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::schema::take_generic;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::context::ServerContext;
 use crate::state::parameters::PARAMETERS;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.server, arguments, reply),
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -25,11 +27,7 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(server: &ServerContext, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     let mut changes = Vec::new();
     for field in arguments.fields() {
         if take_generic(&mut arguments, field)? {
@@ -51,9 +49,9 @@ pub(crate) fn run(
     for (parameter, set, field) in changes {
         let mut before = Vec::new();
         let mut writer = DocumentWriter::begin(&mut before);
-        (parameter.read)(context.server, "was", &mut writer);
+        (parameter.read)(server, "was", &mut writer);
         writer.finish();
-        set(context.server, field)?;
+        set(server, field)?;
         document::elements_of_bytes(&before).for_each(|element| reply.element(element));
     }
     Ok(())

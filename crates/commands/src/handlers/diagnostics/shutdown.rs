@@ -3,15 +3,17 @@
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
 use crate::request::outcome::Outcome;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::server_hooks::ServerHooks;
 
 pub(crate) static COMMAND: Command = Command::waiting(
-    run,
+    |context, arguments, reply| run(&*context.server.hooks, context.connection, arguments, reply),
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -25,7 +27,8 @@ pub(crate) static COMMAND: Command = Command::waiting(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    hooks: &dyn ServerHooks,
+    connection: u64,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<Outcome> {
@@ -37,7 +40,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    tracing::info!(connection = context.connection, "shutting down as a client asked for");
-    context.server.hooks.shut_down();
+    tracing::info!(connection = connection, "shutting down as a client asked for");
+    hooks.shut_down();
     Ok(Outcome::CloseConnection)
 }

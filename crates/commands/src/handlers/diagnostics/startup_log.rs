@@ -8,31 +8,30 @@ use collection::{CappedOptions, CollectionOptions, Namespace, Validation};
 use crate::handlers::diagnostics::build_info;
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::ServerContext;
+use crate::state::context::ServerFacts;
+use crate::state::writing::Writing;
 
 const NAMESPACE: &str = "local.startup_log";
 /// Bytes that are kept: some hundreds of starts.
 const BYTES: i64 = 1 << 20;
 
 /// Notes that the server starts.
-pub(crate) fn note(server: &ServerContext) -> Result<()> {
+pub(crate) fn note(writing: &Writing, facts: &ServerFacts) -> Result<()> {
     let namespace = Namespace::parse(NAMESPACE)?;
-    if server.store.catalog().lookup(NAMESPACE).is_none() {
+    if writing.store.catalog().lookup(NAMESPACE).is_none() {
         let options =
             CollectionOptions { capped: Some(CappedOptions::new(BYTES, None)?), ..CollectionOptions::default() };
-        server.store.create_collection(&namespace, options)?;
+        writing.store.create_collection(&namespace, options)?;
     }
-    let collection = server.store.collection_or_create(&namespace)?;
-    let document = start(server)?;
-    server.with_write_context(|write| {
-        server.store.insert_document(write, &collection, &document, Validation::Bypass).map_err(CommandError::from)
+    let collection = writing.store.collection_or_create(&namespace)?;
+    let document = start(facts, writing.clock.wall_millis())?;
+    writing.with_context(|write| {
+        writing.store.insert_document(write, &collection, &document, Validation::Bypass).map_err(CommandError::from)
     })?;
     Ok(())
 }
 
-fn start(server: &ServerContext) -> Result<RawDocumentBuf> {
-    let facts = &server.facts;
-    let millis = server.clock.wall_millis();
+fn start(facts: &ServerFacts, millis: i64) -> Result<RawDocumentBuf> {
     document_of(|document| {
         document.string("_id", &format!("{}-{millis}", facts.host_name));
         document.string("hostname", &facts.host_name);

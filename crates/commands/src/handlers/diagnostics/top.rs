@@ -7,11 +7,10 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
-use crate::state::namespace_usage::{OTHERS, UsageFigures, UsageKind};
+use crate::state::namespace_usage::{NamespaceUsage, OTHERS, UsageFigures, UsageKind};
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.usage, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new("top", "Use of each collection.", Needs::Nothing, &[on_cluster(Action::Top)])
@@ -19,13 +18,9 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(usage: &NamespaceUsage, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     only_generic(&mut arguments)?;
-    let figures = context.server.usage.figures();
+    let figures = usage.figures();
     reply.document("totals", |totals| {
         totals.string("note", "all times in microseconds");
         for namespace in &figures {

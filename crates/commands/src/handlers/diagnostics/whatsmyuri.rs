@@ -5,10 +5,10 @@ use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::Result;
-use crate::state::context::Context;
+use crate::state::operations::OperationSlot;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.slot, arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         ..Declaration::new("whatsmyuri", "The client's address.", Needs::Nothing, &[])
@@ -16,12 +16,8 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(slot: &OperationSlot, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
     super::only_generic(&mut arguments)?;
-    reply.string("you", &context.slot.client);
+    reply.string("you", &slot.client);
     Ok(())
 }

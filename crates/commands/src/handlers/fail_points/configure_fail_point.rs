@@ -11,11 +11,15 @@ use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::EVERYTHING;
-use crate::state::context::Context;
-use crate::state::fail_points::{CursorFault, FailPoint, Fault, Mode, NAMES, Setting, Target, WriteFault};
+use crate::state::context::ServerFacts;
+use crate::state::fail_points::{CursorFault, FailPoint, FailPoints, Fault, Mode, NAMES, Setting, Target, WriteFault};
+use crate::state::server_hooks::ServerHooks;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.fail_points, &server.facts, &*server.hooks, arguments, reply)
+    },
     Declaration {
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
@@ -30,11 +34,13 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    fail_points: &FailPoints,
+    facts: &ServerFacts,
+    hooks: &dyn ServerHooks,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    check_switch(context, "configureFailPoint")?;
+    check_switch(facts, "configureFailPoint")?;
     let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
     let name = required(name.string()?, "configureFailPoint.configureFailPoint")?;
     let point = FailPoint::named(name).ok_or_else(|| unknown(name))?;
@@ -54,15 +60,15 @@ pub(crate) fn run(
         Some(mode) => Some((mode, parse_setting(point, data)?)),
     };
     if point == FailPoint::WallClock {
-        move_wall_clock(context, setting.as_ref())?;
+        move_wall_clock(hooks, setting.as_ref())?;
     }
-    reply.count("count", context.server.fail_points.set(point, setting));
+    reply.count("count", fail_points.set(point, setting));
     Ok(())
 }
 
 /// Refuses a command that only exists with the switch.
-pub(super) fn check_switch(context: &Context<'_>, command: &str) -> Result<()> {
-    if context.server.facts.has_test_commands {
+pub(super) fn check_switch(facts: &ServerFacts, command: &str) -> Result<()> {
+    if facts.has_test_commands {
         return Ok(());
     }
     let message = format!("no such command: '{command}' (the server was not started with --enable-test-commands)");
@@ -89,13 +95,13 @@ fn parse_setting(point: FailPoint, data: Option<&RawDocument>) -> Result<Setting
 }
 
 /// It strikes nobody: the clock moves at once, and back when the fail point is switched off.
-fn move_wall_clock(context: &Context<'_>, setting: Option<&(Mode, Setting)>) -> Result<()> {
+fn move_wall_clock(hooks: &dyn ServerHooks, setting: Option<&(Mode, Setting)>) -> Result<()> {
     let millis = match setting {
         None => 0,
         Some((Mode::Always, Setting::WallClock(millis))) => *millis,
         Some(_) => return Err(CommandError::bad_value("the mode of wallClockIsAhead must be 'off' or 'alwaysOn'")),
     };
-    context.server.hooks.set_wall_clock_ahead(millis);
+    hooks.set_wall_clock_ahead(millis);
     Ok(())
 }
 

@@ -9,14 +9,18 @@ use crate::request::arguments::{Arguments, required};
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::EVERYTHING;
-use crate::state::context::Context;
-use crate::state::fail_points::FailPoint;
+use crate::state::context::ServerFacts;
+use crate::state::fail_points::{FailPoint, FailPoints};
+use crate::state::operations::Operation;
 
 /// Longest wait between two looks whether the command was killed.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.fail_points, &server.facts, &mut context.operation, arguments, reply)
+    },
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -30,11 +34,13 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    fail_points: &FailPoints,
+    facts: &ServerFacts,
+    operation: &mut Operation<'_>,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    check_switch(context, "waitForFailPoint")?;
+    check_switch(facts, "waitForFailPoint")?;
     let name = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
     let name = required(name.string()?, "waitForFailPoint.waitForFailPoint")?;
     let point = FailPoint::named(name).ok_or_else(|| unknown(name))?;
@@ -47,9 +53,9 @@ pub(crate) fn run(
     }
     let times = required(times, "waitForFailPoint.timesEntered")?;
     let limit = required(arguments.generic.max_time, "waitForFailPoint.maxTimeMS")?;
-    context.operation.set_time_limit(Some(limit))?;
-    while !context.server.fail_points.wait_until_struck(point, times, WAIT_SLICE) {
-        context.operation.check_interrupt()?;
+    operation.set_time_limit(Some(limit))?;
+    while !fail_points.wait_until_struck(point, times, WAIT_SLICE) {
+        operation.check_interrupt()?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `getDefaultRWConcern`: the read and write concerns of commands that name none.
 
 use bson::DateTime;
+use platform::Clock;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -8,10 +9,13 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::default_concerns::DefaultConcerns;
+use crate::state::replica_set::ReplicaSet;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        run(&*context.server.clock, &context.server.default_concerns, &context.server.replica_set, arguments, reply)
+    },
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -25,7 +29,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    clock: &dyn Clock,
+    concerns: &DefaultConcerns,
+    replica_set: &ReplicaSet,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -37,8 +43,8 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let now = DateTime::from_millis(context.server.clock.wall_millis());
-    context.server.default_concerns.write(&context.server.replica_set, now, reply);
+    let now = DateTime::from_millis(clock.wall_millis());
+    concerns.write(replica_set, now, reply);
     if is_in_memory {
         reply.boolean("inMemory", true);
     }

@@ -6,10 +6,10 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::replica_set::ReplicaSet;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.replica_set, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -23,7 +23,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    replica_set: &ReplicaSet,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -32,6 +32,6 @@ pub(crate) fn run(
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    context.server.replica_set.initiated()?;
+    replica_set.initiated()?;
     Err(CommandError::named("NotSecondary", "cannot freeze node when primary or running for election. state: Primary"))
 }

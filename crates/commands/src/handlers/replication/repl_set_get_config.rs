@@ -6,10 +6,10 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::replica_set::ReplicaSet;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.replica_set, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -23,7 +23,7 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    replica_set: &ReplicaSet,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let membership = context.server.replica_set.initiated()?;
+    let membership = replica_set.initiated()?;
     reply.embed("config", &membership.configuration.to_document()?);
     if tells_commitment {
         // It was durable before anybody was told, and this member is all of the set.

@@ -2,8 +2,11 @@
 //!
 //! What is visible is applied; what the oplog has durably is durable, and being all of the set, a majority has it, too.
 
+use std::time::Duration;
+
 use bson::DateTime;
-use platform::Timestamp;
+use platform::{Clock, Timestamp};
+use transaction::Store;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -13,14 +16,16 @@ use crate::request::cluster_time::bson_timestamp;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::{Context, ServerContext};
-use crate::state::replica_set::Membership;
+use crate::state::replica_set::{Membership, ReplicaSet};
 
 /// The state of a primary.
 const PRIMARY: i32 = 1;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.replica_set, &server.store, (&*server.clock, server.uptime()), arguments, reply)
+    },
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -34,7 +39,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    replica_set: &ReplicaSet,
+    store: &Store,
+    (clock, uptime): (&dyn Clock, Duration),
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -45,15 +52,15 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let server = context.server;
-    let membership = server.replica_set.initiated()?;
-    let times = Times::of(server);
-    write_set(server, &membership, reply);
+    let membership = replica_set.initiated()?;
+    let (applied, durable) = replica_set.times(store);
+    let times = Times { applied, durable };
+    write_set(clock, &membership, reply);
     reply.document("optimes", |optimes| times.write(membership.term, optimes));
     reply.timestamp("lastStableRecoveryTimestamp", bson_timestamp(times.durable));
     reply.document("electionCandidateMetrics", |metrics| write_election(&membership, metrics));
     reply.array("members", |members| {
-        members.push_document(|member| write_member(server, &membership, &times, member));
+        members.push_document(|member| write_member(uptime, &membership, &times, member));
     });
     Ok(())
 }
@@ -65,11 +72,6 @@ struct Times {
 }
 
 impl Times {
-    fn of(server: &ServerContext) -> Self {
-        let (applied, durable) = server.replica_set.times(&server.store);
-        Self { applied, durable }
-    }
-
     fn write(&self, term: i64, optimes: &mut DocumentWriter<'_>) {
         let date = |time: Timestamp| DateTime::from_millis(time.seconds_millis());
         optimes.document("lastCommittedOpTime", |time| write_op_time(time, self.durable, term));
@@ -82,10 +84,10 @@ impl Times {
     }
 }
 
-fn write_set(server: &ServerContext, membership: &Membership, reply: &mut DocumentWriter<'_>) {
+fn write_set(clock: &dyn Clock, membership: &Membership, reply: &mut DocumentWriter<'_>) {
     let configuration = &membership.configuration;
     reply.string("set", &configuration.name);
-    reply.date("date", DateTime::from_millis(server.clock.wall_millis()));
+    reply.date("date", DateTime::from_millis(clock.wall_millis()));
     reply.int32("myState", PRIMARY);
     reply.int64("term", membership.term);
     reply.string("syncSourceHost", "");
@@ -108,9 +110,8 @@ fn write_election(membership: &Membership, metrics: &mut DocumentWriter<'_>) {
     metrics.date("wMajorityWriteAvailabilityDate", elected);
 }
 
-fn write_member(server: &ServerContext, membership: &Membership, times: &Times, fields: &mut DocumentWriter<'_>) {
+fn write_member(uptime: Duration, membership: &Membership, times: &Times, fields: &mut DocumentWriter<'_>) {
     let member = &membership.configuration.member;
-    let uptime = server.clock.monotonic().saturating_sub(server.started);
     fields.int32("_id", member.id());
     fields.string("name", &member.host);
     fields.double("health", 1.0);

@@ -8,15 +8,23 @@ use bson::RawBsonRef;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::replica_set::ReplicaSet;
 use crate::state::replica_set::configuration::Configuration;
+use crate::state::writing::Writing;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.replica_set, &server.writing, arguments, reply)?;
+        server.topology_changed();
+        Ok(())
+    },
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -30,7 +38,8 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    replica_set: &ReplicaSet,
+    writing: &Writing,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -38,11 +47,10 @@ pub(crate) fn run(
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    let server = context.server;
-    let facts = server.replica_set.facts()?;
+    let facts = replica_set.facts()?;
     match target.value() {
         RawBsonRef::Document(given) if !given.is_empty() => {
-            server.replica_set.initiate(&server.writing, Configuration::parse(given)?)?;
+            replica_set.initiate(writing, Configuration::parse(given)?)?;
         }
         // What shells send that were given nothing.
         RawBsonRef::Document(_)
@@ -51,12 +59,11 @@ pub(crate) fn run(
         | RawBsonRef::Boolean(true)
         | RawBsonRef::Int32(1)
         | RawBsonRef::Double(1.0) => {
-            server.replica_set.initiate(&server.writing, Configuration::of_one(&facts.name, facts.host()))?;
+            replica_set.initiate(writing, Configuration::of_one(&facts.name, facts.host()))?;
             reply.string("info2", "no configuration specified. Using a default configuration for the set");
             reply.string("me", facts.host());
         }
         _ => return Err(target.wrong_type("type 'object'")),
     }
-    server.topology_changed();
     Ok(())
 }

@@ -5,18 +5,27 @@ use bson::RawDocument;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::replica_set::ReplicaSet;
 use crate::state::replica_set::configuration::Configuration;
+use crate::state::writing::Writing;
 
 /// By how much a forced configuration is newer: so that it goes before any that others may have made meanwhile.
 const FORCED_VERSIONS: i32 = 10_000;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.replica_set, &server.writing, &mut context.operation, arguments, reply)?;
+        server.topology_changed();
+        Ok(())
+    },
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
@@ -31,7 +40,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    replica_set: &ReplicaSet,
+    writing: &Writing,
+    operation: &mut Operation<'_>,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -43,13 +54,11 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let server = context.server;
-    server.replica_set.initiated()?;
+    operation.set_time_limit(arguments.generic.max_time)?;
+    replica_set.initiated()?;
     let given: &RawDocument = target.required(Field::document)?;
     let new = Configuration::parse(given)?;
-    server.replica_set.reconfigure(&server.writing, |old| succeed(old, new, is_forced))?;
-    server.topology_changed();
+    replica_set.reconfigure(writing, |old| succeed(old, new, is_forced))?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::replica_set::ReplicaSet;
 
 /// How long a primary waits for others to catch up, if nothing else is said.
 const CATCH_UP_SECONDS: i64 = 10;
@@ -14,7 +14,7 @@ const CATCH_UP_SECONDS: i64 = 10;
 const CATCH_UP_SECONDS_FORCED: i64 = 0;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.replica_set, arguments, reply),
     Declaration {
         is_admin_only: true,
         ..Declaration::new(
@@ -28,11 +28,11 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    replica_set: &ReplicaSet,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    context.server.replica_set.initiated()?;
+    replica_set.initiated()?;
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
     let (mut is_forced, mut catch_up) = (false, None);
     for field in arguments.fields() {

@@ -6,16 +6,23 @@ use document::get_field;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
 use crate::request::write_concern::WriteConcern;
-use crate::state::context::{Context, ServerContext};
+use crate::state::default_concerns::DefaultConcerns;
+use crate::state::replica_set::ReplicaSet;
+use crate::state::writing::Writing;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.default_concerns, &server.replica_set, &server.writing, arguments, reply)
+    },
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
@@ -30,7 +37,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    defaults: &DefaultConcerns,
+    replica_set: &ReplicaSet,
+    writing: &Writing,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -46,8 +55,7 @@ pub(crate) fn run(
         let message = "At least one of the 'defaultReadConcern' or 'defaultWriteConcern' fields must be present";
         return Err(CommandError::bad_value(message));
     }
-    let server = context.server;
-    let mut concerns = (*server.default_concerns.set()).clone();
+    let mut concerns = (*defaults.set()).clone();
     if let Some(read) = read {
         concerns.read_level = read_level(read)?;
     }
@@ -56,12 +64,12 @@ pub(crate) fn run(
             let message = "The global default write concern cannot be unset once it is set.";
             return Err(CommandError::named("IllegalOperation", message));
         }
-        Some(given) if !given.is_empty() => concerns.write = Some(write_concern(server, given)?),
+        Some(given) if !given.is_empty() => concerns.write = Some(write_concern(replica_set, given)?),
         _ => {}
     }
-    server.default_concerns.change(&server.writing, concerns)?;
-    let now = DateTime::from_millis(server.clock.wall_millis());
-    server.default_concerns.write(&server.replica_set, now, reply);
+    defaults.change(writing, concerns)?;
+    let now = DateTime::from_millis(writing.clock.wall_millis());
+    defaults.write(replica_set, now, reply);
     Ok(())
 }
 
@@ -86,13 +94,13 @@ fn read_level(concern: &RawDocument) -> Result<Option<String>> {
     Ok(level)
 }
 
-fn write_concern(server: &ServerContext, given: &RawDocument) -> Result<(RawDocumentBuf, WriteConcern)> {
+fn write_concern(replica_set: &ReplicaSet, given: &RawDocument) -> Result<(RawDocumentBuf, WriteConcern)> {
     let parsed = WriteConcern::parse(given)?;
     let w = get_field(given, "w").ok_or_else(|| CommandError::bad_value("The default write concern needs 'w'"))?;
     if parsed.is_unacknowledged() {
         return Err(CommandError::bad_value("The default write concern cannot be {w: 0}"));
     }
-    parsed.check_satisfiable(&server.replica_set)?;
+    parsed.check_satisfiable(replica_set)?;
     let stored = document_of(|document| {
         document.value("w", w);
         if let Some(journal) = get_field(given, "j") {

@@ -5,10 +5,12 @@
 use collection::{CappedOptions, Namespace};
 use transaction::{CommitInfo, DefinitionScope};
 
-use super::{acknowledge, check_may_create, reason_to_stop, target_namespace};
+use super::{acknowledge, check_is_free, check_may_create, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::views;
 use crate::request::arguments::{Arguments, required};
+use crate::request::audit_events;
 use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
@@ -19,6 +21,7 @@ use crate::state::context::Context;
 pub(crate) static CONVERT: Command = Command::new(
     convert,
     Declaration {
+        audit: Some(audit_events::as_named),
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
@@ -37,7 +40,7 @@ pub(crate) fn convert(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     let mut size = None;
     for field in arguments.fields() {
         match field.name() {
@@ -47,11 +50,12 @@ pub(crate) fn convert(
     }
     let capped = bounds("convertToCapped", size)?;
     check_may_create(&namespace)?;
+    views::refuse(context.server.queries(), &namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
     let operation = &context.operation;
     let is_stopped = || operation.check_interrupt().is_err();
-    let converted = context.server.store.convert_to_capped(&namespace, capped, &is_stopped);
+    let converted = context.server.store.convert_to_capped(&namespace, capped, context.waiting(), &is_stopped);
     let commit: CommitInfo = converted.map_err(|error| reason_to_stop(error, operation))?;
     context.server.usage.forget(namespace.as_str());
     drop(excluded);
@@ -61,6 +65,7 @@ pub(crate) fn convert(
 pub(crate) static CLONE: Command = Command::new(
     clone_collection,
     Declaration {
+        audit: Some(audit_events::as_named),
         computed: Some(needs_of_clone),
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
@@ -88,7 +93,7 @@ pub(crate) fn clone_collection(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let from = target_namespace(context, &arguments)?;
+    let from = target_namespace(context.request.database, &arguments)?;
     let (mut to, mut size) = (None, None);
     for field in arguments.fields() {
         match field.name() {
@@ -100,10 +105,11 @@ pub(crate) fn clone_collection(
     let to = Namespace::new(context.request.database, required(to, "cloneCollectionAsCapped.toCollection")?)?;
     let capped = bounds("cloneCollectionAsCapped", size)?;
     check_may_create(&to)?;
+    check_is_free(context.server.queries(), &to)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let operation = &context.operation;
     let is_stopped = || operation.check_interrupt().is_err();
-    let cloned = context.server.store.clone_as_capped(&from, &to, capped, &is_stopped);
+    let cloned = context.server.store.clone_as_capped(&from, &to, capped, context.waiting(), &is_stopped);
     let commit = cloned.map_err(|error| reason_to_stop(error, operation))?;
     acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
 }

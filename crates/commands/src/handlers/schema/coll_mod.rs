@@ -1,18 +1,27 @@
-//! `collMod`: changes the validator of a collection, the bounds of a capped one, whether pre-images are kept, or hides an index or changes when its documents expire.
+//! `collMod`: changes the definition of a view, the validator of a collection, the bounds of a capped one, whether pre-images are kept, or hides an index,
+//! changes when its documents expire, or makes it unique (`index_violations.rs`).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawDocument};
 use collection::catalog::{IndexModification, Modification};
-use collection::{CappedOptions, Collection, CollectionOptions, Index, parse_expiry, parse_pre_images};
+use collection::{
+    CappedOptions, Collection, CollectionOptions, Index, Namespace, parse_collection_expiry, parse_expiry,
+    parse_pre_images,
+};
 use document::compare_documents;
 use query_language::expression::show_value;
 
-use super::{acknowledge, check_may_validate, existing_collection, target_namespace};
+use super::index_violations::check_violations;
+use super::{acknowledge, check_may_validate, existing_or_series, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::crud::needed_privileges;
+use crate::handlers::time_series::{TimeSeries, index_face};
+use crate::handlers::views::define::{self, ViewRequest};
 use crate::request::arguments::{Arguments, Field};
+use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
@@ -22,9 +31,11 @@ use crate::state::context::Context;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::as_named),
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
+        computed: Some(needed_privileges::of_view),
         stable_api: StableApi::Version1,
         ..Declaration::new(
             "collMod",
@@ -41,9 +52,10 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     context.operation.set_time_limit(arguments.time_limit())?;
-    let (mut index, mut validation) = (None, Vec::new());
+    let (mut index, mut validation, mut dry_run, mut view) = (None, Vec::new(), None, ViewRequest::default());
+    let mut of_documents = Vec::new();
     for field in arguments.fields() {
         match field.name() {
             "index" => index = field.document()?.map(IndexRequest::parse).transpose()?,
@@ -53,35 +65,81 @@ pub(crate) fn run(
             | "cappedSize"
             | "cappedMax"
             | "changeStreamPreAndPostImages" => validation.extend(Some(field).filter(|field| !field.is_null())),
-            "viewOn"
-            | "pipeline"
-            | "expireAfterSeconds"
-            | "timeseries"
-            | "timeseriesBucketsMayHaveMixedSchemaData"
-            | "recordPreImages"
-            | "clusteredIndex"
-            | "dryRun" => field.refuse_unless_null()?,
+            "viewOn" | "pipeline" => view.take(field)?,
+            "expireAfterSeconds" | "timeseries" => of_documents.extend(Some(field).filter(|field| !field.is_null())),
+            "timeseriesBucketsMayHaveMixedSchemaData" | "recordPreImages" | "clusteredIndex" => {
+                field.refuse_unless_null()?;
+            }
+            "dryRun" => dry_run = Some(field).filter(|field| !field.is_null()),
             _ => arguments.generic(field)?,
         }
     }
-    let collection =
-        existing_collection(context.server, namespace.as_str(), || format!("ns does not exist: {namespace}"))?;
+    let is_dry = match dry_run {
+        Some(field) if !index.as_ref().is_some_and(|index| index.unique) => return field.refuse_unless_null(),
+        Some(field) => field.optional_boolean()?.unwrap_or_default(),
+        None => false,
+    };
+    if view.is_given() {
+        let has_others = index.is_some() || !validation.is_empty() || !of_documents.is_empty();
+        return change_view(context, &namespace, &view, has_others, arguments, reply);
+    }
+    let missing = || format!("ns does not exist: {namespace}");
+    let (collection, series) = existing_or_series(context.server.queries(), &namespace, missing)?;
     if validation.iter().any(|field| field.name() == "validator") {
         check_may_validate(&namespace)?;
     }
     let mut modification = Modification::default();
-    if !validation.is_empty() {
-        modification.options = Some(changed_options(&collection, &validation)?);
+    if !(validation.is_empty() && of_documents.is_empty()) {
+        let options = changed_options(&collection, &validation)?;
+        modification.options = Some(with_expiry_and_buckets(options, &of_documents)?);
     }
     if let Some(request) = index {
-        let found = request.find(&collection)?;
+        let version = collection.indexes().version();
+        let found = request.find(&collection, series.as_ref())?;
+        if request.unique && found.specification().prepare_unique {
+            modification.as_of = Some(version);
+            check_violations((&context.server.store, &context.operation), &collection, &found)?;
+        }
+        if is_dry {
+            return Ok(());
+        }
         request.write_change(&found, reply);
-        let (hidden, expire_after_seconds) = (request.hidden, request.expire_after_seconds);
-        modification.index = Some(IndexModification { name: found.name().to_owned(), hidden, expire_after_seconds });
+        modification.index = Some(IndexModification {
+            name: found.name().to_owned(),
+            hidden: request.hidden,
+            expire_after_seconds: request.expire_after_seconds,
+            prepare_unique: request.prepare_unique,
+            unique: request.unique,
+        });
     }
     // Logged also when nothing changes: followers of the oplog are told of every collMod, as in MongoDB.
     let commit = context.server.store.modify_collection(&collection, modification)?;
     acknowledge(context, arguments.generic.write_concern, Some(&commit), reply)
+}
+
+/// Gives a view another definition.
+fn change_view(
+    context: &mut Context<'_>,
+    namespace: &Namespace,
+    view: &ViewRequest<'_>,
+    has_other_options: bool,
+    arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+) -> Result<()> {
+    let invalid = |message: String| Err(CommandError::named("InvalidOptions", message));
+    if has_other_options {
+        return invalid(format!("option not supported on a view: {namespace}"));
+    }
+    if view.on.is_none() || view.pipeline.is_none() {
+        return invalid("Must specify both 'viewOn' and 'pipeline' when modifying a view".to_owned());
+    }
+    if let Some(commit) = define::change(context, namespace, view)? {
+        return acknowledge(context, arguments.generic.write_concern, Some(&commit), reply);
+    }
+    if context.server.store.catalog().lookup(namespace.as_str()).is_some() {
+        return invalid(format!("option only supported on a view: {namespace}"));
+    }
+    Err(CommandError::named("NamespaceNotFound", format!("ns does not exist: {namespace}")))
 }
 
 /// The collection's options with the given fields in place of what they were.
@@ -101,6 +159,23 @@ fn changed_options(collection: &Collection, given: &[Field<'_>]) -> Result<Colle
             _ => options.validation_action = parsed.validation_action,
         }
     }
+    Ok(options)
+}
+
+/// The options with another expiry, or longer buckets.
+fn with_expiry_and_buckets(mut options: CollectionOptions, given: &[Field<'_>]) -> Result<CollectionOptions> {
+    for field in given {
+        match (field.name(), field.value(), &options.time_series) {
+            ("timeseries", value, Some(series)) => options.time_series = Some(series.changed(value)?),
+            ("timeseries", ..) => {
+                let message = "option only supported on a time-series collection: timeseries";
+                return Err(CommandError::named("InvalidOptions", message));
+            }
+            (_, RawBsonRef::String("off"), _) => options.expire_after_seconds = None,
+            (_, value, _) => options.expire_after_seconds = Some(parse_collection_expiry(value)?),
+        }
+    }
+    options.check_together()?;
     Ok(options)
 }
 
@@ -124,6 +199,8 @@ struct IndexRequest<'a> {
     key_pattern: Option<&'a RawDocument>,
     hidden: Option<bool>,
     expire_after_seconds: Option<i64>,
+    prepare_unique: Option<bool>,
+    unique: bool,
 }
 
 impl<'a> IndexRequest<'a> {
@@ -137,24 +214,38 @@ impl<'a> IndexRequest<'a> {
                 "hidden" => request.hidden = field.optional_boolean()?,
                 "expireAfterSeconds" if field.is_null() => {}
                 "expireAfterSeconds" => request.expire_after_seconds = Some(expiry(field)?),
-                "unique" | "prepareUnique" | "forceNonUnique" => field.refuse_unless_null()?,
+                "prepareUnique" => request.prepare_unique = field.optional_boolean()?,
+                "unique" => request.unique = parse_unique(field)?,
+                "forceNonUnique" => field.refuse_unless_null()?,
                 _ => return Err(field.unknown()),
             }
         }
         let problem = match (request.name, request.key_pattern) {
             (Some(_), Some(_)) => "Cannot specify both key pattern and name.",
             (None, None) => "Must specify either index name or key pattern.",
-            _ if request.hidden.is_none() && request.expire_after_seconds.is_none() => {
-                "no expireAfterSeconds, hidden, unique, or prepareUnique field"
+            _ if request.changes() > 1 && (request.unique || request.prepare_unique.is_some()) => {
+                "unique and prepareUnique cannot be combined with each other or with other modifications of an index"
             }
+            _ if request.changes() == 0 => "no expireAfterSeconds, hidden, unique, or prepareUnique field",
             _ => return Ok(request),
         };
         Err(CommandError::named("InvalidOptions", problem))
     }
 
-    fn find(&self, collection: &Collection) -> Result<Arc<Index>> {
+    fn changes(&self) -> usize {
+        let given =
+            [self.hidden.is_some(), self.expire_after_seconds.is_some(), self.prepare_unique.is_some(), self.unique];
+        given.iter().filter(|given| **given).count()
+    }
+
+    fn find(&self, collection: &Collection, series: Option<&TimeSeries>) -> Result<Arc<Index>> {
         let indexes = collection.indexes();
-        let is_it = |index: &&Arc<Index>| match (self.name, self.key_pattern) {
+        let of_buckets = match (series, self.key_pattern) {
+            (Some(series), Some(pattern)) => Some(index_face::bucket_key(series, pattern)?),
+            _ => None,
+        };
+        let key_pattern = of_buckets.as_deref().or(self.key_pattern);
+        let is_it = |index: &&Arc<Index>| match (self.name, key_pattern) {
             (Some(name), _) => index.name() == name,
             (_, Some(pattern)) => compare_documents(&index.specification().key, pattern) == Ordering::Equal,
             _ => false,
@@ -188,6 +279,21 @@ impl<'a> IndexRequest<'a> {
             reply.boolean("hidden_old", specification.hidden);
             reply.boolean("hidden_new", hidden);
         }
+        if let Some(prepares) = self.prepare_unique.filter(|prepares| *prepares != specification.prepare_unique) {
+            reply.boolean("prepareUnique_old", specification.prepare_unique);
+            reply.boolean("prepareUnique_new", prepares);
+        }
+        if self.unique && !specification.unique {
+            reply.boolean("unique_new", true);
+        }
+    }
+}
+
+/// An index does not cease to be unique by this.
+fn parse_unique(field: Field<'_>) -> Result<bool> {
+    match field.optional_boolean()? {
+        Some(false) => Err(CommandError::bad_value("Cannot make a unique index non-unique")),
+        given => Ok(given.unwrap_or_default()),
     }
 }
 

@@ -11,8 +11,9 @@ use super::{existing_collection, scale, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::diagnostics::host_and_port;
-use crate::handlers::oplog_view;
+use crate::handlers::oplog_entries;
 use crate::handlers::read_source::{OPLOG, ReadSource};
+use crate::handlers::views;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::document_writer::document_of;
@@ -35,7 +36,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     let mut scale_factor = 1;
     for field in arguments.fields() {
         match field.name() {
@@ -46,8 +47,12 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
     reply.string("ns", namespace.as_str());
-    match ReadSource::now(context.server, namespace)? {
-        ReadSource::Oplog => oplog_view::write_statistics(context.server, scale_factor, reply),
+    match ReadSource::now(context.server.queries(), namespace)? {
+        ReadSource::View(view) => match view.own_series() {
+            Some(series) => write_storage(context.server, &series.collection, scale_factor, reply)?,
+            None => return Err(views::not_on_view(&view.namespace)),
+        },
+        ReadSource::Oplog => oplog_entries::write_statistics(&context.server.store, scale_factor, reply),
         ReadSource::Stored(stored) => match stored.collection() {
             Some(collection) => write_storage(context.server, collection, scale_factor, reply)?,
             None => write_nothing(scale_factor, reply),
@@ -140,10 +145,11 @@ fn write_sections(
         let missing = || {
             format!("Unable to retrieve {what} in $collStats stage :: caused by :: Collection [{namespace}] not found.")
         };
-        existing_collection(server, namespace, missing)
+        existing_collection(server.queries(), namespace, missing)
     };
     if let (Some(scale_factor), OPLOG) = (storage_scale, namespace) {
-        document.document("storageStats", |section| oplog_view::write_statistics(server, scale_factor, section));
+        document
+            .document("storageStats", |section| oplog_entries::write_statistics(&server.store, scale_factor, section));
         return Ok(());
     }
     if let Some(scale_factor) = storage_scale {
@@ -179,6 +185,7 @@ fn write_storage(
     // What is free belongs to no collection: it is there for all.
     reply.int32("freeStorageSize", 0);
     write_capped(collection, scale_factor, reply)?;
+    write_series(collection, reply);
     reply.count("nindexes", sizes.indexes.len() as u64);
     write_index_details(collection, reply);
     let building =
@@ -204,6 +211,19 @@ fn write_index_details(collection: &Collection, reply: &mut DocumentWriter<'_>) 
                 detail.size("tree", index.tree().0);
             });
         }
+    });
+}
+
+/// Of the buckets of a time series: how many there are.
+fn write_series(collection: &Collection, reply: &mut DocumentWriter<'_>) {
+    if collection.definition().options.time_series.is_none() {
+        return;
+    }
+    let (buckets, bytes) = (collection.counts().documents(), collection.counts().bytes());
+    reply.document("timeseries", |section| {
+        section.string("bucketsNs", collection.namespace().as_str());
+        section.count("bucketCount", buckets);
+        section.count("avgBucketSize", bytes.checked_div(buckets).unwrap_or_default());
     });
 }
 

@@ -9,10 +9,13 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::queries::Queries;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        run(context.server.queries(), &context.operation, context.request.database, arguments, reply)
+    },
     Declaration {
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
@@ -27,11 +30,13 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    queries: Queries<'_>,
+    operation: &Operation<'_>,
+    database: &str,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(database, &arguments)?;
     for field in arguments.fields() {
         match field.name() {
             // It disturbs nobody, so it need not be forced.
@@ -41,11 +46,11 @@ pub(crate) fn run(
         }
     }
     let missing = || format!("collection does not exist: {namespace}");
-    existing_collection(context.server, namespace.as_str(), missing)?;
-    let store = &context.server.store;
+    existing_collection(queries, namespace.as_str(), missing)?;
+    let store = queries.store;
     let taken = || Ok::<_, crate::CommandError>(store.engine().statistics()?.store.backed_bytes);
     let before = taken()?;
-    store.requested_checkpoint_unless(&|| context.operation.check_interrupt().is_err())?;
+    store.requested_checkpoint_unless(&|| operation.check_interrupt().is_err())?;
     reply.size("bytesFreed", before.saturating_sub(taken()?));
     Ok(())
 }

@@ -1,17 +1,21 @@
-//! `create`: creates a collection.
+//! `create`: creates a collection or a view.
 //!
-//! Creating a collection that exists with the same options changes nothing and succeeds, but for in a transaction. Views, time series and clustered
-//! collections are refused by name (`collection::CollectionOptions`).
+//! Creating a collection that exists with the same options changes nothing and succeeds, but for in a transaction. A time-series
+//! collection is created as its buckets (`time_series`).
 
 use bson::{RawBsonRef, RawDocumentBuf};
 use collection::{CollectionError, CollectionOptions, ID_INDEX_NAME, IndexSpecification, Namespace};
 use query_language::expression::show_value;
 use transaction::{CommitInfo, TransactionError};
 
-use super::{acknowledge, check_may_create, check_may_validate, take_generic, target_namespace};
+use super::{acknowledge, check_is_free, check_may_create, check_may_validate, take_generic, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::crud::needed_privileges;
+use crate::handlers::time_series::{self, index_face};
+use crate::handlers::views::define::{self, ViewRequest};
 use crate::request::arguments::{Arguments, Field};
+use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
@@ -21,14 +25,16 @@ use crate::state::context::Context;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::collection_created),
         changes: Changes::Stored,
         session_use: SessionUse::InTransaction,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
+        computed: Some(needed_privileges::of_view),
         stable_api: StableApi::Version1,
         ..Declaration::new(
             "create",
-            "Creates a collection.",
+            "Creates a collection or a view.",
             Needs::Primary,
             &[on_collection(Action::CreateCollection)],
         )
@@ -41,25 +47,41 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     // It is made with another size this way.
     if namespace.collection() != crate::handlers::diagnostics::profile::COLLECTION {
         check_may_create(&namespace)?;
     }
     context.operation.set_time_limit(arguments.time_limit())?;
-    let options = parse_options(&mut arguments)?;
+    let mut view = ViewRequest::default();
+    let options = parse_options(&mut arguments, &mut view)?;
+    if view.is_given() {
+        view.collator = options.collator.clone();
+        if !(CollectionOptions { collator: None, ..options }).to_document().is_empty() {
+            let message = "options of collections cannot be used with 'viewOn'";
+            return Err(CommandError::named("InvalidOptions", message));
+        }
+        let commit = define::create(context, &namespace, &view)?;
+        return acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply);
+    }
+    check_is_free(context.server.queries(), &namespace)?;
     if options.validator.is_some() {
         check_may_validate(&namespace)?;
+    }
+    if options.time_series.is_some() {
+        let commit = create_series(context, &namespace, options)?;
+        return acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply);
     }
     let commit = create(context, &namespace, options)?;
     acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
-fn parse_options(arguments: &mut Arguments<'_>) -> Result<CollectionOptions> {
+fn parse_options<'a>(arguments: &mut Arguments<'a>, view: &mut ViewRequest<'a>) -> Result<CollectionOptions> {
     let mut given: Vec<Field<'_>> = Vec::new();
     for field in arguments.fields() {
         match field.name() {
             "idIndex" => check_id_index(field)?,
+            "viewOn" | "pipeline" => view.take(field)?,
             _ if take_generic(arguments, field)? => {}
             _ => given.push(field),
         }
@@ -87,6 +109,35 @@ fn check_id_index(field: Field<'_>) -> Result<()> {
         "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
         show_value(RawBsonRef::Document(&specification.key))
     )))
+}
+
+/// Creates a time-series collection: its buckets, and the index that it has from the beginning.
+fn create_series(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    options: CollectionOptions,
+) -> Result<Option<CommitInfo>> {
+    if context.session.transaction().is_some() {
+        let message = format!("Cannot create a time-series collection in a multi-document transaction: {namespace}");
+        return Err(CommandError::named("OperationNotSupportedInTransaction", message));
+    }
+    if context.server.store.catalog().lookup(namespace.as_str()).is_some() {
+        let message = format!("Collection {namespace} already exists.");
+        return Err(CommandError::named("NamespaceExists", message));
+    }
+    let Some(buckets) = time_series::buckets_of(namespace) else {
+        return Err(CommandError::named("InvalidNamespace", format!("Invalid name of a time series: {namespace}")));
+    };
+    let commit = create(context, &buckets, options)?;
+    let series = time_series::of(context.server.queries(), namespace);
+    if let (Some(series), true) = (series, commit.is_some())
+        && let Some(usual) = index_face::usual(&series)?
+    {
+        let index = usual.of_collection(series.collection.definition().options.collator.as_ref())?;
+        let created = context.server.store.create_indexes_unless(&series.collection, vec![index], &|| false)?;
+        return Ok(created.commit.or(commit));
+    }
+    Ok(commit)
 }
 
 fn create(context: &Context<'_>, namespace: &Namespace, options: CollectionOptions) -> Result<Option<CommitInfo>> {

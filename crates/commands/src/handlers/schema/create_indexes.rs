@@ -9,7 +9,10 @@ use transaction::{IndexesCreated, check_indexes_of_new};
 use super::{acknowledge, check_may_create, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::time_series::{self, index_face};
+use crate::handlers::views;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
@@ -19,6 +22,7 @@ use crate::state::context::{Context, ServerContext};
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::indexes_created),
         changes: Changes::Stored,
         session_use: SessionUse::InTransaction,
         without_client: WithoutClient::GoesOn,
@@ -39,8 +43,15 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     check_may_create(&namespace)?;
+    views::refuse(context.server.queries(), &namespace)?;
+    let is_there = context.collection(&namespace)?.is_some();
+    let series = if is_there {
+        None
+    } else {
+        time_series::to_write(context.server.queries(), context.session.transaction(), &namespace)?
+    };
     context.operation.set_time_limit(arguments.time_limit())?;
     let (mut listed, mut parse): (_, Parse) = (None, IndexSpecification::parse);
     for field in arguments.fields() {
@@ -57,8 +68,14 @@ pub(crate) fn run(
     let mut specifications = Vec::new();
     for specification in listed {
         context.operation.check_interrupt()?;
-        specifications.push(parse(specification)?);
+        let parsed = match &series {
+            Some(series) => parse(&index_face::bucket_specification(series, specification)?)?,
+            None => parse(specification)?,
+        };
+        check_clustered(context, &namespace, &parsed)?;
+        specifications.push(parsed);
     }
+    let namespace = series.map_or(namespace, |series| series.collection.namespace());
     if specifications.is_empty() {
         return Err(CommandError::bad_value("Must specify at least one index to create"));
     }
@@ -75,6 +92,19 @@ pub(crate) fn run(
     // What was sorted and written for an index of many documents is not work to do twice after a crash.
     let concern = if collection.counts().documents() > 0 { asked.and_durable() } else { asked };
     acknowledge(context, concern, created.commit.as_ref(), reply)
+}
+
+/// The index of a clustered collection is made with it.
+///
+/// # Errors
+/// `InvalidIndexSpecificationOption`.
+fn check_clustered(context: &Context<'_>, namespace: &Namespace, specification: &IndexSpecification) -> Result<()> {
+    let collection = if specification.clustered { context.collection(namespace)? } else { return Ok(()) };
+    if collection.is_some_and(|collection| collection.definition().options.clustered.is_some()) {
+        return Ok(());
+    }
+    let message = "Cannot create an index with the option 'clustered': create a collection with 'clusteredIndex'";
+    Err(CommandError::named("InvalidIndexSpecificationOption", message))
 }
 
 /// Refuses what one member is not enough for: it votes, and is the majority.
@@ -109,10 +139,12 @@ fn build(context: &Context<'_>, namespace: &Namespace, specifications: &[IndexSp
             check_indexes_of_new(namespace, specifications)?;
         }
         let collection = context.collection_or_create(namespace)?;
+        let default = collection.definition().options.collator.clone();
+        let specifications = specifications.iter().map(|specification| specification.of_collection(default.as_ref()));
+        let specifications: Vec<_> = specifications.collect::<std::result::Result<_, _>>()?;
         let created = match context.session.transaction() {
-            Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, specifications),
-            None => store
-                .create_indexes_unless(&collection, specifications.to_vec(), &|| operation.check_interrupt().is_err()),
+            Some(transaction) => store.create_indexes_in_transaction(transaction, &collection, &specifications),
+            None => store.create_indexes_unless(&collection, specifications, &|| operation.check_interrupt().is_err()),
         };
         match created {
             Ok(created) => return Ok(Built { collection, created, is_new }),

@@ -1,16 +1,19 @@
 //! `dbStats`: figures of a database, the sums over its collections.
 
 use collection::check_database_name;
+use transaction::Store;
 
 use super::disk_sizes::SizeEstimator;
 use super::scale;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::views;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_database};
-use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::queries::Queries;
 
 /// Sums over the collections.
 #[derive(Default)]
@@ -25,7 +28,10 @@ struct Totals {
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let (queries, database) = (context.server.queries(), context.request.database);
+        run(queries, &mut context.operation, database, arguments, reply)
+    },
     Declaration {
         aliases: &["dbstats"],
         ..Declaration::new("dbStats", "Figures of a database.", Needs::Data, &[on_database(Action::DbStats)])
@@ -34,11 +40,12 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    queries: Queries<'_>,
+    operation: &mut Operation<'_>,
+    database: &str,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let database = context.request.database;
     check_database_name(database)?;
     let (mut scale_factor, mut with_free_storage) = (1, false);
     for field in arguments.fields() {
@@ -48,12 +55,12 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let totals = sum(context, database)?;
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let totals = sum(queries.store, operation, database)?;
     let scaled = |bytes: u64| bytes as f64 / scale_factor as f64;
     reply.string("db", database);
     reply.size("collections", totals.collections);
-    reply.int64("views", 0);
+    reply.size("views", views::all(queries, database)?.len() as u64);
     reply.size("objects", totals.documents);
     reply.double("avgObjSize", totals.document_bytes as f64 / totals.documents.max(1) as f64);
     reply.double("dataSize", scaled(totals.document_bytes));
@@ -72,7 +79,7 @@ pub(crate) fn run(
         reply.double("totalFreeStorageSize", 0.0);
     }
     reply.size("scaleFactor", scale_factor);
-    if let Some((used, total)) = context.server.store.file_system() {
+    if let Some((used, total)) = queries.store.file_system() {
         reply.double("fsUsedSize", scaled(used));
         reply.double("fsTotalSize", scaled(total));
     }
@@ -80,12 +87,11 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn sum(context: &Context<'_>, database: &str) -> Result<Totals> {
-    let store = &context.server.store;
+fn sum(store: &Store, operation: &Operation<'_>, database: &str) -> Result<Totals> {
     let estimator = SizeEstimator::new(store)?;
     let mut totals = Totals::default();
     for collection in store.catalog().collections_of(database) {
-        context.operation.check_interrupt()?;
+        operation.check_interrupt()?;
         let sizes = estimator.sizes(&collection)?;
         totals.collections += 1;
         totals.documents += collection.counts().documents();

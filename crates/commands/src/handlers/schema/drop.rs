@@ -1,4 +1,4 @@
-//! `drop`: drops a collection with its indexes. Dropping what does not exist succeeds, as in MongoDB since 7.0.
+//! `drop`: drops a collection with its indexes, or a view. Dropping what does not exist succeeds, as in MongoDB since 7.0.
 
 use collection::Namespace;
 use transaction::DefinitionScope;
@@ -7,7 +7,10 @@ use super::{acknowledge, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::diagnostics::{feature_compatibility, profile};
+use crate::handlers::time_series;
+use crate::handlers::views::define;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
@@ -16,11 +19,17 @@ use crate::state::context::Context;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::collection_dropped),
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
         stable_api: StableApi::Version1,
-        ..Declaration::new("drop", "Drops a collection.", Needs::Primary, &[on_collection(Action::DropCollection)])
+        ..Declaration::new(
+            "drop",
+            "Drops a collection or a view.",
+            Needs::Primary,
+            &[on_collection(Action::DropCollection)],
+        )
     },
 );
 
@@ -30,21 +39,31 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
     check_may_drop(context, &namespace)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
-    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
-    let dropped = context.server.store.drop_collection(&namespace)?;
+    // A time-series collection goes with its buckets.
+    let series = time_series::of(context.server.queries(), &namespace);
+    let is_there = context.server.store.catalog().lookup(namespace.as_str()).is_some();
+    let stored = series.filter(|_| !is_there).map_or_else(|| namespace.clone(), |series| series.collection.namespace());
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![stored.clone()]))?;
+    let dropped = context.server.store.drop_collection(&stored)?;
     if let Some((indexes, _)) = &dropped {
         context.server.usage.forget(namespace.as_str());
         reply.count("nIndexesWas", *indexes as u64);
         reply.string("ns", namespace.as_str());
     }
     drop(excluded);
-    let commit = dropped.map(|(_, commit)| commit);
+    let mut commit = dropped.map(|(_, commit)| commit);
+    if commit.is_none() {
+        commit = define::drop_view(context, &namespace)?;
+        if commit.is_some() {
+            reply.string("ns", namespace.as_str());
+        }
+    }
     acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 

@@ -8,6 +8,7 @@ use super::list_databases::OWN_DATABASES;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
@@ -19,6 +20,7 @@ use crate::state::profiler::DatabaseProfile;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::database_dropped),
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
@@ -55,7 +57,7 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let excluded = context.exclude_transactions(&DefinitionScope::Database(database.to_owned()))?;
-    let commit = context.server.store.drop_database(database)?;
+    let commit = context.server.store.drop_database(database, || context.operation.check_locked())?;
     if commit.is_some() {
         context.server.usage.forget_database(database);
         context.server.profiler.set_database(database, DatabaseProfile::default());

@@ -7,10 +7,13 @@ use collection::Collection;
 use document::{array_elements, compare_documents};
 use transaction::{DefinitionScope, WhichIndexes};
 
-use super::{acknowledge, existing_collection, target_namespace};
+use super::{acknowledge, existing_or_series, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::time_series::TimeSeries;
+use crate::handlers::time_series::index_face::bucket_key;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
@@ -19,6 +22,7 @@ use crate::state::context::Context;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::indexes_dropped),
         aliases: &["deleteIndexes"],
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
@@ -39,7 +43,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     let mut index = None;
     for field in arguments.fields() {
         match field.name() {
@@ -50,16 +54,18 @@ pub(crate) fn run(
     let index = required(index, "dropIndexes.index")?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let store = &context.server.store;
-    let collection = existing_collection(context.server, namespace.as_str(), || format!("ns not found {namespace}"))?;
-    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![namespace.clone()]))?;
-    let which = parse_which(index, &collection)?;
+    let missing = || format!("ns not found {namespace}");
+    let (collection, series) = existing_or_series(context.server.queries(), &namespace, missing)?;
+    let stored = collection.namespace();
+    let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![stored]))?;
+    let which = parse_which(index, &collection, series.as_ref())?;
     let (indexes, commit) = store.drop_indexes(&collection, which)?;
     reply.count("nIndexesWas", indexes as u64);
     drop(excluded);
     acknowledge(context, arguments.generic.write_concern, commit.as_ref(), reply)
 }
 
-fn parse_which(index: Field<'_>, collection: &Collection) -> Result<WhichIndexes> {
+fn parse_which(index: Field<'_>, collection: &Collection, series: Option<&TimeSeries>) -> Result<WhichIndexes> {
     match index.value() {
         RawBsonRef::String("*") => Ok(WhichIndexes::All),
         RawBsonRef::String(name) => Ok(WhichIndexes::Names(vec![name.to_owned()])),
@@ -70,7 +76,10 @@ fn parse_which(index: Field<'_>, collection: &Collection) -> Result<WhichIndexes
             };
             array_elements(names).map(|element| name(element.value())).collect::<Result<_>>().map(WhichIndexes::Names)
         }
-        RawBsonRef::Document(pattern) => Ok(by_pattern(pattern, collection)),
+        RawBsonRef::Document(pattern) => match series {
+            Some(series) => Ok(by_pattern(&bucket_key(series, pattern)?, collection)),
+            None => Ok(by_pattern(pattern, collection)),
+        },
         _ => Err(index.wrong_type("types '[string, object, array]'")),
     }
 }

@@ -5,16 +5,21 @@ use std::sync::Arc;
 
 use bson::{DateTime, RawDocumentBuf};
 use collection::Index;
+use transaction::Store;
 
 use crate::handlers::diagnostics::host_and_port;
 use crate::request::document_writer::document_of;
 use crate::request::error::Result;
-use crate::state::context::ServerContext;
+use crate::state::context::ServerFacts;
 
 /// One document an index of `database.collection`; none when there is no such collection.
-pub(crate) fn index_statistics(server: &ServerContext, namespace: impl Display) -> Result<Vec<RawDocumentBuf>> {
-    let Some(collection) = server.store.catalog().lookup(&namespace.to_string()) else { return Ok(Vec::new()) };
-    let host = host_and_port(&server.facts);
+pub(crate) fn index_statistics(
+    store: &Store,
+    facts: &ServerFacts,
+    namespace: impl Display,
+) -> Result<Vec<RawDocumentBuf>> {
+    let Some(collection) = store.catalog().lookup(&namespace.to_string()) else { return Ok(Vec::new()) };
+    let host = host_and_port(facts);
     let indexes = collection.indexes();
     let describe = |index: &Arc<Index>| {
         let (accesses, since_millis) = index.accesses();

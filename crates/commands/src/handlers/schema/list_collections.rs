@@ -1,13 +1,15 @@
-//! `listCollections`: the collections of a database, sorted by name, as a cursor.
+//! `listCollections`: the collections and views of a database, sorted by name, as a cursor.
 
 use authentication::Target;
 use bson::RawDocumentBuf;
-use collection::{Collection, IndexSpecification, check_database_name};
+use collection::{Collection, check_database_name};
 
 use super::{batch_size, is_wanted, list_filter, write_list};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
-use crate::handlers::oplog_view;
+use crate::handlers::oplog_entries;
+use crate::handlers::time_series;
+use crate::handlers::views::{self, Definition};
 use crate::request::arguments::{Arguments, Field};
 use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Declaration, Needs, StableApi};
@@ -15,7 +17,7 @@ use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 use crate::request::privileges::Action;
 use crate::request::requirements::Requirements;
-use crate::state::context::Context;
+use crate::state::context::{Context, ServerContext};
 use crate::state::default_concerns;
 
 /// How much is told of each.
@@ -75,6 +77,14 @@ pub(crate) fn run(
         if default_concerns::is_unlisted(&context.server.replica_set, collection.namespace().as_str()) {
             continue;
         }
+        if let Some(name) = time_series::face_of(&collection)
+            && !(only_own && !context.allows_any(Target::Collection(database, &name)))
+        {
+            let document = describe_series(&name, &collection, detail)?;
+            if is_wanted(filter.as_ref(), &document)? {
+                documents.push(document);
+            }
+        }
         if only_own && !context.allows_any(Target::Collection(database, collection.namespace().collection())) {
             continue;
         }
@@ -83,8 +93,23 @@ pub(crate) fn run(
             documents.push(document);
         }
     }
+    for view in views::all(context.server.queries(), database)? {
+        context.operation.check_interrupt()?;
+        if only_own && !context.allows_any(Target::Collection(database, view.name())) {
+            continue;
+        }
+        let document = describe_view(&view, detail)?;
+        if is_wanted(filter.as_ref(), &document)? {
+            documents.push(document);
+        }
+    }
+    let name = |document: &RawDocumentBuf| {
+        let name = document::get_field(document, "name").and_then(|name| name.as_str());
+        name.unwrap_or_default().to_owned()
+    };
+    documents.sort_by_cached_key(name);
     if database == "local" && !only_own {
-        let document = oplog_view::description(context.server)?;
+        let document = oplog_entries::description(&context.server.store)?;
         if is_wanted(filter.as_ref(), &document)? {
             documents.push(document);
         }
@@ -92,9 +117,31 @@ pub(crate) fn run(
     write_list(context, &arguments, format!("{database}.$cmd.listCollections"), size, documents, reply)
 }
 
+fn describe_view(view: &Definition, detail: Detail) -> Result<RawDocumentBuf> {
+    document_of(|document| {
+        document.string("name", view.name());
+        document.string("type", "view");
+        if detail == Detail::All {
+            document.embed("options", &view.options());
+            document.document("info", |info| info.boolean("readOnly", true));
+        }
+    })
+}
+
+fn describe_series(name: &str, buckets: &Collection, detail: Detail) -> Result<RawDocumentBuf> {
+    document_of(|document| {
+        document.string("name", name);
+        document.string("type", "timeseries");
+        if detail == Detail::All {
+            document.embed("options", &buckets.definition().options.to_document());
+            document.document("info", |info| info.boolean("readOnly", false));
+        }
+    })
+}
+
 fn describe(collection: &Collection, detail: Detail) -> Result<RawDocumentBuf> {
     let definition = collection.definition();
-    let id_index = IndexSpecification::id_index()?.to_document();
+    let id_index = definition.options.id_index()?.to_document();
     document_of(|document| {
         document.string("name", definition.namespace.collection());
         document.string("type", "collection");
@@ -104,7 +151,52 @@ fn describe(collection: &Collection, detail: Detail) -> Result<RawDocumentBuf> {
                 info.boolean("readOnly", false);
                 info.uuid("uuid", collection.uuid());
             });
-            document.embed("idIndex", &id_index);
+            // A clustered collection shows it among its options.
+            if definition.options.clustered.is_none() {
+                document.embed("idIndex", &id_index);
+            }
+        }
+    })
+}
+
+/// The documents of `$listClusterCatalog`: all collections and views of a database, or of all databases.
+pub(crate) fn catalog(
+    server: &ServerContext,
+    database: Option<&str>,
+    shows_shards: bool,
+    check: &dyn Fn() -> Result<()>,
+) -> Result<Vec<RawDocumentBuf>> {
+    let databases = database.map_or_else(|| server.store.catalog().databases(), |one| vec![one.to_owned()]);
+    let mut found = Vec::new();
+    for database in databases {
+        for collection in server.store.catalog().collections_of(&database) {
+            check()?;
+            if !default_concerns::is_unlisted(&server.replica_set, collection.namespace().as_str()) {
+                found.push(catalogued(&database, &describe(&collection, Detail::All)?, shows_shards)?);
+            }
+        }
+        for view in views::all(server.queries(), &database)? {
+            check()?;
+            found.push(catalogued(&database, &describe_view(&view, Detail::All)?, shows_shards)?);
+        }
+    }
+    Ok(found)
+}
+
+/// What `listCollections` says, as `$listClusterCatalog` says it. There are no shards.
+fn catalogued(database: &str, described: &RawDocumentBuf, shows_shards: bool) -> Result<RawDocumentBuf> {
+    let name = document::get_field(described, "name").and_then(|name| name.as_str()).unwrap_or_default();
+    document_of(|document| {
+        document.string("ns", &format!("{database}.{name}"));
+        document.string("db", database);
+        for field in ["type", "idIndex", "options", "info"] {
+            if let Some(value) = document::get_field(described, field) {
+                document.value(field, value);
+            }
+        }
+        document.boolean("sharded", false);
+        if shows_shards {
+            document.array("shards", |_| {});
         }
     })
 }

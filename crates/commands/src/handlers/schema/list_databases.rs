@@ -11,7 +11,7 @@ use super::disk_sizes::SizeEstimator;
 use super::{is_wanted, list_filter};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
-use crate::handlers::oplog_view;
+use crate::handlers::oplog_entries;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::document_writer::document_of;
@@ -62,7 +62,7 @@ pub(crate) fn run(
             continue;
         }
         let size = if is_name_only { 0 } else { disk_bytes(context, &name)? };
-        let is_empty = name != oplog_view::DATABASE && !stored.contains(&name);
+        let is_empty = name != oplog_entries::DATABASE && !stored.contains(&name);
         let document = describe(&name, (!is_name_only).then_some((size, is_empty)))?;
         if is_wanted(filter.as_ref(), &document)? {
             documents.push(document);
@@ -85,8 +85,8 @@ fn disk_bytes(context: &Context<'_>, database: &str) -> Result<u64> {
         context.operation.check_interrupt()?;
         bytes += estimator.sizes(&collection)?.total_bytes();
     }
-    if database == oplog_view::DATABASE {
-        bytes += oplog_view::bytes(context.server);
+    if database == oplog_entries::DATABASE {
+        bytes += oplog_entries::bytes(&context.server.store);
     }
     Ok(bytes)
 }

@@ -1,8 +1,13 @@
 //! `listIndexes`: the indexes of a collection as a cursor. Those still being built are not listed.
 
-use super::{batch_size, existing_collection, target_namespace, write_list};
+use bson::RawDocumentBuf;
+use bson::raw::cstr;
+use collection::{CollectionOptions, IndexSpecification};
+
+use super::{batch_size, existing_or_series, target_namespace, write_list};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::time_series::index_face;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::error::Result;
@@ -28,7 +33,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     let mut size = None;
     for field in arguments.fields() {
         match field.name() {
@@ -40,8 +45,21 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let missing = || format!("ns does not exist: {namespace}");
-    let collection = existing_collection(context.server, namespace.as_str(), missing)?;
-    let indexes = collection.indexes();
-    let documents = indexes.complete().map(|index| index.specification().to_document()).collect();
+    let (collection, series) = existing_or_series(context.server.queries(), &namespace, missing)?;
+    let (indexes, definition) = (collection.indexes(), collection.definition());
+    let shown = |index: &IndexSpecification| match &series {
+        Some(series) => index_face::shown(series, index),
+        None => Some(shown_index(index, &definition.options)),
+    };
+    let documents = indexes.complete().filter_map(|index| shown(index.specification())).collect();
     write_list(context, &arguments, namespace.as_str().to_owned(), size, documents, reply)
+}
+
+/// The index of a clustered collection says when documents expire, which is an option of the collection.
+fn shown_index(index: &IndexSpecification, options: &CollectionOptions) -> RawDocumentBuf {
+    let mut shown = index.to_document();
+    if let (true, Some(seconds)) = (index.clustered, options.expire_after_seconds) {
+        shown.append(cstr!("expireAfterSeconds"), seconds);
+    }
+    shown
 }

@@ -7,6 +7,7 @@ use super::{acknowledge, existing_collection, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
@@ -15,6 +16,7 @@ use crate::state::context::Context;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::as_named),
         changes: Changes::Stored,
         without_client: WithoutClient::GoesOn,
         write_concern: WriteConcernUse::Taken,
@@ -33,7 +35,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
@@ -45,7 +47,7 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let missing = || format!("collection does not exist: {namespace}");
-    let collection = existing_collection(context.server, namespace.as_str(), missing)?;
+    let collection = existing_collection(context.server.queries(), namespace.as_str(), missing)?;
     let operation = &context.operation;
     let before = collection.indexes().listed().count();
     let rebuilt = context.server.store.rebuild_indexes(&collection, &|| operation.check_interrupt().is_err());

@@ -4,10 +4,13 @@ use bson::RawBsonRef;
 use collection::Namespace;
 use transaction::{DefinitionScope, RenameTarget};
 
-use super::{acknowledge, check_may_create, check_may_validate};
+use super::{acknowledge, check_is_free, check_may_create, check_may_validate};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
+use crate::handlers::time_series;
+use crate::handlers::views;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::audit_events;
 use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Changes, Declaration, Needs, WithoutClient, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
@@ -18,6 +21,7 @@ use crate::state::context::Context;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::renamed),
         is_admin_only: true,
         computed: Some(needs),
         changes: Changes::Stored,
@@ -67,6 +71,9 @@ pub(crate) fn run(
     let to = Namespace::parse(required(to, "renameCollection.to")?)?;
     check_may_create(&from)?;
     check_may_create(&to)?;
+    views::refuse(context.server.queries(), &from)?;
+    time_series::refuse(context.server.queries(), &from, "renameCollection")?;
+    check_is_free(context.server.queries(), &to)?;
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let excluded = context.exclude_transactions(&DefinitionScope::Collections(vec![from.clone(), to.clone()]))?;
     let source = context.server.store.catalog().lookup(from.as_str());

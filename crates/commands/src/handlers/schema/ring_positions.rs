@@ -37,7 +37,7 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(context.request.database, &arguments)?;
     let mut size = None;
     for field in arguments.fields() {
         match field.name() {
@@ -47,7 +47,7 @@ pub(crate) fn run(
     }
     let server = context.server;
     let missing = || format!("ns does not exist: {namespace}");
-    let collection = existing_collection(server, namespace.as_str(), missing)?;
+    let collection = existing_collection(server.queries(), namespace.as_str(), missing)?;
     if collection.ring().is_none() {
         return Err(CommandError::bad_value(format!(
             "{namespace} is not capped: its documents have no fixed positions"

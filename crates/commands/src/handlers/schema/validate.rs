@@ -13,10 +13,14 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::queries::Queries;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let (queries, database) = (context.server.queries(), context.request.database);
+        run(queries, &mut context.operation, database, arguments, reply)
+    },
     Declaration::new(
         "validate",
         "Checks a collection's records, indexes and pages.",
@@ -27,11 +31,13 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    queries: Queries<'_>,
+    operation: &mut Operation<'_>,
+    database: &str,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let namespace = target_namespace(context, &arguments)?;
+    let namespace = target_namespace(database, &arguments)?;
     let (mut is_full, mut is_in_background) = (false, false);
     for field in arguments.fields() {
         match field.name() {
@@ -48,10 +54,9 @@ pub(crate) fn run(
         return Err(CommandError::named("InvalidOptions", message));
     }
     let missing = || format!("Collection '{namespace}' does not exist to validate.");
-    let collection = existing_collection(context.server, namespace.as_str(), missing)?;
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let operation = &context.operation;
-    let validated = context.server.store.validate(&collection, &|| operation.check_interrupt().is_err());
+    let collection = existing_collection(queries, namespace.as_str(), missing)?;
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let validated = queries.store.validate(&collection, &|| operation.check_interrupt().is_err());
     write_report(&validated.map_err(|error| reason_to_stop(error, operation))?, reply);
     if let Some(ring) = collection.ring() {
         reply.boolean("capped", true);

@@ -4,6 +4,7 @@
 
 use bson::RawDocument;
 use collection::Collection;
+use transaction::Store;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -11,7 +12,7 @@ use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_database};
-use crate::state::context::Context;
+use crate::state::operations::Operation;
 
 /// What is asked for.
 #[derive(Default)]
@@ -21,7 +22,7 @@ struct Api {
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.store, &mut context.operation, arguments, reply),
     Declaration::new(
         "validateDBMetadata",
         "What version 1 of the stable API does not have.",
@@ -32,7 +33,8 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    store: &Store,
+    operation: &mut Operation<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -49,8 +51,8 @@ pub(crate) fn run(
     if !api.has_version {
         return required(None, "validateDBMetadata.apiParameters.version");
     }
-    context.operation.set_time_limit(arguments.generic.max_time)?;
-    let catalog = context.server.store.catalog();
+    operation.set_time_limit(arguments.generic.max_time)?;
+    let catalog = store.catalog();
     let mut collections = match database {
         Some(database) => catalog.collections_of(database),
         None => catalog.all_collections(),

@@ -11,6 +11,7 @@ use super::{changing, existing_role, finish, target_name};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::audit_events;
 use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_database};
@@ -21,10 +22,17 @@ use crate::state::context::Context;
 
 pub(crate) static CREATE: Command = Command::new(
     run_create,
-    Declaration { privileges: &[on_database(Action::CreateRole)], ..changing("createRole", "Makes a role.") },
+    Declaration {
+        audit: Some(audit_events::of_role),
+        privileges: &[on_database(Action::CreateRole)],
+        ..changing("createRole", "Makes a role.")
+    },
 );
 
-pub(crate) static UPDATE: Command = Command::new(run_update, changing("updateRole", "Changes what a role has."));
+pub(crate) static UPDATE: Command = Command::new(
+    run_update,
+    Declaration { audit: Some(audit_events::of_role), ..changing("updateRole", "Changes what a role has.") },
+);
 
 /// What a command says of a role.
 struct Given {

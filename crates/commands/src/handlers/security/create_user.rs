@@ -9,6 +9,7 @@ use super::{changing, finish, target_name};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::audit_events;
 use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_database};
@@ -23,6 +24,7 @@ pub(super) const EXTERNAL: &str = "$external";
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::of_user),
         privileges: &[on_database(Action::CreateUser)],
         secrets: &["pwd"],
         ..changing("createUser", "Makes a user.")

@@ -4,6 +4,7 @@ use super::{changing, existing_role, finish, target_name};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::Declaration;
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_database};
@@ -14,12 +15,17 @@ use crate::state::context::Context;
 
 pub(crate) static ONE: Command = Command::new(
     run_one,
-    Declaration { privileges: &[on_database(Action::DropRole)], ..changing("dropRole", "Removes a role.") },
+    Declaration {
+        audit: Some(audit_events::of_role),
+        privileges: &[on_database(Action::DropRole)],
+        ..changing("dropRole", "Removes a role.")
+    },
 );
 
 pub(crate) static ALL: Command = Command::new(
     run_all,
     Declaration {
+        audit: Some(audit_events::of_database),
         privileges: &[on_database(Action::DropRole)],
         ..changing("dropAllRolesFromDatabase", "Removes all roles that were made in a database.")
     },

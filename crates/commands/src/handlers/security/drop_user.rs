@@ -4,6 +4,7 @@ use super::{changing, finish, target_name, user_not_found};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::Declaration;
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_database};
@@ -13,12 +14,17 @@ use crate::state::context::Context;
 
 pub(crate) static ONE: Command = Command::new(
     run_one,
-    Declaration { privileges: &[on_database(Action::DropUser)], ..changing("dropUser", "Removes a user.") },
+    Declaration {
+        audit: Some(audit_events::of_user),
+        privileges: &[on_database(Action::DropUser)],
+        ..changing("dropUser", "Removes a user.")
+    },
 );
 
 pub(crate) static ALL: Command = Command::new(
     run_all,
     Declaration {
+        audit: Some(audit_events::of_database),
         privileges: &[on_database(Action::DropUser)],
         ..changing("dropAllUsersFromDatabase", "Removes all users of a database.")
     },

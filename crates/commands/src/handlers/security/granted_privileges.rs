@@ -7,6 +7,8 @@ use super::{changing, existing_role, finish, target_name};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
+use crate::request::audit_events;
+use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
 use crate::state::access_control::stored_role::{StoredRole, read_privileges};
@@ -14,14 +16,20 @@ use crate::state::context::Context;
 
 pub(crate) static GRANT: Command = Command::new(
     |context, arguments, reply| run(context, arguments, reply, Action::GrantRole, StoredRole::grant),
-    changing("grantPrivilegesToRole", "Adds privileges to a role."),
+    Declaration {
+        audit: Some(audit_events::of_role),
+        ..changing("grantPrivilegesToRole", "Adds privileges to a role.")
+    },
 );
 
 pub(crate) static REVOKE: Command = Command::new(
     |context, arguments, reply| {
         run(context, arguments, reply, Action::RevokeRole, |role, resource, actions| role.revoke(&resource, &actions))
     },
-    changing("revokePrivilegesFromRole", "Takes privileges out of a role."),
+    Declaration {
+        audit: Some(audit_events::of_role),
+        ..changing("revokePrivilegesFromRole", "Takes privileges out of a role.")
+    },
 );
 
 fn run(

@@ -7,6 +7,8 @@ use super::{changing, existing_role, existing_user, finish, target_name};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, required};
+use crate::request::audit_events;
+use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
 use crate::state::access_control::names::{QualifiedName, RoleName};
@@ -14,22 +16,28 @@ use crate::state::context::Context;
 
 pub(crate) static GRANT_TO_USER: Command = Command::new(
     |context, arguments, reply| run(context, arguments, reply, Holder::User, Change::Grant),
-    changing("grantRolesToUser", "Gives roles to a user."),
+    Declaration { audit: Some(audit_events::of_user), ..changing("grantRolesToUser", "Gives roles to a user.") },
 );
 
 pub(crate) static REVOKE_FROM_USER: Command = Command::new(
     |context, arguments, reply| run(context, arguments, reply, Holder::User, Change::Revoke),
-    changing("revokeRolesFromUser", "Takes roles away from a user."),
+    Declaration {
+        audit: Some(audit_events::of_user),
+        ..changing("revokeRolesFromUser", "Takes roles away from a user.")
+    },
 );
 
 pub(crate) static GRANT_TO_ROLE: Command = Command::new(
     |context, arguments, reply| run(context, arguments, reply, Holder::Role, Change::Grant),
-    changing("grantRolesToRole", "Gives roles to a role."),
+    Declaration { audit: Some(audit_events::of_role), ..changing("grantRolesToRole", "Gives roles to a role.") },
 );
 
 pub(crate) static REVOKE_FROM_ROLE: Command = Command::new(
     |context, arguments, reply| run(context, arguments, reply, Holder::Role, Change::Revoke),
-    changing("revokeRolesFromRole", "Takes roles away from a role."),
+    Declaration {
+        audit: Some(audit_events::of_role),
+        ..changing("revokeRolesFromRole", "Takes roles away from a role.")
+    },
 );
 
 /// Who has the roles.

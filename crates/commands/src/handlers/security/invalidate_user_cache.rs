@@ -3,6 +3,7 @@
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
@@ -11,6 +12,7 @@ use crate::state::context::Context;
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        audit: Some(audit_events::as_named),
         is_admin_only: true,
         ..Declaration::new(
             "invalidateUserCache",

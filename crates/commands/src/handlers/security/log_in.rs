@@ -16,6 +16,7 @@ use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Authentication, Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::state::access_control::login::Conversation;
+use crate::state::access_control::login_figures::{Begun, LoginMechanism};
 use crate::state::access_control::names::UserName;
 use crate::state::access_control::restrictions::address_of;
 use crate::state::access_control::stored_user::StoredUser;
@@ -71,7 +72,7 @@ pub(crate) fn run_start(
     }
     let start = parsed.finish()?;
     let database = context.request.database;
-    let (id, said) = begin(context, &start, database)?;
+    let (id, said) = begin(context, &start, database, Begun::ByCommand)?;
     write_reply(id, &said, reply);
     Ok(())
 }
@@ -96,7 +97,7 @@ pub(crate) fn begin_in_hello(context: &mut Context<'_>, asked: &RawDocument) -> 
     let user = UserName::new(&read_user_name(&start.payload).ok()?, database);
     let known = StoredUser::find(&context.server.writing, &user).ok()?;
     let can_begin = known.is_none_or(|user| user.mechanisms().any(|name| name == start.mechanism));
-    if can_begin { begin(context, &start, database).ok() } else { None }
+    if can_begin { begin(context, &start, database, Begun::InHello).ok() } else { None }
 }
 
 #[derive(Default)]
@@ -151,13 +152,14 @@ fn payload(field: Field<'_>) -> Result<Vec<u8>> {
     }
 }
 
-fn begin(context: &mut Context<'_>, start: &Start, database: &str) -> Result<(i32, ScramReply)> {
+fn begin(context: &mut Context<'_>, start: &Start, database: &str, begun: Begun) -> Result<(i32, ScramReply)> {
     context.login.conversation = None;
     let mechanism = Mechanism::of_name(&start.mechanism).ok_or_else(|| {
         let message =
             format!("Received authentication for mechanism {} which is unknown or not enabled", start.mechanism);
         CommandError::named("MechanismUnavailable", message)
     })?;
+    context.server.access.logins.count_received(LoginMechanism::Scram(mechanism), begun);
     let name = read_user_name(&start.payload).map_err(|error| CommandError::bad_value(error.to_string()))?;
     let user = UserName::new(&name, database);
     context.login.check_may_log_in(&user)?;
@@ -167,14 +169,14 @@ fn begin(context: &mut Context<'_>, start: &Start, database: &str) -> Result<(i3
         .map_err(|error| CommandError::bad_value(error.to_string()))?;
     context.login.conversations = context.login.conversations.wrapping_add(1);
     let id = context.login.conversations;
-    context.login.conversation = Some(Box::new(Conversation { id, user, scram }));
+    context.login.conversation = Some(Box::new(Conversation { id, user, scram, begun }));
     Ok((id, said))
 }
 
 /// What is stored of a user, or what one who does not exist seems to have.
 fn credentials(server: &ServerContext, user: &UserName, mechanism: Mechanism) -> Result<(ScramCredentials, bool)> {
-    let decoy = ScramCredentials::decoy(mechanism, server.access.secret(), &user.name, &user.database);
-    let stored = StoredUser::find(&server.writing, user)?;
+    let decoy = ScramCredentials::decoy(mechanism, server.access.decoy_secret(), &user.name, &user.database);
+    let stored = StoredUser::find_for_login(&server.writing, user)?;
     let known = stored.and_then(|user| user.credentials.into_iter().find(|known| known.mechanism == mechanism));
     Ok(known.map_or((decoy, false), |credentials| (credentials, true)))
 }
@@ -207,10 +209,10 @@ pub(crate) fn run_continue(
     }
     let said = match conversation.scram.go_on(&message) {
         Ok(said) => said,
-        Err(error) => return Err(fail(context, &conversation, &error.to_string())),
+        Err(error) => return Err(fail(context, Claim::of(&conversation), &error.to_string())),
     };
     if said.is_done {
-        finish(context, &conversation)?;
+        finish(context, Claim::of(&conversation))?;
     }
     write_reply(conversation.id, &said, reply);
     if !said.is_done {
@@ -219,36 +221,54 @@ pub(crate) fn run_continue(
     Ok(())
 }
 
+/// Who somebody says that he is, and how he shows it.
+#[derive(Clone, Copy)]
+pub(super) struct Claim<'a> {
+    pub(super) user: &'a UserName,
+    pub(super) mechanism: LoginMechanism,
+    pub(super) begun: Begun,
+}
+
+impl<'a> Claim<'a> {
+    fn of(conversation: &'a Conversation) -> Self {
+        let mechanism = LoginMechanism::Scram(conversation.scram.mechanism());
+        Self { user: &conversation.user, mechanism, begun: conversation.begun }
+    }
+}
+
 /// The user has proved who he is: he is logged in, if he may from there.
-fn finish(context: &mut Context<'_>, conversation: &Conversation) -> Result<()> {
-    let (server, user) = (context.server, &conversation.user);
+pub(super) fn finish(context: &mut Context<'_>, claim: Claim<'_>) -> Result<()> {
+    let (server, user) = (context.server, claim.user);
     let Some(access) = server.access.access(&server.writing, user)? else {
-        return Err(fail(context, conversation, "the user has just been dropped"));
+        return Err(fail(context, claim, "there is no such user"));
     };
     let client = address_of(&context.slot.client);
     if !access.restrictions.iter().all(|list| list.allow(client, context.login.server_address)) {
-        return Err(fail(context, conversation, "authentication restrictions unmet"));
+        return Err(fail(context, claim, "authentication restrictions unmet"));
     }
+    context.audit_login(user, claim.mechanism.name(), 0)?;
     context.login.log_in(user.clone());
     context.slot.set_user(context.login.user().cloned());
     server.access.failed.note(client, user, server.clock.monotonic(), true);
+    server.access.logins.count_successful(claim.mechanism, claim.begun);
     tracing::info!(
         target: "access", log_id = 5_286_306, user = %user, client = context.slot.client,
-        mechanism = conversation.scram.mechanism().name(), "Successfully authenticated"
+        mechanism = claim.mechanism.name(), "Successfully authenticated"
     );
     Ok(())
 }
 
 /// Notes a failure, and gives what the client is told.
-fn fail(context: &Context<'_>, conversation: &Conversation, reason: &str) -> CommandError {
-    let (server, user) = (context.server, &conversation.user);
+pub(super) fn fail(context: &Context<'_>, claim: Claim<'_>, reason: &str) -> CommandError {
+    let (server, user) = (context.server, claim.user);
     server.access.failed.note(address_of(&context.slot.client), user, server.clock.monotonic(), false);
     tracing::warn!(
         target: "access", log_id = 5_286_307, user = %user, client = context.slot.client,
-        mechanism = conversation.scram.mechanism().name(), reason,
+        mechanism = claim.mechanism.name(), reason,
         failures = server.access.failed.failed.load(Ordering::Relaxed), "Failed to authenticate"
     );
-    CommandError::named("AuthenticationFailed", "Authentication failed.")
+    let failed = CommandError::named("AuthenticationFailed", "Authentication failed.");
+    context.audit_login(user, claim.mechanism.name(), failed.code).err().unwrap_or(failed)
 }
 
 fn write_reply(id: i32, said: &ScramReply, reply: &mut DocumentWriter<'_>) {
@@ -270,9 +290,17 @@ pub(crate) fn run_logout(
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     arguments.fields().try_for_each(|field| arguments.generic(field))?;
-    if let Some(user) = context.login.log_out() {
+    if let Some(user) = context.login.user().cloned() {
+        context.audit("logout", 0, |param| write_logout(&user, param))?;
+        context.login.log_out();
         tracing::info!(target: "access", %user, client = context.slot.client, "logged out");
     }
     context.slot.set_user(None);
     Ok(())
+}
+
+fn write_logout(user: &UserName, param: &mut DocumentWriter<'_>) {
+    param.string("reason", "Client has explicitly logged out");
+    param.array("initialUsers", |users| users.push_document(|fields| user.write("user", fields)));
+    param.array("updatedUsers", |_| {});
 }

@@ -11,6 +11,7 @@ use super::{changing, existing_user, finish, target_name};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
+use crate::request::audit_events;
 use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
@@ -19,8 +20,10 @@ use crate::state::access_control::restrictions::checked;
 use crate::state::access_control::stored_user::StoredUser;
 use crate::state::context::Context;
 
-pub(crate) static COMMAND: Command =
-    Command::new(run, Declaration { secrets: &["pwd"], ..changing("updateUser", "Changes a user.") });
+pub(crate) static COMMAND: Command = Command::new(
+    run,
+    Declaration { audit: Some(audit_events::of_user), secrets: &["pwd"], ..changing("updateUser", "Changes a user.") },
+);
 
 /// Runs the command.
 pub(crate) fn run(

@@ -1,14 +1,14 @@
 //! `endSessions`: ends sessions and closes their cursors. Clients send it when they close; unknown sessions are fine.
 
+use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Authentication, Declaration, Needs, StableApi, WithoutClient};
 use crate::request::error::Result;
-use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&SessionControl::of(context), arguments, reply),
     Declaration {
         authentication: Authentication::NotNeeded,
         without_client: WithoutClient::GoesOn,
@@ -19,10 +19,10 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    control: &SessionControl<'_, '_>,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let sessions = super::session_list(context, &mut arguments)?;
-    super::end(context, &sessions)
+    let sessions = control.named(&mut arguments)?;
+    control.end(&sessions)
 }

@@ -1,20 +1,23 @@
-//! `killAllSessions`: ends the sessions of the users that it names, or all. Whose a session is, is not known,
-//! so that users who are there are refused; who is not has none.
+//! `killAllSessions`: ends the sessions of the users that it names, or all.
+//!
+//! A session is whose command was the first in it since the start of the server.
+
+use std::collections::HashSet;
 
 use bson::RawBsonRef;
+use transaction::Session;
 
+use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
-use crate::request::error::{CommandError, Result};
+use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
 use crate::state::access_control::names::UserName;
-use crate::state::access_control::stored_user::StoredUser;
-use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&SessionControl::of(context), context.request.database, arguments, reply),
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -28,7 +31,8 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    control: &SessionControl<'_, '_>,
+    database: &str,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -39,11 +43,14 @@ pub(crate) fn run(
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    for user in &named {
-        let name = UserName::read("killAllSessions", "user", RawBsonRef::Document(user), context.request.database)?;
-        if StoredUser::find(&context.server.writing, &name)?.is_some() {
-            return Err(CommandError::not_implemented("killAllSessions of named users"));
-        }
-    }
-    if named.is_empty() { super::kill(context, &super::all(context)) } else { Ok(()) }
+    let users = named.iter().map(|user| {
+        control.operation.check_interrupt()?;
+        UserName::read("killAllSessions", "user", RawBsonRef::Document(user), database)
+    });
+    let users: HashSet<UserName> = users.collect::<Result<_>>()?;
+    let is_meant =
+        |session: &Session| users.is_empty() || super::owner(session).is_some_and(|user| users.contains(user));
+    let sessions = control.store.sessions().all();
+    let killed = sessions.iter().filter(|session| is_meant(session)).map(|session| session.id()).collect();
+    control.kill(&killed)
 }

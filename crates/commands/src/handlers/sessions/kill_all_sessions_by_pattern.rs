@@ -1,28 +1,43 @@
-//! `killAllSessionsByPattern`: ends the sessions that match one of the patterns `{lsid}`, `{uid}`, `{users}`, `{roles}` or `{}`. There are no
-//! users yet, so only an `lsid` and the empty pattern match anything.
+//! `killAllSessionsByPattern`: ends the sessions that match one of the patterns `{lsid}`, `{uid}`, `{users}`, `{roles}` or `{}`.
+//!
+//! A pattern with several of these means sessions that match each. A session is whose command was the first in it since the
+//! start of the server; it matches the roles that its owner has now, also by other roles.
 
 use std::collections::HashSet;
 
-use bson::{RawDocument, Uuid};
+use bson::spec::BinarySubtype;
+use bson::{RawBsonRef, RawDocument, Uuid};
 use document::elements;
+use transaction::Session;
 
+use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::access_control::AccessControl;
+use crate::state::access_control::names::{RoleName, UserName, read_roles};
+use crate::state::writing::Writing;
 
-/// What a pattern matches.
-enum Pattern {
-    All,
-    One(Uuid),
-    NoSession,
+const OWNER: &str = "KillAllSessionsByPattern";
+type Digest = [u8; 32];
+
+/// What a session must be to match.
+#[derive(Default)]
+struct Pattern {
+    session: Option<Uuid>,
+    digest: Option<Digest>,
+    users: Option<HashSet<UserName>>,
+    roles: Option<Vec<RoleName>>,
 }
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let (users, database) = ((&context.server.access, &context.server.writing), context.request.database);
+        run(&SessionControl::of(context), users, database, arguments, reply)
+    },
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -36,43 +51,94 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    control: &SessionControl<'_, '_>,
+    (access, writing): (&AccessControl, &Writing),
+    database: &str,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     let target = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let (mut named, mut names_all) = (HashSet::new(), false);
+    let (mut killed, mut patterns, mut names_all) = (HashSet::new(), Vec::new(), false);
     for source in target.documents()?.into_iter().flatten() {
-        context.operation.check_interrupt()?;
-        match pattern(source)? {
-            Pattern::All => names_all = true,
-            Pattern::One(session) => drop(named.insert(session)),
-            Pattern::NoSession => {}
+        control.operation.check_interrupt()?;
+        match Pattern::parse(source, database)? {
+            Pattern { session: None, digest: None, users: None, roles: None } => names_all = true,
+            // Of these there may be very many.
+            Pattern { session: Some(session), digest: None, users: None, roles: None } => drop(killed.insert(session)),
+            pattern => patterns.push(pattern),
         }
     }
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    let mut killed = super::all(context);
-    if !names_all {
-        killed.retain(|session| named.contains(session));
-    }
-    super::kill(context, &killed)
-}
-
-fn pattern(source: &RawDocument) -> Result<Pattern> {
-    let mut pattern = Pattern::All;
-    for element in elements(source) {
-        let field = Field::of("KillAllSessionsByPattern", element);
-        match field.name() {
-            "lsid" => {
-                if let Some(lsid) = field.document()? {
-                    pattern = Pattern::One(super::session_id(lsid)?);
-                }
-            }
-            "uid" | "users" | "roles" => pattern = Pattern::NoSession,
-            _ => return Err(field.unknown()),
+    let sessions = control.store.sessions().all();
+    killed.retain(|id| control.store.sessions().find(*id).is_some());
+    for session in &sessions {
+        control.operation.check_interrupt()?;
+        if names_all || matches_any((access, writing), &patterns, session)? {
+            killed.insert(session.id());
         }
     }
-    Ok(pattern)
+    control.kill(&killed)
+}
+
+fn matches_any(users: (&AccessControl, &Writing), patterns: &[Pattern], session: &Session) -> Result<bool> {
+    for pattern in patterns {
+        if pattern.matches(users, session)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Pattern {
+    fn parse(source: &RawDocument, database: &str) -> Result<Self> {
+        let mut pattern = Self::default();
+        for element in elements(source) {
+            let field = Field::of(OWNER, element);
+            match field.name() {
+                "lsid" => pattern.session = field.document()?.map(super::session_id).transpose()?,
+                "uid" => pattern.digest = Some(digest(field)?),
+                "users" => {
+                    let named = field.documents()?.unwrap_or_default();
+                    let read =
+                        |user: &&RawDocument| UserName::read(OWNER, "user", RawBsonRef::Document(user), database);
+                    pattern.users = Some(named.iter().map(read).collect::<Result<_>>()?);
+                }
+                "roles" => {
+                    let read = |array| read_roles(OWNER, array, database);
+                    pattern.roles = Some(field.array()?.map(read).transpose()?.unwrap_or_default());
+                }
+                _ => return Err(field.unknown()),
+            }
+        }
+        Ok(pattern)
+    }
+
+    fn matches(&self, (access, writing): (&AccessControl, &Writing), session: &Session) -> Result<bool> {
+        if self.session.is_some_and(|id| id != session.id()) {
+            return Ok(false);
+        }
+        let owner = super::owner(session);
+        let is_owner = |is: &dyn Fn(&UserName) -> bool| owner.is_some_and(is);
+        let is_digest = |digest: &Digest| is_owner(&|user| authentication::hash(&user.to_string()) == *digest);
+        if !self.digest.as_ref().is_none_or(is_digest) {
+            return Ok(false);
+        }
+        if !self.users.as_ref().is_none_or(|users| is_owner(&|user| users.contains(user))) {
+            return Ok(false);
+        }
+        let Some(roles) = &self.roles else { return Ok(true) };
+        let Some(owner) = owner else { return Ok(false) };
+        let access = access.access(writing, owner)?;
+        Ok(access.is_some_and(|access| roles.iter().any(|role| access.roles.contains(role))))
+    }
+}
+
+/// The SHA-256 of `user@database`.
+fn digest(field: Field<'_>) -> Result<Digest> {
+    let RawBsonRef::Binary(bson::RawBinaryRef { subtype: BinarySubtype::Generic, bytes }) = field.value() else {
+        return Err(field.wrong_type("type 'binData' of subtype 0"));
+    };
+    bytes.try_into().map_err(|_| CommandError::bad_value(format!("{OWNER}.uid: 32 bytes are wanted")))
 }

@@ -4,6 +4,7 @@
 
 use authentication::Target;
 
+use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
@@ -26,10 +27,10 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let mut killed = super::session_list(context, &mut arguments)?;
+    let mut killed = SessionControl::of(context).named(&mut arguments)?;
     if killed.is_empty() {
         context.require(Target::Cluster, Action::KillAnySession)?;
-        killed = super::all(context);
+        killed = SessionControl::of(context).all();
     }
-    super::kill(context, &killed)
+    SessionControl::of(context).kill(&killed)
 }

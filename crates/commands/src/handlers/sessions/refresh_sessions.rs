@@ -1,14 +1,14 @@
 //! `refreshSessions`: counts as a use of the sessions that it names.
 
+use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, StableApi, WithoutClient};
 use crate::request::error::Result;
-use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&SessionControl::of(context), arguments, reply),
     Declaration {
         without_client: WithoutClient::GoesOn,
         stable_api: StableApi::Version1,
@@ -18,13 +18,14 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    control: &SessionControl<'_, '_>,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    for session in super::session_list(context, &mut arguments)? {
-        context.operation.check_interrupt()?;
-        context.server.store.sessions().refresh(session)?;
+    for session in control.named(&mut arguments)? {
+        control.operation.check_interrupt()?;
+        let refreshed = control.store.sessions().refresh(session)?;
+        control.claim(&refreshed);
     }
     Ok(())
 }

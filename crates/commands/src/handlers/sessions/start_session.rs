@@ -1,14 +1,14 @@
 //! `startSession`: begins a session and tells its id. Drivers make the ids themselves; this is for those who do not.
 
+use super::SessionControl;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
-use crate::state::context::Context;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&SessionControl::of(context), arguments, reply),
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new("startSession", "Starts a session.", Needs::Nothing, &[])
@@ -17,15 +17,16 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    control: &SessionControl<'_, '_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    let session = context.server.store.catalog().new_uuid();
-    context.server.store.sessions().refresh(session)?;
+    let session = control.store.catalog().new_uuid();
+    let begun = control.store.sessions().refresh(session)?;
+    control.claim(&begun);
     reply.document("id", |id| id.uuid("id", session));
     reply.int32("timeoutMinutes", crate::state::session_end::TIMEOUT_MINUTES);
     Ok(())

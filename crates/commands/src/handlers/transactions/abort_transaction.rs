@@ -1,14 +1,20 @@
 //! `abortTransaction`: gives up what a transaction has changed.
 
+use transaction::Store;
+
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, SessionUse, StableApi, WithoutClient, WriteConcernUse};
 use crate::request::error::Result;
-use crate::state::context::Context;
+use crate::state::client_cursors::ClientCursors;
+use crate::state::operation_session::OperationSession;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| {
+        let server = context.server;
+        run(&server.store, &server.cursors, &context.session, arguments, reply)
+    },
     Declaration {
         is_admin_only: true,
         session_use: SessionUse::EndsTransaction,
@@ -21,7 +27,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    store: &Store,
+    cursors: &ClientCursors,
+    session: &OperationSession,
     mut arguments: Arguments<'_>,
     _reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -32,7 +40,7 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    let (session, txn_number) = context.session.ending()?;
-    super::close_cursors(context, session.id(), txn_number);
-    Ok(context.server.store.abort_transaction(session, txn_number)?)
+    let (session, txn_number) = session.ending()?;
+    super::close_cursors(cursors, session.id(), txn_number);
+    Ok(store.abort_transaction(session, txn_number)?)
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(
     let (session, txn_number) = context.session.ending()?;
     let store = &context.server.store;
     let committed = store.commit_transaction(session, txn_number);
-    super::close_cursors(context, session.id(), txn_number);
+    super::close_cursors(&context.server.cursors, session.id(), txn_number);
     let concern = &arguments.generic.write_concern;
     let waited = match committed? {
         Some(commit) => concern.wait(context, Some(&commit)),

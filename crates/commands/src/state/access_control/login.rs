@@ -1,7 +1,7 @@
 //! Who a connection's client is: nobody, in the midst of a login, or a user.
 //!
 //! ```text
-//! Nobody ── saslStart ──▶ in a conversation ── its last message ──▶ logged in
+//! Nobody ── saslStart ──▶ in a conversation ── its last message ──▶ logged in ◀── authenticate ── Nobody
 //!    ▲                       │ it fails                               │
 //!    └───────────────────────┴────────────── logout ──────────────────┘
 //! ```
@@ -9,11 +9,12 @@
 //! Held by `ClientContext`. `dispatcher` asks before each command what the user may do ([`Login::access`]).
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use authentication::{PrivilegeSet, ScramConversation};
 
 use super::AccessControl;
+use super::login_figures::Begun;
 use super::names::UserName;
 use super::resolve::Access;
 use crate::request::error::{CommandError, Result};
@@ -24,6 +25,18 @@ pub(crate) struct Conversation {
     pub(crate) id: i32,
     pub(crate) user: UserName,
     pub(crate) scram: ScramConversation,
+    pub(crate) begun: Begun,
+}
+
+/// Whether a client has logged in, where it has to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoginState {
+    /// It has, or need not.
+    Done,
+    /// It is doing so.
+    UnderWay,
+    /// It has not begun.
+    Missing,
 }
 
 /// What was found of the user, and in which generation.
@@ -46,8 +59,13 @@ pub(crate) struct Login {
     is_server: bool,
     /// Whether the client is on the server's machine.
     pub(crate) is_local: bool,
+    /// The subject of the certificate that the client has shown and that the server has verified, as RFC 2253 writes it.
+    pub(crate) certificate_subject: Option<Arc<str>>,
+    /// Which connection it is in the audit log, from the first event on.
+    pub(crate) connection: OnceLock<bson::Uuid>,
     /// At which address of the server the client has come in.
     pub(crate) server_address: Option<IpAddr>,
+    pub(crate) server_port: u16,
 }
 
 impl Login {

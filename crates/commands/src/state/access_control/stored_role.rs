@@ -47,7 +47,7 @@ impl StoredRole {
         remove(writing, ROLES, &name.id())
     }
 
-    fn decode(document: &RawDocument) -> Result<Self> {
+    pub(crate) fn decode(document: &RawDocument) -> Result<Self> {
         let text = |name: &str| {
             let malformed = || CommandError::failed_to_parse(format!("a role's document has no valid '{name}'"));
             get_field(document, name).and_then(|value| value.as_str()).ok_or_else(malformed)

@@ -6,8 +6,8 @@ use std::time::Duration;
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it waits when the queue has not been empty for [`STANDING`].
 pub(super) const PATIENCE_OVERLOADED: Duration = Duration::from_millis(50);
-/// A queue as old as this is no passing one.
-pub(super) const STANDING: Duration = Duration::from_secs(1);
+/// A queue as old as this is no passing one: all who were in it have got their turn or given up.
+pub(super) const STANDING: Duration = PATIENCE;
 /// Most commands that wait at one gate.
 pub(super) const QUEUE_MAX: usize = 4096;
 
@@ -16,7 +16,7 @@ pub(super) const READS_FOR_EACH_PROCESSOR: usize = 16;
 pub(super) const WRITES_FOR_EACH_PROCESSOR: usize = 6;
 
 /// Never fewer: a command that waits for something must not keep everybody else out.
-pub(super) const LIMIT_MIN: usize = 6;
+pub(super) const LIMIT_MIN: usize = WRITES_FOR_EACH_PROCESSOR;
 /// Never more: each is a thread.
 pub(super) const LIMIT_MAX: usize = 1024;
 /// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
@@ -38,7 +38,7 @@ pub(super) const CROWD_STRETCH: Duration = Duration::from_millis(500);
 
 /// Connections for each processor that make a crowd, and those that are too few to be one any more.
 pub(super) const MANY_FOR_EACH_PROCESSOR: usize = 40;
-pub(super) const FEW_FOR_EACH_PROCESSOR: usize = 20;
+pub(super) const FEW_FOR_EACH_PROCESSOR: usize = MANY_FOR_EACH_PROCESSOR / 2;
 /// The part of all processors that this process takes with a crowd, and that below which there is none. Clients may be on the same machine.
 pub(super) const BUSY: f64 = 0.25;
 pub(super) const NOT_BUSY: f64 = 0.1;
@@ -50,11 +50,11 @@ pub(super) const LONG_AFTER: Duration = Duration::from_millis(10);
 
 const _: () = {
     assert!(PATIENCE_OVERLOADED.as_nanos() < PATIENCE.as_nanos());
-    assert!(LIMIT_MIN <= WRITES_FOR_EACH_PROCESSOR && WRITES_FOR_EACH_PROCESSOR < READS_FOR_EACH_PROCESSOR);
+    assert!(WRITES_FOR_EACH_PROCESSOR < READS_FOR_EACH_PROCESSOR);
     assert!(AS_GOOD < 1.0 && 1.0 < WORTH_MORE, "what throughput does by chance keeps neither");
     assert!(STEP_DOWN < STEP_UP, "a try upwards is the smaller one");
     assert!(WINDOW.as_nanos() < WINDOW_MAX.as_nanos());
-    assert!(FEW_FOR_EACH_PROCESSOR < MANY_FOR_EACH_PROCESSOR && NOT_BUSY < BUSY, "no crowd comes and goes by turns");
+    assert!(NOT_BUSY < BUSY, "no crowd comes and goes by turns");
     // Fewer connections than may run at once are no crowd.
     assert!(READS_FOR_EACH_PROCESSOR <= FEW_FOR_EACH_PROCESSOR);
 };

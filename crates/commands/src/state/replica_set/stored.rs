@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
-use collection::{Collection, Namespace, Validation};
-use transaction::{Acknowledgement, CommitInfo, Decision, SetAsideWork};
+use collection::{Collection, Namespace};
+use transaction::{Acknowledgement, SetAsideWork};
 
-use crate::request::error::{CommandError, Result};
+use crate::request::error::Result;
 use crate::state::writing::Writing;
 
 /// The configuration.
@@ -64,22 +64,9 @@ pub(crate) fn read(writing: &Writing, namespace: &str) -> Result<Option<RawDocum
 /// Puts a document in the place of the one that has its `_id`, or beside the others.
 pub(crate) fn put(writing: &Writing, namespace: &str, document: &RawDocument) -> Result<()> {
     let collection = writing.store.collection_or_create(&Namespace::parse(namespace)?)?;
-    let commit = writing.with_context(|write| {
-        let Some(place) = place_of(writing, &collection, document)? else {
-            return Ok::<_, CommandError>(Some(writing.store.insert_document(
-                write,
-                &collection,
-                document,
-                Validation::Bypass,
-            )?));
-        };
-        let changed = writing.store.change_document(write, &collection, place, Validation::Bypass, |_, new| {
-            new.extend_from_slice(document.as_bytes());
-            Ok::<_, CommandError>(Decision::ReplaceWhole)
-        })?;
-        Ok(changed.commit())
-    })?;
-    make_durable(writing, commit)
+    let place = place_of(writing, &collection, document)?;
+    let commit = writing.put_at(&collection, place, document)?;
+    writing.acknowledge(commit, Acknowledgement::Durable)
 }
 
 /// Removes the documents that are not to be kept.
@@ -92,14 +79,9 @@ pub(crate) fn retain(writing: &Writing, namespace: &str, keep: impl Fn(&RawDocum
         if keep(cursor.document()?) {
             continue;
         }
-        let changed = writing.with_context(|write| {
-            writing.store.change_document(write, &collection, place, Validation::Bypass, |_, _| {
-                Ok::<_, CommandError>(Decision::Delete)
-            })
-        })?;
-        last = changed.commit().or(last);
+        last = writing.remove_at(&collection, place)?.or(last);
     }
-    make_durable(writing, last)
+    writing.acknowledge(last, Acknowledgement::Durable)
 }
 
 /// Where the document with the same `_id` is. These collections have a few documents.
@@ -117,11 +99,4 @@ fn place_of(
         }
     }
     Ok(None)
-}
-
-fn make_durable(writing: &Writing, commit: Option<CommitInfo>) -> Result<()> {
-    match commit {
-        Some(commit) => Ok(writing.store.acknowledge(&commit, Acknowledgement::Durable)?),
-        None => Ok(()),
-    }
 }

@@ -1,0 +1,87 @@
+//! A statement of an update or a delete that has ended: the profiler has a record of each, as MongoDB's has, and none of
+//! their command.
+//!
+//! Called by the driver of write statements. What a statement has done is the difference of what was noted before and
+//! after it.
+
+use std::time::Duration;
+
+use bson::{RawDocument, RawDocumentBuf};
+
+use crate::handlers::diagnostics::current_op::{kind, namespace};
+use crate::handlers::diagnostics::finished_operation::{store, write_circumstances, write_error, write_limited};
+use crate::request::document_writer::document_of;
+use crate::request::error::{CommandError, Result};
+use crate::state::context::Context;
+
+/// What the profiler is shown of a statement.
+pub(crate) struct ShownStatement<'a> {
+    /// The name of its command.
+    pub(crate) command: &'static str,
+    /// As it was sent.
+    pub(crate) source: &'a RawDocument,
+    /// What it and all before it have done, by the names of the profiler's fields.
+    pub(crate) done: [(&'static str, u64); DONE],
+}
+
+/// Kinds of what is done.
+pub(crate) const DONE: usize = 3;
+
+/// What was noted when a statement began.
+pub(crate) struct StatementBegin {
+    elapsed: Duration,
+    keys_examined: u64,
+    docs_examined: u64,
+    done: [u64; DONE],
+}
+
+impl StatementBegin {
+    /// See the type.
+    pub(crate) fn of(context: &Context<'_>, shown: &ShownStatement<'_>) -> Self {
+        Self {
+            elapsed: context.operation.elapsed(),
+            keys_examined: context.notes.keys_examined.get(),
+            docs_examined: context.notes.docs_examined.get(),
+            done: shown.done.map(|(_, number)| number),
+        }
+    }
+
+    /// Records the statement, if it is worth it.
+    pub(crate) fn ended(self, context: &Context<'_>, shown: &ShownStatement<'_>, error: Option<&CommandError>) {
+        let elapsed = context.operation.elapsed().saturating_sub(self.elapsed);
+        if !context.server.profiler.may_record(elapsed) {
+            return;
+        }
+        let record = self.describe(context, shown, error, elapsed);
+        let stored = record.and_then(|record| {
+            let verdict = context.server.profiler.judge(context.request.database, elapsed, &record);
+            if verdict.profiles { store(context, &record) } else { Ok(()) }
+        });
+        if let Err(error) = stored {
+            tracing::warn!(target: "command", %error, "a record of a statement could not be written");
+        }
+    }
+
+    fn describe(
+        &self,
+        context: &Context<'_>,
+        shown: &ShownStatement<'_>,
+        error: Option<&CommandError>,
+        elapsed: Duration,
+    ) -> Result<RawDocumentBuf> {
+        let notes = &context.notes;
+        document_of(|record| {
+            record.object_id("_id", context.server.new_object_id());
+            record.string("op", kind(shown.command));
+            record.string("ns", &namespace(shown.command, context.request.database, Some(context.request.body)));
+            write_limited(shown.command, shown.source, record);
+            record.count("keysExamined", notes.keys_examined.get().saturating_sub(self.keys_examined));
+            record.count("docsExamined", notes.docs_examined.get().saturating_sub(self.docs_examined));
+            for ((name, number), before) in shown.done.iter().zip(self.done).filter(|((name, _), _)| !name.is_empty()) {
+                record.count(name, number.saturating_sub(before));
+            }
+            write_error(error, record);
+            write_circumstances(context, elapsed, record);
+        })
+    }
+}

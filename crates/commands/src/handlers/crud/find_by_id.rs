@@ -1,0 +1,54 @@
+//! Documents of a collection by `_id`, one after the other, as `$lookup` asks for them.
+//!
+//! Each is read as a query of its own would: in the pipeline's view, or else in one of that moment.
+
+use std::sync::Arc;
+
+use aggregation::FindById;
+use bson::{RawBsonRef, RawDocument};
+use collection::Collection;
+use document::collation;
+use executor::IdLookup;
+use transaction::ReadView;
+
+use super::query_arguments::host_error;
+use crate::request::error::CommandError;
+use crate::state::context::ServerContext;
+
+pub(super) struct ById {
+    server: Arc<ServerContext>,
+    collection: Arc<Collection>,
+    /// What the pipeline reads from, if that is one point in time.
+    fixed_view: Option<ReadView>,
+    lookup: IdLookup,
+}
+
+impl ById {
+    /// `None` where an `_id` may be equal to several, or no index has them.
+    pub(super) fn new(
+        server: &Arc<ServerContext>,
+        collection: &Arc<Collection>,
+        fixed_view: Option<ReadView>,
+    ) -> Option<ById> {
+        let timestamp = fixed_view.as_ref().map_or_else(|| server.store.read_view().timestamp(), ReadView::timestamp);
+        let index = collection.indexes().id_index_at(timestamp)?;
+        let tells_text = index.pattern().collator().is_none() && !collation::is_in_force();
+        tells_text.then(|| ById {
+            server: server.clone(),
+            collection: collection.clone(),
+            fixed_view,
+            lookup: IdLookup::default(),
+        })
+    }
+}
+
+impl FindById for ById {
+    fn find(&mut self, id: RawBsonRef<'_>) -> aggregation::Result<Option<&RawDocument>> {
+        let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
+        if let Some(index) = self.collection.indexes().id_index_at(view.timestamp()) {
+            index.count_access();
+        }
+        let found = self.lookup.fetch(&view, &self.collection, id);
+        found.map(|found| found.map(|(_, document)| document)).map_err(|error| host_error(CommandError::from(error)))
+    }
+}
