@@ -14,6 +14,7 @@ use crate::target::Target;
 
 /// How a program is started when nothing else is said: our own server's way.
 pub(crate) const DEFAULT_COMMAND: &str = "{binary} serve --data {data} --listen 127.0.0.1:{port}";
+const EPHEMERAL_COMMAND: &str = "{binary} serve --ephemeral --listen 127.0.0.1:{port}";
 /// A program under callgrind is some fifty times slower.
 const START_PATIENCE: Duration = Duration::from_secs(120);
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
@@ -156,6 +157,34 @@ impl Drop for LaunchedServer {
         self.end();
         // Data of a measurement that is over; what cannot be removed is in the result directory for all to see.
         let _ = std::fs::remove_dir_all(&self.data);
+    }
+}
+
+/// An empty Plimsoll whose data is in memory; it is gone when this is.
+pub struct EphemeralServer(LaunchedServer);
+
+impl EphemeralServer {
+    /// Starts the one beside this program.
+    ///
+    /// # Errors
+    /// There is none, or it does not start.
+    pub async fn start() -> Result<Self, LabError> {
+        let scratch = std::env::temp_dir().join(format!("plimsoll-ephemeral-{}", std::process::id()));
+        LaunchedServer::start(&own_server()?, EPHEMERAL_COMMAND, &scratch, false).await.map(Self)
+    }
+
+    /// Its connection string.
+    pub fn uri(&self) -> &str {
+        &self.0.uri
+    }
+}
+
+impl Drop for EphemeralServer {
+    fn drop(&mut self) {
+        if let Some(scratch) = self.0.data.parent() {
+            // It has nothing in it but the log.
+            let _ = std::fs::remove_dir_all(scratch);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Called by the `plimsoll-lab` binary, which mounts [`BenchArguments`] under `bench` and awaits [`run`]. It knows servers only
 //! by a connection string (and, on the same machine, by `/proc`): it must not know any other crate of this workspace, so
-//! that it measures ours exactly as it measures theirs.
+//! that it measures ours exactly as it measures theirs. `plimsoll diagnose` alone is for ours: it reads `flight_recorder`'s files.
 //!
 //! [`scenario`] is the library that runs workloads: [`scenario::run`] takes a [`scenario::Scenario`] (a shipped one, or
 //! YAML) and [`scenario::RunOptions`], and gives an [`scenario::Outcome`] whose [`result::RunResult`] holds, for each phase,
@@ -19,12 +19,15 @@
 )]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod backup;
 mod bench;
 mod callgrind;
 mod certify;
 mod chart;
 mod compare;
+mod diagnose;
 mod error;
+mod glance;
 mod history;
 mod latency;
 mod launch;
@@ -44,12 +47,16 @@ mod server_process;
 mod target;
 mod throughput;
 
+pub use backup::{BackupArguments, run as backup};
 pub use bench::{BenchArguments, run};
 pub use certify::{CertifyArguments, run as certify};
 pub use compare::{CompareArguments, run as compare};
+pub use diagnose::{DiagnoseArguments, run as diagnose};
 pub use error::LabError;
+pub use glance::{StatusArguments, TopArguments, status, top};
 pub use history::{HistoryArguments, run as history};
 pub use latency::LatencySummary;
+pub use launch::EphemeralServer;
 pub use layout::{LayoutArguments, run as layout};
 pub use profile::{ProfileArguments, run as profile};
 pub use target::TargetDescription;

@@ -6,6 +6,7 @@
 mod bench_report;
 mod certify_report;
 mod compare_report;
+mod diagnosis_report;
 mod history_report;
 mod page;
 mod profile_report;
@@ -13,6 +14,7 @@ mod profile_report;
 pub(crate) use bench_report::bench;
 pub(crate) use certify_report::certificate;
 pub(crate) use compare_report::comparison;
+pub(crate) use diagnosis_report::diagnosis;
 pub(crate) use history_report::history;
 pub(crate) use profile_report::profile;
 

@@ -1,5 +1,8 @@
 //! What the server is told: flags before environment before the configuration file before defaults. Called by `main`.
 
+mod audit;
+mod encryption;
+mod ephemeral;
 mod replica_set;
 mod settings;
 mod size;
@@ -15,6 +18,8 @@ use crate::handle::ConnectionLimits;
 use crate::logging::LogFormat;
 use crate::tls::TlsSettings;
 
+pub use audit::{AuditConfiguration, AuditDestination, AuditMode};
+pub use encryption::KeySource;
 pub use platform::machine_memory_bytes;
 pub use replica_set::{ReplicaSet, ReplicaSetInitiation};
 pub use settings::Settings;
@@ -34,6 +39,8 @@ const CACHE_BYTES_MIN: u64 = 4 << 20;
 const HISTORY_BYTES: u64 = 16 << 30;
 const HISTORY_BYTES_MIN: u64 = 16 << 20;
 const OPLOG_BYTES: u64 = 1 << 30;
+const FLIGHT_RECORDER_BYTES: u64 = 200 << 20;
+const FLIGHT_RECORDER_BYTES_MIN: u64 = 16 << 20;
 const CONNECTIONS_MAX: usize = 65_536;
 /// What one address of another machine may have of all connections, so that some are left to others.
 const CONNECTIONS_PER_ADDRESS_PERCENT: usize = 80;
@@ -78,8 +85,10 @@ impl ConfigurationError {
 /// Everything settled.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// Directory of the data.
+    /// Directory of the data; nothing is there when the server is ephemeral.
     pub data: PathBuf,
+    /// How many bytes of files an ephemeral server has room for in memory; `None`: the data is in the directory.
+    pub ephemeral_bytes: Option<u64>,
     /// Addresses to listen on, each `HOST:PORT`.
     pub listen: Vec<String>,
     /// Whether those may be beyond this machine, though nobody has to say who they are.
@@ -88,6 +97,10 @@ pub struct Configuration {
     pub requires_login: bool,
     /// Whether the first user can be made from this machine without one.
     pub has_localhost_exception: bool,
+    /// The audit log, if there is one.
+    pub audit: Option<AuditConfiguration>,
+    /// Whether the diagnostics log shows no values of documents.
+    pub redacts: bool,
     /// The budget for all memory, in bytes.
     pub memory_bytes: u64,
     /// The part of the budget that caches pages, in bytes.
@@ -106,18 +119,32 @@ pub struct Configuration {
     pub connections_max: usize,
     /// The most connections from one address of another machine; `None`: a share of all.
     pub connections_per_address_max: Option<usize>,
+    /// Where the key comes from that the data directory is encrypted with; `None`: it is not.
+    pub encryption_key: Option<KeySource>,
+    /// Where the key comes from that backups are encrypted with; `None`: that of the data directory, if there is one.
+    pub backup_key: Option<KeySource>,
+    /// Where the oplog is sent to.
+    pub archive: Option<backup::Place>,
     /// How connections are encrypted; `None`: not.
     pub tls: Option<TlsSettings>,
+    /// How much is kept of what the server's figures were, in bytes; 0: nothing.
+    pub flight_recorder_bytes: u64,
+    /// Where figures are told over HTTP, `HOST:PORT`, if they are.
+    pub metrics: Option<String>,
     /// The socket in the file system, if there is one.
     pub unix_socket: Option<UnixSocketSettings>,
     /// Compressors offered to clients, the best first.
     pub compressors: Vec<Compressor>,
     /// How long running commands may take to end when the server stops.
     pub stop_grace: Duration,
+    /// Whether it stops when standard input ends.
+    pub stops_with_input: bool,
     /// How far the machine's clock may be ahead of the newest write at the start, and jump ahead later.
     pub clock_drift_max: Duration,
     /// Whether clients may make commands fail on purpose.
     pub has_test_commands: bool,
+    /// Whether JavaScript of clients is run.
+    pub has_scripting: bool,
     /// Whether what is allocated is compared with what the budget accounts for.
     pub checks_memory: bool,
     /// The replica set that the server is a member of.
@@ -137,7 +164,10 @@ impl Configuration {
         };
         let replica_set = ReplicaSet::resolve(&settings)?;
         let (tls, unix_socket) = (transport::tls(&settings)?, transport::unix_socket(&settings)?);
-        let (memory_bytes, cache_bytes) = memory_and_cache(settings.memory, settings.cache, machine_bytes)?;
+        let (audit, encryption_key) = (audit::audit(&settings)?, encryption::key_source(&settings)?);
+        let is_ephemeral = ephemeral::check(&settings)?;
+        let cache = ephemeral::cache(&settings, is_ephemeral);
+        let (memory_bytes, cache_bytes) = memory_and_cache(settings.memory, cache, machine_bytes)?;
         let listen = settings.listen.unwrap_or_else(|| vec![format!("127.0.0.1:{PORT}")]);
         if listen.is_empty() {
             return Err(ConfigurationError::bad_value("listen", "at least one address is needed"));
@@ -153,10 +183,16 @@ impl Configuration {
         let grace = settings.stop_grace_seconds.map_or(STOP_GRACE, Duration::from_secs);
         Ok(Self {
             data: settings.data.unwrap_or_else(|| PathBuf::from("data")),
+            ephemeral_bytes: is_ephemeral.then(|| ephemeral::file_bytes(memory_bytes, cache_bytes)).transpose()?,
             listen: listen.iter().map(|address| listen_address(address)).collect::<Result<_, _>>()?,
-            allows_remote_without_login: settings.allow_remote_without_login.unwrap_or(false),
+            allows_remote_without_login: settings
+                .insecure_no_authentication
+                .or(settings.allow_remote_without_login)
+                .unwrap_or(false),
             requires_login: settings.auth.unwrap_or(false),
             has_localhost_exception: settings.localhost_exception.unwrap_or(true),
+            audit,
+            redacts: settings.redact.unwrap_or(false),
             memory_bytes,
             cache_bytes,
             history_bytes: history_bytes(settings.history)?,
@@ -168,12 +204,23 @@ impl Configuration {
                 .map_err(|_| ConfigurationError::bad_value("log-level", format!("'{level}' is no level or filter")))?,
             connections_max,
             connections_per_address_max: settings.max_connections_per_address,
+            backup_key: settings.backup_key_file.map(KeySource::File),
+            archive: settings.archive.as_deref().map(archive).transpose()?,
+            encryption_key,
             tls,
+            flight_recorder_bytes: match settings.no_flight_recorder {
+                Some(true) => 0,
+                _ if is_ephemeral => 0,
+                _ => flight_recorder_bytes(settings.flight_recorder_size)?,
+            },
+            metrics: settings.metrics.as_deref().map(metrics_address).transpose()?,
             unix_socket,
             compressors: compressors(settings.compressors)?,
             stop_grace: grace,
+            stops_with_input: settings.stop_with_input.unwrap_or(false),
             clock_drift_max: settings.max_clock_drift_seconds.map_or(CLOCK_DRIFT_MAX, Duration::from_secs),
             has_test_commands: settings.enable_test_commands.unwrap_or(false),
+            has_scripting: !settings.no_scripting.unwrap_or(false),
             checks_memory: settings.check_memory.unwrap_or(false),
             replica_set,
         })
@@ -187,6 +234,10 @@ impl Configuration {
         let share = (all * CONNECTIONS_PER_ADDRESS_PERCENT / 100).max(1);
         ConnectionLimits { all, of_one_address: self.connections_per_address_max.unwrap_or(share).min(all) }
     }
+}
+
+fn archive(url: &str) -> Result<backup::Place, ConfigurationError> {
+    backup::Place::of_url(url).map_err(|error| ConfigurationError::bad_value("archive", error.to_string()))
 }
 
 #[allow(clippy::disallowed_methods, reason = "read once, before there is a disk to go through")]
@@ -235,22 +286,28 @@ fn usual_cache_bytes(memory_bytes: u64) -> u64 {
 }
 
 fn history_bytes(size: Option<Size>) -> Result<u64, ConfigurationError> {
-    match size.unwrap_or(Size::Bytes(HISTORY_BYTES)) {
-        Size::Bytes(bytes) if bytes >= HISTORY_BYTES_MIN => Ok(bytes),
+    bytes_at_least(HISTORY_BYTES_MIN, "history", size.unwrap_or(Size::Bytes(HISTORY_BYTES)))
+}
+
+/// A size in bytes; a share of something means nothing here.
+fn bytes_at_least(least: u64, setting: &'static str, size: Size) -> Result<u64, ConfigurationError> {
+    match size {
+        Size::Bytes(bytes) if bytes >= least => Ok(bytes),
         Size::Bytes(bytes) => {
-            let reason = format!("{bytes} bytes is below the least possible, {HISTORY_BYTES_MIN}");
-            Err(ConfigurationError::bad_value("history", reason))
+            let reason = format!("{bytes} bytes is below the least possible, {least}");
+            Err(ConfigurationError::bad_value(setting, reason))
         }
-        Size::Percent(_) => Err(ConfigurationError::bad_value("history", "must be a size, not a share")),
+        Size::Percent(_) => Err(ConfigurationError::bad_value(setting, "must be a size, not a share")),
     }
 }
 
 fn oplog_bytes(size: Option<Size>) -> Result<u64, ConfigurationError> {
-    match size {
-        None => Ok(OPLOG_BYTES),
-        Some(Size::Bytes(bytes)) => Ok(bytes),
-        Some(Size::Percent(_)) => Err(ConfigurationError::bad_value("oplog-size", "must be a size, not a share")),
-    }
+    bytes_at_least(0, "oplog-size", size.unwrap_or(Size::Bytes(OPLOG_BYTES)))
+}
+
+fn flight_recorder_bytes(size: Option<Size>) -> Result<u64, ConfigurationError> {
+    let size = size.unwrap_or(Size::Bytes(FLIGHT_RECORDER_BYTES));
+    bytes_at_least(FLIGHT_RECORDER_BYTES_MIN, "flight-recorder-size", size)
 }
 
 fn oplog_time(hours: Option<f64>) -> Result<Option<Duration>, ConfigurationError> {
@@ -259,6 +316,17 @@ fn oplog_time(hours: Option<f64>) -> Result<Option<Duration>, ConfigurationError
         Some(hours) if (0.0..=1e6).contains(&hours) => Ok(Some(Duration::from_secs_f64(hours * 3600.0))),
         Some(_) => Err(ConfigurationError::bad_value("oplog-min-retention-hours", "must be from 0 to 1000000")),
     }
+}
+
+/// A port alone is one of this machine's own.
+fn metrics_address(text: &str) -> Result<String, ConfigurationError> {
+    let own = text.trim_start_matches(':');
+    if own.parse::<u16>().is_ok() {
+        return Ok(format!("127.0.0.1:{own}"));
+    }
+    let with_port = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let reason = || format!("'{text}' is not HOST:PORT, [IPV6]:PORT or PORT");
+    with_port.map(|_| text.to_owned()).ok_or_else(|| ConfigurationError::bad_value("metrics", reason()))
 }
 
 /// Adds the port where there is none.

@@ -26,6 +26,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
+use crate::before_login::Excess;
 use crate::connection_memory::Holding;
 use crate::crowd::Crowd;
 use crate::exchange::{Answer, Exchange, ExchangeError};
@@ -100,7 +101,9 @@ pub(crate) enum End {
 impl<S: CommandService> Connection<S> {
     pub(crate) fn new(exchange: Exchange<S>) -> Self {
         let memory = exchange.shared.memory.reservation(MemoryUse::Connections);
-        Self { input: ReadBuffer::new(memory), exchange, linger_at_first: LINGER_AT_FIRST }
+        let mut input = ReadBuffer::new(memory);
+        input.opened(exchange.standing());
+        Self { input, exchange, linger_at_first: LINGER_AT_FIRST }
     }
 
     /// Serves the connection until it ends. Spawned as a task by `listener`.
@@ -115,10 +118,10 @@ impl<S: CommandService> Connection<S> {
             let wake = match pause {
                 Pause::Idle => {
                     let idle_since = tokio::time::Instant::now();
-                    let woken = readable(&socket).await;
+                    let woken = readable_within(&socket, connection.input.time_left()).await;
                     let soon = !std::mem::take(&mut is_new) && idle_since.elapsed() < LINGER_WHEN_BUSY;
                     connection.linger_at_first = if soon { LINGER_WHEN_BUSY } else { LINGER_AT_FIRST };
-                    woken.map(|()| Attempt::First).map_err(End::Reactor)
+                    woken.map(|()| Attempt::First)
                 }
                 Pause::Crowded => {
                     let (leave, left) = oneshot::channel();
@@ -235,19 +238,29 @@ impl<S: CommandService> Connection<S> {
 
     /// Answers the frame at the front of the input.
     fn answer_front(&mut self, length: usize, attempt: Attempt) -> Result<Front, End> {
+        if attempt == Attempt::First {
+            self.input.count_request()?;
+        }
         // Before the command runs: what it says is of this generation, or a later one.
         let generation = self.exchange.shared.handle.topology_generation();
         let front = match self.exchange.answer(self.input.front(length), attempt)? {
             Answer::Done => {
                 self.input.consume(length);
+                self.input.answered(self.exchange.standing());
                 Front::Answered
             }
             Answer::Waits { longest } => {
                 return Ok(Front::Kept(Pause::Waiting { generation, longest, then: Attempt::AfterWait }));
             }
-            Answer::GoesOn(Next::AtOnce) => Front::Kept(Pause::GoesOn),
-            Answer::GoesOn(Next::OnTopologyChange { longest }) => {
-                Front::Kept(Pause::Waiting { generation, longest, then: Attempt::Following })
+            // Who waits for what follows has been greeted.
+            Answer::GoesOn(next) => {
+                self.input.answered(self.exchange.standing());
+                match next {
+                    Next::AtOnce => Front::Kept(Pause::GoesOn),
+                    Next::OnTopologyChange { longest } => {
+                        Front::Kept(Pause::Waiting { generation, longest, then: Attempt::Following })
+                    }
+                }
             }
         };
         if self.exchange.shared.handle.is_stopping() {
@@ -325,7 +338,8 @@ impl<S: CommandService> Connection<S> {
         let (remote, connection_id) = (info.remote, info.id);
         let malformed = matches!(
             end,
-            End::Read(ReadError::Malformed(_) | ReadError::Encrypted) | End::Exchange(ExchangeError::Malformed(_))
+            End::Read(ReadError::Malformed(_) | ReadError::Encrypted | ReadError::BeforeLogin(_))
+                | End::Exchange(ExchangeError::Malformed(_) | ExchangeError::BeforeLogin(_))
         );
         let short = matches!(
             end,
@@ -355,6 +369,15 @@ fn watch(socket: &Arc<Socket>) -> io::Result<AsyncFd<Arc<Socket>>> {
 async fn readable(socket: &Arc<Socket>) -> io::Result<()> {
     watch(socket)?.readable().await?.retain_ready();
     Ok(())
+}
+
+/// As `readable`, but for no longer than a client that has not logged in may take.
+async fn readable_within(socket: &Arc<Socket>, longest: Option<Duration>) -> Result<(), End> {
+    let Some(longest) = longest else { return readable(socket).await.map_err(End::Reactor) };
+    match tokio::time::timeout(longest, readable(socket)).await {
+        Ok(woken) => woken.map_err(End::Reactor),
+        Err(_) => Err(End::Read(ReadError::BeforeLogin(Excess::Time))),
+    }
 }
 
 /// Waits until the client closes its side. Bytes that it sends before are left for later.

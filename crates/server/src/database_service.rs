@@ -7,18 +7,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::raw::CString;
-use bson::{RawBson, RawDocument, rawdoc};
+use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use commands::{
-    ClientContext, CommandRequest, Dispatcher, LogVerbosity, Need, NetworkFigures, Next, Outcome, Permission,
-    SequenceSource, ServerContext, ServerHooks,
+    AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity, LoginState, Need,
+    NetworkFigures, Next, Outcome, Permission, SequenceSource, ServerContext, ServerHooks, StandingWarning,
+    TransportCertificate, TransportFigures,
 };
+use flight_recorder::patterns::Finding;
 use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
+use server::metrics::StatusSource;
 use server::{
-    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle, Tls,
+    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle,
+    Standing, Tls, TlsVersion, Warnings,
 };
 use transaction::Store;
 use wire_protocol::{DocumentSequences, ReplyBuilder};
 
+use crate::archiving::Archiving;
+use crate::audit_log::AuditLog;
+use crate::decoy_secret::DecoySecret;
 use crate::movable_clock::MovableClock;
 use crate::user_command;
 
@@ -35,22 +42,25 @@ pub(crate) struct DatabaseService {
     dispatcher: Dispatcher,
     store: Arc<Store>,
     /// Keeps other servers out of the data directory for as long as this one uses it.
-    _lock: DirectoryLock,
+    _lock: Option<DirectoryLock>,
     /// What of the memory budget is taken for as long as the server runs.
     _reserved: Vec<MemoryReservation>,
+    /// Sends the oplog to the archive, if there is one.
+    archiving: Option<Archiving>,
 }
 
 impl DatabaseService {
     pub(crate) fn new(
         server: Arc<ServerContext>,
-        lock: DirectoryLock,
+        lock: Option<DirectoryLock>,
         reserved: Vec<MemoryReservation>,
-        data: PathBuf,
+        data: Option<PathBuf>,
+        archiving: Option<Archiving>,
     ) -> Self {
         let store = server.store().clone();
         close_idle_now_and_then(&server, data);
         adapt_admission(&server);
-        Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved }
+        Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved, archiving }
     }
 }
 
@@ -83,6 +93,12 @@ impl DatabaseService {
     }
 }
 
+impl StatusSource for DatabaseService {
+    fn status(&self) -> Result<RawDocumentBuf, String> {
+        self.dispatcher.status()
+    }
+}
+
 /// What a parameter's text stands for.
 fn parameter_value(text: &str) -> RawBson {
     if let Ok(number) = text.parse::<i64>() {
@@ -95,7 +111,7 @@ fn parameter_value(text: &str) -> RawBson {
 }
 
 /// Closes idle cursors and sessions, and takes in users whom the operator makes, for as long as the server's state exists.
-fn close_idle_now_and_then(server: &Arc<ServerContext>, data: PathBuf) {
+fn close_idle_now_and_then(server: &Arc<ServerContext>, data: Option<PathBuf>) {
     let server = Arc::downgrade(server);
     let thread = platform::spawn_named("idle-closer", move || {
         let clock = SystemClock::new();
@@ -103,7 +119,9 @@ fn close_idle_now_and_then(server: &Arc<ServerContext>, data: PathBuf) {
         while let Some(server) = server.upgrade() {
             server.expire_transactions();
             server.look_at_writes();
-            user_command::take_in(&data, &server);
+            if let Some(data) = &data {
+                user_command::take_in(data, &server);
+            }
             if round.is_multiple_of(IDLE_CHECK_ROUNDS) {
                 server.close_idle();
             }
@@ -154,8 +172,16 @@ impl CommandService for DatabaseService {
     fn connected(&self, connection: &ConnectionInfo) -> ClientContext {
         let mut client = self.dispatcher.server().connect(connection.id, connection.remote.to_string());
         client.set_certificate_subject(connection.certificate_subject.clone());
-        client.set_ends(connection.remote.is_local(), connection.local.ip());
+        client.set_ends(connection.remote.is_local(), connection.local.address());
         client
+    }
+
+    fn standing(&self, client: &ClientContext) -> Standing {
+        match self.dispatcher.server().login_state(client) {
+            LoginState::Done => Standing::Known,
+            LoginState::Missing => Standing::Unknown,
+            LoginState::UnderWay => Standing::LoggingIn,
+        }
     }
 
     fn run(&self, request: &Request<'_>, client: &mut ClientContext, reply: &mut ReplyBuilder) -> Completion {
@@ -219,6 +245,10 @@ impl CommandService for DatabaseService {
         self.dispatcher.server().client_gone(connection);
     }
 
+    fn rotate_audit_log(&self) -> Option<Result<(), String>> {
+        self.dispatcher.server().rotate_audit_log()
+    }
+
     fn disconnected(&self, _client: ClientContext) {}
 
     fn stopping(&self) {
@@ -226,6 +256,9 @@ impl CommandService for DatabaseService {
     }
 
     fn stopped(&self) {
+        if let Some(archiving) = &self.archiving {
+            archiving.stop();
+        }
         match self.store.shutdown() {
             Ok(()) => tracing::info!(target: "storage", "the store is closed"),
             Err(error) => {
@@ -240,15 +273,31 @@ pub(crate) struct Hooks {
     pub(crate) handle: ServerHandle,
     pub(crate) clock: Arc<MovableClock>,
     tls: Option<Arc<Tls>>,
+    audit: Option<AuditLog>,
+    pub(crate) warnings: Warnings,
+    /// Known once the data directory is open.
+    pub(crate) backup: BackupFacts,
+    /// Known once the data directory is open.
+    pub(crate) decoy_secret: Option<DecoySecret>,
 }
 
 impl Hooks {
-    pub(crate) fn new(handle: ServerHandle, tls: Option<Arc<Tls>>) -> Self {
-        Self { handle, clock: Arc::default(), tls }
+    pub(crate) fn new(handle: ServerHandle, tls: Option<Arc<Tls>>, audit: Option<AuditLog>) -> Self {
+        let backup = BackupFacts::default();
+        let (clock, warnings) = (Arc::default(), Warnings::default());
+        Self { handle, clock, tls, audit, warnings, backup, decoy_secret: None }
     }
 }
 
 impl ServerHooks for Hooks {
+    fn backup_facts(&self) -> BackupFacts {
+        self.backup.clone()
+    }
+
+    fn decoy_secret(&self) -> Option<DecoySecret> {
+        self.decoy_secret
+    }
+
     fn shut_down(&self) {
         self.handle.request_stop();
     }
@@ -256,6 +305,17 @@ impl ServerHooks for Hooks {
     fn connections(&self) -> (u64, u64) {
         let counts = self.handle.connections();
         (counts.current as u64, counts.created)
+    }
+
+    fn warnings(&self) -> Vec<StandingWarning> {
+        let warning = |finding: &Finding| StandingWarning {
+            pattern: finding.pattern,
+            severity: finding.severity.name(),
+            since_millis: finding.from,
+            what: finding.what.clone(),
+            advice: finding.advice,
+        };
+        self.warnings.lock().iter().map(warning).collect()
     }
 
     fn topology_changed(&self) {
@@ -277,6 +337,32 @@ impl ServerHooks for Hooks {
 
     fn command_waits(&self) {
         server::command_waits();
+    }
+
+    fn audit_settings(&self) -> Option<AuditSettings> {
+        self.audit.as_ref().and_then(AuditLog::take_settings)
+    }
+
+    fn audit(&self) -> Option<&dyn AuditSink> {
+        self.audit.as_ref().map(|audit| audit as &dyn AuditSink)
+    }
+
+    fn set_redaction(&self, redacts: bool) {
+        self.handle.log().set_redaction(redacts);
+    }
+
+    fn transport(&self) -> TransportFigures {
+        let Some(tls) = &self.tls else { return TransportFigures::default() };
+        let (certificate, has_authority) = tls.certificate();
+        TransportFigures {
+            tls_1_2: tls.opened(TlsVersion::V1_2),
+            tls_1_3: tls.opened(TlsVersion::V1_3),
+            certificate: Some(TransportCertificate {
+                subject: certificate.subject.clone(),
+                expires_millis: i64::try_from(certificate.not_after_seconds.saturating_mul(1000)).unwrap_or(i64::MAX),
+                has_authority,
+            }),
+        }
     }
 
     fn set_log_verbosity(&self, verbosity: &LogVerbosity) -> Result<(), String> {
@@ -304,16 +390,25 @@ impl ServerHooks for Hooks {
 }
 
 /// The recent lines of the diagnostics log.
-pub(crate) struct RecentLines(pub(crate) DiagnosticLog);
+pub(crate) struct RecentLines {
+    pub(crate) log: DiagnosticLog,
+    pub(crate) warnings: Warnings,
+}
 
 impl commands::DiagnosticLog for RecentLines {
     fn recent(&self) -> (Vec<String>, u64) {
-        let (total, lines) = self.0.recent(RecentLog::Global);
+        let (total, lines) = self.log.recent(RecentLog::Global);
         (lines, total)
     }
 
     fn startup_warnings(&self) -> (Vec<String>, u64) {
-        let (total, lines) = self.0.recent(RecentLog::StartupWarnings);
-        (lines, total)
+        let (total, mut lines) = self.log.recent(RecentLog::StartupWarnings);
+        // Shells show these to whoever connects: what is wrong now belongs there, too.
+        let present = self.warnings.lock();
+        lines.extend(present.iter().map(|finding| {
+            let message = format!("{}: {}", finding.what, finding.advice);
+            DiagnosticLog::line_of_standing_warning(finding.from, message, finding.pattern)
+        }));
+        (lines, total + present.len() as u64)
     }
 }

@@ -15,13 +15,14 @@ use std::time::Duration;
 use platform::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget};
 use wire_protocol::{BEGINNING_SIZE_BYTES, Compressor, FrameHeader, ReplyBuilder, ReplyError, ReplyTo, WireError};
 
+use crate::before_login::{self, Excess};
 use crate::channel::Channel;
 use crate::connection_memory::{BUFFER_COUNTED_BYTES, BUFFER_KEPT_BYTES, ConnectionMemory, wait_for_memory};
 use crate::crowd::{Crowd, command_waits};
 use crate::handle::{Registration, ServerHandle};
 use crate::refusal::{Refusal, command_of_msg, command_of_query};
 use crate::reply_writing::{ReplyWritingError, write_reply};
-use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted};
+use crate::service::{Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted, Standing};
 use crate::tls::Tls;
 
 /// A compressed message's content up to which the crowd's reader looks into it.
@@ -56,6 +57,8 @@ pub(crate) enum Answer {
 pub(crate) enum ExchangeError {
     #[error("malformed message: {0}")]
     Malformed(#[from] WireError),
+    #[error(transparent)]
+    BeforeLogin(#[from] Excess),
     #[error("no memory for a message: {0}")]
     OverBudget(OverBudget),
     #[error(transparent)]
@@ -130,6 +133,11 @@ impl<S: CommandService> Exchange<S> {
         self.send(Protocol::Msg, reply_to, header.request_id, None)
     }
 
+    /// Whether the client still has to say who it is.
+    pub(crate) fn standing(&self) -> Standing {
+        self.client.as_ref().map_or(Standing::Known, |client| self.shared.service.standing(client))
+    }
+
     /// Answers one whole frame.
     pub(crate) fn answer(&mut self, frame: &[u8], attempt: Attempt) -> Result<Answer, ExchangeError> {
         if attempt == Attempt::First {
@@ -137,6 +145,9 @@ impl<S: CommandService> Exchange<S> {
         }
         if !matches!(wire_protocol::FrameHeader::of_frame(frame)?.op_code, wire_protocol::OpCode::Compressed) {
             return self.answer_plain(frame, None, attempt);
+        }
+        if self.standing() != Standing::Known {
+            before_login::check_length(wire_protocol::decompressed_length(frame)?)?;
         }
         let mut plain = std::mem::take(&mut self.decompressed);
         if let Err(over_budget) = self.reserve_content(frame)? {

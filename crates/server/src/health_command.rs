@@ -17,6 +17,7 @@ use wire_protocol::{FrameHeader, HEADER_SIZE_BYTES, OpCode, Request};
 const WRITES_STOPPED: u8 = 1;
 const NO_ANSWER: u8 = 2;
 const PORT: u16 = 27017;
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Which server.
 #[derive(Debug, Args)]
@@ -27,18 +28,22 @@ pub(crate) struct HealthArguments {
     /// How long it may take to answer
     #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
+    /// Ask again until reads and writes are served, for so long: behind the start of a server
+    #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    wait: u64,
 }
 
 /// Asks, prints, and gives the exit code.
 pub(crate) fn run(arguments: &HealthArguments) -> Result<ExitCode, String> {
     let (host, port) = address(&arguments.uri)?;
     let patience = Duration::from_secs(arguments.timeout);
-    let (line, code) = match ask(&host, port, patience, &hello()) {
-        Ok(hello) => judge(&hello),
-        Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
-            (format!("no answer within {} s", arguments.timeout), NO_ANSWER)
+    let clock = SystemClock::new();
+    let (line, code) = loop {
+        let found = health(&host, port, patience);
+        if found.1 == 0 || clock.monotonic() >= Duration::from_secs(arguments.wait) {
+            break found;
         }
-        Err(error) => (format!("no answer: {error}"), NO_ANSWER),
+        clock.sleep(ASKED_AGAIN_AFTER);
     };
     println!("{line}");
     let status = rawdoc! { "serverStatus": 1, "none": true, "plimsoll": true, "$db": "admin" };
@@ -48,6 +53,17 @@ pub(crate) fn run(arguments: &HealthArguments) -> Result<ExitCode, String> {
         set_aside(&status).iter().for_each(|line| println!("{line}"));
     }
     Ok(ExitCode::from(code))
+}
+
+/// What is told, and the exit code.
+fn health(host: &str, port: u16, patience: Duration) -> (String, u8) {
+    match ask(host, port, patience, &hello()) {
+        Ok(hello) => judge(&hello),
+        Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+            (format!("no answer within {} s", patience.as_secs()), NO_ANSWER)
+        }
+        Err(error) => (format!("no answer: {error}"), NO_ANSWER),
+    }
 }
 
 fn judge(hello: &RawDocument) -> (String, u8) {

@@ -3,13 +3,14 @@
 //! Called by `main`. `commands::inspect` reads; here is the command line, the directory's lock and the printing.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use bson::{Bson, Document};
 use clap::{Args, Subcommand};
 use commands::inspect::{self, Subject};
 use platform::{DirectoryLock, RealDisk};
+
+use crate::data_disk::{self, KeyArguments, Unencrypted};
 
 /// The command line of `inspect`.
 #[derive(Args)]
@@ -20,6 +21,8 @@ pub(crate) struct InspectArguments {
     /// One line of extended JSON for each thing
     #[arg(long, global = true)]
     json: bool,
+    #[command(flatten)]
+    key: KeyArguments,
     #[command(subcommand)]
     subject: Option<InspectSubject>,
 }
@@ -51,14 +54,12 @@ enum InspectSubject {
 /// Runs the subcommand.
 pub(crate) fn run(arguments: &InspectArguments) -> Result<(), String> {
     let data = arguments.data.display();
-    if !is_directory(&arguments.data) {
-        return Err(format!("there is no data directory {data}"));
-    }
+    data_disk::check_is_there(&arguments.data)?;
     // Held while the files are read: a server would change them.
     let _lock = DirectoryLock::acquire(&arguments.data)
         .map_err(|error| format!("{error}; stop it first, or look at a copy of the directory"))?;
     let disk = RealDisk::new(&arguments.data).map_err(|error| format!("cannot use {data}: {error}"))?;
-    let disk = Arc::new(disk);
+    let disk = data_disk::open(disk, &arguments.data, arguments.key.source()?.as_ref(), Unencrypted::Refuse)?;
     let subjects = match &arguments.subject {
         None => vec![Subject::Superblock, Subject::Checkpoints, Subject::Trees],
         Some(InspectSubject::Superblock) => vec![Subject::Superblock],
@@ -81,12 +82,6 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.map_err(|error| format!("cannot print: {error}")),
     }
-}
-
-/// The lock and the disk would make a directory that is missing.
-#[allow(clippy::disallowed_methods, reason = "asked before there is a disk to go through")]
-fn is_directory(path: &Path) -> bool {
-    path.is_dir()
 }
 
 fn print(output: &mut impl Write, document: Document, as_json: bool) -> io::Result<()> {

@@ -20,6 +20,23 @@ pub(crate) struct LabArguments {
     words: Vec<OsString>,
 }
 
+impl LabArguments {
+    /// The first word.
+    pub(crate) fn first(&self) -> Option<&str> {
+        self.words.first().and_then(|word| word.to_str())
+    }
+
+    /// Whether an option is among them.
+    pub(crate) fn has(&self, option: &str) -> bool {
+        let mut words = self.words.iter().filter_map(|word| word.to_str());
+        words.any(|word| word.split('=').next() == Some(option))
+    }
+
+    pub(crate) fn into_words(self) -> Vec<OsString> {
+        self.words
+    }
+}
+
 /// Becomes the lab. Returns only when there is none.
 #[allow(clippy::disallowed_methods, reason = "starts a program, of which the simulator knows nothing")]
 pub(crate) fn become_lab(command: &str, arguments: LabArguments) -> String {

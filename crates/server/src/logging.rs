@@ -63,6 +63,7 @@ struct Inner {
     startup_warnings: Mutex<RecentLines>,
     /// Every warning until then, of whatever component, is one of the start.
     is_started: AtomicBool,
+    redacts: AtomicBool,
 }
 
 /// Which events are taken.
@@ -128,6 +129,7 @@ impl DiagnosticLog {
             global: Mutex::default(),
             startup_warnings: Mutex::default(),
             is_started: AtomicBool::new(false),
+            redacts: AtomicBool::new(false),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -139,6 +141,16 @@ impl DiagnosticLog {
             RecentLog::StartupWarnings => &self.inner.startup_warnings,
         };
         lines.lock().snapshot()
+    }
+
+    /// A warning that holds since a moment, as a line among those of the start. It is not logged.
+    pub fn line_of_standing_warning(since_millis: i64, message: String, pattern: &'static str) -> String {
+        Line::standing_warning(since_millis, message, pattern).to_json()
+    }
+
+    /// Whether values of documents are left out from now on.
+    pub fn set_redaction(&self, redacts: bool) {
+        self.inner.redacts.store(redacts, Ordering::Relaxed);
     }
 
     /// Warnings from now on are not of the start.
@@ -165,6 +177,9 @@ impl<S: Subscriber> Layer<S> for DiagnosticLog {
         let mut line = Line::of_event(event, self.inner.clock.wall_millis());
         if !self.inner.is_started.load(Ordering::Acquire) {
             line.comes_at_start();
+        }
+        if self.inner.redacts.load(Ordering::Relaxed) {
+            line.redact();
         }
         let json = line.to_json();
         match self.inner.format {

@@ -8,16 +8,20 @@ use std::sync::Arc;
 
 use bson::raw::cstr;
 use bson::rawdoc;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use commands::{Authorization, BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
-use platform::{DirectoryLock, Disk, Random, RealDisk, SystemRandom, TemporaryStore, WorkingMemory, memory_check};
+use platform::{Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory, memory_check};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
 use server::{
-    CommandService, DiagnosticLog, Listeners, LogDestination, STARTUP_WARNINGS, ServeOptions, ServerHandle, Tls,
+    CommandService, DiagnosticLog, FlightRecording, HttpEndpoint, Listeners, LogDestination, STARTUP_WARNINGS,
+    ServeOptions, ServerHandle, Tls, Warnings, metrics,
 };
 use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions, TransactionError};
 
+use crate::archiving::Archiving;
+use crate::audit_log::AuditLog;
+use crate::data_disk::DataDisk;
 use crate::database_service::{DatabaseService, Hooks, RecentLines};
 use crate::health_command::HealthArguments;
 use crate::inspect_command::InspectArguments;
@@ -25,7 +29,12 @@ use crate::lab_command::{LabArguments, become_lab};
 use crate::memory_plan::MemoryPlan;
 
 mod allocator;
+mod archiving;
+mod audit_log;
+mod backup_command;
+mod data_disk;
 mod database_service;
+mod decoy_secret;
 mod descriptor_limit;
 mod health_command;
 mod inspect_command;
@@ -37,15 +46,19 @@ mod movable_clock;
 mod profile_sampler;
 mod remote_access;
 mod repair_command;
+mod restore_command;
+mod rotate_key_command;
+mod small_disk;
 mod user_command;
+mod whoever_started;
 
 /// Where sorts and groups put what exceeds their memory, inside the data directory.
 const TEMPORARY_DIRECTORY: &str = "temporary";
 /// Its value is never told.
 const SECRET_OPTION: &str = "--tlsCertificateKeyFilePassword";
+/// It may have secrets among its arguments.
+const SECRET_COMMAND: &str = "--encryption-key-command";
 const HIDDEN: &str = "<password>";
-/// Files that others may read, told one by one.
-const ACCESS_PROBLEMS_TOLD: usize = 10;
 /// Seconds until the operator has started the server again.
 const ENOUGH_FOR_A_START: i64 = 3600;
 
@@ -79,10 +92,27 @@ enum Command {
     Inspect(InspectArguments),
     /// Save what can be read of a damaged data directory into a new one. Ends with 2 when something was lost
     Repair(repair_command::RepairArguments),
+    /// Copy a running server's data to a place for backups; `backup list`, `verify` and `prune` are about those that are there
+    Backup(LabArguments),
+    /// Make a new data directory from a backup and the archive, as of any moment behind it
+    Restore(restore_command::RestoreArguments),
     /// Ask a server whether it serves: ends with 0, with 1 and the reason when nothing is written, with 2 when nobody answers
     Health(HealthArguments),
+    /// Change the key of a stopped server's encrypted data directory. No data is written
+    RotateKey(rotate_key_command::RotateKeyArguments),
     /// Make a user without a login: the first one, or the way out when the last password is lost
     User(user_command::UserArguments),
+    /// Print what a shell needs to complete this program's command line
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    ManualPages {
+        /// The directory
+        directory: std::path::PathBuf,
+    },
     /// Run a workload against any MongoDB-compatible server and measure it
     Bench(LabArguments),
     /// Sample a server process, or read profiles that others made: top functions, flame graphs
@@ -95,21 +125,46 @@ enum Command {
     Layout(LabArguments),
     /// Are the guarantees kept? Tests each against any server, or against one that is started for it
     Certify(LabArguments),
+    /// What a server went through, from the figures in its data directory: one report, with what to do
+    Diagnose(LabArguments),
+    /// What a server does now and what is wrong with it, once
+    Status(LabArguments),
+    /// The same again and again, with the busiest collections and the longest operations
+    Top(LabArguments),
+    /// Copy databases from one MongoDB-compatible server to another, and follow what changes meanwhile
+    Copy(LabArguments),
+    /// What of a MongoDB-compatible server's use would be refused here, before anybody moves
+    Check(LabArguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse_from(with_default_command()).command {
         Command::Serve(settings) => serve(*settings, &Running::default()).map(|()| ExitCode::SUCCESS),
         Command::Mongod { arguments } => mongod_command::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Backup(arguments) => backup_command::run(arguments),
+        Command::Restore(arguments) => restore_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Inspect(arguments) => inspect_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Health(arguments) => health_command::run(&arguments),
+        Command::RotateKey(arguments) => rotate_key_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::User(arguments) => user_command::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut CommandLine::command(), "plimsoll", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::ManualPages { directory } => clap_mangen::generate_to(CommandLine::command(), &directory)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| format!("{}: {error}", directory.display())),
         Command::Bench(arguments) => Err(become_lab("bench", arguments)),
         Command::Profile(arguments) => Err(become_lab("profile", arguments)),
         Command::Compare(arguments) => Err(become_lab("compare", arguments)),
         Command::History(arguments) => Err(become_lab("history", arguments)),
         Command::Layout(arguments) => Err(become_lab("layout", arguments)),
         Command::Certify(arguments) => Err(become_lab("certify", arguments)),
+        Command::Diagnose(arguments) => Err(become_lab("diagnose", arguments)),
+        Command::Status(arguments) => Err(become_lab("status", arguments)),
+        Command::Top(arguments) => Err(become_lab("top", arguments)),
+        Command::Copy(arguments) => Err(become_lab("copy", arguments)),
+        Command::Check(arguments) => Err(become_lab("check", arguments)),
         Command::Repair(arguments) => {
             repair_command::run(&arguments).map(|is_whole| ExitCode::from(if is_whole { 0 } else { 2 }))
         }
@@ -164,6 +219,7 @@ fn serve(settings: Settings, running: &Running) -> Result<(), String> {
     }
     let log = DiagnosticLog::install(configuration.log_format, configuration.log_level.clone(), running.log.clone())
         .map_err(|error| format!("cannot start the diagnostic log: {error}"))?;
+    log.set_redaction(configuration.redacts);
     let outcome = serve_logged(&mut configuration, listeners, &log, running);
     log.flush();
     outcome
@@ -189,31 +245,73 @@ fn serve_logged(
         &listeners.addresses(),
         configuration.requires_login,
         configuration.allows_remote_without_login,
+        &configuration.data,
     )?;
     let tls = configuration.tls.clone().map(Tls::load).transpose().map_err(|error| error.to_string())?.map(Arc::new);
+    let audit = configuration.audit.as_ref().map(AuditLog::open).transpose()?;
     let handle = ServerHandle::new(configuration.connection_limits(), log.clone());
     if configuration.checks_memory {
         memory_check::begin_counting();
     }
     let plan = MemoryPlan::new(configuration);
+    plan.warn_if_tight();
     allocator::keep_within(configuration.memory_bytes);
-    let options = ServeOptions {
+    let mut options = ServeOptions {
         compressors: configuration.compressors.clone(),
         memory: plan.budget.clone(),
         stop_grace: configuration.stop_grace,
         tls: tls.clone(),
+        http: Vec::new(),
     };
-    let service = Arc::new(open_service(configuration, plan, &listeners, Hooks::new(handle.clone(), tls))?);
+    let hooks = Hooks::new(handle.clone(), tls, audit);
+    let warnings = Arc::clone(&hooks.warnings);
+    let service = Arc::new(open_service(configuration, plan, &listeners, hooks)?);
+    if let Some(address) = &configuration.metrics {
+        let endpoint =
+            HttpEndpoint::bind(address, metrics::router(Arc::clone(&service) as Arc<dyn metrics::StatusSource>));
+        match endpoint {
+            Ok(endpoint) => options.http.push(endpoint),
+            Err(reason) => return give_up(&service, reason),
+        }
+    }
     let set = running.parameters.iter().try_for_each(|(name, value)| service.set_parameter(name, value));
     if let Err(refused) = set {
-        service.stopping();
-        service.stopped();
-        return Err(refused);
+        return give_up(&service, refused);
     }
     log.start_is_over();
-    server::serve(listeners, service, &handle, &options).map_err(|error| error.to_string())?;
+    if configuration.stops_with_input {
+        whoever_started::stop_with_input(handle.clone())?;
+    }
+    let recording = begin_recording(configuration, Arc::clone(&service), warnings);
+    let outcome = server::serve(listeners, service, &handle, &options).map_err(|error| error.to_string());
+    if let Some(recording) = recording {
+        recording.stop();
+    }
+    outcome?;
     tracing::info!(target: "control", "stopped");
     Ok(())
+}
+
+/// Without it the server serves all the same.
+fn begin_recording(
+    configuration: &Configuration,
+    service: Arc<DatabaseService>,
+    warnings: Warnings,
+) -> Option<FlightRecording> {
+    // Not through the store's disk: what is recorded has nothing of documents in it, and is read without a key.
+    let kept = match configuration.flight_recorder_bytes {
+        0 => Ok(None),
+        bytes => RealDisk::new(&configuration.data).map(|disk| Some((Arc::new(disk) as Arc<dyn Disk>, bytes))),
+    };
+    let begun = kept.and_then(|kept| FlightRecording::begin(service, Arc::new(SystemClock::new()), kept, warnings));
+    begun.inspect_err(|error| tracing::warn!(target: "control", %error, "the server's figures are not recorded")).ok()
+}
+
+/// Closes what was opened, since it cannot be served.
+fn give_up(service: &DatabaseService, reason: String) -> Result<(), String> {
+    service.stopping();
+    service.stopped();
+    Err(reason)
 }
 
 /// Opens the data directory, which recovers what the last run left, and puts the commands on top of it.
@@ -221,15 +319,11 @@ fn open_service(
     configuration: &Configuration,
     plan: MemoryPlan,
     listeners: &Listeners,
-    hooks: Hooks,
+    mut hooks: Hooks,
 ) -> Result<DatabaseService, String> {
     let data = &configuration.data;
     let cannot = |what: &str, cause: &dyn std::fmt::Display| format!("{what} {}: {cause}", data.display());
-    let disk = RealDisk::new(data).map_err(|error| cannot("cannot use the data directory", &error))?;
-    let lock = DirectoryLock::acquire(data).map_err(|error| error.to_string())?;
-    for problem in disk.restrict_access().iter().take(ACCESS_PROBLEMS_TOLD) {
-        tracing::warn!(target: STARTUP_WARNINGS, problem, "others than the server's user may read the data, and that could not be changed");
-    }
+    let DataDisk { disk, memory: disk_in_memory, lock } = data_disk::open_for_server(configuration)?;
     let clock = Arc::clone(&hooks.clock);
     let random = Arc::new(SystemRandom);
     let mut database_uuid = [0; 16];
@@ -248,7 +342,11 @@ fn open_service(
     options.oplog_retention_bytes = configuration.oplog_bytes;
     options.oplog_retention_time = configuration.oplog_time;
     options.oplog.buffer_bytes_max = plan.log_bytes;
-    let disk: Arc<dyn Disk> = Arc::new(disk);
+    if let Some(bytes) = configuration.ephemeral_bytes {
+        small_disk::fit(&mut options, bytes);
+    }
+    hooks.backup = archiving::facts(configuration)?;
+    hooks.decoy_secret = decoy_secret::of_directory(&*disk, &*random);
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
         .map_err(|error| cannot("cannot use the temporary files of", &error))?;
     let store = Store::open(disk, clock.clone(), random.clone(), options)
@@ -259,22 +357,29 @@ fn open_service(
         tracing::warn!(target: STARTUP_WARNINGS, reason, "the server takes no writes");
     }
     if configuration.checks_memory {
-        memory_watch::begin(&store, &plan.budget, &plan.reserved);
+        memory_watch::begin(&store, &plan.budget, &plan.reserved, disk_in_memory);
     }
     store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
+    let archiving = Archiving::begin(configuration, &store, &hooks.backup)?;
     let facts = server_facts(configuration, listeners);
-    let lines = Arc::new(RecentLines(hooks.handle.log().clone()));
+    let lines = RecentLines { log: hooks.handle.log().clone(), warnings: Arc::clone(&hooks.warnings) };
+    let lines = Arc::new(lines);
     let memory = WorkingMemory::new(plan.budget, temporary);
     let clock = store.clock().clone();
     let context = ServerContext::new(store, clock, &*random, facts, Arc::new(hooks), lines, memory);
     context.begin().map_err(|error| cannot("cannot take up the replica set in", &error))?;
+    context.redact(configuration.redacts);
+    context.audit_itself("startup").map_err(|error| error.message)?;
     context.note_start();
     if let Err(error) = context.store_own_documents() {
         // A disk that is full: everything else works.
         tracing::warn!(target: STARTUP_WARNINGS, %error, "the document of the feature compatibility version could not be stored");
     }
-    user_command::take_in(data, &context);
-    Ok(DatabaseService::new(context, lock, plan.reserved, data.clone()))
+    let directory = lock.as_ref().map(|_| data.clone());
+    if let Some(data) = &directory {
+        user_command::take_in(data, &context);
+    }
+    Ok(DatabaseService::new(context, lock, plan.reserved, directory, archiving))
 }
 
 /// What to do about a database that does not open.
@@ -321,6 +426,7 @@ fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerF
         compressors: configuration.compressors.iter().map(|compressor| compressor.name()).collect(),
         connections_max: configuration.connections_max as u64,
         has_test_commands: configuration.has_test_commands,
+        has_scripting: configuration.has_scripting,
         authorization: match (configuration.requires_login, configuration.has_localhost_exception) {
             (false, _) => Authorization::Disabled,
             (true, true) => Authorization::Enabled,
@@ -337,10 +443,10 @@ fn told_arguments(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut is_secret = false;
     for argument in arguments {
         let named = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
-        let is_name = named == SECRET_OPTION;
+        let is_name = [SECRET_OPTION, SECRET_COMMAND].contains(&named);
         told.push(match argument.contains('=') {
             _ if is_secret => HIDDEN.to_owned(),
-            true if is_name => format!("{SECRET_OPTION}={HIDDEN}"),
+            true if is_name => format!("{named}={HIDDEN}"),
             _ => argument.clone(),
         });
         is_secret = is_name && !argument.contains('=');
@@ -376,6 +482,8 @@ mod tests {
     #[test]
     fn passphrases_are_not_among_the_arguments_that_clients_are_told() {
         let words = ["mongod", "--tlsCertificateKeyFilePassword=se=cret", SECRET_OPTION, "secret", "--port", "1"];
+        let command = told_arguments([SECRET_COMMAND, "vault --token secret"].iter().map(|word| (*word).to_owned()));
+        assert_eq!(command, [SECRET_COMMAND, HIDDEN]);
         let told = told_arguments(words.iter().map(|word| (*word).to_owned()));
         let hidden = format!("{SECRET_OPTION}={HIDDEN}");
         assert_eq!(told, ["mongod", hidden.as_str(), SECRET_OPTION, HIDDEN, "--port", "1"]);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use platform::{MemoryBudget, MemoryReservation, MemoryUse};
+use server::STARTUP_WARNINGS;
 use server::configuration::Configuration;
 
 /// Of the budget, one part in so many for the version history in memory, and the same for rings.
@@ -16,6 +17,9 @@ const LOG_BUFFERS_PERCENT: u64 = 250;
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 20);
 /// Code, threads, tables that do not grow with the data.
 const FIXED_BYTES: u64 = 16 << 20;
+
+/// With less for commands a few large documents or many clients have others refused.
+const FOR_COMMANDS_BYTES: u64 = 32 << 20;
 
 /// The budget, and what of it is taken from the start.
 pub(crate) struct MemoryPlan {
@@ -37,6 +41,7 @@ impl MemoryPlan {
         let log = (configuration.memory_bytes / LOG_SHARE).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
         let reserved = [
             (MemoryUse::Frames, configuration.cache_bytes),
+            (MemoryUse::Files, configuration.ephemeral_bytes.unwrap_or(0)),
             (MemoryUse::History, buffer),
             (MemoryUse::Log, log * LOG_BUFFERS_PERCENT / 100),
             (MemoryUse::Rings, buffer),
@@ -44,5 +49,17 @@ impl MemoryPlan {
         ];
         let reserved = reserved.map(|(purpose, bytes)| budget.reserve_fixed(purpose, bytes)).into();
         MemoryPlan { budget, history_bytes: buffer as usize, log_bytes: log as usize, ring_bytes: buffer, reserved }
+    }
+
+    /// Tells the operator when little is left for commands.
+    pub(crate) fn warn_if_tight(&self) {
+        let bytes = self.budget.free();
+        if bytes < FOR_COMMANDS_BYTES {
+            tracing::warn!(
+                target: STARTUP_WARNINGS,
+                bytes,
+                "little of the memory budget is left for commands: a larger --memory or a smaller --cache gives them more"
+            );
+        }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::{Clock, MemoryBudget, MemoryReservation, MemoryUse, SystemClock, memory_check};
+use platform::{Clock, MemoryBudget, MemoryDisk, MemoryReservation, MemoryUse, SystemClock, memory_check};
 use transaction::Store;
 
 /// How often it is looked.
@@ -15,7 +15,12 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const TOLD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Looks for as long as the store is open.
-pub(crate) fn begin(store: &Arc<Store>, budget: &Arc<MemoryBudget>, reserved: &[MemoryReservation]) {
+pub(crate) fn begin(
+    store: &Arc<Store>,
+    budget: &Arc<MemoryBudget>,
+    reserved: &[MemoryReservation],
+    disk_in_memory: Option<Arc<MemoryDisk>>,
+) {
     memory_check::watch(budget.clone());
     let fixed = fixed_buffers(reserved);
     let (store, budget) = (Arc::downgrade(store), budget.clone());
@@ -25,7 +30,8 @@ pub(crate) fn begin(store: &Arc<Store>, budget: &Arc<MemoryBudget>, reserved: &[
         while let Some(store) = store.upgrade() {
             let filled = store.engine().buffer_bytes();
             drop(store);
-            if let Some(unaccounted_bytes) = memory_check::look(fixed as i64 - filled as i64) {
+            let free = disk_in_memory.as_ref().map_or(0, |disk| disk.free_bytes());
+            if let Some(unaccounted_bytes) = memory_check::look((fixed + free) as i64 - filled as i64) {
                 let now = clock.monotonic();
                 if told.is_none_or(|told| now.saturating_sub(told) >= TOLD_INTERVAL) {
                     told = Some(now);

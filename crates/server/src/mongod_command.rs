@@ -98,11 +98,16 @@ fn version() -> String {
 /// The settings of `plimsoll serve` that the options stand for.
 fn settings(options: &Options, data: PathBuf) -> Result<Settings, String> {
     let environment = Environment::parse_from(["plimsoll"]).settings;
+    let is_ephemeral = options.is_ephemeral();
     let given = Settings {
-        data: Some(data),
+        data: (!is_ephemeral).then_some(data),
+        ephemeral: is_ephemeral.then_some(true),
         listen: Some(options.addresses(PORT)),
         auth: options.auth().then_some(true),
-        allow_remote_without_login: options.noauth.then_some(true),
+        audit: options.audit_path()?,
+        audit_filter: options.audit.filter.clone(),
+        redact: options.redact_client_log_data.then_some(true),
+        insecure_no_authentication: options.noauth.then_some(true),
         cache: options
             .wired_tiger_cache_size_gb
             .map(|gigabytes| bytes("wiredTigerCacheSizeGB", gigabytes, 1 << 30))
@@ -110,6 +115,7 @@ fn settings(options: &Options, data: PathBuf) -> Result<Settings, String> {
         oplog_size: options.oplog_size.map(|megabytes| bytes("oplogSize", megabytes, 1 << 20)).transpose()?,
         oplog_min_retention_hours: options.oplog_min_retention_hours,
         max_connections: options.max_conns,
+        encryption_key_file: options.encryption.key_file()?,
         tls_mode: options.tls.mode(),
         tls_certificate_key_file: options.tls.certificate_key_file.clone(),
         tls_certificate_key_password: options.tls.certificate_key_file_password.clone(),
@@ -125,6 +131,7 @@ fn settings(options: &Options, data: PathBuf) -> Result<Settings, String> {
         replica_set: options.repl_set.clone(),
         replica_set_initiation: options.repl_set.is_some().then_some(ReplicaSetInitiation::OnCommand),
         enable_test_commands: enabled_by_parameter(options, TEST_COMMANDS)?,
+        no_scripting: options.noscripting.then_some(true),
         localhost_exception: enabled_by_parameter(options, LOCALHOST_EXCEPTION)?,
         max_clock_drift_seconds: clock_drift(options)?,
         ..Settings::default()

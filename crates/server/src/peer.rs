@@ -26,9 +26,9 @@ impl Peer {
     }
 
     /// Its address, if it has one.
-    pub fn ip(&self) -> Option<IpAddr> {
+    pub fn address(&self) -> Option<SocketAddr> {
         match self {
-            Peer::Network(address) => Some(address.ip()),
+            Peer::Network(address) => Some(*address),
             Peer::Unix => None,
         }
     }

@@ -10,8 +10,10 @@ use std::time::Duration;
 use platform::{Clock, MemoryReservation, OverBudget, SystemClock};
 use wire_protocol::{BEGINNING_SIZE_BYTES, FrameHeader, WireError};
 
+use crate::before_login::{self, BeforeLogin, Excess};
 use crate::channel::{Channel, Wait};
 use crate::connection_memory::{BUFFER_COUNTED_BYTES as COUNTED_BYTES, wait_for_memory};
+use crate::service::Standing;
 use crate::tls::HANDSHAKE_BEGINNING;
 
 const INITIAL_BYTES: usize = 8 * 1024;
@@ -51,6 +53,8 @@ pub(crate) enum ReadError {
     Malformed(#[from] WireError),
     #[error("the client speaks TLS, and the server is not told to (--tls-mode)")]
     Encrypted,
+    #[error(transparent)]
+    BeforeLogin(#[from] Excess),
     #[error("the client closed the connection inside a message")]
     ClosedInsideMessage,
     #[error("no memory for a message: {0}")]
@@ -67,12 +71,37 @@ pub(crate) struct ReadBuffer {
     end: usize,
     /// Whether the last reading filled the room that it had, or the end was announced.
     may_have_more: bool,
+    /// Until the client has logged in, where it has to.
+    before_login: Option<Box<BeforeLogin>>,
 }
 
 impl ReadBuffer {
     /// An empty buffer that counts what it takes in `memory`.
     pub(crate) fn new(memory: MemoryReservation) -> Self {
-        Self { memory, storage: Vec::new(), start: 0, end: 0, may_have_more: false }
+        Self { memory, storage: Vec::new(), start: 0, end: 0, may_have_more: false, before_login: None }
+    }
+
+    /// The client of a new connection is this.
+    pub(crate) fn opened(&mut self, standing: Standing) {
+        self.before_login = (standing != Standing::Known).then(|| Box::new(BeforeLogin::opened()));
+    }
+
+    /// A request has come: one too many, perhaps.
+    pub(crate) fn count_request(&mut self) -> Result<(), ReadError> {
+        Ok(self.before_login.as_mut().map_or(Ok(()), |before| before.count_request())?)
+    }
+
+    /// A request has been answered, and the client is this now.
+    pub(crate) fn answered(&mut self, standing: Standing) {
+        match standing {
+            Standing::Known => self.before_login = None,
+            _ => self.before_login.get_or_insert_with(|| Box::new(BeforeLogin::opened())).answered(standing),
+        }
+    }
+
+    /// For how long the client may still be waited for; `None`: for as long as it likes.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        self.before_login.as_ref().and_then(|before| before.time_left())
     }
 
     /// Reads until a whole frame is there, or nothing comes within the socket's read timeout.
@@ -82,6 +111,7 @@ impl ReadBuffer {
             if let Some(length) = needed.filter(|&length| length <= self.end - self.start) {
                 return Ok(Incoming::Frame(length));
             }
+            self.watch_before_login()?;
             if let Err(over_budget) = self.make_room(needed.unwrap_or(0)) {
                 return Ok(Incoming::TooLarge(over_budget));
             }
@@ -109,6 +139,7 @@ impl ReadBuffer {
             if needed.is_some_and(|length| length > COUNTED_BYTES) {
                 return Ok(Arrived::Large);
             }
+            self.watch_before_login()?;
             self.make_room(needed.unwrap_or(0)).map_err(ReadError::OverBudget)?;
             let room = self.storage.get_mut(self.end..).unwrap_or_default();
             let length = room.len();
@@ -203,12 +234,27 @@ impl ReadBuffer {
         let received = self.storage.get(self.start..self.end).unwrap_or_default();
         match received.first_chunk() {
             Some(header) => match FrameHeader::parse(header) {
-                Ok(header) => Ok(Some(header.message_length)),
+                Ok(header) => {
+                    if self.before_login.is_some() {
+                        before_login::check_length(header.message_length)?;
+                    }
+                    Ok(Some(header.message_length))
+                }
                 Err(_) if received.starts_with(&HANDSHAKE_BEGINNING) => Err(ReadError::Encrypted),
                 Err(error) => Err(error.into()),
             },
             None => Ok(None),
         }
+    }
+
+    /// More is waited for.
+    fn watch_before_login(&mut self) -> Result<(), Excess> {
+        let is_empty = self.is_empty();
+        let Some(before) = &mut self.before_login else { return Ok(()) };
+        if !is_empty {
+            before.begins_message();
+        }
+        before.check_time()
     }
 
     /// Makes sure that something can be received. Doubling stops at the frame's length, and since it happens only when

@@ -4,6 +4,7 @@
 //! beyond loopback is refused unless the operator says that something else (a firewall, a private network, a container's) keeps others away.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use server::STARTUP_WARNINGS;
 
@@ -11,16 +12,23 @@ use server::STARTUP_WARNINGS;
 ///
 /// # Errors
 /// One is beyond loopback, and nobody has said that it may be.
-pub(crate) fn check(addresses: &[SocketAddr], requires_login: bool, is_allowed: bool) -> Result<(), String> {
+pub(crate) fn check(
+    addresses: &[SocketAddr],
+    requires_login: bool,
+    is_allowed: bool,
+    data: &Path,
+) -> Result<(), String> {
     if requires_login {
         return Ok(());
     }
     for address in addresses.iter().filter(|address| !address.ip().to_canonical().is_loopback()) {
         if !is_allowed {
             return Err(format!(
-                "{address} can be reached from other machines, and nobody has to log in: whoever reaches it could read and change all data. Have \
-                 them log in (--auth; the first user is made from this machine), listen on 127.0.0.1, or, where something else keeps others away, say --allow-remote-without-login (mongod: --noauth; in the environment \
-                 PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN=true)"
+                "{address} can be reached from other machines, and nobody has to log in: whoever reaches it could read and change all data. Make a user \
+                 and have everybody log in: `plimsoll user add NAME --role root --data {data}`, then `plimsoll serve --auth --data {data}` (mongod: --auth). \
+                 Or listen on 127.0.0.1; or, where something else keeps others away, say --insecure-no-authentication (mongod: --noauth; in the \
+                 environment PLIMSOLL_INSECURE_NO_AUTHENTICATION=true)",
+                data = data.display()
             ));
         }
         tracing::warn!(target: STARTUP_WARNINGS, %address, "access control is not enabled: whoever reaches this address can read and change all data");
@@ -33,7 +41,7 @@ mod tests {
     use super::*;
 
     fn check_one(address: &str, is_allowed: bool) -> Result<(), String> {
-        check(&["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()], false, is_allowed)
+        check(&["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()], false, is_allowed, Path::new("DIR"))
     }
 
     #[test]
@@ -43,9 +51,15 @@ mod tests {
         }
         for remote in ["0.0.0.0:27017", "[::]:27017", "192.168.1.5:27017", "[fe80::1]:1"] {
             let refused = check_one(remote, false).unwrap_err();
-            assert!(refused.contains(remote) && refused.contains("--allow-remote-without-login"), "{refused}");
+            let told = [
+                remote,
+                "plimsoll user add NAME --role root --data DIR",
+                "plimsoll serve --auth --data DIR",
+                "--insecure-no-authentication",
+            ];
+            assert!(told.iter().all(|part| refused.contains(part)), "{refused}");
             check_one(remote, true).unwrap();
-            check(&[remote.parse().unwrap()], true, false).unwrap();
+            check(&[remote.parse().unwrap()], true, false, Path::new("DIR")).unwrap();
         }
     }
 }

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use platform::{Clock, DirectoryLock, Disk, Random, RealDisk, SystemClock, SystemRandom};
+use platform::{Clock, DirectoryLock, Random, RealDisk, SystemClock, SystemRandom};
 use transaction::{RepairReport, StoreOptions, repair};
+
+use crate::data_disk::{self, KeyArguments, Unencrypted};
 
 /// Lost things listed one by one.
 const LOST_LISTED_MAX: usize = 1_000;
@@ -21,6 +23,8 @@ pub(crate) struct RepairArguments {
     /// The directory to be made; it must be empty or missing
     #[arg(long, value_name = "NEWDIR")]
     into: PathBuf,
+    #[command(flatten)]
+    key: KeyArguments,
 }
 
 /// Repairs. The result says whether everything could be read.
@@ -35,7 +39,10 @@ pub(crate) fn run(arguments: &RepairArguments) -> Result<bool, String> {
     let into = RealDisk::new(&arguments.into).map_err(|error| cannot("cannot make the new directory", &error))?;
     let _damaged = DirectoryLock::acquire(&arguments.data).map_err(|error| error.to_string())?;
     let _new = DirectoryLock::acquire(&arguments.into).map_err(|error| error.to_string())?;
-    let (from, into): (Arc<dyn Disk>, Arc<dyn Disk>) = (Arc::new(from), Arc::new(into));
+    // With a key the new directory is encrypted, whether the damaged one is or not.
+    let key = arguments.key.source()?;
+    let from = data_disk::open(from, &arguments.data, key.as_ref(), Unencrypted::Read)?;
+    let into = data_disk::open(into, &arguments.into, key.as_ref(), Unencrypted::Encrypt)?;
     let (clock, random): (Arc<dyn Clock>, Arc<dyn Random>) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let report = repair(&from, &into, &clock, &random, &StoreOptions::default());
     let report = report.map_err(|error| cannot("the repair failed", &error))?;

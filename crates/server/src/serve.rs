@@ -21,7 +21,9 @@ use wire_protocol::Compressor;
 use crate::crowd::Crowd;
 use crate::exchange::Shared;
 use crate::handle::ServerHandle;
+use crate::http::HttpEndpoint;
 use crate::listener::{ListenError, Listeners, accept};
+use crate::readiness;
 use crate::service::CommandService;
 use crate::tls::Tls;
 
@@ -32,7 +34,8 @@ const THREAD_STACK_BYTES: usize = 1536 * 1024;
 /// A thread that has had no connection to serve for this long ends.
 const THREAD_KEPT: Duration = Duration::from_secs(5);
 /// How often clients are looked for that have gone away while their command runs, and how long one runs before it is looked at.
-const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Twice this is what a command may go on for without its client.
+const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for threads to come back from sockets that were cut off.
 const CUT_OFF_WAIT: Duration = Duration::from_secs(2);
 
@@ -47,6 +50,8 @@ pub struct ServeOptions {
     pub stop_grace: Duration,
     /// How connections are encrypted, if any are.
     pub tls: Option<Arc<Tls>>,
+    /// What is answered over HTTP beside.
+    pub http: Vec<HttpEndpoint>,
 }
 
 /// Why the server cannot serve.
@@ -80,7 +85,7 @@ pub fn serve<S: CommandService>(
             crowd: Arc::clone(&crowd),
             tls: options.tls.clone(),
         });
-        let outcome = runtime.block_on(listen_until_stopped(listeners, &shared, options.stop_grace));
+        let outcome = runtime.block_on(listen_until_stopped(listeners, &shared, options));
         crowd.stop();
         runtime.shutdown_timeout(CUT_OFF_WAIT);
         outcome
@@ -109,7 +114,7 @@ fn runtime(connections_max: usize) -> io::Result<Runtime> {
 async fn listen_until_stopped<S: CommandService>(
     listeners: Listeners,
     shared: &Arc<Shared<S>>,
-    stop_grace: Duration,
+    options: &ServeOptions,
 ) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Reactor)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Reactor)?;
@@ -126,8 +131,11 @@ async fn listen_until_stopped<S: CommandService>(
         let port = address.port();
         tracing::info!(target: "network", log_id = 23016, %address, port, ssl, "Waiting for connections");
     }
+    let endpoints = serve_http(&options.http);
+    readiness::is_ready();
+    let living = tokio::spawn(readiness::tell_that_it_lives());
     let watching = tokio::spawn(watch_clients(Arc::clone(shared)));
-    let rotating = tokio::spawn(rotate_log_on_signal(shared.handle.clone()));
+    let rotating = tokio::spawn(rotate_logs_on_signal(Arc::clone(shared)));
     let renewing = shared.tls.clone().map(|tls| tokio::spawn(rotate_certificates_on_signal(tls)));
     let reason = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
@@ -135,28 +143,50 @@ async fn listen_until_stopped<S: CommandService>(
         () = shared.handle.stop_requested() => "asked by a command",
     };
     tracing::info!(target: "control", reason, "the server is stopping");
+    readiness::is_stopping();
     tokio::spawn(async move {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         tracing::warn!(target: "control", "a second signal: exiting at once, the next start recovers");
         std::process::exit(130);
     });
     accepting.shutdown().await;
-    watching.abort();
-    rotating.abort();
+    for task in [watching, rotating, living] {
+        task.abort();
+    }
     if let Some(renewing) = renewing {
         renewing.abort();
     }
-    stop_connections(shared, stop_grace).await;
+    stop_connections(shared, options.stop_grace).await;
+    drop(endpoints);
     Ok(())
 }
 
-/// SIGUSR1 asks for a new log file, as programs that rotate logs send it.
-async fn rotate_log_on_signal(handle: ServerHandle) {
+/// Endpoints of HTTP are served for as long as what this gives is kept: also while the server stops, so that who watches sees it.
+fn serve_http(endpoints: &[HttpEndpoint]) -> JoinSet<()> {
+    let mut serving = JoinSet::new();
+    for endpoint in endpoints.iter().cloned() {
+        let address = endpoint.address().map_or_else(String::new, |address| address.to_string());
+        tracing::info!(target: "network", address, "answering over HTTP");
+        serving.spawn(async move {
+            if let Err(error) = endpoint.run().await {
+                tracing::error!(target: "network", address, %error, "nothing is answered over HTTP");
+            }
+        });
+    }
+    serving
+}
+
+/// SIGUSR1 asks for new files of the logs that go to files, as programs that rotate logs send it.
+async fn rotate_logs_on_signal<S: CommandService>(shared: Arc<Shared<S>>) {
     let Ok(mut asked) = signal(SignalKind::user_defined1()) else { return };
     while asked.recv().await.is_some() {
-        let log = handle.log().clone();
-        let rotated = tokio::task::spawn_blocking(move || log.rotate()).await;
-        if let Ok(Err(reason)) = rotated {
+        let shared = Arc::clone(&shared);
+        let rotated = tokio::task::spawn_blocking(move || {
+            let (audit, log) = (shared.service.rotate_audit_log(), shared.handle.log().rotate());
+            // With an audit log the other one need not be a file.
+            audit.unwrap_or(log)
+        });
+        if let Ok(Err(reason)) = rotated.await {
             tracing::warn!(target: "control", reason, "asked for a new log file by a signal, and there is none");
         }
     }

@@ -21,6 +21,11 @@ pub trait CommandService: Send + Sync + 'static {
     /// A client has connected. Runs before its first request, on an async thread: must not block.
     fn connected(&self, connection: &ConnectionInfo) -> Self::Client;
 
+    /// Whether the client still has to say who it is. Asked before each request, and cheap.
+    fn standing(&self, _client: &Self::Client) -> Standing {
+        Standing::Known
+    }
+
     /// Runs one command to its end and appends one reply document (also for an error, also when the client wants no
     /// reply). It has a thread to itself, may block, and delays no other connection.
     fn run(&self, request: &Request<'_>, client: &mut Self::Client, reply: &mut ReplyBuilder) -> Completion;
@@ -57,6 +62,11 @@ pub trait CommandService: Send + Sync + 'static {
     /// The client of such a connection has closed its side: its command should end soon. Must not block.
     fn client_gone(&self, connection: u64);
 
+    /// Begins a new file of the audit log; `None`: there is none. May block.
+    fn rotate_audit_log(&self) -> Option<Result<(), String>> {
+        None
+    }
+
     /// The connection is gone; what it held may be released. May block.
     fn disconnected(&self, client: Self::Client);
 
@@ -86,6 +96,17 @@ pub struct Request<'a> {
     pub reply_wanted: ReplyWanted,
     /// The client's number for this request.
     pub request_id: i32,
+}
+
+/// Whether a client has said who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It has, or need not.
+    Known,
+    /// It has to, and has not begun.
+    Unknown,
+    /// It is doing so.
+    LoggingIn,
 }
 
 /// How a request came in.

@@ -18,12 +18,14 @@ mod session;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use tokio::sync::Semaphore;
 
 pub use certificate_files::TlsError;
+pub use distinguished_name::subject_of_certificate;
 pub(crate) use opening::{HANDSHAKE_BEGINNING, OpeningError, open};
 pub(crate) use session::TlsSession;
 
@@ -87,10 +89,22 @@ pub struct TlsSettings {
     pub versions: Vec<TlsVersion>,
 }
 
+/// What clients see of the server's certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerCertificate {
+    /// Its subject, as RFC 2253 writes it.
+    pub subject: String,
+    /// When it expires, in seconds since 1970.
+    pub not_after_seconds: u64,
+}
+
 /// See the module's head.
 pub struct Tls {
     settings: TlsSettings,
     current: ArcSwap<ServerConfig>,
+    certificate: ArcSwap<ServerCertificate>,
+    /// Connections that were encrypted, by version.
+    opened: [AtomicU64; 2],
     /// Threads that compute for handshakes.
     handshakes: Arc<Semaphore>,
 }
@@ -101,10 +115,16 @@ impl Tls {
     /// # Errors
     /// One cannot be used.
     pub fn load(settings: TlsSettings) -> Result<Self, TlsError> {
-        let config = certificate_files::server_config(&settings)?;
+        let (config, certificate) = certificate_files::server_config(&settings)?;
         // Half of the processors: the others serve those who are in already.
         let threads = std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2));
-        Ok(Self { settings, current: ArcSwap::from_pointee(config), handshakes: Arc::new(Semaphore::new(threads)) })
+        Ok(Self {
+            settings,
+            current: ArcSwap::from_pointee(config),
+            certificate: ArcSwap::from_pointee(certificate),
+            opened: Default::default(),
+            handshakes: Arc::new(Semaphore::new(threads)),
+        })
     }
 
     /// Reads the files again, for connections that come from now on. When one cannot be used, all stays as it was.
@@ -112,10 +132,25 @@ impl Tls {
     /// # Errors
     /// One cannot be used.
     pub fn rotate(&self) -> Result<(), TlsError> {
-        let config = certificate_files::server_config(&self.settings)?;
+        let (config, certificate) = certificate_files::server_config(&self.settings)?;
         self.current.store(Arc::new(config));
+        self.certificate.store(Arc::new(certificate));
         tracing::info!(target: "network", "certificates were read again, for connections that come from now on");
         Ok(())
+    }
+
+    /// The server's certificate, and whether clients' are verified against authorities.
+    pub fn certificate(&self) -> (Arc<ServerCertificate>, bool) {
+        (self.certificate.load_full(), self.settings.authority_file.is_some())
+    }
+
+    /// Connections of a version since the start.
+    pub fn opened(&self, version: TlsVersion) -> u64 {
+        self.opened[version as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_opened(&self, version: TlsVersion) {
+        self.opened[version as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn mode(&self) -> TlsMode {

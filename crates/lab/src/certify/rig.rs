@@ -30,9 +30,9 @@ const SECONDS: f64 = 60.0;
 const SECONDS_MIN: f64 = 8.0;
 /// Smallest cache of a server that the rig starts.
 const CACHE_BYTES_MIN: f64 = 16.0 * 1_048_576.0;
-/// The cache is this part of the memory budget, as our server divides it.
+/// The cache is this part of the memory budget, as our server divides it: of a small budget it leaves so much beside.
 const CACHE_SHARE_OF_MEMORY: f64 = 0.6;
-const MEMORY_BYTES_MIN: f64 = 96.0 * 1_048_576.0;
+const BESIDE_CACHE_BYTES: f64 = 160.0 * 1_048_576.0;
 /// Where `serverStatus` says what the server may use, in bytes.
 pub(super) const BUDGET: &str = "plimsoll.memory.limitBytes";
 /// Database of all scenarios.
@@ -78,7 +78,7 @@ impl Rig {
             Some(uri) => (uri.clone(), None, None),
             None => {
                 let cache = wanted.unwrap_or(CACHE_BYTES * arguments.scale).max(CACHE_BYTES_MIN);
-                let memory = (cache / CACHE_SHARE_OF_MEMORY).max(MEMORY_BYTES_MIN);
+                let memory = (cache / CACHE_SHARE_OF_MEMORY).max(cache + BESIDE_CACHE_BYTES);
                 let launched = start(arguments, directory, cache, memory).await?;
                 (launched.uri.clone(), Some(launched), Some((cache, memory)))
             }

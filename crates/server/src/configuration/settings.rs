@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::configuration::{ReplicaSetInitiation, Size};
+use crate::configuration::{AuditMode, ReplicaSetInitiation, Size};
 use crate::logging::LogFormat;
 use crate::tls::{Passphrase, TlsMode};
 
@@ -14,14 +14,36 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
 
+    /// Keep all data in memory, for tests of applications: nothing is on disk, and all is gone when the server stops. A
+    /// quarter of --memory caches pages, half of what that and 64 MiB leave is for the data [default: false]
+    #[arg(long, env = "PLIMSOLL_EPHEMERAL", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub ephemeral: Option<bool>,
+
     /// Address to listen on; may be repeated, or be a list with commas [default: 127.0.0.1:27017]
     #[arg(long, env = "PLIMSOLL_LISTEN", value_name = "HOST:PORT", value_delimiter = ',')]
     pub listen: Option<Vec<String>>,
 
     /// Listen beyond this machine although nobody has to log in (--auth): whoever reaches the address can read and change all data, so something
     /// else must keep others away
-    #[arg(long, env = "PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    #[arg(long, env = "PLIMSOLL_INSECURE_NO_AUTHENTICATION", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub insecure_no_authentication: Option<bool>,
+
+    /// The same, by its name of old
+    #[arg(long, hide = true, env = "PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub allow_remote_without_login: Option<bool>,
+
+    /// How much disk is used to keep the server's figures of every second, for weeks back (plimsoll diagnose) [default: 200MiB]
+    #[arg(long, env = "PLIMSOLL_FLIGHT_RECORDER_SIZE", value_name = "SIZE")]
+    pub flight_recorder_size: Option<Size>,
+
+    /// Keep no figures; warnings are found all the same [default: false]
+    #[arg(long, env = "PLIMSOLL_NO_FLIGHT_RECORDER", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub no_flight_recorder: Option<bool>,
+
+    /// Tell figures over HTTP for Prometheus (/metrics), and whether the server lives (/healthz) and takes writes (/readyz). A port alone is one
+    /// of 127.0.0.1. Nobody has to log in there
+    #[arg(long, env = "PLIMSOLL_METRICS", value_name = "HOST:PORT")]
+    pub metrics: Option<String>,
 
     /// Clients have to log in, and may do what their roles say; the first user is made from this machine [default: false]
     #[arg(long, env = "PLIMSOLL_AUTH", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
@@ -30,6 +52,31 @@ pub struct Settings {
     /// With --auth: whether the first user can be made from this machine without a login [default: true]
     #[arg(long, env = "PLIMSOLL_LOCALHOST_EXCEPTION", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub localhost_exception: Option<bool>,
+
+    /// Write who does what, in the fields of MongoDB's audit messages: to this file, a JSON object a line, or with 'log' to the diagnostics log.
+    /// The command logRotate begins a new file, and so does SIGUSR1
+    #[arg(long, env = "PLIMSOLL_AUDIT", value_name = "FILE")]
+    pub audit: Option<String>,
+
+    /// What becomes of an event that cannot be written, as when the disk is full [default: relaxed]
+    #[arg(long, env = "PLIMSOLL_AUDIT_MODE", value_enum, value_name = "MODE")]
+    pub audit_mode: Option<AuditMode>,
+
+    /// Begin a new file of the audit log when one has become so long, as 100MiB; the old one is renamed [default: never]
+    #[arg(long, env = "PLIMSOLL_AUDIT_FILE_SIZE", value_name = "SIZE")]
+    pub audit_file_size: Option<Size>,
+
+    /// Which events are written: a query over them, as {"atype": {"$in": ["authenticate", "createUser"]}} [default: all]
+    #[arg(long, env = "PLIMSOLL_AUDIT_FILTER", value_name = "QUERY")]
+    pub audit_filter: Option<String>,
+
+    /// Tell also what is allowed: an event authCheck for every command, of which --audit-filter chooses [default: false]
+    #[arg(long, env = "PLIMSOLL_AUDIT_AUTHORIZATION_SUCCESS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub audit_authorization_success: Option<bool>,
+
+    /// Show no values of documents in the diagnostics log, and in authCheck of the audit log [default: false]
+    #[arg(long, env = "PLIMSOLL_REDACT", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub redact: Option<bool>,
 
     /// The budget for all memory, as 512MiB, 4GiB or a share of what the machine or container has [default: 50%]
     #[arg(long, env = "PLIMSOLL_MEMORY", value_name = "SIZE")]
@@ -61,6 +108,29 @@ pub struct Settings {
     /// --max-connections]
     #[arg(long, env = "PLIMSOLL_MAX_CONNECTIONS_PER_ADDRESS", value_name = "NUMBER")]
     pub max_connections_per_address: Option<usize>,
+
+    /// Encrypt the data directory, from its first start on. File with the key, 32 bytes in base64 (as `openssl rand -base64 32` makes them) or
+    /// in hexadecimal; nobody else may read it
+    #[arg(long, env = "PLIMSOLL_ENCRYPTION_KEY_FILE", value_name = "FILE")]
+    pub encryption_key_file: Option<PathBuf>,
+
+    /// The same, with the key in the environment variable of this name
+    #[arg(long, env = "PLIMSOLL_ENCRYPTION_KEY_ENV", value_name = "NAME")]
+    pub encryption_key_env: Option<String>,
+
+    /// The same, with the key from a command of the shell, which prints it: so it can be in any vault
+    #[arg(long, env = "PLIMSOLL_ENCRYPTION_KEY_COMMAND", hide_env_values = true, value_name = "COMMAND")]
+    pub encryption_key_command: Option<String>,
+
+    /// Encrypt backups and the archive with the key in this file, as --encryption-key-file has one [default: the key of an encrypted data
+    /// directory; without one they are not encrypted]
+    #[arg(long, env = "PLIMSOLL_BACKUP_KEY_FILE", value_name = "FILE")]
+    pub backup_key_file: Option<PathBuf>,
+
+    /// Send the oplog every few seconds to this place for backups, as file:///var/backups/plimsoll, so that `plimsoll restore` gets to any
+    /// moment. It is kept here until it is there
+    #[arg(long, env = "PLIMSOLL_ARCHIVE", value_name = "URL")]
+    pub archive: Option<String>,
 
     /// Which connections are encrypted [default: disabled]
     #[arg(long, env = "PLIMSOLL_TLS_MODE", value_enum, value_name = "MODE")]
@@ -123,6 +193,10 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_STOP_GRACE_SECONDS", value_name = "SECONDS")]
     pub stop_grace_seconds: Option<u64>,
 
+    /// Stop when standard input ends, so that the server ends with the program that started it, however that ends
+    #[arg(long, env = "PLIMSOLL_STOP_WITH_INPUT", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
+    pub stop_with_input: Option<bool>,
+
     /// Be the only member of the replica set of this name; clients connect with replicaSet=NAME
     #[arg(long, env = "PLIMSOLL_REPLICA_SET", value_name = "NAME")]
     pub replica_set: Option<String>,
@@ -145,6 +219,16 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_ENABLE_TEST_COMMANDS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub enable_test_commands: Option<bool>,
 
+    /// Run no JavaScript of clients: $where, $function and $accumulator are refused
+    #[arg(
+        long,
+        env = "PLIMSOLL_NO_SCRIPTING",
+        num_args = 0..=1,
+        default_missing_value = "true",
+        value_name = "BOOLEAN"
+    )]
+    pub no_scripting: Option<bool>,
+
     /// Compare what is allocated with what the memory budget accounts for, all the time: a difference of more than 15 % of --memory that lasts is told
     /// in the log and in serverStatus (plimsoll.memory.check). For tests; costs some percent of speed
     #[arg(long, env = "PLIMSOLL_CHECK_MEMORY", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
@@ -161,10 +245,18 @@ impl Settings {
     pub fn or(self, other: Settings) -> Settings {
         Settings {
             data: self.data.or(other.data),
+            ephemeral: self.ephemeral.or(other.ephemeral),
             listen: self.listen.or(other.listen),
             auth: self.auth.or(other.auth),
             localhost_exception: self.localhost_exception.or(other.localhost_exception),
+            insecure_no_authentication: self.insecure_no_authentication.or(other.insecure_no_authentication),
             allow_remote_without_login: self.allow_remote_without_login.or(other.allow_remote_without_login),
+            audit: self.audit.or(other.audit),
+            audit_mode: self.audit_mode.or(other.audit_mode),
+            audit_file_size: self.audit_file_size.or(other.audit_file_size),
+            audit_filter: self.audit_filter.or(other.audit_filter),
+            audit_authorization_success: self.audit_authorization_success.or(other.audit_authorization_success),
+            redact: self.redact.or(other.redact),
             memory: self.memory.or(other.memory),
             cache: self.cache.or(other.cache),
             history: self.history.or(other.history),
@@ -172,6 +264,11 @@ impl Settings {
             oplog_min_retention_hours: self.oplog_min_retention_hours.or(other.oplog_min_retention_hours),
             max_connections: self.max_connections.or(other.max_connections),
             max_connections_per_address: self.max_connections_per_address.or(other.max_connections_per_address),
+            encryption_key_file: self.encryption_key_file.or(other.encryption_key_file),
+            encryption_key_env: self.encryption_key_env.or(other.encryption_key_env),
+            encryption_key_command: self.encryption_key_command.or(other.encryption_key_command),
+            backup_key_file: self.backup_key_file.or(other.backup_key_file),
+            archive: self.archive.or(other.archive),
             tls_mode: self.tls_mode.or(other.tls_mode),
             tls_certificate_key_file: self.tls_certificate_key_file.or(other.tls_certificate_key_file),
             tls_certificate_key_password_file: self
@@ -184,17 +281,22 @@ impl Settings {
                 .tls_allow_connections_without_certificates
                 .or(other.tls_allow_connections_without_certificates),
             tls_disabled_protocols: self.tls_disabled_protocols.or(other.tls_disabled_protocols),
+            no_flight_recorder: self.no_flight_recorder.or(other.no_flight_recorder),
+            flight_recorder_size: self.flight_recorder_size.or(other.flight_recorder_size),
+            metrics: self.metrics.or(other.metrics),
             unix_socket: self.unix_socket.or(other.unix_socket),
             unix_socket_permissions: self.unix_socket_permissions.or(other.unix_socket_permissions),
             compressors: self.compressors.or(other.compressors),
             log_format: self.log_format.or(other.log_format),
             log_level: self.log_level.or(other.log_level),
             stop_grace_seconds: self.stop_grace_seconds.or(other.stop_grace_seconds),
+            stop_with_input: self.stop_with_input.or(other.stop_with_input),
             replica_set: self.replica_set.or(other.replica_set),
             replica_set_initiation: self.replica_set_initiation.or(other.replica_set_initiation),
             advertise: self.advertise.or(other.advertise),
             max_clock_drift_seconds: self.max_clock_drift_seconds.or(other.max_clock_drift_seconds),
             enable_test_commands: self.enable_test_commands.or(other.enable_test_commands),
+            no_scripting: self.no_scripting.or(other.no_scripting),
             check_memory: self.check_memory.or(other.check_memory),
             config: self.config.or(other.config),
         }

@@ -11,6 +11,14 @@ use super::STARTUP_WARNINGS;
 /// The field of an event that is the number of its line, not one of its attributes.
 const LOG_ID: &str = "log_id";
 
+/// What stands for what may hold values of documents.
+const REDACTED: &str = "###";
+/// Fields with texts of others, as of an error, which may quote what somebody has stored.
+const QUOTING: &[&str] = &["document_id", "error", "metadata", "panic", "problem", "reason"];
+/// Parts of the program that know no documents: what they tell is of files, sockets and settings.
+const WITHOUT_DOCUMENTS: &[&str] =
+    &["access", "control", "network", "oplog", "platform", "startup_warnings", "storage", "storage_engine"];
+
 /// An event's content.
 pub(crate) struct Line {
     wall_millis: i64,
@@ -39,6 +47,29 @@ impl Line {
         };
         event.record(&mut line);
         line
+    }
+
+    /// A warning that is no event: one that holds since then, among those of the start.
+    pub(crate) fn standing_warning(since_millis: i64, message: String, pattern: &'static str) -> Self {
+        Self {
+            wall_millis: since_millis,
+            level: Level::WARN,
+            component: STARTUP_WARNINGS.to_owned(),
+            message,
+            fields: vec![("pattern", pattern.into())],
+            thread: "flight-recorder".to_owned(),
+            is_of_start: true,
+        }
+    }
+
+    /// Leaves out what may hold values of documents.
+    pub(crate) fn redact(&mut self) {
+        let knows_none = WITHOUT_DOCUMENTS.contains(&self.component.as_str());
+        for (name, value) in &mut self.fields {
+            if *name == "panic" || (!knows_none && QUOTING.contains(name)) {
+                *value = REDACTED.into();
+            }
+        }
     }
 
     /// Whether it is a warning of the start.
@@ -195,6 +226,19 @@ mod tests {
         assert_eq!(value["msg"], "closed\nby us");
         assert_eq!(value["attr"]["connection_id"], 4);
         assert_eq!((&value["id"], value.get("tags")), (&json!(0), None));
+    }
+
+    #[test]
+    fn texts_that_may_quote_documents_are_left_out() {
+        let mut of_network = line();
+        of_network.redact();
+        assert_eq!(of_network.to_text(), line().to_text());
+        let mut of_commands = Line { component: "transaction".into(), ..line() };
+        of_commands.redact();
+        assert!(of_commands.to_text().ends_with("remote=127.0.0.1:1 reason=### connection_id=4"));
+        let mut panicked = Line { component: "control".into(), fields: vec![("panic", "quoted".into())], ..line() };
+        panicked.redact();
+        assert!(panicked.to_json().contains(REDACTED) && !panicked.to_json().contains("quoted"));
     }
 
     #[test]

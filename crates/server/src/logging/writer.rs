@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use platform::{Clock, SystemClock};
+use crate::rotated_file::put_aside;
 
 const QUEUE_LINES: usize = 4096;
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ impl Sink {
             LogDestination::StandardOutput => Ok(Sink::Stream(Box::new(io::stdout()))),
             LogDestination::File { path, appends } => {
                 if !appends {
-                    set_aside(&path)?;
+                    put_aside(&path)?;
                 }
                 let file = open_file(&path)?;
                 Ok(Sink::File { path, file })
@@ -109,7 +109,7 @@ impl Sink {
             return Err("the diagnostics log goes to no file that could be rotated".to_owned());
         };
         let failed = |error: io::Error| format!("cannot rotate {}: {error}", path.display());
-        set_aside(path).map_err(failed)?;
+        put_aside(path).map_err(failed)?;
         *file = open_file(path).map_err(failed)?;
         Ok(())
     }
@@ -121,22 +121,6 @@ impl Sink {
 )]
 fn open_file(path: &Path) -> io::Result<File> {
     File::options().append(true).create(true).open(path)
-}
-
-/// Renames a file that is there: the time is put behind its name.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the log is beside the data, and written while there is no disk to go through"
-)]
-fn set_aside(path: &Path) -> io::Result<()> {
-    let time = jiff::Timestamp::from_millisecond(SystemClock::new().wall_millis())
-        .map_or_else(|_| "old".to_owned(), |time| time.strftime("%Y-%m-%dT%H-%M-%S").to_string());
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{time}"));
-    match std::fs::rename(path, name) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 fn write_lines(mut sink: Sink, jobs: &Receiver<Job>, dropped: &AtomicU64) {
@@ -202,6 +186,16 @@ mod tests {
         writer.flush();
         assert_eq!(lines_of(&path), "four\n");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+        // Within a second: no file takes the place of another.
+        for line in ["five", "six"] {
+            writer.rotate().unwrap();
+            writer.write(line.to_owned());
+            writer.flush();
+        }
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| lines_of(&file.unwrap().path()));
+        let mut lines: Vec<String> = files.collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["five\n", "four\n", "one\ntwo\n", "six\n"]);
         let standard = LineWriter::start(LogDestination::StandardError).unwrap();
         assert!(standard.rotate().is_err());
     }

@@ -28,6 +28,11 @@ enum Kind {
 
 /// Every key that has a meaning here, its path with dots.
 const KEYS: &[(&str, &str, Kind)] = &[
+    ("auditLog.destination", "auditDestination", Kind::Value),
+    ("auditLog.filter", "auditFilter", Kind::Value),
+    ("auditLog.format", "auditFormat", Kind::Value),
+    ("auditLog.path", "auditPath", Kind::Value),
+    ("auditLog.schema", "auditSchema", Kind::Only("mongo")),
     ("net.bindIp", "bind_ip", Kind::Value),
     ("net.bindIpAll", "bind_ip_all", Kind::Switch),
     ("net.compression.compressors", "networkMessageCompressors", Kind::Value),
@@ -60,8 +65,14 @@ const KEYS: &[(&str, &str, Kind)] = &[
     ("replication.oplogSizeMB", "oplogSize", Kind::Value),
     ("replication.replSetName", "replSet", Kind::Value),
     ("security.authorization", "auth", Kind::Authorization),
-    ("security.javascriptEnabled", "javascriptEnabled", Kind::Only("false")),
+    ("security.enableEncryption", "enableEncryption", Kind::Switch),
+    ("security.encryptionCipherMode", "encryptionCipherMode", Kind::Value),
+    ("security.encryptionKeyFile", "encryptionKeyFile", Kind::Value),
+    ("security.javascriptEnabled", "noscripting", Kind::SwitchOff),
+    ("security.redactClientLogData", "redactClientLogData", Kind::Switch),
     ("security.keyFile", "keyFile", Kind::Value),
+    ("security.kmip.serverName", "kmipServerName", Kind::Value),
+    ("security.vault.serverName", "vaultServerName", Kind::Value),
     ("setParameter", "setParameter", Kind::Parameters),
     ("storage.dbPath", "dbpath", Kind::Value),
     ("storage.engine", "storageEngine", Kind::Value),

@@ -49,8 +49,8 @@ pub(crate) struct Options {
     /// Nobody has to log in; it has to be said where other machines reach the server
     #[arg(long)]
     pub(crate) noauth: bool,
-    /// Accepted is wiredTiger, which stands for the one engine there is
-    #[arg(long = "storageEngine", value_name = "NAME", value_parser = ["wiredTiger"])]
+    /// wiredTiger stands for the one engine there is; with inMemory (of old ephemeralForTest) all data is in memory, and gone with the process
+    #[arg(long = "storageEngine", value_name = "NAME", value_parser = ["wiredTiger", "inMemory", "ephemeralForTest"])]
     storage_engine: Option<String>,
     /// The part of the memory that caches pages, in gigabytes
     #[arg(long = "wiredTigerCacheSizeGB", value_name = "GB")]
@@ -115,11 +115,18 @@ pub(crate) struct Options {
     /// Of old versions; files are as large as what they hold
     #[arg(long)]
     smallfiles: bool,
-    /// No JavaScript on the server; there is none
+    /// No JavaScript on the server: $where, $function and $accumulator are refused
     #[arg(long)]
-    noscripting: bool,
+    pub(crate) noscripting: bool,
     #[command(flatten)]
     pub(crate) tls: TlsOptions,
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionOptions,
+    #[command(flatten)]
+    pub(crate) audit: AuditOptions,
+    /// Show no values of documents in the log
+    #[arg(long = "redactClientLogData")]
+    pub(crate) redact_client_log_data: bool,
     /// Reads of what a majority has; always possible
     #[arg(long = "enableMajorityReadConcern", value_name = "BOOLEAN", num_args = 0..=1, value_parser = ["true"], default_missing_value = "true")]
     majority_read_concern: Option<String>,
@@ -157,6 +164,51 @@ pub(crate) struct TlsOptions {
     pub(crate) disabled_protocols: Option<Vec<String>>,
 }
 
+/// Encryption of the data directory.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct EncryptionOptions {
+    /// Encrypt the data directory, from its first start on
+    #[arg(long = "enableEncryption", value_name = "BOOLEAN", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    is_enabled: Option<bool>,
+    /// File with the key, 32 bytes in base64
+    #[arg(long = "encryptionKeyFile", value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// The cipher; there is one
+    #[arg(long = "encryptionCipherMode", value_name = "CIPHER", value_parser = ["AES256-GCM"])]
+    cipher: Option<String>,
+}
+
+impl EncryptionOptions {
+    /// The file with the key, if there is to be encryption.
+    pub(crate) fn key_file(&self) -> Result<Option<PathBuf>, String> {
+        match (self.is_enabled.unwrap_or(false), &self.key_file) {
+            (true, None) => Err("--enableEncryption needs --encryptionKeyFile, the file with the key".to_owned()),
+            (true, key_file) => Ok(key_file.clone()),
+            (false, None) if self.cipher.is_none() => Ok(None),
+            (false, _) => {
+                Err("--encryptionKeyFile and --encryptionCipherMode mean nothing without --enableEncryption".to_owned())
+            }
+        }
+    }
+}
+
+/// Who does what.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct AuditOptions {
+    /// Write who does what: to a file
+    #[arg(long = "auditDestination", value_name = "WHERE", value_parser = ["file"])]
+    destination: Option<String>,
+    /// What the file is like
+    #[arg(long = "auditFormat", value_name = "FORMAT", value_parser = ["JSON"])]
+    format: Option<String>,
+    /// The file
+    #[arg(long = "auditPath", value_name = "FILE")]
+    path: Option<String>,
+    /// Which events are written: a query over them
+    #[arg(long = "auditFilter", value_name = "QUERY")]
+    pub(crate) filter: Option<String>,
+}
+
 impl TlsOptions {
     pub(crate) fn mode(&self) -> Option<TlsMode> {
         Some(match self.mode.as_deref()? {
@@ -177,6 +229,22 @@ impl Options {
     /// Whether clients have to log in.
     pub(crate) fn auth(&self) -> bool {
         self.auth && !self.noauth
+    }
+
+    /// Whether all data is in memory.
+    pub(crate) fn is_ephemeral(&self) -> bool {
+        self.storage_engine.as_deref().is_some_and(|name| name != "wiredTiger")
+    }
+
+    /// The audit log's file.
+    pub(crate) fn audit_path(&self) -> Result<Option<String>, String> {
+        let AuditOptions { destination, format, path, .. } = &self.audit;
+        match (destination, path) {
+            (Some(_), Some(path)) if format.is_some() => Ok(Some(path.clone())),
+            (Some(_), _) => Err("--auditDestination file needs --auditFormat JSON and --auditPath".to_owned()),
+            (None, None) if format.is_none() => Ok(None),
+            (None, _) => Err("--auditFormat and --auditPath mean nothing without --auditDestination file".to_owned()),
+        }
     }
 
     /// The socket in the file system, which there is unless it is not wanted.

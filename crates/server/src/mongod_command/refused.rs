@@ -7,23 +7,28 @@ const NO_MEMBERS: &str = "members of a set do not log in to one another; --auth 
 const NO_LDAP: &str = "users are in the database, and log in by SCRAM";
 const OLD_NAME: &str = "it is an old name: see the options that begin with tls";
 const ONE_CERTIFICATE: &str = "the server has one certificate, from --tlsCertificateKeyFile";
+const NO_VAULT: &str = "`plimsoll serve --encryption-key-command` asks any vault by its own program";
 const NO_SHARDING: &str = "there is no sharding";
 const NO_PROFILER: &str = "it is set while the server runs, by the command `profile`";
 const ONE_ENGINE: &str = "it is about another storage engine's files";
 
 const REFUSED: &[(&str, &str)] = &[
-    ("auditDestination", "there is no audit log"),
-    ("auditFilter", "there is no audit log"),
-    ("auditFormat", "there is no audit log"),
-    ("auditPath", "there is no audit log"),
+    ("auditEncryptionKeyUID", "the audit log is not encrypted"),
+    ("auditLocalKeyFile", "the audit log is not encrypted"),
+    ("auditSchema", "events have MongoDB's own fields"),
     ("clusterAuthMode", NO_MEMBERS),
     ("configsvr", NO_SHARDING),
     ("cpu", "the log tells of it anyway"),
     ("directoryperdb", ONE_ENGINE),
-    ("enableEncryption", "there is no encryption of files"),
     ("inMemorySizeGB", ONE_ENGINE),
     ("journalCommitInterval", "the log is synced in groups as commits come"),
     ("keyFile", NO_MEMBERS),
+    ("kmipClientCertificateFile", NO_VAULT),
+    ("kmipKeyIdentifier", NO_VAULT),
+    ("kmipPort", NO_VAULT),
+    ("kmipRotateMasterKey", NO_VAULT),
+    ("kmipServerCAFile", NO_VAULT),
+    ("kmipServerName", NO_VAULT),
     ("ldapServers", NO_LDAP),
     ("logRotate", "the log file is renamed, as by default"),
     ("master", "there is no replication of that kind"),
@@ -31,7 +36,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("processUmask", "files are for the process's user alone"),
     ("profile", NO_PROFILER),
     ("proxyPort", "there is no proxy protocol"),
-    ("redactClientLogData", "what clients send is never logged"),
     ("repair", "`plimsoll repair` saves what can be read of a damaged data directory"),
     ("rest", "there is no such interface"),
     ("httpinterface", "there is no such interface"),
@@ -60,6 +64,12 @@ const REFUSED: &[(&str, &str)] = &[
     ("tlsFIPSMode", "the cryptography is not certified by FIPS"),
     ("tlsLogVersions", "the log tells the version of each encrypted connection at the level debug"),
     ("transitionToAuth", NO_MEMBERS),
+    ("vaultPort", NO_VAULT),
+    ("vaultRotateMasterKey", NO_VAULT),
+    ("vaultSecret", NO_VAULT),
+    ("vaultServerCAFile", NO_VAULT),
+    ("vaultServerName", NO_VAULT),
+    ("vaultTokenFile", NO_VAULT),
     ("upgrade", "old data files are never read"),
     ("wiredTigerCollectionBlockCompressor", ONE_ENGINE),
     ("wiredTigerDirectoryForIndexes", ONE_ENGINE),

@@ -28,6 +28,18 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
+fn all_data_is_in_memory_with_mongodbs_engines_for_that() {
+    for (given, data, ephemeral) in [
+        ("--storageEngine wiredTiger", Some(PathBuf::from("/d")), None),
+        ("--storageEngine inMemory", None, Some(true)),
+        ("--storageEngine ephemeralForTest", None, Some(true)),
+    ] {
+        let settings = settings(&options(given), PathBuf::from("/d")).unwrap();
+        assert_eq!((settings.data, settings.ephemeral), (data, ephemeral), "{given}");
+    }
+}
+
+#[test]
 fn options_become_settings() {
     let given = "--dbpath /d --port 5 --bind_ip localhost,::1,h --replSet rs0 --oplogSize 10 --wiredTigerCacheSizeGB 0.25 \
                  --storageEngine wiredTiger --noauth --nojournal --maxConns 9 --quiet --setParameter enableTestCommands=1 \
@@ -38,7 +50,7 @@ fn options_become_settings() {
     assert_eq!(settings.listen.unwrap(), ["127.0.0.1:5", "[::1]:5", "h:5"]);
     assert_eq!((settings.cache, settings.oplog_size), (Some(Size::Bytes(1 << 28)), Some(Size::Bytes(10 << 20))));
     assert_eq!((settings.max_connections, settings.enable_test_commands), (Some(9), Some(true)));
-    assert_eq!((settings.max_clock_drift_seconds, settings.allow_remote_without_login), (Some(77), Some(true)));
+    assert_eq!((settings.max_clock_drift_seconds, settings.insecure_no_authentication), (Some(77), Some(true)));
     assert_eq!(settings.replica_set.as_deref(), Some("rs0"));
     assert_eq!(settings.replica_set_initiation, Some(ReplicaSetInitiation::OnCommand));
     assert_eq!(settings.log_level.as_deref(), Some("info,network=warn"));
@@ -95,6 +107,21 @@ fn encryption_and_the_socket_in_the_file_system() {
 }
 
 #[test]
+fn encryption_of_the_data_directory() {
+    let key_file = |words: &str| settings(&options(words), PathBuf::new()).map(|settings| settings.encryption_key_file);
+    let both = "--enableEncryption --encryptionKeyFile /k --encryptionCipherMode AES256-GCM";
+    assert_eq!(key_file(both).unwrap(), Some(PathBuf::from("/k")));
+    assert_eq!(key_file("--enableEncryption=false").unwrap(), None);
+    assert!(key_file("--enableEncryption").unwrap_err().contains("--encryptionKeyFile"));
+    assert!(key_file("--encryptionKeyFile /k").unwrap_err().contains("--enableEncryption"));
+    assert!(refusal("--encryptionCipherMode AES256-CBC").contains("encryptionCipherMode"));
+    let text = "security:\n  enableEncryption: true\n  encryptionKeyFile: /k\n";
+    assert_eq!(configuration_file::arguments(text).unwrap(), ["--enableEncryption", "--encryptionKeyFile=/k"]);
+    let vault = "security:\n  vault:\n    serverName: v\n";
+    assert!(configuration_file::arguments(vault).unwrap_err().contains("--encryption-key-command"));
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_by_name() {
     for option in [
         "--ldapServers x",
@@ -109,7 +136,7 @@ fn what_cannot_be_done_is_refused_by_name() {
         let refusal = refusal(option);
         assert!(refusal.contains(name) && refusal.contains("not implemented"), "{refusal}");
     }
-    for option in ["--storageEngine inMemory", "--tlsMode requireSSL", "--noSuchOption"] {
+    for option in ["--storageEngine mmapv1", "--tlsMode requireSSL", "--noSuchOption"] {
         let name = option.split(' ').next().unwrap();
         assert!(refusal(option).contains(name), "{option}");
     }
@@ -123,7 +150,7 @@ fn what_cannot_be_done_is_refused_by_name() {
     assert!(parameters(&options("--setParameter x")).is_err());
     assert!(settings(&options("--wiredTigerCacheSizeGB 0"), PathBuf::new()).is_err());
     assert!(settings(&options("--setParameter maxAcceptableLogicalClockDriftSecs=0"), PathBuf::new()).is_err());
-    assert_eq!(settings(&options("--bind_ip_all"), PathBuf::new()).unwrap().allow_remote_without_login, None);
+    assert_eq!(settings(&options("--bind_ip_all"), PathBuf::new()).unwrap().insecure_no_authentication, None);
 }
 
 #[test]

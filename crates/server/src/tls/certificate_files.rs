@@ -14,7 +14,8 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use super::certificate_fields::CertificateFields;
-use super::{Passphrase, TlsSettings, TlsVersion};
+use super::distinguished_name::to_rfc2253;
+use super::{Passphrase, ServerCertificate, TlsSettings, TlsVersion};
 
 /// A larger file is none of these.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -48,12 +49,12 @@ impl TlsError {
 }
 
 /// Reads everything that the settings name.
-pub(super) fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsError> {
+pub(super) fn server_config(settings: &TlsSettings) -> Result<(ServerConfig, ServerCertificate), TlsError> {
     let path = &settings.certificate_key_file;
     let pem = read(path)?;
     refuse_old_encryption(path, &pem)?;
     let chain = certificates(path, &pem)?;
-    check_validity(path, &chain)?;
+    let certificate = own_certificate(path, &chain)?;
     let key = private_key(path, &pem, settings.passphrase.as_ref())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions: Vec<&SupportedProtocolVersion> =
@@ -66,7 +67,7 @@ pub(super) fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsE
         .map_err(|error| TlsError::bad_file(path, format!("the certificate and its key cannot be used: {error}")))?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(config)
+    Ok((config, certificate))
 }
 
 fn supported(version: TlsVersion) -> &'static SupportedProtocolVersion {
@@ -95,11 +96,11 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     Ok(found)
 }
 
-/// Nobody would talk to a server whose own certificate is not valid now.
-fn check_validity(path: &Path, chain: &[CertificateDer<'static>]) -> Result<(), TlsError> {
-    let Some(own) = chain.first() else { return Ok(()) };
-    let fields = CertificateFields::parse(own)
-        .map_err(|error| TlsError::bad_file(path, format!("its first certificate cannot be read: {error}")))?;
+/// The server's own. Nobody would talk to a server whose certificate is not valid now.
+fn own_certificate(path: &Path, chain: &[CertificateDer<'static>]) -> Result<ServerCertificate, TlsError> {
+    let own = chain.first().ok_or_else(|| TlsError::bad_file(path, "there is no certificate in it"))?;
+    let unreadable = |error| TlsError::bad_file(path, format!("its first certificate cannot be read: {error}"));
+    let fields = CertificateFields::parse(own).map_err(unreadable)?;
     let now = u64::try_from(SystemClock::new().wall_millis() / 1000).unwrap_or(0);
     if now > fields.not_after_seconds {
         return Err(TlsError::bad_file(path, "the server's certificate has expired"));
@@ -107,7 +108,8 @@ fn check_validity(path: &Path, chain: &[CertificateDer<'static>]) -> Result<(), 
     if now < fields.not_before_seconds {
         return Err(TlsError::bad_file(path, "the server's certificate is not valid yet"));
     }
-    Ok(())
+    let subject = to_rfc2253(fields.subject).map_err(unreadable)?;
+    Ok(ServerCertificate { subject, not_after_seconds: fields.not_after_seconds })
 }
 
 fn refuse_old_encryption(path: &Path, pem: &[u8]) -> Result<(), TlsError> {

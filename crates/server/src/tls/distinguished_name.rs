@@ -4,12 +4,15 @@
 //! C=DE, O=Sea + L=Kiel, CN=client  ──▶  CN=client,L=Kiel+O=Sea,C=DE
 //! ```
 
+#[cfg(test)]
+mod properties;
+
 use std::fmt::Write;
 
 use der::asn1::{AnyRef, BmpString, ObjectIdentifier};
 use der::{Encode, Tag, Tagged};
 
-use super::certificate_fields::{content, elements};
+use super::certificate_fields::{CertificateFields, content, elements};
 
 /// OpenSSL's short names of what a name is made of.
 const ATTRIBUTES: &[(&str, &str)] = &[
@@ -37,6 +40,14 @@ const ATTRIBUTES: &[(&str, &str)] = &[
     ("2.5.4.46", "dnQualifier"),
     ("2.5.4.65", "pseudonym"),
 ];
+
+/// The subject of a certificate in DER.
+///
+/// # Errors
+/// It is none.
+pub fn subject_of_certificate(certificate: &[u8]) -> Result<String, der::Error> {
+    to_rfc2253(CertificateFields::parse(certificate)?.subject)
+}
 
 /// The text of an encoded name.
 pub(super) fn to_rfc2253(name: &[u8]) -> Result<String, der::Error> {
@@ -113,7 +124,6 @@ fn append_byte(text: &mut String, before: &str, byte: u8) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::certificate_fields::CertificateFields;
     use super::*;
 
     /// Certificates that OpenSSL has made, and what `openssl x509 -subject -nameopt RFC2253,-esc_msb` says of them.

@@ -14,12 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::RecvFlags;
+use rustls::ProtocolVersion;
 use socket2::Socket;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::session::{Handshake, TlsSession};
-use super::{Tls, TlsMode};
+use super::{Tls, TlsMode, TlsVersion};
 use crate::channel::Channel;
 use crate::connection_memory::{ConnectionMemory, Holding};
 
@@ -86,6 +87,11 @@ async fn open_in_time(tls: &Tls, socket: Arc<Socket>, memory: &mut ConnectionMem
     drop(watched);
     memory.is_encrypted();
     let certificate_subject = session.certificate_subject()?;
+    match session.version() {
+        Some(ProtocolVersion::TLSv1_2) => tls.count_opened(TlsVersion::V1_2),
+        // Nothing else is spoken.
+        _ => tls.count_opened(TlsVersion::V1_3),
+    }
     tracing::debug!(target: "network", version = ?session.version(), certificate_subject, "a connection is encrypted");
     Ok(Opened { channel: Channel::encrypted(socket, session), certificate_subject })
 }

@@ -16,8 +16,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use socket2::Socket;
 
-use super::certificate_fields::CertificateFields;
-use super::distinguished_name::to_rfc2253;
+use super::distinguished_name::subject_of_certificate;
 use crate::channel::{Wait, receive_from};
 
 const INCOMING_BYTES_AT_FIRST: usize = 4 * 1024;
@@ -122,8 +121,7 @@ impl TlsSession {
     /// The subject of the client's certificate, which has been verified.
     pub(super) fn certificate_subject(&self) -> io::Result<Option<String>> {
         let Some(certificate) = self.connection.peer_certificates().and_then(<[_]>::first) else { return Ok(None) };
-        let fields = CertificateFields::parse(certificate).map_err(io::Error::other)?;
-        to_rfc2253(fields.subject).map(Some).map_err(io::Error::other)
+        subject_of_certificate(certificate).map(Some).map_err(io::Error::other)
     }
 
     /// For the log.

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use bson::rawdoc;
 use rustix::process::{Pid, Signal, kill_process};
@@ -68,11 +67,9 @@ fn refused(arguments: &[&str]) -> String {
 #[test]
 fn it_serves_without_a_command_and_stops_on_a_signal() {
     for (arguments, signal) in [(&[][..], Signal::TERM), (&["serve"][..], Signal::INT)] {
-        let began = Instant::now();
         let server = start(arguments, &[]);
         let mut client = Client::connect(server.address.parse().unwrap());
         assert!(client.run(&rawdoc! { "ping": 1, "$db": "admin" }).get_f64("ok").is_ok());
-        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         server.signal(signal);
         assert!(client.is_closed());
         let (code, log) = server.finish();

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use bson::RawDocumentBuf;
 
+/// What takes longer does not end: no measure of speed, as a busy machine may stand still for seconds.
+pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(60);
+
 pub(crate) struct Client<S = TcpStream> {
     pub(crate) stream: S,
 }
@@ -72,12 +75,12 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
         match TcpStream::connect(address) {
             Ok(stream) => break stream,
             // The server is bound and not listening yet.
-            Err(_) if start.elapsed() < Duration::from_secs(5) => std::thread::sleep(Duration::from_millis(1)),
+            Err(_) if start.elapsed() < HANGS_AFTER => std::thread::sleep(Duration::from_millis(1)),
             Err(error) => panic!("{error}"),
         }
     };
     stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(HANGS_AFTER)).unwrap();
     stream
 }
 

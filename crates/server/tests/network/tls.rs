@@ -16,7 +16,7 @@ use server::{Passphrase, Tls, TlsError, TlsMode, TlsSettings, TlsVersion};
 use tempfile::TempDir;
 
 use crate::authority::{Authority, Certified};
-use crate::client::{Client, connect, msg};
+use crate::client::{Client, HANGS_AFTER, connect, msg};
 use crate::test_service::{TestServer, eventually};
 
 type Encrypted = Client<StreamOwned<ClientConnection, TcpStream>>;
@@ -305,7 +305,7 @@ fn who_does_not_finish_the_handshake_in_time_is_closed() {
     let mut begun = connect(server.address);
     begun.write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).unwrap();
     for stream in [&mut silent, &mut begun] {
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(HANGS_AFTER)).unwrap();
         assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)));
     }
     eventually("they are gone", || server.handle.connections().current == 0);

@@ -1,0 +1,159 @@
+//! Blocks that earlier backups of the same store have, so that the next one need not store them again.
+//!
+//! Called by `making`, window by window of the page file. A block of the same page, place, epoch and checksum is the same block:
+//! an extent may have been used for something else since, but then what is there was first written in a later epoch. The
+//! checksum is for two copies of one directory that went on separately. An unfinished backup's blocks count, too: that is how
+//! a backup goes on after a kill.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use platform::OuterKey;
+use storage_engine::page_store::{CopiedBlock, PageId};
+
+use crate::error::{BackupError, Result};
+use crate::manifest::{BACKUPS, Manifest, StoredChunk, StoredObject};
+use crate::object::unpack;
+use crate::object_store::ObjectStore;
+use crate::page_chunk::rows;
+
+/// Where the chunks of an unfinished backup are, and what was copied for it.
+pub(crate) const PAGES: &str = "pages";
+pub(crate) const INDEX: &str = "index";
+/// Says of which store a backup is, before anything else of it is stored.
+pub(crate) const BEGUN: &str = "begun";
+
+/// All chunks that may be used again.
+#[derive(Default)]
+pub(crate) struct KnownChunks {
+    pub(crate) chunks: Vec<StoredChunk>,
+    names: HashSet<String>,
+}
+
+/// The blocks in a window of the page file: in which chunk each is.
+pub(crate) type KnownBlocks = HashMap<BlockKey, usize>;
+
+/// Page, place, epoch and checksum.
+type BlockKey = (PageId, u64, u64, u32);
+
+impl KnownChunks {
+    /// Of all backups of `of_store`, finished or not, that are encrypted or not as the next one is.
+    pub(crate) fn load(store: &dyn ObjectStore, of_store: &str, key: Option<&OuterKey>) -> Result<KnownChunks> {
+        let mut known = KnownChunks::default();
+        for id in store.list(BACKUPS).map_err(BackupError::io(BACKUPS, "listed"))? {
+            match Manifest::read(store, &id) {
+                Ok(manifest) if manifest.store == of_store && manifest.is_encrypted == key.is_some() => {
+                    known.add(readable(store, manifest.chunks, key));
+                }
+                Ok(_) => {}
+                Err(BackupError::Missing(_)) => known.add(unfinished(store, &id, of_store, key)?),
+                // A damaged one is not built upon.
+                Err(BackupError::Damaged { name, reason }) => tracing::warn!(name, reason, "a backup is damaged"),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(known)
+    }
+
+    fn add(&mut self, chunks: Vec<StoredChunk>) {
+        for chunk in chunks {
+            if self.names.insert(chunk.blocks.name.clone()) {
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    /// Those of the blocks in a range of the page file.
+    pub(crate) fn blocks_in(
+        &self,
+        store: &dyn ObjectStore,
+        range: &Range<u64>,
+        key: Option<&OuterKey>,
+    ) -> Result<KnownBlocks> {
+        let mut known = KnownBlocks::new();
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            if chunk.last < range.start || chunk.first >= range.end {
+                continue;
+            }
+            // One that is gone or cut is not built upon.
+            let is_there = store.size(&chunk.blocks.name).is_ok_and(|bytes| bytes == chunk.blocks.bytes);
+            let index = match read_index(store, &chunk.index, key) {
+                Ok(index) if is_there => index,
+                Err(error @ (BackupError::Io { .. } | BackupError::Key(_))) => return Err(error),
+                _ => {
+                    tracing::warn!(name = chunk.blocks.name, "a file of an earlier backup is missing or damaged");
+                    continue;
+                }
+            };
+            for block in index.blocks {
+                if range.contains(&block.address.offset_bytes()) {
+                    known.insert(key_of(block), number);
+                }
+            }
+        }
+        Ok(known)
+    }
+}
+
+pub(crate) fn key_of(block: CopiedBlock) -> BlockKey {
+    (block.page, block.address.place(), block.epoch, block.checksum)
+}
+
+/// What the index of a chunk says.
+pub(crate) struct ChunkIndex {
+    pub(crate) chunk: StoredObject,
+    pub(crate) blocks: Vec<CopiedBlock>,
+}
+
+/// An index begins with the length of the chunk's description (4 bytes) and that, as JSON.
+pub(crate) fn encode_index(chunk: &StoredObject, list: &[u8]) -> Result<Vec<u8>> {
+    let described = serde_json::to_vec(chunk).map_err(|error| BackupError::damaged(&chunk.name, error))?;
+    let mut content = (described.len() as u32).to_le_bytes().to_vec();
+    content.extend_from_slice(&described);
+    content.extend_from_slice(list);
+    Ok(content)
+}
+
+pub(crate) fn read_index(store: &dyn ObjectStore, name: &str, key: Option<&OuterKey>) -> Result<ChunkIndex> {
+    let packed = store.get(name).map_err(BackupError::io(name, "read"))?;
+    let content = unpack(name, &packed, key)?;
+    let damaged = || BackupError::damaged(name, "it is no index of a chunk");
+    let (length, rest) = content.split_first_chunk::<4>().ok_or_else(damaged)?;
+    let (described, list) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(damaged)?;
+    let chunk = serde_json::from_slice(described).map_err(|_| damaged())?;
+    Ok(ChunkIndex { chunk, blocks: rows(name, list)? })
+}
+
+/// None of the chunks if they are encrypted with another key.
+fn readable(store: &dyn ObjectStore, chunks: Vec<StoredChunk>, key: Option<&OuterKey>) -> Vec<StoredChunk> {
+    let index = chunks.first().map(|chunk| read_index(store, &chunk.index, key));
+    if matches!(index, Some(Err(BackupError::Key(_)))) { Vec::new() } else { chunks }
+}
+
+/// The whole chunks of a backup that has no manifest: those that have an index.
+fn unfinished(store: &dyn ObjectStore, id: &str, of_store: &str, key: Option<&OuterKey>) -> Result<Vec<StoredChunk>> {
+    let begun = format!("{BACKUPS}/{id}/{BEGUN}");
+    let says = store.get(&begun).ok().and_then(|packed| unpack(&begun, &packed, None).ok());
+    let expected = format!("{of_store} {}", key.is_some());
+    if says.is_none_or(|says| says != expected.as_bytes()) {
+        return Ok(Vec::new());
+    }
+    let folder = format!("{BACKUPS}/{id}/{INDEX}");
+    let mut chunks = Vec::new();
+    for part in store.list(&folder).map_err(BackupError::io(&folder, "listed"))? {
+        let name = format!("{folder}/{part}");
+        match read_index(store, &name, key) {
+            Ok(ChunkIndex { chunk, blocks }) => chunks.extend(described(chunk, name, &blocks)),
+            Err(BackupError::Key(_)) => {}
+            Err(BackupError::Damaged { name, reason }) => tracing::warn!(name, reason, "a backup is damaged"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(chunks)
+}
+
+/// A chunk with its range; `None`: it has no blocks.
+pub(crate) fn described(blocks: StoredObject, index: String, list: &[CopiedBlock]) -> Option<StoredChunk> {
+    let offsets = || list.iter().map(|block| block.address.offset_bytes());
+    Some(StoredChunk { blocks, index, first: offsets().min()?, last: offsets().max()? })
+}

@@ -1,0 +1,46 @@
+//! Backups of a running server, the archive of its oplog, and what is restored from them.
+//!
+//! ```text
+//! Store ── begin_copy ──▶ making ──▶ objects ──▶ ObjectStore (a directory)
+//!   └───── copy_durable ─▶ archive ──▶ objects ──▶     │
+//!                          restore ◀──────────────────┘ ──▶ a new data directory
+//! ```
+//!
+//! Called by `commands` (a backup is made by the server itself) and by `server` (archive, restore, list, verify, prune).
+//! Built on `transaction`, whose checkpoint is copied, and on `platform`. Must not know: clients, commands, documents.
+//! A backup is the blocks of one checkpoint, the files of the rings, and the oplog from the checkpoint's mark on up to
+//! the end of the copy. What is opened later is what a crash at that end would have left.
+//!
+//! Read `making` first, then `restore`. The formats are in `docs/file-format.md`, "Backups".
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod archive;
+mod directory_store;
+mod error;
+mod keeping;
+mod known_blocks;
+mod making;
+mod manifest;
+mod object;
+mod object_store;
+mod oplog_object;
+mod page_chunk;
+mod progress;
+mod restore;
+mod target;
+#[cfg(test)]
+mod tests;
+mod validation;
+
+pub use archive::{Archive, ArchiveStatus};
+pub use directory_store::DirectoryStore;
+pub use error::{BackupError, Result};
+pub use keeping::{KeepRules, Pruned, list, prune};
+pub use making::{BackupOptions, Extent, make};
+pub use manifest::{Manifest, time_of};
+pub use object::Packing;
+pub use object_store::{ObjectStore, Place};
+pub use progress::{Phase, Progress};
+pub use restore::{RESTORED_NOTE, RestoreOptions, Restored, UNFINISHED_NOTE, restore};
+pub use target::Target;
+pub use validation::{Validated, validate};

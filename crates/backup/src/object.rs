@@ -1,0 +1,146 @@
+//! An object's bytes: a header, and the content, compressed and encrypted as far as that is wanted.
+//!
+//! Called by everything that stores or reads one. The checksum is over the name, too, so that an object in another's place is
+//! found out. The format is in `docs/file-format.md`, "Backups".
+
+use platform::{OuterKey, Random, SealedObject};
+
+use crate::error::{BackupError, Result};
+
+const MAGIC: &[u8; 8] = b"PLIMBACK";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 64;
+const CHECKSUM_AT: usize = 60;
+const COMPRESSED: u32 = 1;
+const ENCRYPTED: u32 = 2;
+/// No object has more content.
+const CONTENT_BYTES_MAX: u64 = 1 << 30;
+/// The level of the compression: faster than disks.
+const LEVEL: i32 = 1;
+
+/// How content is packed.
+#[derive(Clone, Default)]
+pub struct Packing {
+    /// Whether pages are compressed once more; everything else is in any case.
+    pub compresses_pages: bool,
+    /// With which key.
+    pub key: Option<OuterKey>,
+}
+
+/// Packs content.
+pub(crate) fn pack(
+    name: &str,
+    content: &[u8],
+    is_compressed: bool,
+    key: Option<&OuterKey>,
+    random: &dyn Random,
+) -> Result<Vec<u8>> {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    header.extend_from_slice(MAGIC);
+    header.extend_from_slice(&VERSION.to_le_bytes());
+    let flags = if is_compressed { COMPRESSED } else { 0 } | if key.is_some() { ENCRYPTED } else { 0 };
+    header.extend_from_slice(&flags.to_le_bytes());
+    header.extend_from_slice(&(content.len() as u64).to_le_bytes());
+    let mut payload = match is_compressed {
+        true => zstd::bulk::compress(content, LEVEL).map_err(BackupError::io(name, "compressed"))?,
+        false => content.to_vec(),
+    };
+    let mut sealed = SealedObject::default();
+    if let Some(key) = key {
+        sealed = key.seal_object(name, &mut payload, random).map_err(|error| BackupError::Key(error.to_string()))?;
+    }
+    header.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+    header.extend_from_slice(&sealed.key_name);
+    header.extend_from_slice(&sealed.salt);
+    header.resize(CHECKSUM_AT, 0);
+    let checksum = checksum(name, &header, &payload);
+    header.extend_from_slice(&checksum.to_le_bytes());
+    header.append(&mut payload);
+    Ok(header)
+}
+
+fn checksum(name: &str, header: &[u8], payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(name.as_bytes()), header), payload)
+}
+
+/// The content of an object.
+pub(crate) fn unpack(name: &str, bytes: &[u8], key: Option<&OuterKey>) -> Result<Vec<u8>> {
+    let damaged = |reason: &str| BackupError::damaged(name, reason);
+    let Some((header, payload)) = bytes.split_at_checked(HEADER_BYTES).filter(|(header, _)| header.starts_with(MAGIC))
+    else {
+        return Err(damaged("it is no file of a backup"));
+    };
+    let number = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let long = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    if number(8) != VERSION {
+        return Err(damaged(&format!("it has version {}; this program reads {VERSION}", number(8))));
+    }
+    if long(24) != payload.len() as u64 {
+        return Err(damaged(&format!("it has {} bytes instead of {}", bytes.len(), long(24) + HEADER_BYTES as u64)));
+    }
+    if checksum(name, &header[..CHECKSUM_AT], payload) != number(CHECKSUM_AT) {
+        return Err(damaged("its checksum is wrong"));
+    }
+    let content_bytes = long(16);
+    if content_bytes > CONTENT_BYTES_MAX {
+        return Err(damaged("it says that it has more content than any"));
+    }
+    let opened;
+    let payload = match number(12) & ENCRYPTED != 0 {
+        true => {
+            opened = open(name, header, payload, key)?;
+            &opened[..]
+        }
+        false => payload,
+    };
+    let content = match number(12) & COMPRESSED != 0 {
+        true => zstd::bulk::decompress(payload, content_bytes as usize).map_err(|error| damaged(&error.to_string()))?,
+        false => payload.to_vec(),
+    };
+    match content.len() as u64 == content_bytes {
+        true => Ok(content),
+        false => Err(damaged("its content has another length")),
+    }
+}
+
+fn open(name: &str, header: &[u8], payload: &[u8], key: Option<&OuterKey>) -> Result<Vec<u8>> {
+    let needs = |what: &str| BackupError::Key(format!("{name} is encrypted{what}"));
+    let key = key.ok_or_else(|| needs(": give the key with --encryption-key-file, -env or -command"))?;
+    let mut sealed = SealedObject::default();
+    sealed.key_name.copy_from_slice(&header[32..40]);
+    sealed.salt.copy_from_slice(&header[40..56]);
+    if !key.is_named(&sealed.key_name) {
+        return Err(needs(" with another key"));
+    }
+    key.open_object(name, &sealed, payload).map_err(|_| BackupError::damaged(name, "it cannot be decrypted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::SeededRandom;
+
+    use super::*;
+
+    #[test]
+    fn objects_come_back_and_any_changed_byte_or_name_is_found() {
+        let key = OuterKey::new([7; 32]);
+        let content = b"content ".repeat(100);
+        for (is_compressed, key) in [(false, None), (true, None), (false, Some(&key)), (true, Some(&key))] {
+            let packed = pack("a/b", &content, is_compressed, key, &SeededRandom::new(1)).unwrap();
+            assert_eq!(unpack("a/b", &packed, key).unwrap(), content);
+            assert!(matches!(unpack("a/c", &packed, key), Err(BackupError::Damaged { .. })));
+            for at in (0..packed.len()).step_by(7) {
+                let mut damaged = packed.clone();
+                damaged[at] ^= 1;
+                assert!(unpack("a/b", &damaged, key).is_err(), "{at}");
+            }
+            assert!(unpack("a/b", &packed[..packed.len() - 1], key).is_err());
+            if key.is_some() {
+                assert!(!packed.windows(8).any(|window| window == b"content "));
+                assert!(unpack("a/b", &packed, None).unwrap_err().to_string().contains("give the key"));
+                let other = OuterKey::new([8; 32]);
+                assert!(unpack("a/b", &packed, Some(&other)).unwrap_err().to_string().contains("another key"));
+            }
+        }
+    }
+}

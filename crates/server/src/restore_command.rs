@@ -1,0 +1,148 @@
+//! `plimsoll restore --from URL --to DIR`: a new data directory from a backup and the archive.
+//!
+//! Called by `main`. The work is `backup::restore`; here are the directory, its key, and what people are told. At the start of a
+//! server it says what a directory is, and refuses one that was not restored to the end.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use backup::{Place, Progress, RESTORED_NOTE, RestoreOptions, Restored, Target, UNFINISHED_NOTE};
+use clap::Args;
+use platform::{DirectoryLock, Disk, OpenMode, RealDisk, SystemClock, SystemRandom};
+
+use crate::backup_command::{PlaceArguments, with_progress_lines};
+use crate::data_disk::{self, KeyArguments, Unencrypted};
+
+/// What is restored, and where.
+#[derive(Args)]
+pub(crate) struct RestoreArguments {
+    #[command(flatten)]
+    place: PlaceArguments,
+    /// The data directory to be made; it must be empty or missing
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Begin with this backup [default: the newest that ends before the moment that is wanted]
+    #[arg(long, value_name = "ID")]
+    backup: Option<String>,
+    #[command(flatten)]
+    moment: Moment,
+    /// The new directory is encrypted if a key is given
+    #[command(flatten)]
+    key: KeyArguments,
+}
+
+/// Up to when.
+#[derive(Args)]
+#[group(multiple = false)]
+struct Moment {
+    /// Up to the beginning of this second, as 2026-11-29T12:00:00Z [default: as far as backup and archive go]
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Up to this timestamp of the oplog, it included, as 1764417600:1
+    #[arg(long, value_name = "T:I")]
+    timestamp: Option<String>,
+    /// Up to the first operation behind the backup whose line has this text in it. A line is the timestamp, op, ns and the entry as
+    /// extended JSON, as in: c shop.$cmd {"op":"c","ns":"shop.$cmd","o":{"drop":"orders"}
+    #[arg(long, value_name = "TEXT")]
+    before_operation: Option<String>,
+}
+
+impl Moment {
+    fn target(&self) -> Result<Target, String> {
+        let target = match (&self.at, &self.timestamp, &self.before_operation) {
+            (Some(time), _, _) => Target::of_time(time),
+            (_, Some(timestamp), _) => Target::of_timestamp(timestamp),
+            (_, _, Some(text)) => Ok(Target::BeforeOperation(text.clone())),
+            _ => Ok(Target::Newest),
+        };
+        target.map_err(|error| error.to_string())
+    }
+}
+
+/// Restores.
+pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), String> {
+    let key = arguments.key.source()?;
+    let options = RestoreOptions {
+        backup: arguments.backup.clone(),
+        target: arguments.moment.target()?,
+        key: arguments.place.key(key.as_ref())?,
+        from: arguments.place.from.clone(),
+    };
+    let restored = into(&arguments.place.from, &arguments.to, &arguments.key, &options)?;
+    print!("{}", described(&restored, &arguments.to));
+    Ok(())
+}
+
+/// Restores into a directory.
+pub(crate) fn into(from: &str, to: &Path, key: &KeyArguments, options: &RestoreOptions) -> Result<Restored, String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let objects = Place::of_url(from).and_then(|place| place.open_existing()).map_err(|error| told(&error))?;
+    let real = RealDisk::new(to).map_err(|error| format!("cannot make {}: {error}", to.display()))?;
+    let notes = RealDisk::new(to).map_err(|error| format!("cannot make {}: {error}", to.display()))?;
+    let _lock = DirectoryLock::acquire(to).map_err(|error| told(&error))?;
+    let disk = open(real, to, key)?;
+    with_progress_lines("restore", |progress: &Progress| {
+        let (clock, random) = (SystemClock::new(), SystemRandom);
+        backup::restore(&*objects, (&disk, &notes), (&clock, &random), options, progress).map_err(|error| told(&error))
+    })
+}
+
+/// The directory, which may have what an unfinished restore has left.
+fn open(real: RealDisk, to: &Path, key: &KeyArguments) -> Result<Arc<dyn Disk>, String> {
+    let key = key.source()?;
+    let is_again = real.exists(Path::new(UNFINISHED_NOTE)).map_err(|error| error.to_string())?;
+    let is_encrypted = platform::is_encrypted(&real).map_err(|error| error.to_string())?;
+    if is_again && is_encrypted == key.is_none() {
+        return Err(format!(
+            "a restore into {} was begun {} a key: remove it first",
+            to.display(),
+            match is_encrypted {
+                true => "with",
+                false => "without",
+            }
+        ));
+    }
+    match is_again && !is_encrypted {
+        true => Ok(Arc::new(real)),
+        false => data_disk::open(real, to, key.as_ref(), Unencrypted::Encrypt),
+    }
+}
+
+/// What was restored, for people.
+pub(crate) fn described(restored: &Restored, to: &Path) -> String {
+    let mut text = format!(
+        "restored {} into {}: everything up to {} ({})\n",
+        restored.backup,
+        to.display(),
+        restored.until_timestamp,
+        restored.until
+    );
+    if let Some(line) = &restored.left_out {
+        let short: String = line.chars().take(200).collect();
+        text += &format!("the first operation that is left out: {short}\n");
+    }
+    text
+}
+
+/// At the start of a server: refuses a directory whose restore has not ended, and tells of one that was restored.
+pub(crate) fn tell(disk: &RealDisk, data: &Path) -> Result<(), String> {
+    let has = |name: &str| {
+        disk.exists(Path::new(name)).map_err(|error| format!("cannot look into {}: {error}", data.display()))
+    };
+    if has(UNFINISHED_NOTE)? {
+        return Err(format!("a restore into {} has not ended: run `plimsoll restore` again", data.display()));
+    }
+    if has(RESTORED_NOTE)? {
+        let note = read_note(disk).unwrap_or_else(|error| format!("its note {RESTORED_NOTE} cannot be read: {error}"));
+        tracing::info!(target: "storage", note, "this data directory was restored from a backup");
+    }
+    Ok(())
+}
+
+fn read_note(disk: &RealDisk) -> std::io::Result<String> {
+    let file = disk.open(Path::new(RESTORED_NOTE), OpenMode::Read)?;
+    let mut bytes = vec![0; usize::try_from(file.length()?).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, 0)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
