@@ -88,7 +88,7 @@ def ensure_running(server):
 
 def assert_valid(database):
     """Validates every collection of a database in full."""
-    for name in database.list_collection_names():
+    for name in database.list_collection_names(filter={"type": {"$ne": "view"}}):
         report = database.command("validate", name, full=True)
         problems = {index: found for index, found in report["indexDetails"].items() if not found["valid"]}
         # In full: pytest shortens what it compares.
@@ -105,6 +105,10 @@ def contents(server):
             database = client[database_name]
             for information in database.list_collections():
                 name = information["name"]
+                if information["type"] == "view":
+                    # What it shows is stored elsewhere.
+                    found[database_name, name] = (information, [], [])
+                    continue
                 natural = database.get_collection(name, as_bytes).find().sort("$natural", 1)
                 indexes = sorted(bson.encode(index) for index in database[name].list_indexes())
                 found[database_name, name] = (information, indexes, [document.raw for document in natural])

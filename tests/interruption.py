@@ -69,7 +69,7 @@ def assert_ends(server, client, database, command, way, name, may_be_done=False)
     wire.socket.settimeout(WAIT_SECONDS_MAX)
     limit = {"maxTimeMS": TIME_LIMIT_MS} if way == "time limit" else {}
     begin = time.monotonic()
-    wire.send({**command, "comment": comment, **limit}, 0, "admin" if "applyOps" in command else database)
+    wire.send({**command, "comment": comment, **limit}, 0, "admin" if {"applyOps", "bulkWrite"} & set(command) else database)
     if way == "time limit":
         reply = wire.receive()[3]
         taken = time.monotonic() - begin - TIME_LIMIT_MS / 1000
@@ -94,5 +94,6 @@ def assert_ends(server, client, database, command, way, name, may_be_done=False)
     assert taken < END_SECONDS_MAX, f"{name}: {taken:.1f} s, {str(reply)[:200]}"
     if reply is not None:
         codes = [reply.get("code"), *(error["code"] for error in reply.get("writeErrors", []))]
+        codes += [result.get("code") for result in reply.get("cursor", {}).get("firstBatch", [])]
         is_done = reply["ok"] == 1 and may_be_done
         assert expected in codes or is_done, f"{name}: {str(reply)[:300]}"

@@ -37,8 +37,8 @@ def asked(run):
     try:
         run()
         return "answered"
-    except (BSONError, RecursionError) as error:
-        # The driver itself refuses what is larger than a message may be, or deeper than it can write.
+    except (BSONError, RecursionError, ValueError) as error:
+        # The driver itself refuses what is larger than it can write (ValueError), than a message may be, or deeper.
         return type(error).__name__
     except PyMongoError as error:
         details = getattr(error, "details", None) or {}

@@ -1,5 +1,5 @@
-"""Logins, sessions, transactions and retryable writes from the Go, Java and Rust drivers: one small program each, which prints "done". Each runs twice:
-as it is, and with TLS.
+"""Logins, sessions, transactions and retryable writes from the Go, Java and Rust drivers: one small program each, which prints "done". Each runs three
+times: as it is, with TLS, and with a login by its certificate.
 
 What a program needs is fetched by its own package tool (Go modules, Maven, Cargo). Where a language's toolchain is not there, or its packages cannot
 be had, its test is skipped, visibly.
@@ -18,6 +18,7 @@ from rust_examples import built_example
 from server_process import ServerProcess
 
 HERE = pathlib.Path(__file__).parent
+SUBJECT = "CN=client,OU=tests,O=Plimsoll"
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,8 @@ def server(tmp_path_factory):
     with MongoClient(process.uri) as first:
         # Fail points are for who may do everything.
         first.admin.command("createUser", "driver", pwd="pa:ss@word", roles=["__system"])
+    with MongoClient(process.uri, username="driver", password="pa:ss@word") as client:
+        client["$external"].command("createUser", SUBJECT, roles=[{"role": "__system", "db": "admin"}])
     yield process
     process.stop()
 
@@ -55,15 +58,28 @@ def with_login(uri):
     return uri.replace("//", "//driver:pa%3Ass%40word@")
 
 
-def run(command, server, encrypted=None):
-    """Runs a program without TLS, then with it: with what `encrypted` says, or with a certificate of the client."""
+def by_certificate(uri):
+    return f"{uri}&tls=true&authMechanism=MONGODB-X509&authSource=%24external"
+
+
+def logins_by_certificate(server):
+    with MongoClient(with_login(server.uri)) as client:
+        figures = client.admin.command("serverStatus")["security"]["authentication"]["mechanisms"]["MONGODB-X509"]
+    return figures["authenticate"]["successful"]
+
+
+def run(command, server, encrypted=None, certified=None):
+    """Runs a program without TLS, with it, and with a login by certificate: with what is said, or as most drivers are told of their files."""
     files = server.certificates
-    uri = with_login(server.uri)
-    certified = f"{uri}&tls=true&tlsCAFile={files}/ca.pem&tlsCertificateKeyFile={files}/client.pem"
-    for words in ([*command, uri], encrypted or [*command, certified]):
+    uri, options = with_login(server.uri), f"&tlsCAFile={files}/ca.pem&tlsCertificateKeyFile={files}/client.pem"
+    encrypted = encrypted or [*command, f"{uri}&tls=true{options}"]
+    certified = certified or [*command, by_certificate(server.uri) + options]
+    before = logins_by_certificate(server)
+    for words in ([*command, uri], encrypted, certified):
         result = subprocess.run(words, capture_output=True, text=True, timeout=300)
         assert result.returncode == 0, result.stdout + result.stderr
         assert result.stdout.strip().endswith("done"), result.stdout + result.stderr
+    assert logins_by_certificate(server) > before
 
 
 def test_go(server, tmp_path):
@@ -86,7 +102,12 @@ def test_java(server, tmp_path):
     words = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(server.certificates / "ca.pem")]
     subprocess.run([*words, "-keystore", str(store), "-storepass", "of a test"], check=True, capture_output=True)
     trust = [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStorePassword=of a test"]
-    run(["java", *program], server, ["java", *trust, *program, f"{with_login(server.uri)}&tls=true"])
+    own = tmp_path / "certificate"
+    words = ["openssl", "pkcs12", "-export", "-in", str(server.certificates / "client.pem"), "-passout", "pass:of a test"]
+    skip_without_packages(prepare([*words, "-out", str(own)], tmp_path), "openssl, which puts a certificate into Java's form,")
+    show = [f"-Djavax.net.ssl.keyStore={own}", "-Djavax.net.ssl.keyStorePassword=of a test", "-Djavax.net.ssl.keyStoreType=PKCS12"]
+    encrypted = ["java", *trust, *program, f"{with_login(server.uri)}&tls=true"]
+    run(["java", *program], server, encrypted, ["java", *trust, *show, *program, by_certificate(server.uri)])
 
 
 def test_rust(server):

@@ -24,7 +24,14 @@ const joined = db.sales.aggregate([
 same(joined.toArray(), [{ sale: 1, by: "A" }, { sale: 2, by: "B" }, { sale: 3, by: "A" }]);
 db.sales.aggregate([...totals, { $out: "totals" }]);
 assert.equal(db.totals.countDocuments(), 2);
+db.createView("pens", "sales", [{ $match: { item: "pen" } }]);
+same(db.pens.find({}, { price: 1 }).sort({ _id: -1 }).toArray(), [{ _id: 3, price: 3 }, { _id: 1, price: 2 }]);
+assert.equal(db.getCollectionInfos({ name: "pens" })[0].type, "view");
+db.pens.aggregate([{ $merge: { into: "totals", whenMatched: "fail" } }]);
+assert.equal(db.totals.countDocuments(), 4);
+db.pens.drop();
 assert.equal(db.sales.aggregate([{ $indexStats: {} }]).toArray()[0].name, "_id_");
+assert.equal(db.sales.getPlanCache().list().length, 0);
 assert.equal(db.sales.aggregate([{ $collStats: { count: {} } }]).toArray()[0].count, 3);
 assert.equal(db.sales.explain().aggregate([{ $match: { _id: 1 } }]).ok, 1);
 print("done");

@@ -275,12 +275,12 @@ def test_union_with(database):
     assert len(list(database["one"].aggregate([{"$unionWith": "missing"}]))) == 3
 
 
-# The stages in the manual of version 7.0, by whether they are here.
+# The stages in the manual of version 8.2, by whether they are here.
 STAGES = {
-    True: """$addFields $bucket $bucketAuto $changeStream $changeStreamSplitLargeEvent $collStats $count $currentOp $densify $documents $facet $fill
-        $graphLookup $group $indexStats $limit $lookup $match $out $project $redact $replaceRoot $replaceWith $sample $set $setWindowFields $skip $sort
+    True: """$_internalUnpackBucket $addFields $bucket $bucketAuto $changeStream $changeStreamSplitLargeEvent $collStats $count $currentOp $densify $documents $facet $fill
+        $geoNear $graphLookup $group $indexStats $limit $listClusterCatalog $listLocalSessions $listSessions $lookup $match $merge $out $planCacheStats $project $querySettings $queryStats $redact $replaceRoot $replaceWith $sample $score $set $setWindowFields $skip $sort
         $sortByCount $unionWith $unset $unwind""",
-    False: """$geoNear $listLocalSessions $listSampledQueries $listSearchIndexes $listSessions $merge $planCacheStats $queryStats $search $searchMeta
+    False: """$listSampledQueries $listSearchIndexes $rankFusion $scoreFusion $search $searchMeta
         $shardedDataDistribution $vectorSearch""",
 }
 

@@ -1,6 +1,7 @@
 """Logins by SCRAM, users and roles, as PyMongo sees them, on a server that wants a login."""
 
 import base64
+import hashlib
 import os
 import socket
 import subprocess
@@ -93,12 +94,19 @@ def start(database, payload, mechanism="SCRAM-SHA-256"):
 
 def test_a_user_who_does_not_exist_looks_like_one_who_does(guarded, root):
     root.shop.command("createUser", "ada", pwd="pw", roles=[])
+
+    def challenge(name):
+        payload = start(stranger.shop, f"n,,n={name},r=abc".encode())["payload"].decode()
+        nonce, salt, iterations = payload.split(",")
+        assert nonce.startswith("r=abc")
+        return salt, iterations
+
     with MongoClient(guarded.uri, maxPoolSize=1) as stranger:
-        def challenge(name):
-            payload = start(stranger.shop, f"n,,n={name},r=abc".encode())["payload"].decode()
-            nonce, salt, iterations = payload.split(",")
-            assert nonce.startswith("r=abc")
-            return salt, iterations
+        before = challenge("nobody")
+    guarded.stop()
+    guarded.start()
+    with MongoClient(guarded.uri, maxPoolSize=1) as stranger:
+        assert challenge("nobody") == before
         assert challenge("nobody") == challenge("nobody") != challenge("nobody else")
         assert challenge("nobody")[1] == challenge("ada")[1] == "i=15000"
         assert len(challenge("nobody")[0]) == len(challenge("ada")[0])
@@ -262,3 +270,152 @@ def test_the_operator_makes_a_user_while_the_server_runs_and_while_it_is_stopped
             assert later.shop.things.find_one() == {"_id": 1}
     finally:
         server.kill()
+
+
+def open_cursor(client):
+    session = client.start_session()
+    cursor = client.shop.things.find({}, session=session, batch_size=2)
+    next(cursor)
+    return cursor
+
+
+def is_killed(cursor):
+    try:
+        list(cursor)
+    except OperationFailure as error:
+        assert error.code == 43
+        return True
+    return False
+
+
+@pytest.mark.parametrize("command, killed", [
+    ({"killAllSessions": [{"user": "ada", "db": "shop"}]}, {"ada"}),
+    ({"killAllSessions": [{"user": "ada", "db": "other"}, {"user": "nobody", "db": "shop"}]}, set()),
+    ({"killAllSessionsByPattern": [{"users": [{"user": "ada", "db": "shop"}, {"user": "bob", "db": "shop"}]}]}, {"ada", "bob"}),
+    ({"killAllSessionsByPattern": [{"uid": hashlib.sha256(b"bob@shop").digest()}]}, {"bob"}),
+    ({"killAllSessionsByPattern": [{"roles": [{"role": "read", "db": "shop"}]}]}, {"bob"}),
+    ({"killAllSessionsByPattern": [{"roles": [{"role": "reader", "db": "shop"}]}, {"users": [{"user": "ada", "db": "shop"}]}]}, {"ada", "bob"}),
+    ({"killAllSessionsByPattern": [{"roles": [{"role": "read", "db": "shop"}], "users": [{"user": "ada", "db": "shop"}]}]}, set()),
+    ({"killAllSessionsByPattern": [{"users": []}, {"roles": []}, {"users": None}, {"roles": None}]}, set()),
+])
+def test_sessions_of_users_and_roles_are_killed(guarded, root, command, killed):
+    root.shop.things.insert_many([{} for _ in range(10)])
+    root.shop.command("createRole", "reader", privileges=[], roles=["read"])
+    root.shop.command("createUser", "ada", pwd="pw", roles=["readWrite"])
+    # By another role.
+    root.shop.command("createUser", "bob", pwd="pw", roles=["reader"])
+    with connect(guarded, "ada", "pw", "shop") as ada, connect(guarded, "bob", "pw", "shop") as bob:
+        cursors = {"ada": open_cursor(ada), "bob": open_cursor(bob)}
+        root.admin.command(command)
+        assert {name for name, cursor in cursors.items() if is_killed(cursor)} == killed
+
+
+def test_logins_are_counted_by_mechanism(guarded, root):
+    def counts():
+        return root.admin.command("serverStatus")["security"]["authentication"]["mechanisms"]
+
+    root.shop.command("createUser", "ada", pwd="pw", roles=[])
+    before = counts()["SCRAM-SHA-1"]
+    with connect(guarded, "ada", "pw", "shop", authMechanism="SCRAM-SHA-1") as client:
+        client.admin.command("ping")
+    with connect(guarded, "ada", "wrong", "shop", authMechanism="SCRAM-SHA-1") as client:
+        assert code_of(lambda: client.admin.command("ping")) == FAILED
+    after = counts()["SCRAM-SHA-1"]
+    grown = {kind: {name: after[kind][name] - before[kind][name] for name in after[kind]} for kind in after}
+    # A driver begins again in the usual way when what it has begun in its greeting fails.
+    assert grown["authenticate"]["successful"] == grown["speculativeAuthenticate"]["successful"] == 1
+    assert grown["authenticate"]["received"] >= 2 and grown["speculativeAuthenticate"]["received"] == 2
+    assert set(counts()) == {"MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"}
+
+
+def test_users_and_roles_of_a_dump_are_taken_in_as_mongorestore_does(guarded, root):
+    """It puts them into two collections of admin, and has the server merge these."""
+    admin, merge = root.admin, {"_mergeAuthzCollections": 1, "tempUsersCollection": "admin.tempusers", "tempRolesCollection": "admin.temproles"}
+    root.shop.command("createRole", "clerk", privileges=[], roles=["read"])
+    root.shop.command("createUser", "ada", pwd="old", roles=["clerk"], customData={"desk": 1})
+    dumped = list(admin["system.users"].find({"db": "shop"})), list(admin["system.roles"].find({"db": "shop"}))
+    root.shop.command("updateUser", "ada", pwd="new")
+    root.shop.command("dropRole", "clerk")
+    root.shop.command("createUser", "later", pwd="pw", roles=[])
+    root.other.command("createUser", "later", pwd="pw", roles=[])
+    admin.tempusers.insert_many(dumped[0])
+    admin.temproles.insert_many(dumped[1])
+    root.shop.command("createUser", "restorer", pwd="pw", roles=[{"role": "restore", "db": "admin"}])
+    try:
+        for wrong, code in [
+            ({"tempUsersCollection": "", "tempRolesCollection": ""}, 2), ({"tempUsersCollection": "x"}, 73), ({"unknown": 1}, 40415), ({"drop": "x"}, 14),
+        ]:
+            assert code_of(lambda: admin.command({**merge, **wrong})) == code, wrong
+        with connect(guarded, "later", "pw", "shop") as nobody:
+            assert code_of(lambda: nobody.admin.command(merge)) == UNAUTHORIZED
+        with connect(guarded, "restorer", "pw", "shop") as restorer:
+            restorer.admin.command({**merge, "drop": False, "db": ""})
+        with connect(guarded, "ada", "old", "shop") as ada:
+            assert ada.shop.things.find_one() is None
+        assert {user["user"] for user in root.shop.command("usersInfo", 1)["users"]} == {"ada", "later", "restorer"}
+        # A document that is none changes nothing.
+        admin.tempusers.insert_one({"_id": "shop.broken", "user": "broken"})
+        root.shop.command("updateUser", "ada", pwd="new")
+        assert code_of(lambda: admin.command(merge)) == 9
+        admin.tempusers.delete_one({"_id": "shop.broken"})
+        admin.command({**merge, "drop": True, "db": "shop"})
+        assert [user["user"] for user in root.shop.command("usersInfo", 1)["users"]] == ["ada"]
+        assert [user["user"] for user in root.other.command("usersInfo", 1)["users"]] == ["later"]
+        assert [role["role"] for role in root.shop.command("rolesInfo", 1)["roles"]] == ["clerk"]
+        with connect(guarded, "ada", "old", "shop") as ada:
+            assert ada.shop.things.find_one() is None
+    finally:
+        root.other.command("dropAllUsersFromDatabase")
+        admin.tempusers.drop()
+        admin.temproles.drop()
+
+
+def test_ones_own_open_transactions_are_listed_and_others_are_not(guarded, root):
+    root.shop.things.insert_one({"_id": 1})
+    for name in ("ada", "bob"):
+        root.shop.command("createUser", name, pwd="pw", roles=["readWrite"])
+
+    def listed(client):
+        operations = client.admin.command("currentOp", **{"$ownOps": True})["inprog"]
+        return [operation["lsid"]["id"] for operation in operations if operation["type"] == "idleSession"]
+
+    with connect(guarded, "ada", "pw", "shop") as ada, connect(guarded, "bob", "pw", "shop") as bob, ada.start_session() as session:
+        with session.start_transaction():
+            ada.shop.things.update_one({}, {"$set": {"a": 1}}, session=session)
+            assert listed(ada) == [session.session_id["id"]] and listed(bob) == []
+
+
+def test_a_view_is_read_by_who_may_read_it_alone(guarded, root):
+    root.shop.a.insert_many([{"_id": 1, "secret": 1}, {"_id": 2}])
+    root.shop.command("create", "shown", viewOn="a", pipeline=[{"$project": {"secret": 0}}])
+    resource = {"db": "shop", "collection": "shown"}
+    root.shop.command("createRole", "reader", privileges=[{"resource": resource, "actions": ["find"]}], roles=[])
+    maker = [{"resource": {"db": "shop", "collection": "made"}, "actions": ["createCollection", "find"]}]
+    root.shop.command("createRole", "maker", privileges=maker, roles=[])
+    root.shop.command("createUser", "ada", pwd="pw", roles=["reader", "maker"])
+    with connect(guarded, "ada", "pw", "shop") as ada:
+        assert len(list(ada.shop.shown.find())) == 2
+        assert code_of(lambda: list(ada.shop.a.find())) == UNAUTHORIZED
+        assert code_of(lambda: ada.shop.command("create", "made", viewOn="a", pipeline=[])) == UNAUTHORIZED
+        # Nor through another one.
+        union = [{"$unionWith": "a"}]
+        assert code_of(lambda: ada.shop.command("create", "made", viewOn="shown", pipeline=union)) == UNAUTHORIZED
+        ada.shop.command("create", "made", viewOn="shown", pipeline=[])
+        assert len(list(ada.shop.made.find())) == 2
+        assert code_of(lambda: list(ada.shop.shown.aggregate([{"$merge": "b"}]))) == UNAUTHORIZED
+
+
+def test_ones_own_sessions_are_listed_and_others_for_who_may(guarded, root):
+    for name in ("ada", "bob"):
+        root.shop.command("createUser", name, pwd="pw", roles=["readWrite"])
+
+    def listed(client, **options):
+        return {document["_id"]["id"]: document.get("user") for document in client.admin.aggregate([{"$listLocalSessions": options}])}
+
+    with connect(guarded, "ada", "pw", "shop") as ada, connect(guarded, "bob", "pw", "shop") as bob, ada.start_session() as session:
+        ada.shop.things.find_one({}, session=session)
+        own = session.session_id["id"]
+        assert listed(ada)[own] == "ada@shop" and own not in listed(bob)
+        assert own in listed(root, allUsers=True) and own in listed(root, users=[{"user": "ada", "db": "shop"}])
+        for options in ({"allUsers": True}, {"users": [{"user": "ada", "db": "shop"}]}):
+            assert code_of(lambda options=options: listed(bob, **options)) == UNAUTHORIZED

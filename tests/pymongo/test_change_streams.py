@@ -179,13 +179,30 @@ def test_expanded_events(database):
         database.command("collMod", "new", validator={"a": {"$gt": 0}})
         created, indexed, dropped, modified = take(stream, 4)
     assert [event["operationType"] for event in (created, indexed, dropped, modified)] == ["create", "createIndexes", "dropIndexes", "modify"]
-    assert created["collectionUUID"] == modified["collectionUUID"]
+    assert created["collectionUUID"] == modified["collectionUUID"] and created["nsType"] == "collection"
     assert indexed["operationDescription"]["indexes"][0]["name"] == "a_1"
     assert modified["operationDescription"] == {"validator": {"a": {"$gt": 0}}}
     assert modified["stateBeforeChange"] == {"collectionOptions": {"uuid": modified["collectionUUID"]}}
     with database.watch(max_await_time_ms=100) as stream:
         database.create_collection("quiet")
         assert stream.try_next() is None
+
+
+def test_a_view_is_created(database):
+    database["things"].insert_one({"_id": 1})
+    pipeline = [{"$match": {"a": 1}}]
+    with database.watch(show_expanded_events=True, max_await_time_ms=100) as stream, database.watch(max_await_time_ms=100) as plain:
+        database.create_collection("seen", viewOn="things", pipeline=pipeline)
+        database.command("collMod", "seen", viewOn="things", pipeline=[])
+        database["things"].insert_one({"_id": 2})
+        created, inserted = take(stream, 2)
+        assert take(plain, 1)[0]["operationType"] == "insert"
+    assert (created["operationType"], created["ns"], created["nsType"]) == ("create", {"db": database.name, "coll": "seen"}, "view")
+    assert created["operationDescription"] == {"viewOn": "things", "pipeline": pipeline} and "collectionUUID" not in created
+    assert inserted["operationType"] == "insert"
+    # A stream goes on behind it.
+    with database.watch(show_expanded_events=True, resume_after=created["_id"], max_await_time_ms=100) as stream:
+        assert take(stream, 1)[0]["_id"] == inserted["_id"]
 
 
 def test_what_a_modified_index_was_before(database):

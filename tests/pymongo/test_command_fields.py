@@ -15,7 +15,7 @@ NOT_IMPLEMENTED = 238
 COMMON = {"comment": "why", "maxTimeMS": 60_000, "$readPreference": {"mode": "primary"}, "apiVersion": "1"}
 WRITE_CONCERN = {"writeConcern": {"w": 1}}
 READ_CONCERN = {"readConcern": {"level": "local"}}
-SIMPLE = {"collation": {"locale": "simple"}}
+COLLATION = {"collation": {"locale": "fr"}}
 
 # All commands of the manual.
 NAMES = """
@@ -46,18 +46,18 @@ COMMANDS = {
     "aggregate": (
         {"aggregate": "things", "pipeline": [], "cursor": {}},
         {"explain": False, "allowDiskUse": True, "cursor": {"batchSize": 1}, "bypassDocumentValidation": True, "hint": {"_id": 1}, "let": {"a": 1}}
-        | READ_CONCERN | WRITE_CONCERN | SIMPLE,
-        {"collation": {"locale": "fr"}},
+        | READ_CONCERN | WRITE_CONCERN | COLLATION,
+        {},
     ),
     "count": (
         {"count": "things"},
-        {"query": {}, "limit": 1, "skip": 1, "hint": {"_id": 1}} | READ_CONCERN | SIMPLE,
-        {"collation": {"locale": "fr"}},
+        {"query": {}, "limit": 1, "skip": 1, "hint": {"_id": 1}} | READ_CONCERN | COLLATION,
+        {},
     ),
     "distinct": (
         {"distinct": "things", "key": "a"},
-        {"query": {}, "hint": {"_id": 1}} | READ_CONCERN | SIMPLE,
-        {"collation": {"locale": "fr"}},
+        {"query": {}, "hint": {"_id": 1}} | READ_CONCERN | COLLATION,
+        {},
     ),
     "find": (
         {"find": "things"},
@@ -65,16 +65,24 @@ COMMANDS = {
             "filter": {}, "sort": {"a": 1}, "projection": {"a": 1}, "hint": {"_id": 1}, "skip": 1, "limit": 1, "batchSize": 1, "singleBatch": True,
             "returnKey": True, "showRecordId": True, "tailable": False, "oplogReplay": True, "noCursorTimeout": False, "awaitData": False,
             "allowPartialResults": True, "allowDiskUse": True, "let": {"a": 1},
-        } | READ_CONCERN | SIMPLE,
-        {"collation": {"locale": "fr"}},
+        } | READ_CONCERN | COLLATION,
+        {},
     ),
     "findAndModify": (
         {"findAndModify": "things", "query": {"_id": 1}, "update": {"$set": {"a": 1}}},
         {
             "sort": {"_id": 1}, "remove": False, "new": True, "fields": {"a": 1}, "upsert": True, "bypassDocumentValidation": True,
             "arrayFilters": [], "hint": {"_id": 1}, "let": {"a": 1}, "bypassEmptyTsReplacement": True,
-        } | WRITE_CONCERN | SIMPLE,
-        {"collation": {"locale": "fr"}},
+        } | WRITE_CONCERN | COLLATION,
+        {},
+    ),
+    "mapReduce": (
+        {"mapReduce": "things", "map": "function() { emit(1, 1); }", "reduce": "function(key, values) { return values.length; }", "out": {"inline": 1}},
+        {
+            "query": {}, "sort": {"_id": 1}, "limit": 5, "finalize": "function(key, value) { return value; }", "scope": {"x": 1}, "jsMode": False,
+            "verbose": True, "bypassDocumentValidation": True, "out": "reduced",
+        } | WRITE_CONCERN | COLLATION,
+        {},
     ),
     "insert": (
         {"insert": "things", "documents": [{}]},
@@ -120,17 +128,17 @@ COMMANDS = {
         {
             "capped": False, "validator": {"a": 1}, "validationLevel": "off", "validationAction": "warn", "storageEngine": {},
             "changeStreamPreAndPostImages": {"enabled": True}, "idIndex": {"key": {"_id": 1}, "name": "_id_", "v": 2}, "indexOptionDefaults": {},
-        } | WRITE_CONCERN | SIMPLE,
+            "timeseries": {"timeField": "t"}, "clusteredIndex": {"key": {"_id": 1}, "unique": True},
+        } | WRITE_CONCERN | COLLATION,
         {
-            "timeseries": {"timeField": "t"}, "expireAfterSeconds": 5, "clusteredIndex": {"key": {"_id": 1}, "unique": True}, "viewOn": "things",
-            "pipeline": [], "collation": {"locale": "fr"}, "encryptedFields": {}, "storageEngine": {"wiredTiger": {}},
+            "encryptedFields": {}, "storageEngine": {"wiredTiger": {}},
         },
     ),
     "collMod": (
         {"collMod": "things"},
         {"validator": {}, "validationLevel": "strict", "validationAction": "error", "changeStreamPreAndPostImages": {"enabled": False}} | WRITE_CONCERN,
         {
-            "viewOn": "other", "pipeline": [], "expireAfterSeconds": 5, "timeseries": {"granularity": "hours"}, "dryRun": True,
+            "dryRun": True,
             "recordPreImages": True, "clusteredIndex": {"expireAfterSeconds": 5},
         },
     ),
@@ -207,6 +215,12 @@ COMMANDS = {
 
 # The same of those that are for admin.
 ADMIN_COMMANDS = {
+    "bulkWrite": (
+        {"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": "fields.things"}]},
+        {"ordered": False, "errorsOnly": True, "let": {"a": 1}, "bypassDocumentValidation": True, "bypassEmptyTsReplacement": True,
+         "cursor": {"batchSize": 1}} | WRITE_CONCERN,
+        {},
+    ),
     "currentOp": ({"currentOp": 1}, {"$ownOps": True, "$all": True, "active": True}, {}),
     "killOp": ({"killOp": 1, "op": 123_456}, {}, {}),
     "fsync": ({"fsync": 1}, {"lock": False, "fsyncLockAcquisitionTimeoutMillis": 1000}, {}),
@@ -214,6 +228,8 @@ ADMIN_COMMANDS = {
     "getLog": ({"getLog": "global"}, {}, {}),
     "getParameter": ({"getParameter": 1, "quiet": 1}, {}, {}),
     "setParameter": ({"setParameter": 1, "quiet": False}, {}, {}),
+    "setQuerySettings": ({"setQuerySettings": {"find": "things", "$db": "fields"}, "settings": {"queryFramework": "classic"}}, {}, {}),
+    "removeQuerySettings": ({"removeQuerySettings": {"find": "things", "$db": "fields"}}, {}, {}),
     "listDatabases": ({"listDatabases": 1}, {"filter": {"name": "admin"}, "nameOnly": True, "authorizedDatabases": True}, {}),
     "renameCollection": (
         {"renameCollection": "fields.to_be_renamed", "to": "fields.renamed"},
@@ -237,28 +253,32 @@ INDEX_CHANGE = {"name": "changed_1"}
 PARTS = {
     "update.updates": (
         lambda field: {"update": "things", "updates": [UPDATE_STATEMENT | field]},
-        {"c": {"a": 1}, "upsert": True, "multi": False, "arrayFilters": [], "hint": {"_id": 1}} | SIMPLE,
-        {"collation": {"locale": "fr"}},
+        {"c": {"a": 1}, "upsert": True, "multi": False, "arrayFilters": [], "hint": {"_id": 1}} | COLLATION,
+        {},
     ),
     "delete.deletes": (
         lambda field: {"delete": "things", "deletes": [DELETE_STATEMENT | field]},
-        {"hint": {"_id": 1}} | SIMPLE,
-        {"collation": {"locale": "fr"}},
+        {"hint": {"_id": 1}} | COLLATION,
+        {},
     ),
     "createIndexes.indexes": (
         lambda field: {"createIndexes": "indexed", "indexes": [INDEX | field]},
-        {"v": 2, "unique": True, "partialFilterExpression": {"a": 1}, "sparse": True, "expireAfterSeconds": 5, "hidden": True, "background": True, "storageEngine": {}}
-        | SIMPLE,
+        {"v": 2, "unique": True, "partialFilterExpression": {"a": 1}, "sparse": True, "expireAfterSeconds": 5, "hidden": True, "background": True, "storageEngine": {},
+         "prepareUnique": True}
+        | COLLATION,
         {
-            "weights": {"a": 1}, "default_language": "english", "language_override": "language", "textIndexVersion": 3, "2dsphereIndexVersion": 3,
-            "bits": 26, "min": -180, "max": 180, "collation": {"locale": "fr"}, "wildcardProjection": {"a": 1}, "prepareUnique": True,
             "storageEngine": {"wiredTiger": {}},
         },
     ),
+    "createIndexes.indexes of text": (
+        lambda field: {"createIndexes": "indexed", "indexes": [{"key": {"t": "text"}, "name": "t"} | field]},
+        {"weights": {"a": 1}, "default_language": "english", "language_override": "language", "textIndexVersion": 3},
+        {"textIndexVersion": 2},
+    ),
     "collMod.index": (
         lambda field: {"collMod": "things", "index": INDEX_CHANGE | field},
-        {"hidden": False, "expireAfterSeconds": 7},
-        {"unique": True, "prepareUnique": True},
+        {"hidden": False, "expireAfterSeconds": 7, "prepareUnique": True},
+        {"forceNonUnique": True},
     ),
 }
 
@@ -268,6 +288,8 @@ def prepare(database):
     database.client.drop_database("fields")
     database.command("dropAllUsersFromDatabase")
     database.command("dropAllRolesFromDatabase")
+    query = {"find": "things", "$db": "fields"}
+    database.client.admin.command("setQuerySettings", query, settings={"queryFramework": "classic"})
     database.command("createUser", "kept", pwd="p", roles=[])
     database.command("createRole", "kept", privileges=[], roles=[])
     database.things.insert_many([{"_id": number, "a": number} for number in range(3)])
@@ -288,7 +310,7 @@ def send(database, command):
 
 
 # After these there must be made again what they are about.
-CONSUMING = {"createUser", "dropUser", "createRole", "dropRole", "create", "drop", "dropIndexes", "convertToCapped", "cloneCollectionAsCapped", "renameCollection"}
+CONSUMING = {"createUser", "dropUser", "createRole", "dropRole", "create", "drop", "dropIndexes", "convertToCapped", "cloneCollectionAsCapped", "renameCollection", "removeQuerySettings"}
 
 
 def check_command(fields, database, name, base, taken, refused):
@@ -354,6 +376,9 @@ def test_min_and_max(fields):
     send(fields, {"find": "things", "min": {"_id": 0}, "max": {"_id": 2}, "hint": {"_id": 1}})
     send(fields, {"create": "ring", "capped": True, "size": 4096, "max": 5})
     send(fields, {"collMod": "ring", "cappedSize": 8192, "cappedMax": 7})
+    send(fields, {"create": "a_view", "viewOn": "things", "pipeline": []})
+    send(fields, {"collMod": "a_view", "viewOn": "things", "pipeline": [{"$match": {}}]})
+    send(fields, {"drop": "a_view"})
     send(fields, {"dataSize": "fields.things", "keyPattern": {"_id": 1}, "min": {"_id": 0}, "max": {"_id": 2}})
     for name in ("planCacheClear", "planCacheClearFilters"):
         send(fields, {name: "things", "query": {}, "sort": {"a": 1}, "projection": {"a": 1}})

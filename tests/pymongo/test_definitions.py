@@ -96,9 +96,9 @@ def test_bad_collection_names(database, name):
         ({"unknownOption": 1}, 40415),
         ({"size": 100}, None),
         ({"capped": True}, None),
-        ({"timeseries": {"timeField": "t"}}, None),
-        ({"viewOn": "x", "pipeline": []}, None),
-        ({"collation": {"locale": "de"}}, None),
+        ({"timeseries": {"timeField": "t.u"}}, 72),
+        ({"pipeline": []}, 72),
+        ({"collation": {"locale": "xx"}}, 2),
     ],
 )
 def test_options_that_are_not_there_are_refused_by_name(database, options, code):
@@ -118,6 +118,46 @@ def test_validators(database):
     database["a"].with_options().insert_many([{"x": -1}], bypass_document_validation=True)
     database.command("collMod", "a", validator={}, validationLevel="off")
     database["a"].insert_one({"x": -2})
+
+
+def test_schemas(database):
+    """The example of the manual's page on schema validation, with what it says of a failure."""
+    schema = {
+        "bsonType": "object",
+        "title": "Student Object Validation",
+        "required": ["name", "year"],
+        "properties": {
+            "name": {"bsonType": "string", "description": "'name' must be a string and is required"},
+            "year": {"bsonType": "int", "minimum": 2017, "maximum": 3017, "description": "'year' must be an integer in [ 2017, 3017 ] and is required"},
+            "gpa": {"bsonType": ["double"], "description": "'gpa' must be a double if the field exists"},
+        },
+    }
+    students = database["students"]
+    students.insert_one({"_id": 0, "name": 5})
+    database.command("collMod", "students", validator={"$jsonSchema": schema})
+    students.insert_one({"_id": 1, "name": "Alice", "year": 2019})
+    for write in (lambda: students.insert_one({"_id": 2, "name": "Bob", "year": 2019, "gpa": 3}), lambda: students.update_one({"_id": 1}, {"$set": {"gpa": 3}})):
+        with pytest.raises(OperationFailure) as caught:
+            write()
+        details = caught.value.details["errInfo"]["details"]
+        broken = {"operatorName": "bsonType", "specifiedAs": {"bsonType": ["double"]}, "reason": "type did not match", "consideredValue": 3, "consideredType": "int"}
+        gpa = {"propertyName": "gpa", "description": "'gpa' must be a double if the field exists", "details": [broken]}
+        rules = [{"operatorName": "properties", "propertiesNotSatisfied": [gpa]}]
+        assert details == {"operatorName": "$jsonSchema", "title": "Student Object Validation", "schemaRulesNotSatisfied": rules}
+        assert caught.value.details["errInfo"]["failingDocumentId"] in (1, 2)
+    # What was wrong before may stay so, where that is asked for.
+    with pytest.raises(OperationFailure):
+        students.update_one({"_id": 0}, {"$set": {"a": 1}})
+    database.command("collMod", "students", validationLevel="moderate")
+    students.update_one({"_id": 0}, {"$set": {"a": 1}})
+    with pytest.raises(OperationFailure):
+        students.insert_one({"_id": 3})
+    database.command("collMod", "students", validationAction="warn")
+    students.insert_one({"_id": 3})
+    assert [d["_id"] for d in students.find({"$nor": [{"$jsonSchema": schema}]}, sort=[("_id", 1)])] == [0, 3]
+    with pytest.raises(OperationFailure) as caught:
+        database.create_collection("secret", validator={"$jsonSchema": {"properties": {"a": {"encrypt": {}}}}})
+    assert caught.value.code == 9 and "encrypt" in str(caught.value)
 
 
 def test_collection_statistics(database):

@@ -94,7 +94,7 @@ def test_commands_of_sharded_clusters_are_refused_with_the_reason(client, name):
     assert (caught.value.code, caught.value.details["codeName"]) == (59, "CommandNotFound")
 
 
-@pytest.mark.parametrize("name", ["mapReduce", "bulkWrite", "setIndexCommitQuorum"])
+@pytest.mark.parametrize("name", ["setIndexCommitQuorum"])
 def test_known_commands_that_are_not_there(client, name):
     with pytest.raises(OperationFailure) as caught:
         client.admin.command(name, 1)

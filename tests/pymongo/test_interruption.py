@@ -37,11 +37,17 @@ LONG_LOOP = {"$reduce": {"input": {"$range": [0, 5_000_000]}, "initialValue": 0,
 LONG_FILTER = {"$expr": {"$lt": [LONG_LOOP, 0]}}
 
 STAGES = {
+    "$_internalUnpackBucket": [
+        *ENDLESS,
+        {"$replaceWith": {"control": {"version": 1}, "data": {"t": {"0": "$$NOW", "1": "$$NOW"}}}},
+        {"$_internalUnpackBucket": {"timeField": "t", "bucketMaxSpanSeconds": 3600}},
+    ],
     "$addFields": [*ENDLESS, {"$addFields": {"a": {"$add": ["$n", 1]}}}],
     "$set": [*ENDLESS, {"$set": {"a": {"$add": ["$n", 1]}}}],
     "$project": [*ENDLESS, {"$project": {"a": {"$add": ["$n", 1]}}}],
     "$unset": [*ENDLESS, {"$unset": "n"}],
     "$redact": [*ENDLESS, {"$redact": "$$DESCEND"}],
+    "$score": [*ENDLESS, {"$score": {"score": "$n", "normalization": "minMaxScaler"}}],
     "$documents": [{"$unionWith": {"pipeline": [{"$documents": {"$map": {"input": {"$range": [0, 500_000]}, "in": {"n": "$$this"}}}}]}}],
     "$replaceRoot": [*ENDLESS, {"$replaceRoot": {"newRoot": {"a": "$n"}}}],
     "$replaceWith": [*ENDLESS, {"$replaceWith": {"a": "$n"}}],
@@ -61,18 +67,29 @@ STAGES = {
     "$sample": [*ENDLESS, {"$sample": {"size": 1_500_000}}],
     "$facet": [*ENDLESS, {"$facet": {"a": [{"$sort": {"n": -1}}, {"$limit": 1}], "b": [{"$sort": {"n": 1}}, {"$skip": 10_000_000}]}}],
     "$lookup": [*ENDLESS, {"$lookup": {"from": "many", "localField": "n", "foreignField": "a", "as": "a"}}],
+    "$geoNear": [{"$geoNear": {"near": [0, 0], "distanceField": "d", "query": LONG_FILTER}}],
     "$graphLookup": [{"$limit": 1}, {"$graphLookup": {"from": "many", "startWith": {"$range": [0, 1_000_000]}, "connectFromField": "a", "connectToField": "a", "as": "b"}}],
     "$unionWith": [{"$unionWith": {"coll": "many", "pipeline": ENDLESS}}],
     "$out": [*ENDLESS, {"$unset": "_id"}, {"$out": "written"}],
+    "$merge": [*ENDLESS, {"$unset": "_id"}, {"$merge": "merged"}],
 }
 # They read a few facts, or wait and have tests of their own.
-SHORT_STAGES = {"$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$indexStats"}
+SHORT_STAGES = {
+    "$changeStream", "$changeStreamSplitLargeEvent", "$collStats", "$currentOp", "$indexStats", "$listClusterCatalog", "$listLocalSessions", "$listSessions",
+    "$planCacheStats", "$querySettings", "$queryStats",
+}
 
 ACCUMULATORS = {
     **{name: "$n" for name in ["$addToSet", "$avg", "$first", "$last", "$max", "$min", "$push", "$stdDevPop", "$stdDevSamp", "$sum"]},
+    **{name: {"$cond": [True, ["$n"], []]} for name in ["$concatArrays", "$setUnion"]},
     **{name: {"input": "$n", "n": 10_000_000} for name in ["$firstN", "$lastN", "$maxN", "$minN"]},
     **{name: {"output": "$n", "sortBy": {"n": 1}} for name in ["$bottom", "$top"]},
     **{name: {"output": "$n", "sortBy": {"n": 1}, "n": 10_000} for name in ["$bottomN", "$topN"]},
+    "$_internalJsReduce": {"eval": "function(key, values) { return values.length; }", "data": {"k": 1, "v": "$n"}},
+    "$accumulator": {
+        "init": "function() { return 0; }", "accumulate": "function(sum, n) { return sum + n; }", "accumulateArgs": ["$n"],
+        "merge": "function(one, other) { return one + other; }", "lang": "js",
+    },
     "$count": {},
     "$median": {"input": "$n", "method": "approximate"},
     "$percentile": {"input": "$n", "p": [0.5, 0.9], "method": "approximate"},
@@ -112,11 +129,16 @@ COMMANDS = {
     "find with a sort": (find(filter={"$expr": {"$gte": [LONG_LOOP, 0]}}, sort={"s": 1}), True),
     "count": ({"count": "many", "query": LONG_FILTER}, True),
     "distinct": ({"distinct": "many", "key": "a", "query": LONG_FILTER}, True),
+    "mapReduce": (
+        {"mapReduce": "many", "map": "function() { for (var n = 0; n < 100000; n++) emit(n % 7, this.a); }", "reduce": "function(key, values) { return values.length; }", "out": {"inline": 1}},
+        True,
+    ),
     "explain": ({"explain": find(filter=LONG_FILTER), "verbosity": "executionStats"}, True),
     "findAndModify": ({"findAndModify": "many", "query": LONG_FILTER, "update": {"$set": {"b": 1}}}, False),
     "update": ({"update": "many", "updates": [{"q": LONG_FILTER, "u": {"$set": {"b": 1}}, "multi": True}]}, False),
     "update by a pipeline": ({"update": "many", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"b": LONG_LOOP}}]}]}, False),
     "delete": ({"delete": "many", "deletes": [{"q": LONG_FILTER, "limit": 0}]}, False),
+    "bulkWrite": ({"bulkWrite": 1, "nsInfo": [{"ns": f"{DATABASE}.many"}], "ops": [{"update": 0, "filter": LONG_FILTER, "updateMods": {"$set": {"b": 1}}, "multi": True}]}, False),
     "insert": ({"insert": "validated", "documents": [{"s": "x"}]}, False),
     "createIndexes": ({"createIndexes": "many", "indexes": [{"key": {"s": 1, "a": 1}, "name": "killed"}]}, False),
     "validate": ({"validate": "many"}, True),
@@ -130,17 +152,17 @@ COMMANDS = {
 MAY_BE_DONE = {"createIndexes", "validate", "dbHash", "dataSize", "cloneCollectionAsCapped", "convertToCapped", "applyOps"}
 # The work of these does not grow with what a client sends or has stored, beyond a pass over the message; or they wait, which has tests of its own.
 SHORT_COMMANDS = set(
-    """abortTransaction appendOplogNote buildInfo collMod collStats commitTransaction compact configureFailPoint connPoolStats connectionStatus create
+    """_mergeAuthzCollections abortTransaction appendOplogNote authenticate buildInfo collMod collStats commitTransaction compact configureFailPoint connPoolStats connectionStatus create
     createRole createUser dropAllRolesFromDatabase dropAllUsersFromDatabase dropRole dropUser grantPrivilegesToRole grantRolesToRole grantRolesToUser
     invalidateUserCache logout revokePrivilegesFromRole revokeRolesFromRole revokeRolesFromUser rolesInfo saslContinue saslStart updateRole updateUser usersInfo
     currentOp dbStats drop dropDatabase dropIndexes endSessions features filemd5 fsync fsyncUnlock getCmdLineOpts getDefaultRWConcern getLog
     getParameter hello hostInfo isMaster isdbgrid killAllSessions killAllSessionsByPattern killCursors killOp killSessions listCollections listCommands listDatabases
-    listIndexes lockInfo logRotate ping planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter plimsollPositions plimsollProfile profile refreshSessions renameCollection replSetFreeze
+    listIndexes lockInfo logRotate ping planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter plimsollPositions plimsollProfile profile refreshSessions removeQuerySettings renameCollection replSetFreeze
     replSetGetConfig replSetGetStatus replSetInitiate replSetReconfig replSetResizeOplog replSetStepDown replSetSyncFrom rotateCertificates serverStatus setDefaultRWConcern
-    setFeatureCompatibilityVersion setParameter shutdown startSession top validateDBMetadata waitForFailPoint whatsmyuri""".split()
+    setFeatureCompatibilityVersion setParameter setQuerySettings shutdown startSession top validateDBMetadata waitForFailPoint whatsmyuri""".split()
 )
-# These have tests of their own (`test_reindex.py` for reIndex).
-TESTED_APART = {"getMore", "reIndex"}
+# These have tests of their own (`test_reindex.py` for reIndex, `test_backup.py`).
+TESTED_APART = {"getMore", "plimsollBackup", "reIndex"}
 
 
 def test_everything_in_the_registries_has_an_entry():
@@ -158,6 +180,8 @@ def filled(server):
             for start in range(0, RECORDS, 10_000):
                 database[name].insert_many([{"_id": n, "a": n * 7919 % 40_009, "s": "x" * 20} for n in range(start, start + 10_000)])
         database["many"].create_index("a")
+        database["many"].update_many({"_id": {"$lt": 100}}, {"$set": {"at": [1, 1]}})
+        database["many"].create_index([("at", "2d")])
         database["large"].insert_one({"_id": 1, "as": "a" * 2_000_000, "half": "a" * 1_000_000})
         database.create_collection("validated", validator=LONG_FILTER)
         yield database
@@ -171,10 +195,11 @@ def assert_command_ends(server, client, command, way, name):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("stage", STAGES)
 def test_stages_end(server, client, filled, stage, way):
-    sink = [] if stage == "$out" else COUNTED
+    writes = stage in ("$merge", "$out")
+    sink = [] if writes else COUNTED
     command = {"aggregate": "many", "pipeline": [*STAGES[stage], *sink], "cursor": {}}
     # What writes goes on without its client.
-    if not (stage == "$out" and way == "client gone"):
+    if not (writes and way == "client gone"):
         assert_command_ends(server, client, command, way, stage)
 
 
@@ -200,6 +225,8 @@ def test_operators_on_large_values_end(server, client, filled, name):
 def test_commands_end(server, client, filled, name, way):
     command, ends_with_client = COMMANDS[name]
     if way != "client gone" or ends_with_client:
+        # The way before may have been late: then there is a copy already.
+        filled["clone"].drop()
         assert_command_ends(server, client, command, way, name)
 
 

@@ -21,7 +21,6 @@ from wire import Wire
 CURSOR_NOT_FOUND = 43
 NO_SUCH_TRANSACTION = 251
 EXCEEDED_MEMORY_LIMIT = 146
-KEY_TOO_LONG = 17280
 TRANSACTION_TOO_LARGE = 319
 
 
@@ -164,14 +163,14 @@ def test_a_document_with_very_many_index_entries(server, database):
     database.entries.drop()
 
 
-@pytest.mark.parametrize("elements, length, code", [(200_000, 6_000_000, KEY_TOO_LONG), (300_000, 1_900, EXCEEDED_MEMORY_LIMIT)])
-def test_index_entries_that_are_many_times_their_document(server, database, elements, length, code):
+@pytest.mark.parametrize("elements, length", [(200_000, 6_000_000), (300_000, 1_900)])
+def test_index_entries_that_are_many_times_their_document(server, database, elements, length):
     """A text beside an array in one index is in the key of every element."""
     database.multiplied.drop()
     database.multiplied.create_index([("a", ASCENDING), ("text", ASCENDING)])
     with pytest.raises(WriteError) as refused:
         database.multiplied.insert_one({"_id": 1, "a": list(range(elements)), "text": "x" * length})
-    assert refused.value.code == code
+    assert refused.value.code == EXCEEDED_MEMORY_LIMIT
     database.multiplied.insert_one({"_id": 2, "a": list(range(200)), "text": "x" * 1_900})
     assert database.multiplied.count_documents({}) == 1
     database.multiplied.drop()

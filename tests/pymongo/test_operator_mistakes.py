@@ -146,15 +146,18 @@ def test_a_listener_beyond_loopback_needs_a_word(tmp_path):
     data, port = tmp_path / "data", free_port()
     command = ["serve", "--data", data, "--listen", f"0.0.0.0:{port}", *REMOTE]
     refused = run(*command)
-    assert refused.returncode != 0 and "--allow-remote-without-login" in refused.stderr
+    told = ("--insecure-no-authentication", f"plimsoll user add NAME --role root --data {data}", f"plimsoll serve --auth --data {data}")
+    assert refused.returncode != 0 and all(part in refused.stderr for part in told)
     assert not data.exists(), "nothing was made"
     mongod = ["mongod", "--dbpath", data, "--port", port, "--bind_ip_all"]
     refused = run(*mongod)
     assert refused.returncode != 0 and "--noauth" in refused.stderr
-    said = {**os.environ, "PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN": "true"}
+    said = {**os.environ, "PLIMSOLL_INSECURE_NO_AUTHENTICATION": "true"}
+    of_old = {**os.environ, "PLIMSOLL_ALLOW_REMOTE_WITHOUT_LOGIN": "true"}
     for allowed, environment in [
-        ([*command, "--allow-remote-without-login"], None),
+        ([*command, "--insecure-no-authentication"], None),
         (command, said),
+        (command, of_old),
         ([*mongod, "--noauth"], None),
         (mongod, said),
     ]:

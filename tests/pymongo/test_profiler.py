@@ -36,6 +36,34 @@ def test_settings_are_told_as_they_were(profiled):
         profiled.command("profile", 3)
 
 
+def test_each_statement_of_a_write_is_recorded(profiled):
+    things = profiled.things
+    things.insert_many([{"_id": number, "a": number} for number in range(10)])
+    things.create_index("a")
+    profiled.command("profile", 2)
+    updates = [
+        {"q": {"a": 1}, "u": {"$set": {"b": 1}}},
+        {"q": {"a": {"$gte": 5}}, "u": {"$set": {"b": 1}}, "multi": True},
+        {"q": {"_id": "new"}, "u": {"$set": {"a": 11}}, "upsert": True},
+        {"q": {"a": 2}, "u": {"$no": 1}},
+    ]
+    reply = profiled.command("update", "things", updates=updates, ordered=False)
+    assert reply["writeErrors"][0]["index"] == 3
+    found = records(profiled, op="update")
+    assert [record["command"] for record in found] == updates
+    done = [(record["nMatched"], record["nModified"], record["nUpserted"], record["keysExamined"]) for record in found]
+    assert done == [(1, 1, 0, 1), (5, 5, 0, 5), (0, 0, 1, 0), (0, 0, 0, 0)]
+    assert [record.get("errName") for record in found] == [None, None, None, "FailedToParse"]
+    assert all(record["ns"] == f"{profiled.name}.things" for record in found)
+    assert found[0]["planSummary"].startswith("IXSCAN")
+    profiled.command("delete", "things", deletes=[{"q": {"a": number}, "limit": 1} for number in (1, 77)])
+    assert [record["ndeleted"] for record in records(profiled, op="remove")] == [1, 0]
+    # What is no list of statements is its command's.
+    with pytest.raises(OperationFailure):
+        profiled.command("update", "things", updates=[])
+    assert records(profiled, op="update")[-1]["errName"] == "InvalidLength"
+
+
 def test_everything_is_recorded_at_level_two(profiled):
     profiled.command("profile", 2)
     options = profiled.command("listCollections", filter={"name": "system.profile"})["cursor"]["firstBatch"][0]["options"]
@@ -63,12 +91,14 @@ def test_everything_is_recorded_at_level_two(profiled):
     assert getmore["nreturned"] == 30 and getmore["cursorid"] == query["cursorid"]
     update = records(profiled, op="update")[0]
     assert (update["nMatched"], update["nModified"], update["docsExamined"]) == (3, 3, 200)
+    assert update["command"] == {"q": {"a": {"$lt": 3}}, "u": {"$set": {"b": 1}}, "multi": True, "upsert": False}
     assert records(profiled, op="remove")[0]["ndeleted"] == 2
+    assert records(profiled, op="remove")[0]["command"] == {"q": {"a": {"$gte": 198}}, "limit": 0}
     aggregation = records(profiled, **{"command.aggregate": "things"})[0]
     assert aggregation["op"] == "command" and aggregation["docsExamined"] == 198
     for record in records(profiled):
         assert record["millis"] >= 0 and record["ts"] and record["client"].startswith("127.0.0.1")
-        assert record["responseLength"] > 0 and record["protocol"] == "op_msg"
+        assert record["protocol"] == "op_msg" and (record["op"] in ("update", "remove") or record["responseLength"] > 0)
         assert record["numYield"] >= 0 and (record["locks"], record["flowControl"]) == ({}, {})
     # With the profiler off nothing is added.
     profiled.command("profile", 0)

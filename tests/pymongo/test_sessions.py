@@ -111,3 +111,18 @@ def test_malformed_sessions_are_refused(client, database):
         with pytest.raises(OperationFailure) as caught:
             client.admin.command(command)
         assert caught.value.code == code
+
+
+def test_sessions_are_listed(client):
+    with client.start_session() as session:
+        client.admin.command("ping", session=session)
+        listed = list(client.admin.aggregate([{"$listLocalSessions": {}}]))
+        stored = list(client["config"]["system.sessions"].aggregate([{"$listSessions": {"allUsers": True}}]))
+        for documents in (listed, stored):
+            own = [document for document in documents if document["_id"]["id"] == session.session_id["id"]]
+            assert len(own) == 1 and len(own[0]["_id"]["uid"]) == 32 and own[0]["lastUse"]
+    assert list(client.admin.aggregate([{"$listLocalSessions": {"users": [{"user": "a", "db": "b"}]}}])) == []
+    for stage, code in [({"$listLocalSessions": {"foo": 1}}, 40415), ({"$listLocalSessions": {"allUsers": 1}}, 14), ({"$listSessions": {}}, 73)]:
+        with pytest.raises(OperationFailure) as caught:
+            client.admin.aggregate([stage])
+        assert caught.value.code == code, stage

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: the benchmarks that `docs/benchmarks.md` describes, listed or run.
 //!
-//! A benchmark there is a heading of the form ``### `name`: what it measures``; its name is the subcommand of `plimsoll bench`.
+//! A benchmark there is a heading of the form ``### `name`: what it measures``; its name is the subcommand of `plimsoll bench`, but for one.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,9 @@ use std::process::Command;
 use crate::{Outcome, dist, step};
 
 const PAGE: &str = "docs/benchmarks.md";
+
+/// The one that is no subcommand, but an example of `commands`: it is about what happens within a command.
+const IN_PROCESS: &str = "queries";
 
 /// A benchmark of the page.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,6 +41,10 @@ pub fn run(root: &Path, name: &str, options: &[&str]) -> Outcome {
     if !benchmarks.iter().any(|benchmark| benchmark.name == name) {
         let names: Vec<&str> = benchmarks.iter().map(|benchmark| benchmark.name.as_str()).collect();
         return Err(format!("no benchmark {name:?} in {PAGE}; there are: {}", names.join(", ")));
+    }
+    if name == IN_PROCESS {
+        let example = ["run", "--release", "-p", "commands", "--example", IN_PROCESS, "--"];
+        return step::run(Command::new("cargo").args(example).args(options).current_dir(root));
     }
     let mut command = Command::new(dist::build(root)?.join("plimsoll"));
     step::run(command.args(["bench", name]).args(options).current_dir(root))

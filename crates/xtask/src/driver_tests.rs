@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::python_files::{self, Ran};
 use crate::test_run::{Tally, number_before, run_counted};
-use crate::{Outcome, step};
+use crate::{Outcome, package, step};
 
 /// Builds the server, and the lab beside it, and says where it is.
 pub(crate) fn build_server(root: &Path) -> Result<PathBuf, String> {
@@ -29,6 +29,8 @@ pub(crate) fn build_released_server(root: &Path) -> Result<PathBuf, String> {
 pub(crate) fn python_suites(root: &Path, server: &Path, examples: Option<&Path>) -> Result<Tally, String> {
     let python = install_python(root)?;
     let modules = install_node(root)?;
+    let packages = package::build(root, server.parent().unwrap_or(root))?;
+    let packages = packages.first().and_then(|package| package.parent()).unwrap_or(root);
     let pytest = || {
         let mut command = Command::new(&python);
         command.args(["-m", "pytest", "-v", "--durations=5", "--durations-min=3", "--color=no"]).current_dir(root);
@@ -36,6 +38,7 @@ pub(crate) fn python_suites(root: &Path, server: &Path, examples: Option<&Path>)
             .env("PLIMSOLL_BINARY", server)
             .env("PLIMSOLL_MONGOSH", modules.join(".bin/mongosh"))
             .env("PLIMSOLL_NODE_MODULES", &modules)
+            .env("PLIMSOLL_PACKAGES", packages)
             .env("PYTHONDONTWRITEBYTECODE", "1");
         examples.map(|folder| command.env("PLIMSOLL_EXAMPLES", folder));
         command

@@ -3,6 +3,7 @@
 //! Called by people and by longer runs. cargo-fuzz needs a nightly compiler, but only for its sanitizers, which programs without `unsafe` code of their own hardly
 //! need: the counters that lead libFuzzer to new code are an LLVM pass that any compiler has. So this builds the targets itself.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,6 +16,9 @@ const INPUT_SECONDS_MAX: u32 = 20;
 const MEMORY_MIB_MAX: u32 = 2048;
 /// Room for a few commands, or for a frame that is compressed.
 const INPUT_BYTES_MAX: u32 = 8192;
+
+/// Inputs of random bytes to begin with where nothing was found yet: from a byte or two the fuzzer would grow them for hours.
+const BEGINNINGS: usize = 64;
 
 /// The counters, and the comparisons by which it finds constants. Not for build scripts: those do not link with libFuzzer.
 const FLAGS: &[&str] = &[
@@ -86,6 +90,7 @@ fn host() -> Result<String, String> {
 fn run_target(root: &Path, programs: &Path, target: &str, seconds: u32) -> Outcome {
     let found = programs.join(format!("corpus-{target}"));
     std::fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
+    begin(&found).map_err(|error| format!("{}: {error}", found.display()))?;
     let mut command = Command::new(programs.join(target));
     command.arg(&found).current_dir(root);
     let kept = root.join("fuzz/corpus").join(target);
@@ -93,9 +98,26 @@ fn run_target(root: &Path, programs: &Path, target: &str, seconds: u32) -> Outco
         command.arg(kept);
     }
     command.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={INPUT_SECONDS_MAX}"));
-    command.arg(format!("-rss_limit_mb={MEMORY_MIB_MAX}")).arg(format!("-max_len={INPUT_BYTES_MAX}"));
+    command
+        .arg("-len_control=0")
+        .arg(format!("-rss_limit_mb={MEMORY_MIB_MAX}"))
+        .arg(format!("-max_len={INPUT_BYTES_MAX}"));
     command.arg(format!("-artifact_prefix={}/", found.display()));
     step::run(&mut command)
+}
+
+/// Gives a folder without inputs some of all lengths.
+fn begin(folder: &Path) -> std::io::Result<()> {
+    if std::fs::read_dir(folder)?.next().is_some() {
+        return Ok(());
+    }
+    let mut random = std::fs::File::open("/dev/urandom")?;
+    for number in 1..=BEGINNINGS {
+        let mut bytes = vec![0; number * INPUT_BYTES_MAX as usize / BEGINNINGS / 2];
+        random.read_exact(&mut bytes)?;
+        std::fs::write(folder.join(format!("beginning-{number}")), bytes)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -106,8 +128,11 @@ mod tests {
     #[test]
     fn targets_are_those_of_the_folder_and_others_are_refused() {
         let root = workspace::root();
-        assert_eq!(targets(&root).as_deref(), Ok(&["commands".to_owned(), "frames".to_owned()][..]));
-        assert!(run(&root, &["nothing"]).is_err_and(|message| message.contains("commands, frames")));
+        assert_eq!(
+            targets(&root).as_deref(),
+            Ok(&["commands", "frames", "sasl", "subjects", "users_and_roles"].map(str::to_owned)[..])
+        );
+        assert!(run(&root, &["nothing"]).is_err_and(|message| message.contains("commands, frames, sasl")));
         assert!(run(&root, &["frames", "--seconds", "x"]).is_err());
     }
 }

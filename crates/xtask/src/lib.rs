@@ -17,6 +17,7 @@ pub mod documents;
 mod driver_tests;
 pub mod fuzz;
 pub mod longer;
+pub mod package;
 mod python_files;
 pub mod sensitivity;
 pub mod simulation;

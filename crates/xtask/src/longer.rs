@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::{Outcome, chaos, fuzz, simulation, suites};
+use crate::{Outcome, chaos, fuzz, simulation, step, suites};
 
 /// How long honest clients live beside hostile ones.
 const CHAOS_MINUTES: &str = "5";
@@ -18,6 +18,7 @@ type Part = (&'static str, fn(&Path) -> Outcome);
 const PARTS: &[Part] = &[
     ("chaos", |root| chaos::run(root, &["--minutes", CHAOS_MINUTES])),
     ("simulator", simulator),
+    ("shared-log", shared_log),
     ("fuzz", |root| fuzz::run(root, &["--seconds", FUZZ_SECONDS])),
     ("suites", |root| suites::run(root, &[])),
 ];
@@ -53,6 +54,12 @@ fn run_parts(parts: &[Part], root: &Path, names: &[&str]) -> Outcome {
 fn simulator(root: &Path) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     simulation::run(root, &["--seeds", SEEDS, "--threads", &threads])
+}
+
+fn shared_log(root: &Path) -> Outcome {
+    let words =
+        ["test", "--profile", "simulation", "-p", "shared_log", "very_many_runs", "--", "--ignored", "--nocapture"];
+    step::run(step::cargo(&words).current_dir(root))
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ const FIXED_SEEDS: usize = 2_000;
 const NEW_SEEDS: usize = 500;
 /// Seeds with flipped bits and a repair, which are few among the others.
 const FLIPPED_SEEDS: usize = 500;
+/// Seeds with a full disk that is encrypted: few of the others have both.
+const FULL_ENCRYPTED_SEEDS: usize = 500;
 /// Seeds that are run twice: what a seed does must be the same every time, or a failure could not be looked at.
 const REPEATED_SEEDS: usize = 100;
 
@@ -34,6 +36,7 @@ pub(crate) fn test(root: &Path, programs: &Path) -> Result<Tally, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let (fixed, new) = (FIXED_SEEDS.to_string(), NEW_SEEDS.to_string());
     let (flipped, repeated) = (FLIPPED_SEEDS.to_string(), REPEATED_SEEDS.to_string());
+    let full = FULL_ENCRYPTED_SEEDS.to_string();
     let simulate = |options: &[&str]| {
         let program = programs.join(format!("simulator{EXE_SUFFIX}"));
         step::run(Command::new(program).args(options).args(["--threads", &threads]).current_dir(root))
@@ -41,6 +44,8 @@ pub(crate) fn test(root: &Path, programs: &Path) -> Result<Tally, String> {
     simulate(&["--from", "1", "--seeds", &fixed])?;
     simulate(&["--from", "1", "--seeds", &repeated, "--twice"])?;
     simulate(&["--from", "1", "--seeds", &flipped, "--trouble", "bit-flips"])?;
+    simulate(&["--from", "1", "--seeds", &full, "--trouble", "full-disk", "--encrypted"])?;
     simulate(&["--seeds", &new])?;
-    Ok(Tally { passed: FIXED_SEEDS + NEW_SEEDS + FLIPPED_SEEDS + REPEATED_SEEDS, ..Tally::default() })
+    let passed = FIXED_SEEDS + NEW_SEEDS + FLIPPED_SEEDS + FULL_ENCRYPTED_SEEDS + REPEATED_SEEDS;
+    Ok(Tally { passed, ..Tally::default() })
 }

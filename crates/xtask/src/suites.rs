@@ -8,20 +8,56 @@ mod expected_failures;
 mod pymongo;
 mod server;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use self::expected_failures::ExpectedFailures;
 use crate::{Outcome, driver_tests};
 
 /// Runs tests against the server at a port: those named, or all.
 type RunTests = fn(&Path, u16, &[String]) -> Result<Vec<Finished>, String>;
+/// The folder of a suite's sources.
+type Sources = fn(&Path) -> Result<PathBuf, String>;
 
 /// A suite, and the server that it is run against.
 struct Suite {
     name: &'static str,
+    /// `SOURCES` stands for the folder of the suite's sources.
     server_arguments: &'static [&'static str],
+    /// Files of tests; without any it is all.
+    tests: &'static [&'static str],
+    sources: Sources,
     run: RunTests,
 }
+
+/// What stands for the folder of a suite's sources.
+const SOURCES: &str = "SOURCES";
+/// PyMongo's tests of logins and of encryption. The certificates are those that the tests know.
+const LOGIN_TESTS: &[&str] = &[
+    "test/test_auth.py",
+    "test/test_auth_spec.py",
+    "test/test_database.py",
+    "test/test_saslprep.py",
+    "test/test_ssl.py",
+];
+const ENCRYPTED: &[&str] = &[
+    "--tls-mode",
+    "require",
+    "--tls-certificate-key-file",
+    "SOURCES/test/certificates/server.pem",
+    "--tls-ca-file",
+    "SOURCES/test/certificates/ca.pem",
+    "--tls-allow-connections-without-certificates",
+];
+const ENCRYPTED_LOGINS: &[&str] = &[
+    "--auth",
+    "--tls-mode",
+    "require",
+    "--tls-certificate-key-file",
+    "SOURCES/test/certificates/server.pem",
+    "--tls-ca-file",
+    "SOURCES/test/certificates/ca.pem",
+    "--tls-allow-connections-without-certificates",
+];
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +74,15 @@ struct Finished {
     ending: Ending,
 }
 
+const PYMONGO: Suite =
+    Suite { name: "pymongo", server_arguments: &[], tests: &[], sources: pymongo::sources, run: pymongo::run };
+
 static SUITES: &[Suite] = &[
-    Suite { name: "pymongo", server_arguments: &[], run: pymongo::run },
-    Suite { name: "pymongo-replica-set", server_arguments: &["--replica-set", "rs0"], run: pymongo::run },
+    PYMONGO,
+    Suite { name: "pymongo-replica-set", server_arguments: &["--replica-set", "rs0"], ..PYMONGO },
+    Suite { name: "pymongo-logins", server_arguments: &["--auth"], tests: LOGIN_TESTS, ..PYMONGO },
+    Suite { name: "pymongo-tls", server_arguments: ENCRYPTED, tests: LOGIN_TESTS, ..PYMONGO },
+    Suite { name: "pymongo-tls-logins", server_arguments: ENCRYPTED_LOGINS, tests: LOGIN_TESTS, ..PYMONGO },
 ];
 
 /// Runs the suites of these names, or all.
@@ -60,8 +102,11 @@ pub fn run(root: &Path, names: &[&str]) -> Outcome {
 
 fn run_suite(root: &Path, program: &Path, suite: &Suite) -> Outcome {
     let expected = ExpectedFailures::read(&root.join("tests/suites").join(format!("{}.txt", suite.name)))?;
-    let server = server::Server::start(program, suite.server_arguments)?;
-    let mut finished = (suite.run)(root, server.port(), &[])?;
+    let sources = (suite.sources)(root)?.display().to_string();
+    let arguments: Vec<String> = suite.server_arguments.iter().map(|word| word.replace(SOURCES, &sources)).collect();
+    let server = server::Server::start(program, &arguments)?;
+    let tests: Vec<String> = suite.tests.iter().map(|file| (*file).to_owned()).collect();
+    let mut finished = (suite.run)(root, server.port(), &tests)?;
     run_again(root, suite, &server, &expected.unlisted(&finished), &mut finished)?;
     let count = |ending| finished.iter().filter(|test| test.ending == ending).count();
     let (passed, failed) = (count(Ending::Passed), count(Ending::Failed));

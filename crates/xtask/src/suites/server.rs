@@ -17,7 +17,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts `program` and waits until it accepts connections.
-    pub(super) fn start(program: &Path, arguments: &[&str]) -> Result<Self, String> {
+    pub(super) fn start(program: &Path, arguments: &[String]) -> Result<Self, String> {
         let describe = |error: std::io::Error| error.to_string();
         let port = TcpListener::bind("127.0.0.1:0").and_then(|probe| probe.local_addr()).map_err(describe)?.port();
         let folder = std::env::temp_dir().join(format!("plimsoll-suite-{}-{port}", std::process::id()));

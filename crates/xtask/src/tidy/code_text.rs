@@ -122,6 +122,17 @@ pub(super) fn word_positions<'c>(code: &'c str, word: &'c str) -> impl Iterator<
     })
 }
 
+/// What of a file's code stands before its tests, if they stand in it.
+pub(super) fn before_tests(code: &str) -> &str {
+    const MARK: &str = "#[cfg(test)]\nmod ";
+    let begins_here = |position: &usize| {
+        let line = code[position + MARK.len()..].lines().next();
+        line.is_some_and(|line| line.trim_end().ends_with('{'))
+    };
+    let tests = code.match_indices(MARK).map(|(position, _)| position).find(begins_here);
+    tests.map_or(code, |position| &code[..position])
+}
+
 /// The line of a position, counted from 1.
 pub(super) fn line_of(text: &str, position: usize) -> usize {
     1 + text.as_bytes().iter().take(position).filter(|&&byte| byte == b'\n').count()
@@ -138,6 +149,12 @@ mod tests {
         assert!(!code.contains('{'), "{code}");
         assert_eq!(code.len(), source.len());
         assert!(code.contains("&'a T") && code.ends_with("\nc"));
+    }
+
+    #[test]
+    fn tests_in_files_of_their_own_end_no_code() {
+        let code = "a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(test)]\nmod more {\nc";
+        assert_eq!(before_tests(code), "a\n#[cfg(test)]\nmod tests;\nb\n");
     }
 
     #[test]

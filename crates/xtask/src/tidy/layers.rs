@@ -3,7 +3,7 @@
 //! A part is a module right below the crate's root, with all that is in its folder. Tests are free to look at the whole.
 
 use super::Complaint;
-use super::code_text::{code_only, line_of, word_positions};
+use super::code_text::{before_tests, code_only, line_of, word_positions};
 use crate::workspace::SourceFile;
 
 /// A crate's parts, the lowest first.
@@ -52,7 +52,7 @@ fn is_test(inside: &str) -> bool {
 /// What of a file imports from a part above its own.
 fn upward(layers: &Layers, own: usize, exports: &[(String, String)], file: &SourceFile) -> Vec<Complaint> {
     let code = code_only(&file.text);
-    let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or(&code);
+    let code = before_tests(&code);
     let mut found = Vec::new();
     for position in word_positions(code, "crate") {
         for name in first_names(&code[position + "crate".len()..]) {
