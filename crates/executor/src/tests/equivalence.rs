@@ -296,7 +296,7 @@ fn check_distinct(fixture: &Fixture, case: &Case, path: &str) {
         let (view, target) = (fixture.services.store.read_view(), crate::Target::of(&fixture.collection));
         let query = CanonicalQuery { hint, ..query(&case.filter) };
         let found = distinct(&fixture.services, view, target, query, path, &Uninterrupted, |_| ()).unwrap();
-        found.iter().map(|(kind, value)| format!("{kind:?} {value:?}")).collect::<Vec<_>>()
+        found.iter().map(|(kind, value)| key_of(kind, value)).collect::<Vec<_>>()
     };
     let expected = values(Hint::Natural(ScanDirection::Forward));
     assert_eq!(values(Hint::None), expected, "distinct {path} of {case:?}");
@@ -318,6 +318,17 @@ fn check_distinct(fixture: &Fixture, case: &Case, path: &str) {
         let expected = found(Hint::Natural(ScanDirection::Forward));
         assert_eq!(found(Hint::None), expected, "{which:?} of each {path} of {case:?}");
     }
+}
+
+/// What tells a value from others: of equal numbers of different types each plan may meet another one first.
+fn key_of(kind: bson::spec::ElementType, value: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(value.len() + 7).unwrap();
+    let bytes = [&length.to_le_bytes()[..], &[kind as u8, 0], value, &[0]].concat();
+    let document = bson::RawDocumentBuf::from_bytes(bytes).unwrap();
+    let (_, value) = document.iter().next().unwrap().unwrap();
+    let mut key = Vec::new();
+    encode_value(&mut key, value, Direction::Ascending);
+    key
 }
 
 /// By the value of a path, as a group tells values apart, the sort key of the first or last document that has it.
