@@ -132,9 +132,14 @@ impl Profiler {
         elapsed.as_millis() as i64 >= self.slow_millis()
     }
 
+    /// Whether there may be a record for `system.profile` of anything; cheap.
+    pub(crate) fn may_profile(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
     /// Whether there may be anything to be done about an operation; cheap.
     pub(crate) fn may_record(&self, elapsed: Duration) -> bool {
-        self.is_set.load(Ordering::Relaxed) || self.is_slow(elapsed)
+        self.may_profile() || self.is_slow(elapsed)
     }
 
     /// What is to be done about an operation with this record. A filter takes the place of threshold and sample rate.

@@ -49,9 +49,6 @@ impl StatementBegin {
     /// Records the statement, if it is worth it.
     pub(crate) fn ended(self, context: &Context<'_>, shown: &ShownStatement<'_>, error: Option<&CommandError>) {
         let elapsed = context.operation.elapsed().saturating_sub(self.elapsed);
-        if !context.server.profiler.may_record(elapsed) {
-            return;
-        }
         let record = self.describe(context, shown, error, elapsed);
         let stored = record.and_then(|record| {
             let verdict = context.server.profiler.judge(context.request.database, elapsed, &record);

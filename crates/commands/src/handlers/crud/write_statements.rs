@@ -125,7 +125,8 @@ impl WriteStatements {
                 None => {
                     count(statements.counter(position, &context.server.counts), 1);
                     context.notes.statements.add(1);
-                    let begin = statements.shown(position).map(|shown| StatementBegin::of(context, &shown));
+                    let shown = if context.server.profiler.may_profile() { statements.shown(position) } else { None };
+                    let begin = shown.map(|shown| StatementBegin::of(context, &shown));
                     let outcome = self.run_one(context, position, id, statements);
                     if let (Some(begin), Some(shown)) = (begin, statements.shown(position)) {
                         begin.ended(context, &shown, outcome.as_ref().err());
