@@ -86,10 +86,7 @@ impl EncryptedDisk {
         if let Some(identity) = identities[0].or(identities[1]) {
             if mode != OpenMode::Read && length <= HEADER_BYTES {
                 // Whoever wrote them may have failed to make them durable: then they are seen and yet lost in a power failure.
-                match file.write_all_at(&headers(&identity), 0).and_then(|()| file.sync_data()) {
-                    Err(error) if mode == OpenMode::ReadWrite && is_disk_full(&error) => return Ok(None),
-                    written => written?,
-                }
+                return store_headers(file, identity, mode);
             } else if mode != OpenMode::Read && identities[0] != identities[1] {
                 // The other one is enough; so if this fails nothing is lost.
                 let _ = file.write_all_at(&headers(&identity), 0);
@@ -104,22 +101,10 @@ impl EncryptedDisk {
         if mode == OpenMode::Read {
             return Ok(None);
         }
-        match self.begin(file) {
-            // It was there and has nothing: so it can be read, or removed, while the disk is full.
-            Err(error) if mode == OpenMode::ReadWrite && is_disk_full(&error) => Ok(None),
-            begun => begun.map(Some),
-        }
-    }
-
-    /// Writes the headers of a file that has nothing yet.
-    fn begin(&self, file: &dyn File) -> io::Result<Identity> {
         let mut identity = [0; 16];
         self.keychain.random().fill(&mut identity);
         file.set_length(0)?;
-        file.write_all_at(&headers(&identity), 0)?;
-        // Content that is kept without this could not be read.
-        file.sync_data()?;
-        Ok(identity)
+        store_headers(file, identity, mode)
     }
 
     fn state(&self, identity: Identity) -> Arc<FileState> {
@@ -144,6 +129,15 @@ pub fn looks_encrypted(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
     let mut start = [0; MAGIC.len()];
     read_up_to(&*disk.open(path, OpenMode::Read)?, &mut start, 0)?;
     Ok(start == *MAGIC)
+}
+
+/// Writes the headers of a file that has nothing yet, durably: content that is kept without them could not be read. `None`:
+/// the file was there, and the full disk has no room for them, so it can be read, or removed.
+fn store_headers(file: &dyn File, identity: Identity, mode: OpenMode) -> io::Result<Option<Identity>> {
+    match file.write_all_at(&headers(&identity), 0).and_then(|()| file.sync_data()) {
+        Err(error) if mode == OpenMode::ReadWrite && is_disk_full(&error) => Ok(None),
+        stored => stored.map(|()| Some(identity)),
+    }
 }
 
 /// Both headers of a file, with the zeros behind each.
