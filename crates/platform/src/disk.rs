@@ -141,6 +141,23 @@ fn fill(bytes: &mut [u8], read: impl Fn(&mut [u8], u64) -> io::Result<usize>) ->
     Ok(())
 }
 
+/// Puts `bytes` in place of a small file, or makes it: they are written as `new`, in the same directory, made durable, and
+/// renamed. So there is the old file or the new one, whatever ends the process.
+///
+/// # Errors
+/// Those of the disk. Then it is the old one, or, if the disk failed at the very end, either.
+pub fn replace_file(disk: &dyn Disk, path: &Path, new: &Path, bytes: &[u8]) -> io::Result<()> {
+    // What an earlier try has left.
+    if disk.exists(new)? {
+        disk.remove(new)?;
+    }
+    let file = disk.open(new, OpenMode::CreateNew)?;
+    file.write_all_at(bytes, 0)?;
+    file.sync_data()?;
+    disk.rename(new, path)?;
+    disk.sync_directory(path.parent().unwrap_or(Path::new("")))
+}
+
 /// Whether an error says that there is no space left (disk or quota), which heals when space returns.
 pub fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)

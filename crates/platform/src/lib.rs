@@ -41,7 +41,7 @@ mod write_back;
 
 pub use clock::{Clock, SimulatedClock, SystemClock, processor_time, thread_processor_time};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};
-pub use disk::{Disk, File, OpenMode, is_disk_full};
+pub use disk::{Disk, File, OpenMode, is_disk_full, replace_file};
 pub use encryption::{
     EncryptedDisk, EncryptionError, KEYS_FILE, OuterKey, SealedObject, is_encrypted, looks_encrypted, rotate_outer_key,
 };

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::Path;
 
-use platform::{Disk, OpenMode, Random};
+use platform::{Disk, OpenMode, Random, replace_file};
 use server::STARTUP_WARNINGS;
 
 /// Its name in the data directory.
@@ -43,13 +43,7 @@ fn load(disk: &dyn Disk, random: &dyn Random) -> io::Result<DecoySecret> {
         }
     }
     random.fill(&mut secret);
-    let new = Path::new(NEW_DECOY_SECRET_FILE);
-    let file = disk.open(new, OpenMode::Create)?;
-    file.set_length(0)?;
-    file.write_all_at(&secret, 0)?;
-    file.sync_data()?;
-    disk.rename(new, path)?;
-    disk.sync_directory(Path::new(""))?;
+    replace_file(disk, path, Path::new(NEW_DECOY_SECRET_FILE), &secret)?;
     Ok(secret)
 }
 

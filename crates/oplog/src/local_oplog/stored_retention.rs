@@ -2,10 +2,9 @@
 //!
 //! Called by `transaction` when a store is opened and when the retention is changed. It is replaced as a whole: written under another name, synced, renamed.
 
-use platform::OpenMode;
+use platform::{OpenMode, replace_file};
 
 use super::LocalOplog;
-use super::segment_store::SegmentStore;
 use crate::{OplogError, OplogPosition, Result};
 
 const NAME: &str = "retention";
@@ -78,20 +77,10 @@ impl LocalOplog {
     /// `Io`: it is what it was before.
     pub fn store_retention(&self, retention: StoredRetention) -> Result<()> {
         let _alone = self.shared.truncation.lock();
-        replace(&self.shared.store, &retention.encode()).map_err(OplogError::io("store the retention"))
+        let store = &self.shared.store;
+        replace_file(store.disk(), &store.path(NAME), &store.path(NEW_NAME), &retention.encode())
+            .map_err(OplogError::io("store the retention"))
     }
-}
-
-fn replace(store: &SegmentStore, bytes: &[u8]) -> std::io::Result<()> {
-    let (new, path) = (store.path(NEW_NAME), store.path(NAME));
-    if store.disk().exists(&new)? {
-        store.disk().remove(&new)?;
-    }
-    let file = store.disk().open(&new, OpenMode::CreateNew)?;
-    file.write_all_at(bytes, 0)?;
-    file.sync_data()?;
-    store.disk().rename(&new, &path)?;
-    store.sync_directory()
 }
 
 #[cfg(test)]
