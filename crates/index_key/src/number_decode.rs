@@ -220,9 +220,13 @@ impl ParsedNumber {
     }
 }
 
-/// The integer `double / 10^exponent`; `None` when it is none or too large, which no encoded decimal leads to.
+/// The integer `double / 10^exponent`; `None` when it is none or too large, which no encoded decimal leads to. Nor does one
+/// lead to the double 0, which has a code of its own: only a damaged key has it here.
 fn scale_double(double: f64, exponent: i32) -> Option<u128> {
     let (mantissa, binary) = decompose(double);
+    if mantissa == 0 {
+        return None;
+    }
     let zeroes = mantissa.trailing_zeros();
     let (mantissa, binary) = (u128::from(mantissa >> zeroes), binary + zeroes as i32);
     let fives = 5u128.checked_pow(exponent.unsigned_abs())?;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::python_files::{self, Ran};
-use crate::test_run::{Tally, number_before, run_counted};
-use crate::{Outcome, package, step};
+use crate::test_run::{Ended, Tally, number_before, run_counted};
+use crate::{Outcome, failures, package, step};
 
 /// Builds the server, and the lab beside it, and says where it is.
 pub(crate) fn build_server(root: &Path) -> Result<PathBuf, String> {
@@ -26,7 +26,7 @@ pub(crate) fn build_released_server(root: &Path) -> Result<PathBuf, String> {
 }
 
 /// PyMongo, mongosh and the crash test; all three are run by pytest, one more file at once than there are processors: most wait now and then.
-pub(crate) fn python_suites(root: &Path, server: &Path, examples: Option<&Path>) -> Result<Tally, String> {
+pub(crate) fn python_suites(root: &Path, server: &Path, examples: Option<&Path>) -> Result<Ended, String> {
     let python = install_python(root)?;
     let modules = install_node(root)?;
     let packages = package::build(root, server.parent().unwrap_or(root))?;
@@ -44,38 +44,43 @@ pub(crate) fn python_suites(root: &Path, server: &Path, examples: Option<&Path>)
         command
     };
     let at_once = std::thread::available_parallelism().map_or(1, usize::from) + 1;
-    finish((python_files::run(root, at_once, pytest, pytest_tally)?, true))
+    finish((python_files::run(root, at_once, pytest, pytest_ended)?, true))
 }
 
 /// What came of one file. One that could not be collected, or was ended, counts as a failure.
-fn pytest_tally(ran: &Ran) -> Tally {
+fn pytest_ended(ran: &Ran) -> Ended {
     let mut tally = Tally::default();
     ran.output.lines().filter_map(pytest_line).for_each(|counted| tally += counted);
     if !ran.succeeded && tally.failed == 0 {
         println!("{}: pytest failed", ran.file.display());
         tally.failed = 1;
     }
-    tally
+    let mut failures = failures::told_in(&ran.output, failures::OF_PYTEST);
+    if tally.failed > 0 {
+        failures = format!("{}\n{failures}\n", ran.file.display());
+    }
+    Ended { tally, failures }
 }
 
 /// The Node driver, run by Node's own test runner.
-pub(crate) fn node_suites(root: &Path, server: &Path) -> Result<Tally, String> {
+pub(crate) fn node_suites(root: &Path, server: &Path) -> Result<Ended, String> {
     let modules = install_node(root)?;
     let mut command = Command::new("node");
     command.args(["--test", "--test-reporter=tap", "--test-concurrency=1"]);
     command.args(suites_in(&root.join("tests/node"))?);
     command.current_dir(root).env("PLIMSOLL_BINARY", server).env("PLIMSOLL_NODE_MODULES", modules);
-    finish(run_counted(&mut command, tap_line)?)
+    finish(run_counted(&mut command, tap_line, failures::OF_TAP)?)
 }
 
-fn finish((tally, succeeded): (Tally, bool)) -> Result<Tally, String> {
+fn finish((ended, succeeded): (Ended, bool)) -> Result<Ended, String> {
+    let tally = ended.tally;
     if tally.failed == 0 && !succeeded {
         return Err("the test runner failed".to_owned());
     }
     if tally.passed + tally.failed == 0 {
         return Err("no test was run".to_owned());
     }
-    Ok(tally)
+    Ok(ended)
 }
 
 fn suites_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
@@ -178,9 +183,11 @@ mod tests {
             took: std::time::Duration::ZERO,
         };
         let summary = "===== 3 passed, 1 skipped in 2.00s =====\n";
-        assert_eq!(pytest_tally(&ran(summary, true)), Tally { passed: 3, failed: 0, skipped: 1 });
-        assert_eq!(pytest_tally(&ran("===== 1 failed in 2.00s =====", false)).failed, 1);
-        assert_eq!(pytest_tally(&ran(summary, false)).failed, 1, "killed behind its summary");
-        assert_eq!(pytest_tally(&ran("", false)).failed, 1);
+        assert_eq!(pytest_ended(&ran(summary, true)).tally, Tally { passed: 3, failed: 0, skipped: 1 });
+        assert_eq!(pytest_ended(&ran("===== 1 failed in 2.00s =====", false)).tally.failed, 1);
+        assert_eq!(pytest_ended(&ran(summary, false)).tally.failed, 1, "killed behind its summary");
+        assert_eq!(pytest_ended(&ran("", false)).tally.failed, 1);
+        assert_eq!(pytest_ended(&ran("", false)).failures, "tests/test_a.py\n\n", "the file is named at the end");
+        assert_eq!(pytest_ended(&ran(summary, true)).failures, "");
     }
 }

@@ -15,6 +15,7 @@ pub mod check;
 pub mod dist;
 pub mod documents;
 mod driver_tests;
+mod failures;
 pub mod fuzz;
 pub mod longer;
 pub mod package;

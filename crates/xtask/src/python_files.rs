@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::test_run::Tally;
+use crate::test_run::Ended;
 
 /// They mostly wait, or last long: they begin first.
 const FIRST: &[&str] = &[
@@ -43,27 +43,29 @@ pub(crate) fn run(
     root: &Path,
     at_once: usize,
     command: impl Fn() -> Command + Sync,
-    count: impl Fn(&Ran) -> Tally + Sync,
-) -> Result<Tally, String> {
+    count: impl Fn(&Ran) -> Ended + Sync,
+) -> Result<Ended, String> {
     let (beside, alone) = in_order(&found(root)?)?;
-    let total = Mutex::new((Tally::default(), Vec::new()));
+    let total = Mutex::new((Ended::default(), Vec::new()));
     let run_one = |file: &PathBuf| -> Result<(), String> {
         println!("> pytest {}", file.display());
         let ran = run_file(&mut command(), file)?;
         println!("{}", ran.output);
+        let ended = count(&ran);
         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-        total.0 += count(&ran);
+        total.0.tally += ended.tally;
+        total.0.failures.push_str(&ended.failures);
         total.1.push((ran.took, file.clone()));
         Ok(())
     };
     at_the_same_time(beside, at_once, &run_one)?;
     at_the_same_time(alone, 1, &run_one)?;
-    let (tally, mut times) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (ended, mut times) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
     times.sort();
     for (took, file) in times.iter().rev().take(SLOWEST_SHOWN) {
         println!("{:4} s  {}", took.as_secs(), file.display());
     }
-    Ok(tally)
+    Ok(ended)
 }
 
 /// Every `test_*.py`, by its path from the root.
@@ -143,6 +145,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::test_run::Tally;
 
     #[test]
     fn what_waits_comes_first_and_what_measures_runs_alone() {
@@ -173,11 +176,15 @@ mod tests {
         };
         let count = |ran: &Ran| {
             assert_eq!(ran.output, format!("ran {}\n", ran.file.display()));
-            Tally { passed: usize::from(ran.succeeded), failed: usize::from(!ran.succeeded), skipped: 0 }
+            let failures = if ran.succeeded { String::new() } else { ran.file.display().to_string() };
+            let tally =
+                Tally { passed: usize::from(ran.succeeded), failed: usize::from(!ran.succeeded), skipped: 0 };
+            Ended { tally, failures }
         };
-        let tally = run(&root, 3, shell, count);
+        let ended = run(&root, 3, shell, count);
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(tally, Ok(Tally { passed: FIRST.len() + 1, failed: 1, skipped: 0 }));
+        let tally = Tally { passed: FIRST.len() + 1, failed: 1, skipped: 0 };
+        assert_eq!(ended, Ok(Ended { tally, failures: "tests/pymongo/test_find.py".to_owned() }));
     }
 
     #[test]

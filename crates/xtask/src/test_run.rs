@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::failures::{self, Failures, Marks};
 use crate::{Outcome, driver_tests, simulation, step};
 
 /// What the programs of a whole run are compiled with: what that takes is less than what the tests gain, but for the lab, which is
@@ -32,25 +33,47 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
+/// What came of a suite: the counts, and what its runner says of failures, which is said again at the end of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) tally: Tally,
+    pub(crate) failures: String,
+}
+
+impl From<Tally> for Ended {
+    fn from(tally: Tally) -> Ended {
+        Ended { tally, failures: String::new() }
+    }
+}
+
+/// What all suites together came to.
+#[derive(Default)]
+struct Total {
+    tally: Tally,
+    /// The suites that could not be run to their end, and why.
+    broken: Vec<String>,
+    failures: Vec<String>,
+}
+
 /// Runs all tests.
 ///
 /// # Errors
 /// A test failed, or something could not be built or installed.
 pub fn run_all(root: &Path) -> Outcome {
-    let mut tally = Tally::default();
-    let mut broken = Vec::new();
+    let mut total = Total::default();
     let began = Instant::now();
     if let Err(message) = step::run(&mut optimised(root, &["test", "--workspace", "--no-run", "--quiet"])) {
-        return conclude(tally, &[message]);
+        total.broken.push(message);
+        return total.conclude();
     }
     println!("everything is built, in {} s", began.elapsed().as_secs());
     let programs = driver_tests::target_folder(root).join("debug");
-    record("Rust tests", || rust_tests(root), &mut tally, &mut broken);
-    record("simulator", || simulation::test(root, &programs), &mut tally, &mut broken);
-    record("comparison of storage engines", || engine_peer(root), &mut tally, &mut broken);
+    total.record("Rust tests", || rust_tests(root));
+    total.record("simulator", || simulation::test(root, &programs).map(Ended::from));
+    total.record("comparison of storage engines", || engine_peer(root).map(Ended::from));
     let server = programs.join(format!("plimsoll{EXE_SUFFIX}"));
-    run_driver_suites(root, &server, Some(&programs.join("examples")), &mut tally, &mut broken);
-    conclude(tally, &broken)
+    total.record_driver_suites(root, &server, Some(&programs.join("examples")));
+    total.conclude()
 }
 
 /// Runs only the suites of `tests/`.
@@ -58,17 +81,44 @@ pub fn run_all(root: &Path) -> Outcome {
 /// # Errors
 /// As [`run_all`].
 pub fn run_drivers(root: &Path) -> Outcome {
-    let mut tally = Tally::default();
-    let mut broken = Vec::new();
+    let mut total = Total::default();
     let server = driver_tests::build_server(root)?;
-    run_driver_suites(root, &server, None, &mut tally, &mut broken);
-    conclude(tally, &broken)
+    total.record_driver_suites(root, &server, None);
+    total.conclude()
 }
 
-/// `examples` is where the lab's are built, if they are.
-fn run_driver_suites(root: &Path, server: &Path, examples: Option<&Path>, tally: &mut Tally, broken: &mut Vec<String>) {
-    record("Python suites", || driver_tests::python_suites(root, server, examples), tally, broken);
-    record("Node suites", || driver_tests::node_suites(root, server), tally, broken);
+impl Total {
+    /// `examples` is where the lab's are built, if they are.
+    fn record_driver_suites(&mut self, root: &Path, server: &Path, examples: Option<&Path>) {
+        self.record("Python suites", || driver_tests::python_suites(root, server, examples));
+        self.record("Node suites", || driver_tests::node_suites(root, server));
+    }
+
+    /// Runs a suite and says what came of it, and in how long: CI has a limit.
+    fn record(&mut self, name: &str, suite: impl FnOnce() -> Result<Ended, String>) {
+        let began = Instant::now();
+        match suite() {
+            Ok(ended) => {
+                let Tally { passed, failed, skipped } = ended.tally;
+                let seconds = began.elapsed().as_secs();
+                println!("{name}: {passed} passed, {failed} failed, {skipped} skipped in {seconds} s");
+                self.tally += ended.tally;
+                if !ended.failures.is_empty() {
+                    self.failures.push(format!("{name}, what failed:\n{}", ended.failures));
+                }
+            }
+            Err(message) => self.broken.push(format!("{name}: {message}")),
+        }
+    }
+
+    fn conclude(self) -> Outcome {
+        for message in self.failures.iter().chain(&self.broken) {
+            println!("{message}");
+        }
+        let (passed, failed) = (self.tally.passed, self.tally.failed + self.broken.len());
+        println!("{passed} passed, {failed} failed");
+        if failed == 0 { Ok(()) } else { Err("the tests failed".to_owned()) }
+    }
 }
 
 fn optimised(root: &Path, arguments: &[&str]) -> Command {
@@ -77,34 +127,13 @@ fn optimised(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a suite and says what came of it, and in how long: CI has a limit.
-fn record(name: &str, suite: impl FnOnce() -> Result<Tally, String>, tally: &mut Tally, broken: &mut Vec<String>) {
-    let began = Instant::now();
-    match suite() {
-        Ok(suite) => {
-            let Tally { passed, failed, skipped } = suite;
-            let seconds = began.elapsed().as_secs();
-            println!("{name}: {passed} passed, {failed} failed, {skipped} skipped in {seconds} s");
-            *tally += suite;
-        }
-        Err(message) => broken.push(format!("{name}: {message}")),
-    }
-}
-
-fn conclude(tally: Tally, broken: &[String]) -> Outcome {
-    for message in broken {
-        println!("{message}");
-    }
-    println!("{} passed, {} failed", tally.passed, tally.failed + broken.len());
-    if tally.failed == 0 && broken.is_empty() { Ok(()) } else { Err("the tests failed".to_owned()) }
-}
-
-fn rust_tests(root: &Path) -> Result<Tally, String> {
-    let (tally, succeeded) = run_counted(&mut optimised(root, &["test", "--workspace", "--no-fail-fast"]), cargo_line)?;
-    if tally.failed == 0 && !succeeded {
+fn rust_tests(root: &Path) -> Result<Ended, String> {
+    let mut tests = optimised(root, &["test", "--workspace", "--no-fail-fast"]);
+    let (ended, succeeded) = run_counted(&mut tests, cargo_line, failures::OF_CARGO)?;
+    if ended.tally.failed == 0 && !succeeded {
         return Err("cargo test failed before the tests could run".to_owned());
     }
-    Ok(tally)
+    Ok(ended)
 }
 
 /// What lies outside of the workspace and uses its crates: it must compile.
@@ -116,19 +145,22 @@ fn engine_peer(root: &Path) -> Result<Tally, String> {
     Ok(Tally { passed: 1, ..Tally::default() })
 }
 
-/// Runs a program, passes on what it prints, and counts the results that `read_line` finds in it. The second value is
-/// whether the program succeeded.
+/// Runs a program, passes on what it prints, counts the results that `read_line` finds in it, and gathers what stands
+/// between `marks`. The second value is whether the program succeeded.
 pub(crate) fn run_counted(
     command: &mut Command,
     read_line: fn(&str) -> Option<Tally>,
-) -> Result<(Tally, bool), String> {
+    marks: Marks,
+) -> Result<(Ended, bool), String> {
     let mut tally = Tally::default();
+    let mut failures = Failures::new(marks);
     let succeeded = stream_lines(command, |line| {
+        failures.read(line);
         if let Some(counted) = read_line(line) {
             tally += counted;
         }
     })?;
-    Ok((tally, succeeded))
+    Ok((Ended { tally, failures: failures.into_text() }, succeeded))
 }
 
 /// Runs a program, passes on what it prints, and has `read_line` see each line. Whether the program succeeded.

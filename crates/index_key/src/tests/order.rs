@@ -112,4 +112,36 @@ proptest! {
         let _ = decode_key_with_names(&pattern, &key, type_bits.as_bytes(), ["x"]);
         let _ = crate::KeyReader::new(&pattern, &key).skip_component();
     }
+
+    /// Single bytes of a key rarely reach what exponents and codes of exceptions do together.
+    #[test]
+    fn mutated_numbers_with_any_type_bits_never_panic(
+        value in numbers(),
+        mutations in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        type_bits in prop::collection::vec(any::<u8>(), 0..8),
+        direction in prop::sample::select(vec![1, -1]),
+    ) {
+        let pattern = pattern(bson::doc! {"a": direction});
+        let (mut key, own) = encode(value.view(), pattern.fields()[0].direction);
+        for (at, byte) in mutations {
+            let at = at.index(key.len());
+            key[at] = byte;
+        }
+        let _ = decode_key_with_names(&pattern, &key, &type_bits, ["x"]);
+        let _ = decode_key_with_names(&pattern, &key, own.as_bytes(), ["x"]);
+        let _ = crate::decode_number_at(&pattern, &key, 0);
+        let _ = crate::KeyReader::new(&pattern, &key).skip_component();
+    }
+}
+
+/// The double 0 in the place of a fraction, with a decimal's exponent: found by `mutated_keys_never_panic`.
+#[test]
+fn a_damaged_key_with_the_double_zero_is_refused() {
+    let value = StoredValue { element_type: bson::spec::ElementType::Double, bytes: 0.5f64.to_le_bytes().to_vec() };
+    let (key, _) = encode(value.view(), Direction::Ascending);
+    let pattern = pattern(bson::doc! {"a": 1});
+    // A fraction below 1: its code, then eight bytes of a double and the flag.
+    let damaged: Vec<u8> = [&key[..1], &[0; 8]].concat();
+    let decimal = [4, 2 << 1];
+    assert!(decode_key_with_names(&pattern, &damaged, &decimal, ["x"]).is_err());
 }
