@@ -55,8 +55,11 @@ def instructions(arguments, operation, times):
         server.start(seconds_max=120)
         options = {"serverSelectionTimeoutMS": 120_000, "maxPoolSize": 1, "w": 1, "journal": True}
         if "--auth" in arguments:
+            # Whoever comes first may only make somebody who can make others.
             with MongoClient(server.uri, **options) as first:
-                first.admin.command("createUser", "ada", pwd="secret", roles=[{"role": "readWrite", "db": "shop"}])
+                first.admin.command("createUser", "root", pwd="secret", roles=["root"])
+            with MongoClient(server.uri, username="root", password="secret", **options) as root:
+                root.admin.command("createUser", "ada", pwd="secret", roles=[{"role": "readWrite", "db": "shop"}])
             options |= {"username": "ada", "password": "secret"}
         with MongoClient(server.uri, **options) as client:
             things = client.shop.things

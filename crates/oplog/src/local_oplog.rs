@@ -376,6 +376,10 @@ impl Oplog for LocalOplog {
         self.shared.run_flusher(stop);
     }
 
+    fn wake_flusher(&self) {
+        self.shared.signal.request();
+    }
+
     fn write_ahead_step(&self) -> Result<bool> {
         self.shared.write_ahead_step()
     }

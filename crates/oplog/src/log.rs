@@ -152,6 +152,9 @@ pub trait Oplog: Send + Sync {
     /// is set; flushes once more then.
     fn run_flusher(&self, stop: &AtomicBool);
 
+    /// Ends the flusher's wait, for whoever has told it to stop.
+    fn wake_flusher(&self);
+
     /// Background work, for a thread that calls it at the flush interval: while a flush waits for a slow disk, hands what
     /// was appended since to the operating system, so that a kill of the process does not lose it. True if there was any.
     ///

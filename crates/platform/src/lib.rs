@@ -18,6 +18,7 @@ mod encryption;
 mod file_image;
 mod foreground;
 pub mod greediest;
+mod idle_pause;
 mod machine_memory;
 mod memory_budget;
 pub mod memory_check;
@@ -46,6 +47,7 @@ pub use encryption::{
     EncryptedDisk, EncryptionError, KEYS_FILE, OuterKey, SealedObject, is_encrypted, looks_encrypted, rotate_outer_key,
 };
 pub use foreground::{Foreground, LongWork};
+pub use idle_pause::IdlePause;
 pub use machine_memory::machine_memory_bytes;
 pub use memory_budget::{MemoryBudget, MemoryReservation, MemoryUse, OverBudget, WaitingForMemory};
 pub use memory_disk::MemoryDisk;

@@ -3,14 +3,13 @@
 //! Each is a function that does a bounded piece of work, so that threads (`start_background`) and the simulator drive the
 //! same code. Client threads call none of them (invariant I3).
 
-use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::RwLockReadGuard;
-use platform::WorkBudget;
+use platform::{IdlePause, WorkBudget};
 
 use crate::TreeId;
 use crate::btree::{Damage, Merged, Shrinking, SparseLeaf, TreePages};
@@ -25,9 +24,11 @@ use crate::page_store::{CleaningEffort, PUNCHED_BYTES, PageId};
 use crate::pressure_marks::WRITTEN_AHEAD_FROM;
 use crate::system_memory::{SystemMemory, left_bytes};
 
-/// Longest pause of the evictor.
+/// Pause of eviction and of writing ahead between two looks that nobody has asked for, and behind an error.
 const EVICTION_PAUSE: Duration = Duration::from_millis(100);
-/// Pause of the reclaimer when there is nothing to do: twice as long each time, as long as that lasts.
+/// That pause when there is nothing to do.
+const EVICTION_PAUSE_MAX: Duration = EVICTION_PAUSE.saturating_mul(8);
+/// Pause of the reclaimer, and when there is nothing to do.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
 const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(8);
 /// Pieces of free space that are given back to the file system one after the other.
@@ -52,16 +53,22 @@ impl Engine {
     /// Starts the engine's threads. They end with [`Engine::stop_background`].
     pub fn start_background(self: &Arc<Self>) -> Result<()> {
         self.trees.cache.set_has_evictor(true);
-        self.spawn("page-evictor", |engine| {
-            engine.trees.cache.frames.wait_for_eviction_request(EVICTION_PAUSE);
+        let (mut pause, mut found) = (IdlePause::new(EVICTION_PAUSE, EVICTION_PAUSE_MAX), false);
+        self.spawn("page-evictor", move |engine| {
+            engine.trees.cache.frames.wait_for_eviction_request(pause.after(found));
+            found = false;
             while !engine.is_stopping() && engine.trees.cache.evict_clean_batch() {
+                found = true;
                 WorkBudget::background_step();
             }
             Ok(())
         })?;
-        self.spawn("page-writer", |engine| {
-            engine.trees.cache.writer.wait_for_victims(EVICTION_PAUSE);
+        let (mut pause, mut found) = (IdlePause::new(EVICTION_PAUSE, EVICTION_PAUSE_MAX), false);
+        self.spawn("page-writer", move |engine| {
+            engine.trees.cache.writer.wait_for_victims(pause.after(found));
+            found = false;
             while !engine.is_stopping() && (engine.write_victims()? > 0 || engine.flush_batch()? > 0) {
+                found = true;
                 WorkBudget::background_step();
             }
             Ok(())
@@ -79,14 +86,16 @@ impl Engine {
                 Ok(())
             })?;
         }
-        let pause = Cell::new(RECLAIM_PAUSE);
+        let mut pause = IdlePause::new(RECLAIM_PAUSE, RECLAIM_PAUSE_MAX);
+        let mut found = false;
         self.spawn("reclaimer", move |engine| {
+            if !found {
+                engine.clock.sleep(pause.after(false));
+            }
             engine.look_at_system_memory();
-            if engine.reclaim_step()? {
-                pause.set(RECLAIM_PAUSE);
-            } else {
-                engine.clock.sleep(pause.get());
-                pause.set((pause.get() * 2).min(RECLAIM_PAUSE_MAX));
+            found = engine.reclaim_step()?;
+            if found {
+                pause = IdlePause::new(RECLAIM_PAUSE, RECLAIM_PAUSE_MAX);
             }
             Ok(())
         })
@@ -111,7 +120,7 @@ impl Engine {
         Ok(pages.len())
     }
 
-    fn spawn(self: &Arc<Self>, name: &str, step: impl Fn(&Engine) -> Result<()> + Send + 'static) -> Result<()> {
+    fn spawn(self: &Arc<Self>, name: &str, mut step: impl FnMut(&Engine) -> Result<()> + Send + 'static) -> Result<()> {
         let engine = Arc::clone(self);
         let thread = platform::spawn_named(name, move || {
             mark_background_thread();

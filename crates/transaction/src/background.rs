@@ -8,18 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use oplog::{Oplog, SpaceReturn};
-use platform::{LongWork, WorkBudget, spawn_named};
+use oplog::{Oplog, OplogPosition, SpaceReturn};
+use platform::{IdlePause, LongWork, WorkBudget, spawn_named};
 
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
 use crate::store::Store;
 use crate::write_context::WriteContext;
 
-/// How often threads look whether something is due or they should end.
+/// How often threads look whether something is due while something is written.
 const POLL: Duration = Duration::from_millis(50);
-/// From one piece of the oplog's space that is given back to the next.
+/// How often they look while nothing is written.
+const POLL_MAX: Duration = POLL.saturating_mul(8);
+/// From one piece of the oplog's space that is given back to the next, and while there is nothing to give back.
 const OPLOG_SPACE_PAUSE: Duration = Duration::from_millis(100);
+const OPLOG_SPACE_PAUSE_MAX: Duration = OPLOG_SPACE_PAUSE.saturating_mul(8);
 /// Pause after an error of background work, before it is tried again.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
@@ -28,6 +31,25 @@ pub(crate) struct BackgroundThreads {
     workers: Vec<JoinHandle<()>>,
     flusher: JoinHandle<()>,
     stop_flusher: Arc<AtomicBool>,
+}
+
+/// The pause of a thread that follows what is written: longer and longer while the oplog does not grow.
+struct Lull {
+    pause: IdlePause,
+    seen: Option<OplogPosition>,
+}
+
+impl Lull {
+    fn new() -> Lull {
+        Lull { pause: IdlePause::new(POLL, POLL_MAX), seen: None }
+    }
+
+    /// The pause behind a look that found something to do or not.
+    fn after(&mut self, store: &Store, found: bool) -> Duration {
+        let end = store.oplog.end_position();
+        let has_grown = self.seen.replace(end) != Some(end);
+        self.pause.after(found || has_grown)
+    }
 }
 
 impl Store {
@@ -48,36 +70,32 @@ impl Store {
             oplog.run_flusher(&stop);
         });
         let flusher = flusher.map_err(TransactionError::Thread)?;
+        let (mut ahead, mut space) = (Lull::new(), IdlePause::new(OPLOG_SPACE_PAUSE, OPLOG_SPACE_PAUSE_MAX));
+        let (mut dropped, mut rings, mut checkpoints) = (Lull::new(), Lull::new(), Lull::new());
         let workers = vec![
-            self.spawn("oplog-write-ahead", |store| {
+            self.spawn("oplog-write-ahead", move |store| {
                 // The flusher meets the same error, and those who wait get it.
-                let _ = store.oplog.write_ahead_step();
-                Ok(POLL)
+                let found = store.oplog.write_ahead_step().unwrap_or(false);
+                Ok(ahead.after(store, found))
             })?,
-            self.spawn("oplog-space", |store| {
+            self.spawn("oplog-space", move |store| {
                 let how = if store.is_short_of_space() { SpaceReturn::AtOnce } else { SpaceReturn::Gradual };
-                store.oplog.give_space_back(how);
-                Ok(OPLOG_SPACE_PAUSE)
+                Ok(space.after(store.oplog.give_space_back(how)))
             })?,
-            self.spawn("checkpointer", |store| {
-                store.watch_space();
-                if !store.watch_writes() {
-                    // They hear why.
-                    store.answer_checkpoint_requests();
-                    return Ok(POLL);
-                }
-                if store.has_frozen_writes() {
-                    return Ok(POLL);
-                }
-                store.answer_checkpoint_requests();
-                store.checkpoint_step(Urgency::IfDue).map(|_| POLL)
+            self.spawn("checkpointer", move |store| {
+                let pause = checkpoints.after(store, store.checkpointer_step()?);
+                // While writes are frozen nobody is answered.
+                let is_asked = || store.checkpoints.asked_after().is_some() && !store.has_frozen_writes();
+                store.stopping.wait_unless(pause, is_asked);
+                Ok(Duration::ZERO)
             })?,
-            self.spawn("dropped-trees", |store| {
-                store.reap_dropped()?;
-                Ok(POLL)
+            self.spawn("dropped-trees", move |store| {
+                let reaped = store.reap_dropped()?;
+                Ok(dropped.after(store, reaped > 0 || store.catalog.has_dropped()))
             })?,
-            self.spawn("ring-writer", |store| {
-                store.engine.wait_for_ring_work(POLL);
+            self.spawn("ring-writer", move |store| {
+                let pause = rings.after(store, store.engine.has_buffered_rings());
+                store.engine.wait_for_ring_work(pause, || store.is_stopping());
                 store.write_rings()?;
                 Ok(Duration::ZERO)
             })?,
@@ -99,6 +117,21 @@ impl Store {
         Ok(())
     }
 
+    /// A turn of the thread that makes checkpoints and looks whether writes go on; whether it has made one.
+    fn checkpointer_step(&self) -> Result<bool> {
+        self.watch_space();
+        if !self.watch_writes() {
+            // They hear why.
+            self.answer_checkpoint_requests();
+            return Ok(false);
+        }
+        if self.has_frozen_writes() {
+            return Ok(false);
+        }
+        self.answer_checkpoint_requests();
+        self.checkpoint_step(Urgency::IfDue)
+    }
+
     /// Drops the trees of what is dropped and not held by anybody. Not left to checkpoints, which may be a minute apart: whoever creates and drops collections all the
     /// time would fill the disk meanwhile.
     ///
@@ -117,7 +150,7 @@ impl Store {
     fn spawn(
         self: &Arc<Self>,
         name: &'static str,
-        step: impl Fn(&Store) -> Result<Duration> + Send + 'static,
+        mut step: impl FnMut(&Store) -> Result<Duration> + Send + 'static,
     ) -> Result<JoinHandle<()>> {
         let store = self.clone();
         let body = move || {
@@ -173,6 +206,8 @@ impl Store {
     pub fn shutdown(&self) -> Result<()> {
         self.stopping.give();
         self.write_freeze.wake();
+        self.engine.wake_ring_writer();
+        self.wake_feed();
         let background = self.background.lock().take();
         let (workers, flusher) = match background {
             Some(threads) => (threads.workers, Some((threads.flusher, threads.stop_flusher))),
@@ -186,6 +221,7 @@ impl Store {
         let finished = self.last_checkpoint();
         if let Some((flusher, stop)) = flusher {
             stop.store(true, Ordering::Release);
+            self.oplog.wake_flusher();
             let _ = flusher.join();
         }
         self.engine.stop_background();

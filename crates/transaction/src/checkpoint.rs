@@ -156,7 +156,7 @@ impl CheckpointState {
     }
 
     /// The lowest number that somebody waits to see exceeded.
-    fn asked_after(&self) -> Option<u64> {
+    pub(crate) fn asked_after(&self) -> Option<u64> {
         self.requests.lock().as_ref()?.iter().map(|request| request.after).min()
     }
 
@@ -222,6 +222,7 @@ impl Store {
             requests.push(Request { after, done });
             answer
         });
+        self.stopping.wake();
         if let Some(answer) = answer {
             loop {
                 match answer.recv_timeout(LOOK_PAUSE) {

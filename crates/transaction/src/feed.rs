@@ -31,6 +31,8 @@ use crate::store::Store;
 const KEPT_BYTES: usize = 8 << 20;
 /// Longest wait for a commit, so that stopping is noticed.
 const WAIT: Duration = Duration::from_millis(100);
+/// Longest wait for somebody who listens; the end of the store ends it.
+const LISTENERS_WAIT: Duration = Duration::from_secs(1);
 
 /// An entry of the oplog.
 pub struct FeedEntry {
@@ -112,6 +114,13 @@ impl Store {
         Subscription { store: self.clone(), listener }
     }
 
+    /// Ends the background thread's wait for somebody who listens.
+    pub(crate) fn wake_feed(&self) {
+        // Who has not seen that the store stops is waiting once the lock is to be had.
+        drop(self.feed.listeners.lock());
+        self.feed.has_listeners.notify_all();
+    }
+
     /// One turn of the background thread.
     ///
     /// # Errors
@@ -122,7 +131,9 @@ impl Store {
             *self.feed.recent.write() = Recent::default();
             self.feed.progress.lock().reader = None;
             self.feed.held_back_at.store(NOT_HELD_BACK, Ordering::Release);
-            self.feed.has_listeners.wait_for(&mut listeners, WAIT);
+            if !self.is_stopping() {
+                self.feed.has_listeners.wait_for(&mut listeners, LISTENERS_WAIT);
+            }
             return Ok(());
         }
         drop(listeners);

@@ -104,7 +104,8 @@ impl LongKeys {
     /// As `step`.
     pub(crate) fn fill(&mut self, edge: Option<&Edge>, cursor: &mut TreeCursor, collection: &Collection) -> Result<()> {
         self.kept.clear();
-        self.has_more = false;
+        // What was left out and comes first: behind it nothing is kept, however small it is, or what was left out would be passed over.
+        let mut left_out: Option<(Vec<u8>, RecordId)> = None;
         let located = |error| collection.locate(error);
         let mut bytes = 0;
         cursor.seek(&self.group).map_err(located)?;
@@ -119,23 +120,34 @@ impl LongKeys {
             if edge.is_some_and(|edge| !edge.admits(&key, record_id, self.way)) {
                 continue;
             }
+            let entry = (key, record_id);
+            let is_behind = |first: &(Vec<u8>, RecordId)| match self.way {
+                Way::Forward => entry > *first,
+                Way::Backward => entry < *first,
+            };
+            if left_out.as_ref().is_some_and(is_behind) {
+                continue;
+            }
             bytes += size;
-            self.kept.insert((key, record_id), type_bits.to_vec());
-            while bytes > KEPT_BYTES && self.kept.len() > 1 {
-                bytes -= self.drop_farthest();
+            self.kept.insert(entry, type_bits.to_vec());
+            while bytes > KEPT_BYTES
+                && self.kept.len() > 1
+                && let Some((entry, type_bits)) = self.take_farthest()
+            {
+                // As it was counted: beside the key and the type bits, the digest and a length.
+                bytes -= entry.0.len() + type_bits.len() + long_key::OVERHEAD_BYTES;
+                left_out = Some(entry);
             }
         }
+        self.has_more = left_out.is_some();
         Ok(())
     }
 
-    /// Forgets what comes last, and gives its bytes.
-    fn drop_farthest(&mut self) -> usize {
-        self.has_more = true;
-        let farthest = match self.way {
+    /// Forgets what comes last.
+    fn take_farthest(&mut self) -> Option<((Vec<u8>, RecordId), Vec<u8>)> {
+        match self.way {
             Way::Forward => self.kept.pop_last(),
             Way::Backward => self.kept.pop_first(),
-        };
-        // As it was counted: beside the key and the type bits, the digest and a length.
-        farthest.map_or(0, |((key, _), type_bits)| key.len() + type_bits.len() + long_key::OVERHEAD_BYTES)
+        }
     }
 }

@@ -41,6 +41,14 @@ impl StopSignal {
         }
     }
 
+    /// Waits for it, at most for a while, or for somebody to wake those who pause, who has done before what `is_over` looks for.
+    pub(crate) fn wait_unless(&self, at_most: Duration, is_over: impl Fn() -> bool) {
+        let mut waiting = self.waiting.lock();
+        if !self.is_given() && !is_over() {
+            self.given.wait_for(&mut waiting, at_most);
+        }
+    }
+
     /// Waits for it until nothing is left of a pause that may be changed meanwhile.
     pub(crate) fn wait_while_left(&self, left: impl Fn() -> Duration) {
         let mut waiting = self.waiting.lock();

@@ -62,6 +62,9 @@ fn write_failure(error: io::Error) -> Failure {
     }
 }
 
+/// The flusher's longest wait for an append.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
 impl Shared {
     pub(super) fn flush_step(&self) -> Result<Flushed> {
         let mut flushing = self.flushing.lock();
@@ -120,13 +123,18 @@ impl Shared {
         }
     }
 
-    /// Flushes until `stop`: when asked to, and otherwise at the interval, counted from the start of the flush before.
+    /// Flushes until `stop`: when asked to, and otherwise at the interval, counted from the start of the flush before. While nothing is
+    /// appended it rests, and the next append wakes it.
     pub(super) fn run_flusher(&self, stop: &AtomicBool) {
         let _running = RunningFlusher::register(self);
         let mut began = self.clock.monotonic();
         loop {
             let since = self.clock.monotonic().saturating_sub(began);
-            self.signal.wait(self.flush_interval.saturating_sub(since));
+            let longest = match self.tail.lock().let_flusher_rest() {
+                true => LONGEST_REST,
+                false => self.flush_interval.saturating_sub(since),
+            };
+            self.signal.wait(longest);
             began = self.clock.monotonic();
             // Read before the flush, so that the last flush comes after everything appended before the stop.
             let stopping = stop.load(Ordering::Acquire);

@@ -80,6 +80,8 @@ pub(super) struct Tail {
     pub(super) last_timestamp: Timestamp,
     /// An empty buffer with memory, for the next batch.
     recycled: Vec<u8>,
+    /// The flusher waits for an append, not for its interval.
+    flusher_rests: bool,
     segment_entry_bytes: u64,
     buffer_bytes_max: usize,
     pub(super) appended_entries: u64,
@@ -91,7 +93,7 @@ pub(super) struct Tail {
 pub(super) enum Attempt {
     Done {
         appended: Appended,
-        /// Enough is buffered for the flusher to start early.
+        /// Enough is buffered for the flusher to start early, or it rests.
         flush: bool,
     },
     /// The flusher must do something first.
@@ -118,6 +120,7 @@ impl Tail {
             standing: Standing::Open,
             last_timestamp,
             recycled: empty_buffer(buffer_bytes_max),
+            flusher_rests: false,
             segment_entry_bytes,
             buffer_bytes_max,
             appended_entries: 0,
@@ -168,8 +171,16 @@ impl Tail {
         let flush_from = self.buffer_bytes_max / 4;
         Ok(Attempt::Done {
             appended: Appended { timestamp, position: OplogPosition(position), end: OplogPosition(self.end()) },
-            flush: unwritten < flush_from && unwritten + entry_bytes >= flush_from,
+            flush: std::mem::take(&mut self.flusher_rests)
+                || unwritten < flush_from && unwritten + entry_bytes >= flush_from,
         })
+    }
+
+    /// Whether the flusher has nothing to do until the next append, which then says that it is to flush.
+    pub(super) fn let_flusher_rest(&mut self) -> bool {
+        let has_spare = matches!(self.spare, Spare::Ready { .. });
+        self.flusher_rests = self.unwritten_bytes() == 0 && has_spare && matches!(self.standing, Standing::Open);
+        self.flusher_rests
     }
 
     /// Lets `build` write the payload behind the committed bytes and puts the header before it; returns the entry's size.

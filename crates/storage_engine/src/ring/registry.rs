@@ -65,7 +65,7 @@ impl RingRegistry {
         self.ring_bell();
     }
 
-    fn ring_bell(&self) {
+    pub(super) fn ring_bell(&self) {
         let _bell = self.bell.lock();
         self.moved.notify_all();
     }

@@ -45,9 +45,19 @@ impl Engine {
         Ok(written)
     }
 
-    /// Waits, not long, until the rings' buffers are half full: for the thread that writes them.
-    pub fn wait_for_ring_work(&self, longest: Duration) {
-        self.rings.wait(longest, |share| share >= SHARE_MAX / 2.0);
+    /// Waits, not long, until the rings' buffers are half full, or it is over: for the thread that writes them.
+    pub fn wait_for_ring_work(&self, longest: Duration, is_over: impl Fn() -> bool) {
+        self.rings.wait(longest, |share| share >= SHARE_MAX / 2.0 || is_over());
+    }
+
+    /// Has the thread that writes rings look whether its waiting is over.
+    pub fn wake_ring_writer(&self) {
+        self.rings.ring_bell();
+    }
+
+    /// Whether something of a ring is in memory only.
+    pub fn has_buffered_rings(&self) -> bool {
+        self.rings.buffered_bytes() > 0
     }
 
     /// Waits, not long, while the buffers are full; `true` when they are. For inserts, before they take any lock.
