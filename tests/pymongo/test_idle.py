@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+from pymongo.write_concern import WriteConcern
+
 SECONDS = 4
 # All threads together, in a second: two dozen threads look now and then, the flight recorder each second.
 WAKEUPS_MAX = 60
@@ -30,7 +32,7 @@ def test_an_idle_server_hardly_wakes_the_processor(server, client):
 
 
 def test_a_write_that_nobody_waits_for_is_soon_durable_after_a_rest(server, client):
-    collection = client["idle"].get_collection("rested", write_concern={"w": 1, "j": False})
+    collection = client["idle"].get_collection("rested", write_concern=WriteConcern(w=1, j=False))
     collection.insert_one({"_id": 1})
     time.sleep(2)
     collection.insert_one({"_id": 2})

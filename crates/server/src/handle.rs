@@ -36,6 +36,7 @@ struct State {
     stopping: AtomicBool,
     stop_requested: Notify,
     connections_gone: Notify,
+    connection_came: Notify,
     topology: watch::Sender<u64>,
     log: DiagnosticLog,
 }
@@ -111,6 +112,7 @@ impl ServerHandle {
             stopping: AtomicBool::new(false),
             stop_requested: Notify::new(),
             connections_gone: Notify::new(),
+            connection_came: Notify::new(),
             topology: watch::Sender::new(0),
             log,
         };
@@ -166,6 +168,13 @@ impl ServerHandle {
         self.state.limits
     }
 
+    /// Waits until there is a connection. For one who waits.
+    pub(crate) async fn connection_is_there(&self) {
+        while self.state.connections.lock().sockets.is_empty() {
+            self.state.connection_came.notified().await;
+        }
+    }
+
     /// Registers a connection and gives it its number.
     pub(crate) fn register(&self, socket: &Arc<Socket>, remote: &Peer) -> Result<Registration, TooMany> {
         let address = remote.counted_as().filter(|_| !remote.is_local());
@@ -182,6 +191,7 @@ impl ServerHandle {
         }
         let id = self.state.connections_created.fetch_add(1, Ordering::Relaxed) + 1;
         connections.sockets.insert(id, Arc::clone(socket));
+        self.state.connection_came.notify_one();
         if let Some(address) = address {
             *connections.by_address.entry(address).or_default() += 1;
         }

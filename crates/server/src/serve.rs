@@ -208,6 +208,7 @@ async fn watch_clients<S: CommandService>(shared: Arc<Shared<S>>) {
     let mut interval = tokio::time::interval(CLIENT_CHECK_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        shared.handle.connection_is_there().await;
         interval.tick().await;
         if shared.handle.connections().active == 0 {
             continue;
