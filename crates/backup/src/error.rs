@@ -25,6 +25,16 @@ pub enum BackupError {
         /// What is wrong.
         reason: String,
     },
+    /// A file of a backup was written by a version of the format that this build does not know.
+    #[error("{name} has format version {version}; this build reads {supported}")]
+    UnsupportedVersion {
+        /// Which.
+        name: String,
+        /// The version that it has.
+        version: u32,
+        /// The version that is read.
+        supported: u32,
+    },
     /// Another key is needed, or one at all.
     #[error("{0}")]
     Key(String),
@@ -65,6 +75,11 @@ impl From<EngineError> for BackupError {
 }
 
 impl BackupError {
+    /// Whether a file is there that cannot be used: it is damaged, or of a newer build.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self, BackupError::Damaged { .. } | BackupError::UnsupportedVersion { .. })
+    }
+
     pub(crate) fn damaged(name: &str, reason: impl std::fmt::Display) -> Self {
         Self::Damaged { name: name.to_owned(), reason: reason.to_string() }
     }

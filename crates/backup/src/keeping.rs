@@ -29,7 +29,7 @@ pub fn list(objects: &dyn ObjectStore) -> Result<(Vec<Manifest>, Vec<(String, St
             Err(BackupError::Missing(_)) if has_begun(objects, &id)? => others.push((id, UNFINISHED.to_owned())),
             // What later backups need of one that was removed.
             Err(BackupError::Missing(_)) => {}
-            Err(error @ BackupError::Damaged { .. }) => others.push((id, error.to_string())),
+            Err(error) if error.is_unreadable() => others.push((id, error.to_string())),
             Err(error) => return Err(error),
         }
     }

@@ -47,8 +47,8 @@ impl KnownChunks {
                 }
                 Ok(_) => {}
                 Err(BackupError::Missing(_)) => known.add(unfinished(store, &id, of_store, key)?),
-                // A damaged one is not built upon.
-                Err(BackupError::Damaged { name, reason }) => tracing::warn!(name, reason, "a backup is damaged"),
+                // Not built upon.
+                Err(error) if error.is_unreadable() => tracing::warn!(%error, "a backup cannot be read"),
                 Err(error) => return Err(error),
             }
         }
@@ -145,7 +145,7 @@ fn unfinished(store: &dyn ObjectStore, id: &str, of_store: &str, key: Option<&Ou
         match read_index(store, &name, key) {
             Ok(ChunkIndex { chunk, blocks }) => chunks.extend(described(chunk, name, &blocks)),
             Err(BackupError::Key(_)) => {}
-            Err(BackupError::Damaged { name, reason }) => tracing::warn!(name, reason, "a backup is damaged"),
+            Err(error) if error.is_unreadable() => tracing::warn!(%error, "a backup cannot be read"),
             Err(error) => return Err(error),
         }
     }

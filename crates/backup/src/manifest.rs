@@ -111,6 +111,12 @@ pub struct Manifest {
     pub(crate) oplog: Vec<StoredObject>,
 }
 
+/// What a manifest of any version says of itself.
+#[derive(serde::Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
 impl Manifest {
     /// One of a backup that begins; what is not known yet is empty.
     pub(crate) fn begin(id: String, began_millis: i64, server: &str) -> Manifest {
@@ -155,11 +161,16 @@ impl Manifest {
         let name = format!("{BACKUPS}/{id}/{MANIFEST}");
         let packed = store.get(&name).map_err(BackupError::io(&name, "read"))?;
         let content = unpack(&name, &packed, None)?;
-        let manifest: Manifest =
-            serde_json::from_slice(&content).map_err(|error| BackupError::damaged(&name, error))?;
-        match manifest.version == VERSION && manifest.id == id {
+        let damaged = |error| BackupError::damaged(&name, error);
+        // Nobody knows what else a newer one has.
+        let Versioned { version } = serde_json::from_slice(&content).map_err(damaged)?;
+        if version != VERSION {
+            return Err(BackupError::UnsupportedVersion { name, version, supported: VERSION });
+        }
+        let manifest: Manifest = serde_json::from_slice(&content).map_err(damaged)?;
+        match manifest.id == id {
             true => Ok(manifest),
-            false => Err(BackupError::damaged(&name, "it is of another version or another backup")),
+            false => Err(BackupError::damaged(&name, "it is of another backup")),
         }
     }
 

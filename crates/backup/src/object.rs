@@ -72,14 +72,16 @@ pub(crate) fn unpack(name: &str, bytes: &[u8], key: Option<&OuterKey>) -> Result
     };
     let number = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let long = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    if number(8) != VERSION {
-        return Err(damaged(&format!("it has version {}; this program reads {VERSION}", number(8))));
-    }
     if long(24) != payload.len() as u64 {
         return Err(damaged(&format!("it has {} bytes instead of {}", bytes.len(), long(24) + HEADER_BYTES as u64)));
     }
     if checksum(name, &header[..CHECKSUM_AT], payload) != number(CHECKSUM_AT) {
         return Err(damaged("its checksum is wrong"));
+    }
+    // The header's length and what is in its checksum stay the same for all versions: so a flipped bit is no newer one.
+    if number(8) != VERSION {
+        let version = number(8);
+        return Err(BackupError::UnsupportedVersion { name: name.to_owned(), version, supported: VERSION });
     }
     let content_bytes = long(16);
     if content_bytes > CONTENT_BYTES_MAX {
@@ -120,6 +122,17 @@ mod tests {
     use platform::SeededRandom;
 
     use super::*;
+
+    #[test]
+    fn an_object_of_a_newer_format_is_no_damaged_one() {
+        let mut packed = pack("a/b", b"content", false, None, &SeededRandom::new(1)).unwrap();
+        packed[8..12].copy_from_slice(&9_u32.to_le_bytes());
+        assert!(unpack("a/b", &packed, None).unwrap_err().is_unreadable());
+        let sum = checksum("a/b", &packed[..CHECKSUM_AT], &packed[HEADER_BYTES..]);
+        packed[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
+        let error = unpack("a/b", &packed, None).unwrap_err();
+        assert_eq!(error.to_string(), "a/b has format version 9; this build reads 1");
+    }
 
     #[test]
     fn objects_come_back_and_any_changed_byte_or_name_is_found() {

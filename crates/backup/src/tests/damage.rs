@@ -33,3 +33,28 @@ fn each_damaged_and_each_missing_file_is_named() {
     }
     fixture.restore(&restore_options(Target::Newest)).unwrap();
 }
+
+/// It is neither damaged nor whole: listed with the reason, not built upon, and nothing is pruned beside it.
+#[test]
+fn a_backup_of_a_newer_format_is_listed_and_left_alone() {
+    let fixture = Fixture::new();
+    (0..20).for_each(|_| fixture.go_on());
+    let manifest = fixture.back_up(&options());
+    let name = format!("backups/{}/manifest", manifest.id);
+    let content = br#"{"version": 7, "of": "whatever there will be"}"#;
+    fixture
+        .objects
+        .put(&name, &crate::object::pack(&name, content, false, None, &platform::SeededRandom::new(1)).unwrap())
+        .unwrap();
+    let (whole, others) = crate::list(&*fixture.objects).unwrap();
+    assert!(whole.is_empty());
+    assert!(others[0].1.contains("format version 7; this build reads 1"), "{others:?}");
+    let rules = KeepRules { newest: 1, days: None };
+    assert!(crate::prune(&*fixture.objects, rules, 0).unwrap_err().to_string().contains("format version 7"));
+    let of = RestoreOptions { backup: Some(manifest.id), ..restore_options(Target::Newest) };
+    assert!(matches!(fixture.restore(&of), Err(BackupError::UnsupportedVersion { version: 7, .. })));
+    // The next one is whole by itself.
+    fixture.go_on();
+    let next = fixture.back_up(&options());
+    fixture.restore(&RestoreOptions { backup: Some(next.id), ..restore_options(Target::Newest) }).unwrap();
+}

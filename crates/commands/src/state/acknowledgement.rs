@@ -37,14 +37,17 @@ impl WriteConcern {
         self.check_satisfiable(replica_set)
     }
 
-    /// Waits until every later read sees a commit, and until it is durable if that was asked for.
+    /// Waits until every later read sees a commit, and until it is durable if that was asked for. A command that has changed nothing
+    /// waits for everything that was committed before: what it found as it wanted it may be what somebody else, or the same client,
+    /// has written a moment ago, and a power loss must not take that away from who was told that it is safe.
     pub(crate) fn wait(&self, context: &mut Context<'_>, commit: Option<&CommitInfo>) -> Result<()> {
         if self.durable {
             context.release_ticket();
         }
         let store = &context.server.store;
         match (commit, self.durable, self.time_limit) {
-            (None, ..) => {}
+            (None, false, _) => {}
+            (None, true, _) => return self.wait_for_all(store, &context.server.replica_set),
             (Some(commit), false, _) => store.acknowledge(commit, Acknowledgement::Visible)?,
             (Some(commit), true, None) => store.acknowledge(commit, Acknowledgement::Durable)?,
             (Some(commit), true, Some(longest)) => in_time(store.acknowledge_within(commit, longest)?)?,
