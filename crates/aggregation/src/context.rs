@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use query_language::expression::{ParseContext, Variables};
 use query_language::filter::FilterOptions;
+use query_language::rows::BATCH_ROWS;
 
 use crate::host::{PipelineHost, StageMemory};
 
@@ -60,12 +61,14 @@ pub struct PipelineContext {
     pub variables: Arc<Variables>,
     /// Bytes that one blocking stage may hold before it spills or fails.
     pub memory_bytes_max: usize,
+    /// Rows that stages hand on at once, at most; with 0 they hand on documents.
+    pub batch_rows_max: usize,
 }
 
 impl PipelineContext {
-    /// A context with the default memory limit.
+    /// A context with the default limits.
     pub fn new(namespace: Namespace, variables: Arc<Variables>) -> Self {
-        Self { namespace, variables, memory_bytes_max: MEMORY_BYTES_MAX_DEFAULT }
+        Self { namespace, variables, memory_bytes_max: MEMORY_BYTES_MAX_DEFAULT, batch_rows_max: BATCH_ROWS }
     }
 
     pub(crate) fn expressions(&self) -> ParseContext {

@@ -7,6 +7,7 @@ use bson::raw::{RawDocument, RawDocumentBuf};
 use query_language::ErrorKind;
 use query_language::depth::check_document_depth;
 use query_language::expression::Metadata;
+use query_language::rows::RowReader;
 
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource, PipelineHost};
@@ -139,6 +140,12 @@ impl DocumentSource for Interruptible {
         let document = self.source.lend()?;
         self.until_check = less(self.until_check, document.as_deref());
         Ok(document)
+    }
+
+    fn fill(&mut self, rows: &mut RowReader) -> Result<bool> {
+        // Whoever reads rows counts each as work, which asks, too.
+        self.host.check_interrupt()?;
+        self.source.fill(rows)
     }
 
     fn count_rest(&mut self) -> Result<Option<u64>> {

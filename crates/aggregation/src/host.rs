@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
 use query_language::expression::{FieldPath, Metadata, MetadataUse, Variables};
+use query_language::rows::RowReader;
 use query_language::update::Update;
 
 use crate::context::Namespace;
@@ -19,6 +20,17 @@ pub trait DocumentSource: Send {
     /// The same, lent where it lies: for who takes something of it and does not keep it.
     fn lend(&mut self) -> Result<Option<Cow<'_, RawDocument>>> {
         Ok(self.next()?.map(Cow::Owned))
+    }
+
+    /// Adds a row for each document until the reader has enough; `false`: there are no more.
+    fn fill(&mut self, rows: &mut RowReader) -> Result<bool> {
+        while !rows.is_full() {
+            match self.lend()? {
+                Some(document) => rows.take(&document)?,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     /// Passes over all documents that are left and says how many they were, if that is quicker than to take each. `None`: it is not,

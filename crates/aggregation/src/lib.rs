@@ -18,6 +18,7 @@ mod optimize;
 mod pipeline;
 mod pushdown;
 pub mod registry;
+mod row_stage;
 mod spill;
 mod stack;
 mod stage;

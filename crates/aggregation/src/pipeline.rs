@@ -14,6 +14,7 @@ use crate::host::{BoxSource, ForeignQuery, PipelineHost, source_of};
 use crate::optimize::optimize;
 use crate::pushdown::{self, Pushdown};
 use crate::registry::{self, StageOperator};
+use crate::row_stage::RowPlan;
 use crate::stack::{STAGES_BETWEEN, WithRoom};
 use crate::stage::{Placement, Stage, chain_dependencies, stage_document};
 use crate::stages::match_stage;
@@ -210,25 +211,43 @@ impl Pipeline {
         self.open_stages(&self.stages, source, run)
     }
 
+    /// The chain of the stages behind the first ones, of which these are the documents.
+    pub(crate) fn open_behind(&self, passed: usize, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        self.open_stages(self.stages.get(passed..).unwrap_or_default(), source, run)
+    }
+
     fn open_stages(&self, stages: &[Stage], source: BoxSource, run: &RunContext) -> Result<BoxSource> {
         let run = RunContext { pipeline: self.context.clone(), host: Arc::clone(&run.host) };
-        let (mut source, mut depth) = (source, DepthBudget::new());
-        for (position, stage) in stages.iter().enumerate() {
-            let definition = stage.definition();
-            // Whoever writes takes documents as they are.
-            if definition.placement() == Placement::Last && depth.may_exceed() {
-                source = Box::new(DepthChecked(source));
+        let (mut source, mut depth, mut position) = (source, DepthBudget::new(), 0);
+        while let Some((stage, _)) = stages.get(position..).and_then(<[Stage]>::split_first) {
+            let begun = position;
+            if let Some(plan) = RowPlan::compile(stages.get(position..).unwrap_or_default(), depth, &run) {
+                (depth, position) = (plan.depth, position + plan.stages);
+                source = plan.open(source);
+            } else {
+                source = open_stage(stage, source, &mut depth, &run)?;
+                position += 1;
             }
-            source = definition.open(source, &run)?;
-            if depth.add(stage.levels_added()) {
-                source = Box::new(DepthChecked(source));
-            }
-            if position % STAGES_BETWEEN == 0 {
+            if begun.next_multiple_of(STAGES_BETWEEN) < position {
                 source = Box::new(WithRoom(source));
             }
         }
         Ok(if depth.may_exceed() { Box::new(DepthChecked(source)) } else { source })
     }
+}
+
+/// One stage over documents.
+fn open_stage(stage: &Stage, source: BoxSource, depth: &mut DepthBudget, run: &RunContext) -> Result<BoxSource> {
+    let (mut source, definition) = (source, stage.definition());
+    // Whoever writes takes documents as they are.
+    if definition.placement() == Placement::Last && depth.may_exceed() {
+        source = Box::new(DepthChecked(source));
+    }
+    source = definition.open(source, run)?;
+    if depth.add(stage.levels_added()) {
+        source = Box::new(DepthChecked(source));
+    }
+    Ok(source)
 }
 
 /// Refuses what is no pipeline whatever it is for: entries that are not documents of one field, and unknown stages.

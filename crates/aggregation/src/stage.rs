@@ -6,10 +6,12 @@ use std::sync::Arc;
 use bson::raw::{CStr, RawBson, RawDocument, RawDocumentBuf};
 use query_language::expression::DependencySet;
 use query_language::projection::FieldChanges;
+use query_language::rows::RowNames;
 
 use crate::context::RunContext;
 use crate::error::Result;
 use crate::host::BoxSource;
+use crate::row_stage::{AreRead, FieldNames, RowConsumer, RowStep};
 use crate::stages::limit::Limit;
 use crate::stages::match_stage::Match;
 use crate::stages::skip::Skip;
@@ -57,6 +59,36 @@ pub(crate) trait PipelineStage: fmt::Debug + Send + Sync {
     /// The first documents behind a filter in the order of a sort, without reading all, if its input comes in the order
     /// of another sort: that one, and a stage in place of itself, the filter and the sort.
     fn first_in_order(&self, _filter: Option<&Arc<Match>>, _sort: &Sort) -> Option<(Sort, Stage)> {
+        None
+    }
+
+    /// Whether it passes rows on, one for each or none, and does nothing else.
+    fn passes_rows(&self) -> bool {
+        false
+    }
+
+    /// What it reads of rows to pass these fields on; `None`: it has no form for rows.
+    fn row_needs(&self, _wanted: &FieldNames) -> Option<FieldNames> {
+        None
+    }
+
+    /// What it does with rows of these columns, to pass those fields on.
+    fn row_step(&self, _columns: &RowNames, _wanted: &FieldNames) -> Option<RowStep> {
+        None
+    }
+
+    /// What it reads of rows if it gathers them; `None`: it does not.
+    fn row_fields(&self) -> Option<FieldNames> {
+        None
+    }
+
+    /// It as what gathers rows of these columns. Unless their fields are `read` in any case, how many there are may be known without.
+    fn row_consumer(
+        self: Arc<Self>,
+        _columns: &RowNames,
+        _read: AreRead,
+        _run: &RunContext,
+    ) -> Option<Box<dyn RowConsumer>> {
         None
     }
 

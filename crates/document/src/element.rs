@@ -187,6 +187,12 @@ const FIXED_LENGTHS: [u8; 20] = {
     lengths
 };
 
+/// The value of `element_type` stored in `stored`, in the `bson` crate's borrowed form; undefined when the bytes are damaged.
+#[inline]
+pub fn stored_value(element_type: ElementType, stored: &[u8]) -> RawBsonRef<'_> {
+    borrow_bson::raw_bson_ref(element_type, stored)
+}
+
 /// The length in bytes of a stored value of `element_type` that starts at the beginning of `stored`.
 #[inline]
 pub fn stored_length(element_type: ElementType, stored: &[u8]) -> Option<usize> {

@@ -34,6 +34,7 @@ pub use compare::{
 pub use decimal::Decimal;
 pub use element::{
     Element, Elements, array_elements, elements, elements_of_bytes, raw_array, same_name, split_element, stored_length,
+    stored_value,
 };
 pub use error::DocumentError;
 pub use exact::{compare_double_with_decimal, decompose};

@@ -33,6 +33,7 @@ mod return_key;
 mod seen_records;
 mod skip;
 mod sort;
+mod sort_entries;
 mod sort_key;
 mod sort_merge;
 mod sorted_runs;

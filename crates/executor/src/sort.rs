@@ -5,7 +5,7 @@
 
 use bson::RawDocument;
 use collection::RecordId;
-use document::{collation, work};
+use document::collation;
 use planner::DiskUse;
 use platform::{OperationMemory, RunMerge};
 use query_language::expression::Metadata;
@@ -15,28 +15,24 @@ use transaction::ReadView;
 use crate::error::{ExecutorError, Result};
 use crate::projection::metadata;
 use crate::return_key;
+use crate::sort_entries::SortEntries;
 use crate::sort_key;
-use crate::sorted_runs::{Entry, EntryFormat, SortedRuns};
+use crate::sorted_runs::{Entry, EntryFormat, EntryRef, SortedRuns};
 use crate::stage::{BoxedStage, Context, KeyEntry, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
 
 /// Room for more than a small limit, so that trimming is rare.
 const KEPT_MIN: usize = 1024;
-/// What an entry costs beside its bytes: its place in the vector (which grows by doubling and is sorted through a second one)
-/// and what the allocator adds to its two allocations.
-const ENTRY_BYTES: usize = 3 * size_of::<Entry>() + 32;
-
 pub(crate) struct Sort {
     input: BoxedStage,
     pattern: SortPattern,
     limit: Option<usize>,
     state: State,
-    entries: Vec<Entry>,
+    entries: SortEntries,
     /// That of the document that is looked at.
     key: Vec<u8>,
     /// The key that later documents must be below, once as many as the limit are known.
     threshold: Option<Vec<u8>>,
-    bytes: usize,
     memory: OperationMemory,
     runs: Option<SortedRuns>,
     statistics: StageStatistics,
@@ -53,10 +49,6 @@ enum State {
     },
 }
 
-fn bytes_of(entry: &Entry) -> usize {
-    ENTRY_BYTES + entry.key.capacity() + entry.document.capacity() + entry.metadata.capacity()
-}
-
 impl Sort {
     pub(crate) fn new(input: BoxedStage, pattern: SortPattern, limit: Option<u64>, memory: OperationMemory) -> Sort {
         Sort {
@@ -64,10 +56,9 @@ impl Sort {
             pattern,
             limit: limit.and_then(|limit| usize::try_from(limit).ok()),
             state: State::Reading,
-            entries: Vec::new(),
+            entries: SortEntries::default(),
             key: Vec::new(),
             threshold: None,
-            bytes: 0,
             memory,
             runs: None,
             statistics: StageStatistics::default(),
@@ -94,7 +85,7 @@ impl Sort {
         self.state = match self.runs.take() {
             None => State::Entries(0),
             Some(mut runs) => {
-                runs.push(&mut self.entries)?;
+                runs.push(&self.entries)?;
                 self.forget_entries();
                 State::Merging { merge: runs.merge()?, current: None }
             }
@@ -108,53 +99,57 @@ impl Sort {
         let metadata = metadata(context.query, &*self.input);
         let document = self.input.document()?;
         let subject = sort_key::Subject { document, metadata: &metadata };
-        sort_key::write(&self.pattern, &subject, collation::in_force().as_deref(), &mut self.key)?;
-        if self.threshold.as_ref().is_some_and(|threshold| self.key >= *threshold) {
+        let collator = collation::in_force();
+        let threshold = self.threshold.as_deref();
+        if !sort_key::write_below(&self.pattern, &subject, collator.as_deref(), threshold, &mut self.key)? {
             return Ok(());
         }
-        // What is kept is counted by its length.
-        let key = self.key.as_slice().to_vec();
-        query_language::before_allocating_if_large(document.as_bytes().len())?;
-        let document = match context.query.return_key {
-            true => return_key::key_document(&mut *self.input)?.into_bytes(),
-            false => document.as_bytes().to_vec(),
+        if context.query.return_key || !metadata.is_empty() {
+            let document = match context.query.return_key {
+                true => return_key::key_document(&mut *self.input)?.into_bytes(),
+                false => {
+                    query_language::before_allocating_if_large(document.as_bytes().len())?;
+                    document.as_bytes().to_vec()
+                }
+            };
+            let metadata = (!metadata.is_empty()).then(|| metadata.to_document().into_bytes()).unwrap_or_default();
+            return self.keep(context, record_id, Some(&document), &metadata);
+        }
+        self.keep(context, record_id, None, &[])
+    }
+
+    /// Keeps a document under the key; `None`: that of the input.
+    fn keep(
+        &mut self,
+        context: &Context<'_>,
+        record_id: Option<RecordId>,
+        document: Option<&[u8]>,
+        metadata: &[u8],
+    ) -> Result<()> {
+        let length = match document {
+            Some(document) => document.len(),
+            None => self.input.document()?.as_bytes().len(),
         };
-        let metadata = (!metadata.is_empty()).then(|| metadata.to_document().into_bytes()).unwrap_or_default();
-        let entry = Entry { key, document, record_id, metadata };
-        self.bytes += bytes_of(&entry);
-        self.statistics.sorted_bytes += (entry.key.len() + entry.document.len()) as u64;
-        self.entries.push(entry);
+        self.make_room(context, self.key.len() + length + metadata.len())?;
+        let document = match document {
+            Some(document) => document,
+            None => self.input.document()?.as_bytes(),
+        };
+        self.entries.push(&EntryRef { key: &self.key, document, record_id, metadata })?;
+        self.statistics.sorted_bytes += (self.key.len() + length) as u64;
         if self.limit.is_some_and(|limit| self.entries.len() >= limit.saturating_mul(2).max(KEPT_MIN)) {
             self.trim()?;
         }
-        if self.memory.holds(self.bytes as u64) { Ok(()) } else { self.save_memory(context) }
-    }
-
-    /// In order, without what the limit leaves out.
-    fn arrange(&mut self) -> Result<()> {
-        work::sort_by(&mut self.entries, |left, right| {
-            work::count(work::of_bytes(left.key.len().min(right.key.len())));
-            left.key.cmp(&right.key)
-        })?;
-        self.entries.truncate(self.limit.unwrap_or(usize::MAX));
         Ok(())
     }
 
-    /// Drops what the limit leaves out.
-    fn trim(&mut self) -> Result<()> {
-        let Some(limit) = self.limit else { return Ok(()) };
-        if self.entries.len() <= limit {
+    /// Sees to memory for an entry of so many bytes: what there is is trimmed, or written out.
+    fn make_room(&mut self, context: &Context<'_>, bytes: usize) -> Result<()> {
+        if self.memory.holds(self.entries.bytes_with(bytes) as u64) || self.entries.len() == 0 {
             return Ok(());
         }
-        self.arrange()?;
-        self.threshold = self.entries.last().map(|entry| entry.key.clone());
-        self.bytes = self.entries.iter().map(bytes_of).sum();
-        Ok(())
-    }
-
-    fn save_memory(&mut self, context: &Context<'_>) -> Result<()> {
         self.trim()?;
-        if self.memory.holds(self.bytes as u64) {
+        if self.memory.holds(self.entries.bytes_with(bytes) as u64) {
             return Ok(());
         }
         if context.query.disk_use == DiskUse::Forbidden {
@@ -165,23 +160,39 @@ impl Sort {
         self.arrange()?;
         let limit = self.limit;
         let runs = self.runs.get_or_insert_with(|| SortedRuns::new(context.memory.temporary(), limit));
-        runs.push(&mut self.entries)?;
+        runs.push(&self.entries)?;
         self.statistics.spilled_bytes = runs.bytes();
         self.statistics.spills += 1;
         self.forget_entries();
         Ok(())
     }
 
+    /// In order, without what the limit leaves out.
+    fn arrange(&mut self) -> Result<()> {
+        self.entries.arrange(self.limit.unwrap_or(usize::MAX))
+    }
+
+    /// Drops what the limit leaves out.
+    fn trim(&mut self) -> Result<()> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        if self.entries.len() <= limit {
+            return Ok(());
+        }
+        self.arrange()?;
+        let last = self.entries.len().checked_sub(1).and_then(|last| self.entries.get(last));
+        self.threshold = last.map(|entry| entry.key.to_vec());
+        Ok(())
+    }
+
     fn forget_entries(&mut self) {
-        self.entries = Vec::new();
-        self.bytes = 0;
+        self.entries = SortEntries::default();
         self.memory.shrink(0);
     }
 
-    fn current(&self) -> Option<&Entry> {
+    fn current(&self) -> Option<EntryRef<'_>> {
         match &self.state {
             State::Entries(next) => self.entries.get(next.checked_sub(1)?),
-            State::Merging { current, .. } => current.as_ref(),
+            State::Merging { current, .. } => current.as_ref().map(Entry::lent),
             State::Reading => None,
         }
     }
@@ -192,10 +203,6 @@ impl PlanStage for Sort {
         let is_found = match &mut self.state {
             State::Reading => return self.read(context),
             State::Entries(next) => {
-                // What has been yielded needs no memory any more.
-                if let Some(previous) = next.checked_sub(1).and_then(|previous| self.entries.get_mut(previous)) {
-                    previous.document = Vec::new();
-                }
                 let is_found = *next < self.entries.len();
                 *next += usize::from(is_found);
                 is_found
@@ -216,7 +223,7 @@ impl PlanStage for Sort {
     }
 
     fn document(&mut self) -> Result<&RawDocument> {
-        let bytes = self.current().map_or(&[][..], |entry| &entry.document);
+        let bytes = self.current().map_or(&[][..], |entry| entry.document);
         Ok(RawDocument::from_bytes(bytes)?)
     }
 
@@ -225,7 +232,7 @@ impl PlanStage for Sort {
     }
 
     fn metadata(&self) -> Metadata {
-        let kept = self.current().and_then(|entry| RawDocument::from_bytes(&entry.metadata).ok());
+        let kept = self.current().and_then(|entry| RawDocument::from_bytes(entry.metadata).ok());
         kept.map_or_else(Metadata::default, Metadata::of_document)
     }
 

@@ -12,18 +12,39 @@ use document::work;
 use platform::{RunFormat, RunMerge, RunReader, RunWriter, TemporaryStore};
 
 use crate::error::{ExecutorError, Result};
+use crate::sort_entries::{NO_RECORD_ID, SortEntries};
 
-/// What a record without a record id has in its place; ids are positive.
-const NO_RECORD_ID: i64 = 0;
+/// A document to be sorted, where it lies.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryRef<'e> {
+    pub(crate) key: &'e [u8],
+    pub(crate) document: &'e [u8],
+    pub(crate) record_id: Option<RecordId>,
+    /// What is known of the document beside its fields, as BSON; empty for nothing.
+    pub(crate) metadata: &'e [u8],
+}
 
-/// A document to be sorted.
+impl EntryRef<'_> {
+    /// Bytes of its parts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + self.document.len() + self.metadata.len()
+    }
+}
+
+/// A document that has been read from a run.
 #[derive(Default)]
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     pub(crate) document: Vec<u8>,
     pub(crate) record_id: Option<RecordId>,
-    /// What is known of the document beside its fields, as BSON; empty for nothing.
     pub(crate) metadata: Vec<u8>,
+}
+
+impl Entry {
+    pub(crate) fn lent(&self) -> EntryRef<'_> {
+        let Entry { key, document, record_id, metadata } = self;
+        EntryRef { key, document, record_id: *record_id, metadata }
+    }
 }
 
 /// How entries stand in a run.
@@ -68,10 +89,10 @@ impl SortedRuns {
         self.bytes
     }
 
-    /// Writes sorted entries as a run, and empties them.
-    pub(crate) fn push(&mut self, entries: &mut Vec<Entry>) -> Result<()> {
+    /// Writes sorted entries as a run.
+    pub(crate) fn push(&mut self, entries: &SortEntries) -> Result<()> {
         let mut writer = self.store.begin_run().map_err(temporary_error)?;
-        for entry in entries.drain(..) {
+        for entry in (0..entries.len()).filter_map(|position| entries.get(position)) {
             work::done(work::of_bytes(entry.document.len()))?;
             append(&mut writer, &entry).map_err(temporary_error)?;
             self.bytes += (entry.key.len() + entry.document.len()) as u64;
@@ -81,7 +102,7 @@ impl SortedRuns {
         self.runs.push(run, |merge| {
             let (mut writer, mut entry) = (store.begin_run().map_err(temporary_error)?, Entry::default());
             while merge.next(&mut entry)? {
-                append(&mut writer, &entry).map_err(temporary_error)?;
+                append(&mut writer, &entry.lent()).map_err(temporary_error)?;
             }
             writer.finish().map_err(temporary_error)
         })
@@ -93,11 +114,11 @@ impl SortedRuns {
     }
 }
 
-fn append(writer: &mut RunWriter, entry: &Entry) -> io::Result<()> {
+fn append(writer: &mut RunWriter, entry: &EntryRef<'_>) -> io::Result<()> {
     let key_length = (entry.key.len() as u32).to_le_bytes();
     let record_id = entry.record_id.map_or(NO_RECORD_ID, |record_id| record_id.0).to_le_bytes();
     let metadata_length = (entry.metadata.len() as u32).to_le_bytes();
-    writer.append(&[&key_length, &metadata_length, &record_id, &entry.key, &entry.metadata, &entry.document])
+    writer.append(&[&key_length, &metadata_length, &record_id, entry.key, entry.metadata, entry.document])
 }
 
 fn parse(record: &[u8]) -> Option<Entry> {

@@ -20,6 +20,7 @@ mod reduce;
 mod registry;
 mod script;
 mod standard_deviation;
+mod states;
 mod sum;
 mod top;
 
@@ -28,10 +29,12 @@ use bson::raw::{RawArrayBuf, RawBson, RawBsonRef};
 pub use parse::AccumulatorExpression;
 pub(crate) use registry::make_unary;
 pub use registry::{ACCUMULATORS, AccumulatorOperator};
+pub use states::GroupStates;
 
 use crate::error::Result;
 use crate::expression::Value;
 use crate::expression::sort_pattern::SortKey;
+use crate::rows::Slot;
 
 /// What one document contributes.
 #[derive(Debug)]
@@ -55,6 +58,13 @@ impl<'v> Input<'v> {
 pub trait Accumulator: std::fmt::Debug + Send {
     /// Takes one document's contribution in. Contributions come in the order of the documents.
     fn accumulate(&mut self, input: Input<'_>) -> Result<()>;
+
+    /// The same with the value of a column's slot.
+    fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()> {
+        let value = slot.value(bytes);
+        crate::growth::before_copying(value, 1)?;
+        self.accumulate(Input::Value(value.into()))
+    }
 
     /// The result so far.
     fn finish(&self) -> Result<Value<'static>>;

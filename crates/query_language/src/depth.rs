@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, QueryError, Result};
 const LEVELS_BETWEEN_LOOKS: usize = 200;
 
 /// What stages may have added since documents were last looked at.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct DepthBudget {
     added: usize,
 }

@@ -42,9 +42,8 @@ pub use value::Value;
 pub use variables::{EvaluationContext, ParseContext, Variables};
 
 use crate::error::Result;
-use node::Node;
 
-pub(crate) use node::single_field;
+pub(crate) use node::{Node, single_field};
 pub(crate) use number::positive_count;
 pub(crate) use operators::function::{call_with, check_language, function_of};
 pub(crate) use operators::meta;
@@ -82,10 +81,12 @@ impl Expression {
 
     /// The path when the expression is just a field path of the document.
     pub fn as_field_path(&self) -> Option<&FieldPath> {
-        match &self.0 {
-            Node::Path { base: node::Base::Root, path } => path.as_ref(),
-            _ => None,
-        }
+        self.0.as_field_path()
+    }
+
+    /// The tree.
+    pub(crate) fn node(&self) -> &Node {
+        &self.0
     }
 
     /// Adds what the expression reads.

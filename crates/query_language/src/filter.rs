@@ -48,6 +48,7 @@ use document::{FieldPath, ValueView, with_view};
 
 use crate::error::Result;
 use crate::expression::Variables;
+use crate::rows::Row;
 use evaluate::Subject;
 
 pub use bits::{BitTest, BitsFilter};
@@ -275,6 +276,11 @@ impl FilterNode {
     /// Whether a document of one field, `{name: value}`, satisfies this node; for array filters.
     pub fn matches_field(&self, name: &str, value: RawBsonRef<'_>) -> Result<bool> {
         with_view(value, |view| self.evaluate(Subject::Field(name, view)))
+    }
+
+    /// Whether a row satisfies this node, which reads no other fields of documents than the row has.
+    pub(crate) fn matches_row(&self, row: Row<'_>) -> Result<bool> {
+        self.evaluate(Subject::Row(row))
     }
 
     /// This node as the client could have written it.

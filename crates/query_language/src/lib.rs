@@ -14,6 +14,7 @@ mod memory_limit;
 mod path_budget;
 pub mod projection;
 mod regular_expression;
+pub mod rows;
 mod script;
 pub mod update;
 mod watch;

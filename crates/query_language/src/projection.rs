@@ -9,7 +9,7 @@ mod apply;
 mod array_operators;
 mod field_changes;
 mod parse;
-mod tree;
+pub(crate) mod tree;
 pub(crate) mod write;
 
 use bson::{RawDocument, RawDocumentBuf};
@@ -51,8 +51,8 @@ const INCLUSION_BYTES: usize = 512;
 /// A parsed projection.
 #[derive(Debug)]
 pub struct Projection {
-    mode: Mode,
-    fields: Fields,
+    pub(crate) mode: Mode,
+    pub(crate) fields: Fields,
     source: RawDocumentBuf,
     has_position: bool,
     metadata: MetadataUse,

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use bson::raw::{CString, RawBsonRef, RawDocumentBuf, cstr};
 use document::Number;
 use query_language::expression::DependencySet;
+use query_language::rows::{RowBatch, RowNames};
 
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
-use crate::host::{BoxSource, DocumentSource};
+use crate::host::{BoxSource, DocumentSource, source_of};
+use crate::row_stage::{AreRead, FieldNames, RowConsumer};
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
 
 /// The name of the field that gets the number.
@@ -44,6 +46,15 @@ impl PipelineStage for Count {
         Needs::Nothing
     }
 
+    fn row_fields(&self) -> Option<FieldNames> {
+        Some(FieldNames::new())
+    }
+
+    fn row_consumer(self: Arc<Self>, _: &RowNames, read: AreRead, _: &RunContext) -> Option<Box<dyn RowConsumer>> {
+        // Their number may be known without reading them.
+        (read == AreRead::InAnyCase).then(|| Box::new(CountedRows { stage: self, count: 0 }) as Box<dyn RowConsumer>)
+    }
+
     fn to_bson(&self) -> Result<RawDocumentBuf> {
         Ok(stage_document(cstr!("$count"), bson::RawBson::String(self.0.as_str().to_owned())))
     }
@@ -67,11 +78,34 @@ impl DocumentSource for Counting {
         while self.source.lend()?.is_some() {
             count += 1;
         }
+        Ok(self.stage.document(count))
+    }
+}
+
+impl Count {
+    fn document(&self, count: i64) -> Option<RawDocumentBuf> {
         if count == 0 {
-            return Ok(None);
+            return None;
         }
         let mut document = RawDocumentBuf::new();
-        document.append(&self.stage.0, Number::from_i64_narrowed(count).to_bson_ref());
-        Ok(Some(document))
+        document.append(&self.0, Number::from_i64_narrowed(count).to_bson_ref());
+        Some(document)
+    }
+}
+
+/// The same over rows.
+struct CountedRows {
+    stage: Arc<Count>,
+    count: i64,
+}
+
+impl RowConsumer for CountedRows {
+    fn take(&mut self, batch: &RowBatch) -> Result<()> {
+        self.count += batch.rows() as i64;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<BoxSource> {
+        Ok(source_of(self.stage.document(self.count)))
     }
 }

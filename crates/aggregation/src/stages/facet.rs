@@ -1,6 +1,7 @@
 //! `$facet`: one document with the results of several pipelines over the same documents.
 //!
 //! The documents are kept once, in memory or, when there are too many, in a temporary file, and each pipeline runs over them.
+//! Where every pipeline begins with stages that gather rows, they take the rows on side by side instead, and none are kept.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,12 +11,14 @@ use document::work;
 use query_language::ErrorKind;
 use query_language::expression::DependencySet;
 use query_language::growth::{CollectedArray, document_of};
+use query_language::rows::{RowBatch, RowNames};
 
 use super::type_of;
 use crate::context::{Memory, PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
-use crate::host::{BoxSource, DocumentSource, SpillReader};
+use crate::host::{BoxSource, DocumentSource, SpillReader, source_of};
 use crate::pipeline::{Pipeline, PipelineSource};
+use crate::row_stage::{AreRead, FieldNames, RowConsumer, RowPlan};
 use crate::spill;
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
 
@@ -79,6 +82,18 @@ impl PipelineStage for Facet {
         Needs::Nothing
     }
 
+    fn row_fields(&self) -> Option<FieldNames> {
+        let mut fields = FieldNames::new();
+        for (_, pipeline) in &self.0 {
+            fields.extend(RowPlan::fields(&pipeline.stages)?);
+        }
+        Some(fields)
+    }
+
+    fn row_consumer(self: Arc<Self>, columns: &RowNames, _: AreRead, run: &RunContext) -> Option<Box<dyn RowConsumer>> {
+        Some(Box::new(FacetedRows::new(self, columns, run)?))
+    }
+
     fn to_bson(&self) -> Result<RawDocumentBuf> {
         let mut inner = RawDocumentBuf::new();
         for (name, pipeline) in &self.0 {
@@ -102,19 +117,73 @@ impl DocumentSource for Faceting {
             return Ok(None);
         }
         let input = self.read()?;
+        let outputs = self.stage.0.iter().map(|(_, pipeline)| pipeline.open(input.source(), &self.run));
+        self.stage.collect(outputs, &self.run).map(Some)
+    }
+}
+
+impl Facet {
+    /// The stage's document, of what its pipelines give. Each is run to its end before the next is begun.
+    fn collect(
+        &self,
+        outputs: impl Iterator<Item = Result<BoxSource>>,
+        run: &RunContext,
+    ) -> Result<RawDocumentBuf> {
         let mut arrays = Vec::new();
-        for (name, pipeline) in &self.stage.0 {
-            let mut output = pipeline.open(input.source(), &self.run)?;
-            let mut array = CollectedArray::default();
+        for ((name, _), output) in self.0.iter().zip(outputs) {
+            let (mut output, mut array) = (output?, CollectedArray::default());
             while let Some(document) = output.next()? {
                 array.push(RawBsonRef::Document(&document))?;
-                self.check_size(array.bytes())?;
+                check_size(array.bytes(), run)?;
             }
             arrays.push((name.as_str(), array));
         }
         let fields = arrays.iter().map(|(name, array)| Ok((*name, RawBsonRef::Array(array.array()?))));
         let fields = fields.collect::<Result<Vec<_>>>()?;
-        Ok(Some(document_of(fields.into_iter())?))
+        Ok(document_of(fields.into_iter())?)
+    }
+}
+
+/// The pipelines side by side over rows, so that nothing is kept of them.
+struct FacetedRows {
+    stage: Arc<Facet>,
+    plans: Vec<RowPlan>,
+    run: RunContext,
+    /// For a pipeline that changes rows.
+    batch: RowBatch,
+}
+
+impl FacetedRows {
+    /// `None`: some pipeline has no form for rows.
+    fn new(stage: Arc<Facet>, columns: &RowNames, run: &RunContext) -> Option<Self> {
+        let plan = |pipeline: &Pipeline| RowPlan::compile_over(&pipeline.stages, columns, run);
+        let plans = stage.0.iter().map(|(_, pipeline)| plan(pipeline)).collect::<Option<_>>()?;
+        Some(Self { stage, plans, run: run.clone(), batch: RowBatch::default() })
+    }
+}
+
+impl RowConsumer for FacetedRows {
+    fn take(&mut self, batch: &RowBatch) -> Result<()> {
+        for plan in &mut self.plans {
+            if plan.changes_batches() {
+                work::done(batch.rows())?;
+                self.batch.copy_from(batch);
+                plan.take(&mut self.batch)?;
+            } else {
+                plan.take_unchanged(batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<BoxSource> {
+        let Self { stage, plans, run, .. } = *self;
+        let outputs = plans.into_iter().zip(&stage.0).map(|(plan, (_, pipeline))| {
+            let passed = plan.stages;
+            pipeline.open_behind(passed, plan.finish()?, &run)
+        });
+        let document = stage.collect(outputs, &run)?;
+        Ok(source_of([document]))
     }
 }
 
@@ -144,14 +213,15 @@ impl Faceting {
         Ok(Input::File(Arc::new(Mutex::new(writer.finish()?))))
     }
 
-    /// The result is one document, so it cannot be larger than one may be.
-    fn check_size(&self, bytes: usize) -> Result<()> {
-        if bytes > self.run.pipeline.memory_bytes_max {
-            let message = "document constructed by $facet exceeds the stage's memory limit";
-            return Err(AggregationError::numbered(4031700, message));
-        }
-        Ok(())
+}
+
+/// The result is one document, so it cannot be larger than one may be.
+fn check_size(bytes: usize, run: &RunContext) -> Result<()> {
+    if bytes > run.pipeline.memory_bytes_max {
+        let message = "document constructed by $facet exceeds the stage's memory limit";
+        return Err(AggregationError::numbered(4031700, message));
     }
+    Ok(())
 }
 
 /// What every facet reads.

@@ -1,7 +1,10 @@
 //! `$group`: documents grouped by the value of an expression, with accumulators over each group.
 
+mod gatherer;
 mod grouping;
+mod hasher;
 mod key;
+mod merging;
 mod table;
 
 use std::sync::Arc;
@@ -9,11 +12,14 @@ use std::sync::Arc;
 use bson::raw::{CStr, CString, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::accumulator::AccumulatorExpression;
 use query_language::expression::{DependencySet, ParseContext};
+use query_language::rows::RowNames;
 
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
 use crate::host::BoxSource;
+use crate::row_stage::{self, AreRead, FieldNames, RowConsumer};
 use crate::stage::{Needs, OneOfEach, PipelineStage, Stage, Which, stage_document};
+use gatherer::RowGatherer;
 use grouping::Grouping;
 use key::GroupKey;
 
@@ -117,6 +123,25 @@ impl PipelineStage for Group {
             () if all_are("$last") => Some(OneOfEach { path, which: Which::Last }),
             () => None,
         }
+    }
+
+    fn row_fields(&self) -> Option<FieldNames> {
+        let mut set = DependencySet::new();
+        self.dependencies(&mut set);
+        row_stage::fields_of(&set)
+    }
+
+    fn row_consumer(
+        self: Arc<Self>,
+        columns: &RowNames,
+        read: AreRead,
+        run: &RunContext,
+    ) -> Option<Box<dyn RowConsumer>> {
+        // Their number may be known without reading them.
+        if read == AreRead::ForThis && self.counts_documents() {
+            return None;
+        }
+        Some(Box::new(RowGatherer::new(&self, columns, run)?))
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {

@@ -7,11 +7,14 @@ use document::work;
 use query_language::expression::{DependencySet, Metadata};
 use query_language::filter::Filter;
 use query_language::projection::FieldChanges;
+use query_language::rows::{RowFilter, RowNames};
 
 use crate::context::{PipelineContext, RunContext};
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
+use crate::row_stage::{FieldNames, RowStep};
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+use crate::stages::project::first_component;
 
 /// A filter and the document it was parsed from.
 #[derive(Debug)]
@@ -125,6 +128,19 @@ impl PipelineStage for Match {
             None => set.whole_document = true,
         }
         Needs::WhatFollows
+    }
+
+    fn passes_rows(&self) -> bool {
+        true
+    }
+
+    fn row_needs(&self, wanted: &FieldNames) -> Option<FieldNames> {
+        let paths = self.paths()?;
+        Some(paths.iter().map(|path| first_component(path).to_owned()).chain(wanted.iter().cloned()).collect())
+    }
+
+    fn row_step(&self, columns: &RowNames, _: &FieldNames) -> Option<RowStep> {
+        RowFilter::compile(&self.filter, columns).map(RowStep::Filter)
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {

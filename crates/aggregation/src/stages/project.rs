@@ -7,25 +7,27 @@ use bson::raw::{CStr, RawBsonRef, RawDocumentBuf, cstr};
 use query_language::expression::{DependencySet, Metadata, Variables};
 use query_language::filter::MatchDetails;
 use query_language::projection::{FieldChanges, Projection, ProjectionKind};
+use query_language::rows::{RowNames, RowProjection};
 
 use super::type_of;
 use crate::context::{PipelineContext, RunContext};
 use crate::cursor::check_built;
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
+use crate::row_stage::{FieldNames, RowStep};
 use crate::stage::{Needs, PipelineStage, Stage, stage_document};
 
 /// A projection under the name of the stage it came from.
 #[derive(Debug)]
 pub(crate) struct Project {
     name: &'static CStr,
-    projection: Projection,
+    projection: Arc<Projection>,
     changes: FieldChanges,
 }
 
 impl Project {
     pub(crate) fn new(name: &'static CStr, projection: Projection) -> Self {
-        Self { name, changes: projection.field_changes(), projection }
+        Self { name, changes: projection.field_changes(), projection: Arc::new(projection) }
     }
 }
 
@@ -89,6 +91,19 @@ impl PipelineStage for Project {
 
     fn is_one_to_one(&self) -> bool {
         true
+    }
+
+    fn passes_rows(&self) -> bool {
+        true
+    }
+
+    fn row_needs(&self, wanted: &FieldNames) -> Option<FieldNames> {
+        self.projection.row_needs(wanted)
+    }
+
+    fn row_step(&self, columns: &RowNames, wanted: &FieldNames) -> Option<RowStep> {
+        let output = wanted.iter().map(|name| name.as_str().into()).collect();
+        RowProjection::compile(&self.projection, columns, &output).map(RowStep::Projection)
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {

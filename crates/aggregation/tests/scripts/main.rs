@@ -5,12 +5,14 @@
 //! of a blocking stage in bytes) and `show`, which says what is expected: the output, one document a line (when absent),
 //! `explain`, `pushdown`, or `written` (what `$out` wrote).
 //!
-//! A case without `memory` runs four times: as it stands, with the front taken off as a query plan would, with its stages as
-//! they are written, and with so little memory that every blocking stage spills. All must give the same documents.
+//! A case without `memory` runs several times: as it stands, with the front taken off as a query plan would, over documents
+//! instead of rows and over one row at a time, with its stages as they are written, and with so little memory that every
+//! blocking stage spills. All must give the same documents.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod host;
 mod optimization;
+mod rows;
 
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use query_language::ErrorKind;
 use query_language::expression::{ParseContext, Variables};
 use query_language::filter::{Filter, FilterOptions};
 use query_language::projection::{Projection, ProjectionKind};
+use query_language::rows::BATCH_ROWS;
 use script_test::{Case, Suite, print_document, print_value};
 
 use host::TestHost;
@@ -96,12 +99,20 @@ fn outcome(case: &Case) -> Result<String> {
             if !case.has("memory") && !case.has("random") {
                 let pushed = run_pushed_down(pipeline.split_pushdown()?, case, &host)?;
                 assert_eq!(direct, pushed, "{}: with the front taken off", case.place);
+                for rows in [0, 1] {
+                    let context = PipelineContext { batch_rows_max: rows, ..context.clone() };
+                    let found = run(&parse(case, &context)?, case.documents("documents"), &host)?;
+                    assert_eq!(direct, found, "{}: in batches of {rows}", case.place);
+                }
                 let written =
                     run(&parse_with(case, &context, Pipeline::parse_as_written)?, case.documents("documents"), &host)?;
                 assert_eq!(direct, written, "{}: as written", case.place);
                 context.memory_bytes_max = 64;
                 host.allow_spilling();
-                check_spilled(&direct, case, &parse(case, &context)?, &host);
+                for rows in [0, 1, BATCH_ROWS] {
+                    context.batch_rows_max = rows;
+                    check_spilled(&direct, case, &parse(case, &context)?, &host);
+                }
             }
             Ok(direct.join("\n"))
         }

@@ -29,7 +29,7 @@ fn values() -> BoxedStrategy<Bson> {
         .boxed()
 }
 
-fn fields_of(fields: Vec<(&'static str, Bson)>) -> Document {
+pub(crate) fn fields_of(fields: Vec<(&'static str, Bson)>) -> Document {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -39,7 +39,7 @@ fn documents() -> BoxedStrategy<Document> {
 
 const PATHS: &[&str] = &["a", "b", "c", "x", "a.b", "b.a", "x.a", "a.0", "a.b.a"];
 
-fn conditions() -> BoxedStrategy<Document> {
+pub(crate) fn conditions() -> BoxedStrategy<Document> {
     let leaf = prop_oneof![
         4 => (select(vec!["$eq", "$gt", "$lte", "$ne"]), 0i32..4).prop_map(|(name, value)| doc! { name: value }),
         1 => Just(doc! { "$eq": null }),
@@ -97,7 +97,7 @@ fn stages() -> BoxedStrategy<Document> {
     .boxed()
 }
 
-fn raw(document: &Document) -> RawDocumentBuf {
+pub(crate) fn raw(document: &Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(document).unwrap()
 }
 

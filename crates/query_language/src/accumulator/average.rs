@@ -7,9 +7,10 @@ use super::{Accumulator, Input, partial_elements};
 use crate::error::Result;
 use crate::expression::Value;
 use crate::expression::summation::Summation;
+use crate::rows::Slot;
 
-#[derive(Debug, Default)]
-struct Average {
+#[derive(Debug, Clone, Default)]
+pub(super) struct Average {
     sum: Summation,
     count: u64,
 }
@@ -27,6 +28,16 @@ impl Accumulator for Average {
         Ok(())
     }
 
+    #[inline]
+    fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()> {
+        if let Some(number) = slot.number() {
+            self.sum.add(number);
+            self.count += 1;
+            return Ok(());
+        }
+        self.accumulate(Input::Value(slot.value(bytes).into()))
+    }
+
     fn finish(&self) -> Result<Value<'static>> {
         match self.count {
             0 => Ok(Value::NULL),
@@ -35,7 +46,7 @@ impl Accumulator for Average {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
+        size_of::<Self>() + self.sum.bytes_elsewhere()
     }
 
     fn to_partial(&self) -> Result<RawBson> {

@@ -6,9 +6,10 @@ use document::Number;
 use super::{Accumulator, Input};
 use crate::error::Result;
 use crate::expression::Value;
+use crate::rows::Slot;
 
-#[derive(Debug, Default)]
-struct Count(i64);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Count(i64);
 
 pub(super) fn make() -> Box<dyn Accumulator> {
     Box::new(Count::default())
@@ -16,6 +17,12 @@ pub(super) fn make() -> Box<dyn Accumulator> {
 
 impl Accumulator for Count {
     fn accumulate(&mut self, _: Input<'_>) -> Result<()> {
+        self.0 += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn accumulate_slot(&mut self, _: Slot, _: &[u8]) -> Result<()> {
         self.0 += 1;
         Ok(())
     }

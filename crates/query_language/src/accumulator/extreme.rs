@@ -3,25 +3,37 @@
 use std::cmp::Ordering;
 
 use bson::raw::{RawBson, RawBsonRef};
+use document::Number;
 
 use super::{Accumulator, Input, optional_to_partial, partial_elements, value_bytes};
 use crate::error::Result;
 use crate::expression::Value;
 use crate::expression::order::compare;
+use crate::rows::Slot;
 
-#[derive(Debug)]
-struct Extreme {
+#[derive(Debug, Clone)]
+pub(super) struct Extreme {
     best: Option<RawBson>,
     /// How a value compares with the best one to replace it.
     replaces: Ordering,
 }
 
+impl Extreme {
+    pub(super) fn least() -> Self {
+        Extreme { best: None, replaces: Ordering::Less }
+    }
+
+    pub(super) fn greatest() -> Self {
+        Extreme { best: None, replaces: Ordering::Greater }
+    }
+}
+
 pub(super) fn make_min() -> Box<dyn Accumulator> {
-    Box::new(Extreme { best: None, replaces: Ordering::Less })
+    Box::new(Extreme::least())
 }
 
 pub(super) fn make_max() -> Box<dyn Accumulator> {
-    Box::new(Extreme { best: None, replaces: Ordering::Greater })
+    Box::new(Extreme::greatest())
 }
 
 impl Accumulator for Extreme {
@@ -35,6 +47,20 @@ impl Accumulator for Extreme {
             self.best = value.into_raw_bson();
         }
         Ok(())
+    }
+
+    #[inline]
+    fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()> {
+        let best = self.best.as_ref().and_then(|best| Number::from_bson(best.as_raw_bson_ref()));
+        if let (Some(number), Some(best)) = (slot.number(), best) {
+            if number.compare(best) == self.replaces {
+                self.best = Some(number.to_bson());
+            }
+            return Ok(());
+        }
+        let value = slot.value(bytes);
+        crate::growth::before_copying(value, 1)?;
+        self.accumulate(Input::Value(value.into()))
     }
 
     fn finish(&self) -> Result<Value<'static>> {

@@ -5,12 +5,13 @@ use bson::raw::{RawBson, RawBsonRef};
 use super::{Accumulator, Input, optional_to_partial, partial_elements, value_bytes};
 use crate::error::Result;
 use crate::expression::Value;
+use crate::rows::Slot;
 
-#[derive(Debug, Default)]
-struct First(Option<RawBson>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct First(Option<RawBson>);
 
-#[derive(Debug, Default)]
-struct Last(Option<RawBson>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Last(Option<RawBson>);
 
 pub(super) fn make_first() -> Box<dyn Accumulator> {
     Box::new(First::default())
@@ -28,6 +29,14 @@ impl Accumulator for First {
     fn accumulate(&mut self, input: Input<'_>) -> Result<()> {
         if self.0.is_none() {
             self.0 = Some(present(input));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()> {
+        if self.0.is_none() {
+            self.accumulate(Input::Value(slot.value(bytes).into()))?;
         }
         Ok(())
     }

@@ -134,6 +134,24 @@ impl AccumulatorExpression {
         })
     }
 
+    /// The expression whose value a row contributes; `None` in it: nothing is read of rows. `None`: it has no form for rows.
+    pub fn row_input(&self) -> Option<Option<&Expression>> {
+        match &self.argument {
+            Argument::None => Some(None),
+            Argument::Unary(expression)
+            | Argument::Counted { input: expression, .. }
+            | Argument::Script { input: expression, .. }
+            | Argument::Reduce { input: expression, .. }
+            | Argument::Percentile { input: expression, .. } => Some(Some(expression)),
+            Argument::Sorted { .. } => None,
+        }
+    }
+
+    /// Whether its state depends on the group's `_id`.
+    pub fn reads_group(&self) -> bool {
+        matches!(self.argument, Argument::Counted { .. } | Argument::Sorted { .. } | Argument::Script { .. })
+    }
+
     /// Feeds a document of the group to its state.
     pub fn accumulate(&self, state: &mut dyn Accumulator, context: &EvaluationContext<'_>) -> Result<()> {
         let input = match &self.argument {

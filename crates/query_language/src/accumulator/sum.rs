@@ -7,9 +7,10 @@ use super::{Accumulator, Input};
 use crate::error::Result;
 use crate::expression::Value;
 use crate::expression::summation::Summation;
+use crate::rows::Slot;
 
-#[derive(Debug, Default)]
-struct Sum(Summation);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sum(Summation);
 
 pub(super) fn make() -> Box<dyn Accumulator> {
     Box::new(Sum::default())
@@ -23,12 +24,21 @@ impl Accumulator for Sum {
         Ok(())
     }
 
+    #[inline]
+    fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()> {
+        if let Some(number) = slot.number() {
+            self.0.add(number);
+            return Ok(());
+        }
+        self.accumulate(Input::Value(slot.value(bytes).into()))
+    }
+
     fn finish(&self) -> Result<Value<'static>> {
         Ok(self.0.total().into())
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
+        size_of::<Self>() + self.0.bytes_elsewhere()
     }
 
     fn to_partial(&self) -> Result<RawBson> {

@@ -9,6 +9,7 @@ use document::{array_elements, get_field, work};
 use super::value::Value;
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::growth::BuiltArray;
+use crate::rows::Row;
 
 /// Components a path may have, as MongoDB limits nesting.
 const COMPONENTS_MAX: usize = 200;
@@ -67,6 +68,22 @@ impl FieldPath {
         match value {
             RawBsonRef::Document(document) => self.evaluate_from(document, 0),
             RawBsonRef::Array(array) => Ok(self.collect_from(array, 0)?.into()),
+            _ => Ok(Value::Missing),
+        }
+    }
+
+    /// The value at this path of a row.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub(crate) fn evaluate_in_row<'a>(&self, row: Row<'a>) -> Result<Value<'a>> {
+        let value = row.value(self.0.first());
+        if self.0.len() == 1 {
+            return Ok(value.into());
+        }
+        match value {
+            Some(RawBsonRef::Document(inner)) => self.evaluate_from(inner, 1),
+            Some(RawBsonRef::Array(array)) => Ok(self.collect_from(array, 1)?.into()),
             _ => Ok(Value::Missing),
         }
     }

@@ -124,6 +124,14 @@ impl Node {
         }
     }
 
+    /// The path when it is just a field path of the document.
+    pub(crate) fn as_field_path(&self) -> Option<&FieldPath> {
+        match self {
+            Node::Path { base: Base::Root, path } => path.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Shows every direct child to `visit`.
     pub(crate) fn visit_children(&self, visit: &mut dyn FnMut(&Node)) {
         match self {
@@ -223,7 +231,12 @@ impl<'a> NamedArguments<'a> {
 
 fn evaluate_path<'a>(base: &Base, path: Option<&FieldPath>, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
     let value = match (base, path) {
-        (Base::Root, _) => Some(RawBsonRef::Document(context.root())),
+        (Base::Root, Some(path)) => {
+            let found = context.field(path)?;
+            work::done(0)?;
+            return Ok(found);
+        }
+        (Base::Root, None) => Some(RawBsonRef::Document(context.root())),
         (Base::Now, _) => Some(RawBsonRef::DateTime(context.variables().now())),
         (Base::ClusterTime, _) => match context.variables().cluster_time() {
             Some(time) => Some(RawBsonRef::Timestamp(time)),

@@ -98,36 +98,21 @@ impl SortPattern {
         self.parts.iter().map(key).collect()
     }
 
-    /// Shows the values of a document's key, in the order of the parts, without a copy.
+    /// The value of a part in the key of a document of which this is known, without a copy.
     ///
     /// # Errors
-    /// The command is to stop; those of `visit`.
-    pub fn visit<E: From<QueryError>>(
+    /// The command is to stop; what it is by is not known.
+    pub fn value<'d>(
         &self,
-        document: &RawDocument,
-        visit: impl FnMut(&SortPart, RawBsonRef<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        self.visit_with(document, &Metadata::default(), visit)
-    }
-
-    /// The same of a document of which this is known.
-    ///
-    /// # Errors
-    /// The command is to stop; what it is by is not known; those of `visit`.
-    pub fn visit_with<E: From<QueryError>>(
-        &self,
-        document: &RawDocument,
-        metadata: &Metadata,
-        mut visit: impl FnMut(&SortPart, RawBsonRef<'_>) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        for part in &self.parts {
-            work::step().map_err(QueryError::from)?;
-            match part.keyword {
-                Some(keyword) => visit(part, known(keyword, metadata)?)?,
-                None => visit(part, part.value(document))?,
-            }
+        part: &SortPart,
+        document: &'d RawDocument,
+        metadata: &'d Metadata,
+    ) -> Result<RawBsonRef<'d>> {
+        work::step()?;
+        match part.keyword {
+            Some(keyword) => known(keyword, metadata),
+            None => Ok(part.value(document)),
         }
-        Ok(())
     }
 
     /// The key of any value: one that is not a document has no fields.

@@ -8,13 +8,21 @@ use bson::raw::{RawArray, RawArrayBuf, RawBsonRef};
 use document::decimal::{self, Decimal};
 use document::{Number, array_elements};
 
-/// A running sum.
+/// A running sum. There is one for each group of a `$group`, so that what is rarely needed is elsewhere.
 #[derive(Debug, Clone)]
 pub struct Summation {
-    integers: i128,
+    integers: i64,
     doubles: CompensatedSum,
-    decimals: Option<Decimal>,
+    rare: Option<Box<Rare>>,
     widest: Widest,
+}
+
+/// What sums of ordinary numbers do not need.
+#[derive(Debug, Clone, Default)]
+struct Rare {
+    /// Integers beside those that fit into 64 bits.
+    integers: i128,
+    decimals: Option<Decimal>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +35,7 @@ enum Widest {
 
 impl Default for Summation {
     fn default() -> Self {
-        Self { integers: 0, doubles: CompensatedSum::default(), decimals: None, widest: Widest::Int32 }
+        Self { integers: 0, doubles: CompensatedSum::default(), rare: None, widest: Widest::Int32 }
     }
 }
 
@@ -37,15 +45,21 @@ impl Summation {
         Self::default()
     }
 
+    /// Bytes that it has elsewhere.
+    pub fn bytes_elsewhere(&self) -> usize {
+        self.rare.as_ref().map_or(0, |_| size_of::<Rare>())
+    }
+
     /// Adds a number.
+    #[inline]
     pub fn add(&mut self, number: Number) {
         let width = match number {
             Number::Int32(value) => {
-                self.integers += i128::from(value);
+                self.add_integer(i64::from(value));
                 Widest::Int32
             }
             Number::Int64(value) => {
-                self.integers += i128::from(value);
+                self.add_integer(value);
                 Widest::Int64
             }
             Number::Double(value) => {
@@ -53,18 +67,45 @@ impl Summation {
                 Widest::Double
             }
             Number::Decimal128(value) => {
-                let value = Decimal::from_bson(value);
-                self.decimals = Some(self.decimals.map_or(value, |sum| decimal::add(sum, value)));
+                self.add_decimal(Decimal::from_bson(value));
                 Widest::Decimal
             }
         };
         self.widest = self.widest.max(width);
     }
 
+    #[inline]
+    fn add_integer(&mut self, value: i64) {
+        match self.integers.checked_add(value) {
+            Some(sum) => self.integers = sum,
+            None => self.add_wide(i128::from(value)),
+        }
+    }
+
+    #[cold]
+    fn add_wide(&mut self, value: i128) {
+        self.rare.get_or_insert_default().integers += value;
+    }
+
+    #[cold]
+    fn add_decimal(&mut self, value: Decimal) {
+        let decimals = &mut self.rare.get_or_insert_default().decimals;
+        *decimals = Some(decimals.map_or(value, |sum| decimal::add(sum, value)));
+    }
+
+    /// All integers.
+    fn integers(&self) -> i128 {
+        i128::from(self.integers) + self.rare.as_ref().map_or(0, |rare| rare.integers)
+    }
+
+    fn decimals(&self) -> Option<Decimal> {
+        self.rare.as_ref().and_then(|rare| rare.decimals)
+    }
+
     /// The sum in the widest type seen.
     pub fn total(&self) -> Number {
         match self.widest {
-            Widest::Int32 => match i32::try_from(self.integers) {
+            Widest::Int32 => match i32::try_from(self.integers()) {
                 Ok(total) => Number::Int32(total),
                 Err(_) => self.long_total(),
             },
@@ -89,11 +130,13 @@ impl Summation {
     pub fn to_partial(&self) -> RawArrayBuf {
         let mut partial = RawArrayBuf::new();
         partial.push(self.widest as i32);
-        partial.push((self.integers >> 64) as i64);
-        partial.push(self.integers as i64);
-        partial.push(self.doubles.sum);
-        partial.push(self.doubles.lost);
-        match self.decimals {
+        partial.push((self.integers() >> 64) as i64);
+        partial.push(self.integers() as i64);
+        // Beside an infinity what was lost is no number.
+        let [sum, lost] = self.doubles.parts();
+        partial.push(sum);
+        partial.push(lost);
+        match self.decimals() {
             Some(decimals) => partial.push(decimals.to_bson()),
             None => partial.push(RawBsonRef::Null),
         }
@@ -105,7 +148,11 @@ impl Summation {
         let parts: Vec<_> = array_elements(partial).map(|element| element.value()).collect();
         let [widest, high, low, sum, lost, decimals] = parts.as_slice() else { return };
         let (high, low) = (high.as_i64().unwrap_or(0), low.as_i64().unwrap_or(0));
-        self.integers += (i128::from(high) << 64) | i128::from(low as u64);
+        let integers = (i128::from(high) << 64) | i128::from(low as u64);
+        match i64::try_from(integers) {
+            Ok(integers) => self.add_integer(integers),
+            Err(_) => self.add_wide(integers),
+        }
         self.doubles.add(sum.as_f64().unwrap_or(0.0));
         self.doubles.add(lost.as_f64().unwrap_or(0.0));
         if let RawBsonRef::Decimal128(value) = decimals {
@@ -120,25 +167,26 @@ impl Summation {
     }
 
     fn long_total(&self) -> Number {
-        match i64::try_from(self.integers) {
+        match i64::try_from(self.integers()) {
             Ok(total) => Number::Int64(total),
-            Err(_) => Number::Double(self.integers as f64),
+            Err(_) => Number::Double(self.integers() as f64),
         }
     }
 
     fn double_total(&self) -> f64 {
         let mut sum = self.doubles.clone();
         // Two doubles hold any sum of fewer than 2^43 int64 values exactly.
-        let high = self.integers as f64;
+        let (integers, high) = (self.integers(), self.integers() as f64);
         sum.add(high);
-        sum.add((self.integers - high as i128) as f64);
+        sum.add((integers - high as i128) as f64);
         sum.total()
     }
 
     fn decimal_total(&self) -> Decimal {
-        let mut total = self.decimals.unwrap_or(Decimal::from_i64(0));
-        if self.integers != 0 {
-            total = decimal::add(total, exact_decimal(self.integers as f64, self.integers));
+        let mut total = self.decimals().unwrap_or(Decimal::from_i64(0));
+        let integers = self.integers();
+        if integers != 0 {
+            total = decimal::add(total, exact_decimal(integers as f64, integers));
         }
         for part in self.doubles.parts() {
             if part != 0.0 {
@@ -223,6 +271,23 @@ mod tests {
         assert_eq!(total(&[Number::Double(0.1); 10]), Number::Double(1.0));
         assert_eq!(total(&[Number::Double(1e100), Number::Double(1.0), Number::Double(-1e100)]), Number::Double(1.0));
         assert_eq!(total(&[Number::Double(f64::INFINITY), Number::Double(1.0)]), Number::Double(f64::INFINITY));
+    }
+
+    #[test]
+    fn sums_go_on_from_what_was_set_aside() {
+        let large = [Number::Int64(i64::MAX), Number::Int64(i64::MAX), Number::Int32(1)];
+        let infinite = [Number::Double(f64::INFINITY), Number::Int32(1)];
+        let decimal = [Number::Decimal128("1.5".parse().unwrap()), Number::Int64(i64::MIN), Number::Int64(i64::MIN)];
+        let mixed = [Number::Double(1e100), Number::Double(1.0), Number::Double(-1e100), Number::Int32(2)];
+        for numbers in [&large[..], &infinite, &decimal, &mixed] {
+            let mut whole = Summation::new();
+            for number in numbers {
+                let mut part = Summation::new();
+                part.add(*number);
+                whole.merge(&part.to_partial());
+            }
+            assert_eq!(whole.total(), total(numbers), "{numbers:?}");
+        }
     }
 
     #[test]

@@ -7,12 +7,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use bson::raw::{RawBson, RawBsonRef, RawDocument};
+use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use bson::{DateTime, Timestamp};
 
+use super::field_path::FieldPath;
 use super::limits::CONSTANT_GROWTH_MAX;
 use super::metadata::Metadata;
+use super::value::Value;
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::rows::Row;
 
 /// The variables of one command: its clock readings, its `let`, and the state of `$rand`.
 ///
@@ -181,10 +184,19 @@ pub(crate) struct Scope<'a> {
     pub(crate) values: &'a [Option<RawBsonRef<'a>>],
 }
 
+static EMPTY: LazyLock<RawDocumentBuf> = LazyLock::new(RawDocumentBuf::new);
+
+/// Where fields are found.
+#[derive(Debug, Clone, Copy)]
+enum Root<'a> {
+    Document(&'a RawDocument),
+    Row(Row<'a>),
+}
+
 /// What an expression is evaluated against.
 #[derive(Debug, Clone, Copy)]
 pub struct EvaluationContext<'a> {
-    root: &'a RawDocument,
+    root: Root<'a>,
     variables: &'a Variables,
     scope: Option<&'a Scope<'a>>,
     metadata: Option<&'a Metadata>,
@@ -193,7 +205,12 @@ pub struct EvaluationContext<'a> {
 impl<'a> EvaluationContext<'a> {
     /// Evaluation of a document (`$$ROOT`) with the variables of a command.
     pub fn new(root: &'a RawDocument, variables: &'a Variables) -> Self {
-        Self { root, variables, scope: None, metadata: None }
+        Self { root: Root::Document(root), variables, scope: None, metadata: None }
+    }
+
+    /// Evaluation of a row, for expressions that read no more of a document than fields that the row has.
+    pub(crate) fn of_row(row: Row<'a>, variables: &'a Variables) -> Self {
+        Self { root: Root::Row(row), variables, scope: None, metadata: None }
     }
 
     /// The same, of a document of which this is known.
@@ -206,9 +223,20 @@ impl<'a> EvaluationContext<'a> {
         self.metadata
     }
 
-    /// `$$ROOT`.
+    /// `$$ROOT`. A row has none: who reads whole documents is not given rows.
     pub fn root(&self) -> &'a RawDocument {
-        self.root
+        match self.root {
+            Root::Document(document) => document,
+            Root::Row(_) => &EMPTY,
+        }
+    }
+
+    /// What the document has at a path.
+    pub(crate) fn field(&self, path: &FieldPath) -> Result<Value<'a>> {
+        match self.root {
+            Root::Document(document) => path.evaluate(document),
+            Root::Row(row) => path.evaluate_in_row(row),
+        }
     }
 
     /// The command's variables.

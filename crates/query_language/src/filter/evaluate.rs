@@ -10,6 +10,7 @@ use super::search::Search;
 use super::{FilterNode, expr, json_schema, text_filter, where_filter};
 use crate::error::QueryError;
 use crate::expression::Metadata;
+use crate::rows::Row;
 
 /// Whether something matched.
 pub(crate) type Outcome = std::result::Result<bool, Box<QueryError>>;
@@ -63,6 +64,8 @@ pub(crate) enum Subject<'a> {
     Value(ValueView<'a>),
     /// An array element under `$elemMatch`, which is not searched further.
     Element(ValueView<'a>),
+    /// A row, which has the fields that the filter reads.
+    Row(Row<'a>),
     /// Values by whole path.
     Keys(&'a dyn Fn(&FieldPath) -> Option<ValueView<'a>>),
 }
@@ -97,6 +100,10 @@ impl<'a> Subject<'a> {
             }
             Subject::Document(document) => Search { path, leaf_arrays, accepts }.in_document(document, 0, details),
             Subject::Value(value) => Search { path, leaf_arrays, accepts }.at_leaf(value, details),
+            Subject::Row(row) => match row.view(path.first()) {
+                None => accepts(None, details),
+                Some(value) => Search { path, leaf_arrays, accepts }.at_first(value, details),
+            },
             Subject::Field(name, value) => Search { path, leaf_arrays, accepts }.in_field(name, value, details),
             Subject::Keys(lookup) => match lookup(path) {
                 None => accepts(None, details),
@@ -131,7 +138,10 @@ pub(crate) fn evaluate(node: &FilterNode, subject: Subject<'_>, details: &mut Ma
         }
         FilterNode::Geo(leaf) => subject.any(&leaf.path, Expand, details, |value, _| leaf.accepts(value)),
         FilterNode::Near(leaf) => subject.any(&leaf.path, Expand, details, |value, _| leaf.accepts(value)),
-        FilterNode::Expr(leaf) => leaf.accepts(subject.document_or(expr::not_allowed)?),
+        FilterNode::Expr(leaf) => match subject {
+            Subject::Row(row) => leaf.accepts_row(row),
+            subject => leaf.accepts(subject.document_or(expr::not_allowed)?),
+        },
         FilterNode::JsonSchema(leaf) => leaf.accepts(subject.document_or(json_schema::not_allowed)?),
         FilterNode::SampleRate(leaf) => Ok(leaf.accepts()),
         FilterNode::Where(leaf) => leaf.accepts(subject.document_or(where_filter::not_allowed)?),

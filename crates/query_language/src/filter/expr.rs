@@ -9,6 +9,7 @@ use super::parse::Parser;
 use super::{Expressions, FilterNode};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::expression::{EvaluationContext, Expression, ParseContext, Variables};
+use crate::rows::Row;
 
 /// An expression and the variables it was parsed with.
 #[derive(Debug, Clone)]
@@ -26,6 +27,14 @@ impl ExprFilter {
     pub(crate) fn accepts(&self, document: &[u8]) -> Outcome {
         let document = RawDocument::from_bytes(document).map_err(|error| Box::new(QueryError::from(error)))?;
         let context = EvaluationContext::new(document, &self.variables);
+        self.expression.evaluate(&context).map(|value| value.is_truthy()).map_err(Box::new)
+    }
+}
+
+impl ExprFilter {
+    /// The same of a row.
+    pub(crate) fn accepts_row(&self, row: Row<'_>) -> Outcome {
+        let context = EvaluationContext::of_row(row, &self.variables);
         self.expression.evaluate(&context).map(|value| value.is_truthy()).map_err(Box::new)
     }
 }

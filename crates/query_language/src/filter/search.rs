@@ -118,6 +118,11 @@ where
         if self.path.first() != name {
             return (self.accepts)(None, details);
         }
+        self.at_first(value, details)
+    }
+
+    /// The first component led to this value.
+    pub(crate) fn at_first(&mut self, value: ValueView<'_>, details: &mut MatchDetails) -> Outcome {
         if self.is_last(0) {
             return self.at_leaf(value, details);
         }

@@ -4,7 +4,8 @@
 //! fields a missing one is left out, which is another group than null.
 
 use bson::raw::{CString, RawBson, RawBsonRef};
-use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, ParseContext, Value};
+use query_language::expression::{DependencySet, Expression, FieldPath, ParseContext};
+use query_language::growth::before_copying;
 
 use crate::error::{AggregationError, Result};
 use crate::stage::stage_document;
@@ -37,15 +38,25 @@ impl GroupKey {
         Ok(Self { expression: Expression::parse(inner, context)?, field })
     }
 
-    /// The key of a document; never missing.
-    pub(super) fn evaluate<'a>(&'a self, context: &EvaluationContext<'a>) -> Result<Value<'a>> {
-        let value = self.expression.evaluate(context)?;
-        // Undefined is a deprecated null.
-        let value = if value.is_nullish() { Value::NULL } else { value };
+    /// The expression whose values documents are grouped by, null where they are missing or undefined.
+    pub(super) fn expression(&self) -> &Expression {
+        &self.expression
+    }
+
+    /// The key as it is shown, for a value of the expression.
+    pub(super) fn shown(&self, value: RawBsonRef<'_>) -> Result<RawBson> {
         Ok(match &self.field {
-            None => value,
-            Some(field) => stage_document(field, value.or_null()).into(),
+            None => value.into(),
+            Some(field) => {
+                before_copying(Some(value), 2)?;
+                stage_document(field, value).into()
+            }
         })
+    }
+
+    /// Whether it is shown as it is grouped by.
+    pub(super) fn is_shown_bare(&self) -> bool {
+        self.field.is_none()
     }
 
     /// Whether all documents have the same.

@@ -1,136 +1,257 @@
 //! The groups of a `$group` in memory, found by the hash of their key.
+//!
+//! Keys lie one behind the other, and so do the states of each accumulator; a table of positions, in open addressing,
+//! leads from a hash to them. Room for more groups is asked for before it is made.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use bson::raw::{RawBson, RawBsonRef, RawDocumentBuf};
-use document::{hash_value, values_equal};
-use query_language::accumulator::{Accumulator, value_bytes};
+use document::{ValueView, collation, compare_views, hash_view, work};
+use query_language::accumulator::GroupStates;
 use query_language::expression::{EvaluationContext, Variables};
 use query_language::growth::before_copying;
-use smallvec::SmallVec;
+use query_language::rows::Slot;
 
 use super::Group;
+use super::hasher::{KeyHasher, Seeds};
 use crate::error::Result;
 use crate::stage::stage_document;
 
-/// One group.
-#[derive(Debug)]
-pub(super) struct GroupState {
-    pub(super) key: RawBson,
-    pub(super) accumulators: Vec<Box<dyn Accumulator>>,
-}
+/// Groups for which there is room at first.
+const GROUPS_MIN: usize = 64;
 
 /// The groups in the order of their first documents.
 pub(super) struct GroupTable {
-    groups: Vec<GroupState>,
-    /// Positions of the groups by the hash of their key; several where hashes collide.
-    positions: HashMap<u64, SmallVec<[u32; 1]>>,
-    hasher: RandomState,
-    bytes: usize,
-    largest_bytes: usize,
+    keys: Vec<Slot>,
+    /// Of the keys that are no words.
+    key_bytes: Vec<u8>,
+    /// By the hash of a key: the hash and the number of its group and 1, or 0.
+    places: Vec<Place>,
+    pub(super) states: Vec<Box<dyn GroupStates>>,
+    seeds: Seeds,
+    /// Groups for which there is room.
+    room: usize,
 }
 
-/// Bytes that a group takes besides its key and its accumulators: its place in both collections, which grow by doubling, and
-/// what the allocator adds.
-const GROUP_BYTES: usize = 2 * size_of::<GroupState>() + size_of::<(u64, SmallVec<[u32; 1]>)>() * 3 + 48;
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    hash: u32,
+    group: u32,
+}
 
 impl GroupTable {
-    pub(super) fn new() -> Self {
-        Self { groups: Vec::new(), positions: HashMap::new(), hasher: RandomState::new(), bytes: 0, largest_bytes: 0 }
+    pub(super) fn new(stage: &Group) -> Self {
+        let states = stage.fields.iter().map(|(_, accumulator)| accumulator.new_states()).collect();
+        let random = RandomState::new();
+        let seeds = Seeds { first: random.hash_one(0u8), second: random.hash_one(1u8) };
+        Self { keys: Vec::new(), key_bytes: Vec::new(), places: Vec::new(), states, seeds, room: 0 }
+    }
+
+    /// How many groups there are.
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
     }
 
     /// Bytes that the groups take.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.bytes
+        self.bytes_for(self.room)
     }
 
-    /// Bytes of the largest group's results so far.
+    fn bytes_for(&self, groups: usize) -> usize {
+        let states = self.states.iter().map(|states| states.bytes_for(groups) + states.bytes_elsewhere()).sum::<usize>();
+        let places = places_for(groups) * size_of::<Place>();
+        groups * size_of::<Slot>() + places + self.key_bytes.capacity() + states
+    }
+
+    /// Bytes of the largest group's results, or more.
     pub(super) fn largest_bytes(&self) -> usize {
-        self.largest_bytes
+        self.states.iter().map(|states| states.largest_bytes()).sum()
     }
 
-    /// Feeds a document to its group, which is made when it is the first.
-    pub(super) fn accumulate(
-        &mut self,
-        stage: &Group,
-        key: RawBsonRef<'_>,
-        document: &EvaluationContext<'_>,
-    ) -> Result<()> {
-        let position = match self.find(key) {
-            Some(position) => position,
-            None => self.insert(stage, key, document.variables())?,
-        };
-        let Some(group) = self.groups.get_mut(position) else { return Ok(()) };
-        let mut group_bytes = 0;
-        for ((_, accumulator), state) in stage.fields.iter().zip(&mut group.accumulators) {
-            let before = state.memory_bytes();
-            accumulator.accumulate(state.as_mut(), document)?;
-            let after = state.memory_bytes();
-            self.bytes = self.bytes + after - before;
-            group_bytes += after;
+    /// Bytes that the groups would take if so many came; `None`: there is room for them.
+    pub(super) fn bytes_with(&self, more: usize) -> Option<usize> {
+        let groups = self.len() + more;
+        (groups > self.room).then(|| self.bytes_for(room_for(groups)))
+    }
+
+    /// Makes room for so many groups more.
+    pub(super) fn make_room(&mut self, more: usize) -> Result<()> {
+        let groups = self.len() + more;
+        if groups <= self.room {
+            return Ok(());
         }
-        self.largest_bytes = self.largest_bytes.max(group_bytes);
+        let room = room_for(groups);
+        query_language::before_allocating_if_large(self.bytes_for(room) - self.memory_bytes())?;
+        self.keys.reserve_exact(room - self.keys.len());
+        self.states.iter_mut().for_each(|states| states.make_room(room));
+        self.room = room;
+        let places = places_for(room);
+        if places > self.places.len() {
+            let old = std::mem::replace(&mut self.places, vec![Place::default(); places]);
+            work::done(work::of_bytes(places * size_of::<Place>()))?;
+            for place in old.into_iter().filter(|place| place.group != 0) {
+                self.put(place);
+            }
+        }
         Ok(())
     }
 
-    /// Feeds so many documents to a group whose accumulators only count them.
-    pub(super) fn accumulate_count(
+    /// Puts an entry into the first empty place from that of its hash on.
+    fn put(&mut self, entry: Place) {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut at = entry.hash as usize & mask;
+        while let Some(place) = self.places.get_mut(at) {
+            if place.group == 0 {
+                *place = entry;
+                return;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// The hash of a key.
+    #[inline]
+    pub(super) fn hash(&self, key: Slot, bytes: &[u8]) -> u32 {
+        self.seeds.of_slot(key, bytes)
+    }
+
+    /// The group of a key, which is made when it is the first. There is room for one more.
+    #[inline]
+    pub(super) fn find_or_add(
         &mut self,
         stage: &Group,
-        key: RawBsonRef<'_>,
-        documents: u64,
+        (key, bytes): (Slot, &[u8]),
+        hash: u32,
         variables: &Variables,
-    ) -> Result<()> {
-        let position = self.insert(stage, key, variables)?;
-        let Some(group) = self.groups.get_mut(position) else { return Ok(()) };
-        for ((_, accumulator), state) in stage.fields.iter().zip(&mut group.accumulators) {
-            accumulator.accumulate_count(state.as_mut(), documents)?;
+    ) -> Result<u32> {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut at = hash as usize & mask;
+        while let Some(place) = self.places.get(at) {
+            if place.group == 0 {
+                break;
+            }
+            if place.hash == hash {
+                let known = self.keys.get(place.group as usize - 1).copied().unwrap_or_default();
+                if same_key((known, &self.key_bytes), (key, bytes)) {
+                    return Ok(place.group - 1);
+                }
+            }
+            at = (at + 1) & mask;
         }
-        Ok(())
+        self.add(stage, (key, bytes), (hash, at), variables)
     }
 
-    fn hash(&self, key: RawBsonRef<'_>) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hash_value(key, &mut hasher);
-        hasher.finish()
-    }
-
-    fn find(&self, key: RawBsonRef<'_>) -> Option<usize> {
-        let positions = self.positions.get(&self.hash(key))?;
-        let same = |position: &&u32| {
-            let group = self.groups.get(**position as usize);
-            group.is_some_and(|group| values_equal(group.key.as_raw_bson_ref(), key))
+    #[cold]
+    #[inline(never)]
+    fn add(
+        &mut self,
+        stage: &Group,
+        (key, bytes): (Slot, &[u8]),
+        (hash, at): (u32, usize),
+        variables: &Variables,
+    ) -> Result<u32> {
+        let known = match (key.element_type(), key.inline_word()) {
+            (Some(element_type), None) => Slot::of_stored(element_type, key.stored(bytes), &mut self.key_bytes)?,
+            _ => key,
         };
-        positions.iter().find(same).map(|position| *position as usize)
+        add_states(stage, &mut self.states, key.value(bytes), variables)?;
+        self.keys.push(known);
+        let group = self.keys.len() as u32;
+        if let Some(place) = self.places.get_mut(at) {
+            *place = Place { hash, group };
+        }
+        Ok(group - 1)
     }
 
-    fn insert(&mut self, stage: &Group, key: RawBsonRef<'_>, variables: &Variables) -> Result<usize> {
-        // It goes through a document, for the accumulators.
-        before_copying(Some(key), 3)?;
-        let group = new_group(stage, key.into(), variables)?;
-        let accumulators = group.accumulators.iter().map(|state| state.memory_bytes()).sum::<usize>();
-        self.bytes += GROUP_BYTES + value_bytes(&group.key) + accumulators;
-        let position = self.groups.len();
-        self.positions.entry(self.hash(key)).or_default().push(position as u32);
-        self.groups.push(group);
-        Ok(position)
+    /// The key of a group, as it is grouped by.
+    pub(super) fn key(&self, group: usize) -> RawBsonRef<'_> {
+        self.keys.get(group).and_then(|key| key.value(&self.key_bytes)).unwrap_or(RawBsonRef::Null)
     }
 
-    /// Takes the groups out.
-    pub(super) fn drain(&mut self) -> Vec<GroupState> {
-        self.positions = HashMap::new();
-        (self.bytes, self.largest_bytes) = (0, 0);
-        std::mem::take(&mut self.groups)
+    /// Gives up all groups.
+    pub(super) fn clear(&mut self) {
+        (self.keys, self.key_bytes, self.places, self.room) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        self.states.iter_mut().for_each(|states| states.clear());
     }
 }
 
-/// A group without documents yet.
-pub(super) fn new_group(stage: &Group, key: RawBson, variables: &Variables) -> Result<GroupState> {
-    let id: RawDocumentBuf = stage_document(bson::raw::cstr!("_id"), key);
+/// Groups for which room is made where there are so many.
+fn room_for(groups: usize) -> usize {
+    groups.next_power_of_two().max(GROUPS_MIN)
+}
+
+/// Places of a table for so many groups, of which a half is taken at most.
+fn places_for(groups: usize) -> usize {
+    if groups == 0 { 0 } else { 2 * groups.next_power_of_two() }
+}
+
+/// Whether two keys are one.
+#[inline]
+fn same_key((left, left_bytes): (Slot, &[u8]), (right, right_bytes): (Slot, &[u8])) -> bool {
+    if left.element_type() == right.element_type() {
+        match (left.inline_word(), right.inline_word()) {
+            (Some(left), Some(right)) if left == right => return true,
+            (None, None) if !collation::is_in_force() => {
+                if left.stored(left_bytes) == right.stored(right_bytes) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    match (left.view(left_bytes), right.view(right_bytes)) {
+        (Some(left), Some(right)) => compare_views(left, right).is_eq(),
+        (left, right) => left.is_none() && right.is_none(),
+    }
+}
+
+impl Seeds {
+    /// Equal keys have one hash, whatever their types.
+    #[inline]
+    fn of_slot(self, key: Slot, bytes: &[u8]) -> u32 {
+        match key.view(bytes) {
+            Some(ValueView::Int32(value)) => self.of_integer(i64::from(value)),
+            Some(ValueView::Int64(value)) => self.of_integer(value),
+            Some(ValueView::Double(value)) if value as i64 as f64 == value && value.abs() < 9e15 => {
+                self.of_integer(value as i64)
+            }
+            Some(ValueView::String(text)) if !collation::is_in_force() => self.of_bytes(text),
+            view => self.of_other(view.unwrap_or(ValueView::Null)),
+        }
+    }
+
+    fn of_other(self, view: ValueView<'_>) -> u32 {
+        // What may be equal to an integer or to a string is hashed as they are.
+        if let Some(integer) = document::Number::from_view(view).and_then(document::Number::to_i64_exact) {
+            return self.of_integer(integer);
+        }
+        if let (ValueView::Symbol(text), false) = (view, collation::is_in_force()) {
+            return self.of_bytes(text);
+        }
+        let mut hasher = KeyHasher::new(self);
+        hash_view(view, &mut hasher);
+        hasher.finish() as u32
+    }
+}
+
+/// The states of a new group.
+pub(super) fn add_states(
+    stage: &Group,
+    states: &mut [Box<dyn GroupStates>],
+    key: Option<RawBsonRef<'_>>,
+    variables: &Variables,
+) -> Result<()> {
+    let reads_group = stage.fields.iter().any(|(_, accumulator)| accumulator.reads_group());
+    let mut id = RawDocumentBuf::new();
+    if reads_group {
+        // It goes through a document, for the accumulators.
+        before_copying(key, 3)?;
+        let key: RawBson = stage.key.shown(key.unwrap_or(RawBsonRef::Null))?;
+        id = stage_document(bson::raw::cstr!("_id"), key);
+    }
     let context = EvaluationContext::new(&id, variables);
-    let states = stage.fields.iter().map(|(_, accumulator)| accumulator.new_state(&context));
-    let accumulators = states.collect::<std::result::Result<Vec<_>, _>>()?;
-    let key = document::get_field(&id, "_id").map_or(RawBson::Null, RawBson::from);
-    Ok(GroupState { key, accumulators })
+    for ((_, accumulator), states) in stage.fields.iter().zip(states) {
+        states.add_group(accumulator, &context)?;
+    }
+    Ok(())
 }

@@ -20,6 +20,7 @@ use document::FieldPath;
 use executor::{ExecutionTotals, ExecutorError, QueryExecutor, Target, Verbosity};
 use planner::{CanonicalQuery, DiskUse, DistinctField, Hint, Missing, ProjectionUse, WhichDocument};
 use query_language::expression::{Metadata, Variables};
+use query_language::rows::RowReader;
 use transaction::ReadView;
 
 use super::query_arguments::{OwnedInterrupt, hint, query, services, variables};
@@ -378,6 +379,14 @@ impl DocumentSource for ExecutorSource {
         }
     }
 
+    fn fill(&mut self, rows: &mut RowReader) -> aggregation::Result<bool> {
+        let filled = self.fill_unnoted(rows);
+        if let Some(examined) = &self.examined {
+            examined.update(&self.executor);
+        }
+        filled
+    }
+
     fn count_rest(&mut self) -> aggregation::Result<Option<u64>> {
         if self.takes == Takes::Documents {
             return Ok(None);
@@ -392,6 +401,19 @@ impl DocumentSource for ExecutorSource {
 }
 
 impl ExecutorSource {
+    fn fill_unnoted(&mut self, rows: &mut RowReader) -> aggregation::Result<bool> {
+        while !rows.is_full() {
+            if !self.executor.pass(&self.interrupt).map_err(source_error)? {
+                return Ok(false);
+            }
+            match self.takes {
+                Takes::TheirNumber => rows.take_unread()?,
+                Takes::Documents => rows.take(self.executor.document().map_err(source_error)?)?,
+            }
+        }
+        Ok(true)
+    }
+
     /// Notes what has been examined for a result.
     fn note<T>(&self, result: executor::Result<T>) -> aggregation::Result<T> {
         if let Some(examined) = &self.examined {
