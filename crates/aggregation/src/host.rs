@@ -162,7 +162,19 @@ pub trait PipelineHost: Send + Sync {
 /// Documents of one collection by `_id`, for `$lookup`: what `find` gives for an equality, without a query for each.
 pub trait FindById: Send {
     /// The document with this `_id`, which is no array, null, undefined or pattern.
-    fn find(&mut self, id: RawBsonRef<'_>) -> Result<Option<&RawDocument>>;
+    fn find(&mut self, id: RawBsonRef<'_>, moment: Moment) -> Result<Option<&RawDocument>>;
+
+    /// Says that it may be a while until the next, which will not be looked for as before.
+    fn rest(&mut self);
+}
+
+/// When a document is looked for, where nothing says that all is read as of one point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// As it is now.
+    Now,
+    /// As it was when the one before was looked for: for several at once.
+    AsBefore,
 }
 
 /// Whose sessions are listed.

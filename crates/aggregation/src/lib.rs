@@ -1,4 +1,4 @@
-//! Aggregation pipelines: parsed, optimised, and pulled one document at a time.
+//! Aggregation pipelines: parsed, optimised, and pulled one document at a time, or in batches of rows between stages.
 //!
 //! Called by `commands` (`aggregate`, and `explain` of it). `Pipeline::parse` checks the stages; `split_pushdown` hands
 //! what a query plan does better (filter, sort, skip, limit, needed fields) to the caller; `run` chains the rest over a
@@ -28,7 +28,7 @@ pub use context::{MEMORY_BYTES_MAX_DEFAULT, Namespace, PipelineContext};
 pub use cursor::{PipelineCursor, check_document_size};
 pub use error::{AggregationError, Result};
 pub use host::{
-    BoxSource, DocumentSource, FindById, ForeignQuery, IdleOperations, ListedSessions, MergeRules, MergeWriter,
+    BoxSource, DocumentSource, FindById, ForeignQuery, IdleOperations, ListedSessions, MergeRules, MergeWriter, Moment,
     NearQuery, NearSource, Neighbour, OutputWriter, PipelineHost, SpillReader, SpillStore, SpillWriter, StageMemory,
     WhenMatched, WhenNotMatched, source_of,
 };

@@ -12,13 +12,16 @@ use std::sync::Arc;
 use bson::RawDocumentBuf;
 use query_language::depth::DepthBudget;
 use query_language::expression::{DependencySet, Variables};
-use query_language::rows::{RowBatch, RowFilter, RowNames, RowProjection, RowReader};
+use query_language::rows::{COLUMNS_MAX, RowBatch, RowFilter, RowNames, RowProjection, RowReader};
 
 use crate::context::RunContext;
 use crate::error::Result;
 use crate::host::{BoxSource, DocumentSource};
 use crate::stage::Stage;
 use crate::stages::project::first_component;
+
+/// Stages that pass rows on in one plan. It is tried at each stage of a pipeline, which may have a thousand.
+const PASSING_MAX: usize = 32;
 
 /// Names of fields at the top of documents.
 pub(crate) type FieldNames = BTreeSet<String>;
@@ -95,18 +98,13 @@ struct Front<'s> {
 
 impl<'s> Front<'s> {
     fn of(stages: &'s [Stage], mut depth: DepthBudget) -> Option<Self> {
-        let (count, fields) =
-            stages.iter().enumerate().find_map(|(position, stage)| match stage.definition().row_fields() {
-                Some(fields) => Some(Some((position, fields))),
-                None if stage.definition().passes_rows() => None,
-                None => Some(None),
-            })??;
+        let count = stages.iter().take(PASSING_MAX + 1).position(|stage| !stage.definition().passes_rows())?;
         let (passing, gathering) = (stages.get(..count)?, stages.get(count)?);
         // Between stages that may make documents too deep each document is looked at.
         if stages.iter().take(count + 1).any(|stage| depth.add(stage.levels_added())) {
             return None;
         }
-        let mut needed = vec![fields];
+        let mut needed = vec![gathering.definition().row_fields()?];
         for stage in passing.iter().rev() {
             let before = stage.definition().row_needs(needed.last()?)?;
             needed.push(before);
@@ -158,6 +156,9 @@ impl RowPlan {
     }
 
     fn of(front: &Front<'_>, names: RowNames, read: AreRead, run: &RunContext) -> Option<Self> {
+        if front.needed.iter().any(|names| names.len() > COLUMNS_MAX) {
+            return None;
+        }
         let (steps, consumer) = front.compile(&names, read, run)?;
         let (variables, rows_max) = (Arc::clone(run.variables()), run.pipeline.batch_rows_max);
         let stages = front.passing.len() + 1;
@@ -201,7 +202,11 @@ fn names_of(names: &FieldNames) -> RowNames {
 
 /// A plan's stages over a source: first they gather, then they give.
 enum Gathering {
-    Reading { source: BoxSource, reader: RowReader, plan: RowPlan },
+    Reading {
+        source: BoxSource,
+        reader: RowReader,
+        plan: RowPlan,
+    },
     Giving(BoxSource),
     /// Something has failed.
     Ended,

@@ -8,6 +8,7 @@ use bson::raw::RawDocumentBuf;
 use crate::error::Result;
 use crate::host::{BoxSource, DocumentSource};
 use query_language::expression::Metadata;
+use query_language::rows::RowReader;
 
 /// Stages between two links.
 pub(crate) const STAGES_BETWEEN: usize = 32;
@@ -22,6 +23,10 @@ pub(crate) struct WithRoom(pub(crate) BoxSource);
 impl DocumentSource for WithRoom {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         stacker::maybe_grow(STACK_BYTES_LEFT_MIN, STACK_BYTES_MORE, || self.0.next())
+    }
+
+    fn fill(&mut self, rows: &mut RowReader) -> Result<bool> {
+        stacker::maybe_grow(STACK_BYTES_LEFT_MIN, STACK_BYTES_MORE, || self.0.fill(rows))
     }
 
     fn metadata(&self) -> Metadata {

@@ -148,6 +148,8 @@ pub fn check() -> Result<(), Interruption> {
 /// Items that are sorted at once in any case, and at most: when a piece has cost little, the next is larger.
 const PIECE_MIN: usize = 64;
 const PIECE_MAX: usize = 4096;
+/// The same for items that are quickly compared and moved.
+const PIECE_OF_COPIES_MAX: usize = 32_768;
 /// Units that a piece may take before the next is smaller.
 const PIECE_UNITS_MAX: i64 = 1 << 18;
 
@@ -155,7 +157,31 @@ const PIECE_UNITS_MAX: i64 = 1 << 18;
 ///
 /// # Errors
 /// The command is to stop; what there was to sort is then lost.
-pub fn sort_by<T>(items: &mut Vec<T>, mut compare: impl FnMut(&T, &T) -> Ordering) -> Result<(), Interruption> {
+pub fn sort_by<T>(items: &mut Vec<T>, compare: impl FnMut(&T, &T) -> Ordering) -> Result<(), Interruption> {
+    sort_in_pieces(items, compare, PIECE_MAX, |sorted, is_end, compare| {
+        merge_lasts(sorted, is_end, &mut |left, right| merge(left, right, &mut |left, right| Ok(compare(left, right))))
+    })
+}
+
+/// The same for small items, quicker.
+///
+/// # Errors
+/// As `sort_by`.
+pub fn sort_copies_by<T: Copy>(
+    items: &mut Vec<T>,
+    compare: impl FnMut(&T, &T) -> Ordering,
+) -> Result<(), Interruption> {
+    sort_in_pieces(items, compare, PIECE_OF_COPIES_MAX, |sorted, is_end, compare| {
+        merge_lasts(sorted, is_end, &mut |left, right| merge_copies(&left, &right, compare))
+    })
+}
+
+fn sort_in_pieces<T, C: FnMut(&T, &T) -> Ordering>(
+    items: &mut Vec<T>,
+    mut compare: C,
+    piece_max: usize,
+    mut merge: impl FnMut(&mut Vec<Vec<T>>, bool, &mut C) -> Result<(), Interruption>,
+) -> Result<(), Interruption> {
     if items.len() <= PIECE_MIN {
         items.sort_by(compare);
         return done(items.len());
@@ -167,10 +193,10 @@ pub fn sort_by<T>(items: &mut Vec<T>, mut compare: impl FnMut(&T, &T) -> Orderin
         let before = UNITS_LEFT.get();
         piece.sort_by(&mut compare);
         let cost = before.wrapping_sub(UNITS_LEFT.get());
-        size = if cost > PIECE_UNITS_MAX / 4 { size / 2 } else { size * 2 }.clamp(2, PIECE_MAX);
+        size = if cost > PIECE_UNITS_MAX / 4 { size / 2 } else { size * 2 }.clamp(2, piece_max);
         done(piece.len())?;
         sorted.push(piece);
-        merge_lasts(&mut sorted, rest.len() == 0, &mut |left, right| Ok(compare(left, right)))?;
+        merge(&mut sorted, rest.len() == 0, &mut compare)?;
     }
     *items = sorted.pop().unwrap_or_default();
     Ok(())
@@ -188,7 +214,7 @@ pub fn try_sort_by<T>(
     let mut sorted = Vec::new();
     while let Some(item) = rest.next() {
         sorted.push(vec![item]);
-        merge_lasts(&mut sorted, rest.len() == 0, &mut compare)?;
+        merge_lasts(&mut sorted, rest.len() == 0, &mut |left, right| merge(left, right, &mut compare))?;
     }
     *items = sorted.pop().unwrap_or_default();
     Ok(())
@@ -198,22 +224,24 @@ pub fn try_sort_by<T>(
 fn merge_lasts<T>(
     sorted: &mut Vec<Vec<T>>,
     are_all: bool,
-    compare: &mut impl FnMut(&T, &T) -> Result<Ordering, Interruption>,
+    merge: &mut impl FnMut(Vec<T>, Vec<T>) -> Result<Vec<T>, Interruption>,
 ) -> Result<(), Interruption> {
     while let [.., left, right] = sorted.as_slice()
         && (left.len() <= right.len() * 2 || are_all)
     {
-        merge_last(sorted, compare)?;
+        if let (Some(right), Some(left)) = (sorted.pop(), sorted.pop()) {
+            sorted.push(merge(left, right)?);
+        }
     }
     Ok(())
 }
 
-/// Merges the last two of several sorted pieces.
-fn merge_last<T>(
-    sorted: &mut Vec<Vec<T>>,
+/// Merges two sorted pieces.
+fn merge<T>(
+    left: Vec<T>,
+    right: Vec<T>,
     compare: &mut impl FnMut(&T, &T) -> Result<Ordering, Interruption>,
-) -> Result<(), Interruption> {
-    let (Some(right), Some(left)) = (sorted.pop(), sorted.pop()) else { return Ok(()) };
+) -> Result<Vec<T>, Interruption> {
     let mut merged = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.into_iter(), right.into_iter());
     let (mut first, mut second) = (left.next(), right.next());
@@ -227,8 +255,27 @@ fn merge_last<T>(
     }
     merged.extend(first.into_iter().chain(left));
     merged.extend(second.into_iter().chain(right));
-    sorted.push(merged);
-    Ok(())
+    Ok(merged)
+}
+
+/// The same for items that are copied, which needs no branch that the processor would have to guess.
+fn merge_copies<T: Copy>(
+    left: &[T],
+    right: &[T],
+    compare: &mut impl FnMut(&T, &T) -> Ordering,
+) -> Result<Vec<T>, Interruption> {
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut first, mut second) = (0, 0);
+    while let (Some(lesser), Some(greater)) = (left.get(first), right.get(second)) {
+        step()?;
+        let is_greater = compare(lesser, greater).is_gt();
+        merged.push(if is_greater { *greater } else { *lesser });
+        first += usize::from(!is_greater);
+        second += usize::from(is_greater);
+    }
+    merged.extend_from_slice(left.get(first..).unwrap_or_default());
+    merged.extend_from_slice(right.get(second..).unwrap_or_default());
+    Ok(merged)
 }
 
 #[cfg(test)]
@@ -312,8 +359,11 @@ mod tests {
             let mut expected = items.clone();
             expected.sort_by_key(|item| item.0);
             let mut tried = items.clone();
+            let mut copied = items.clone();
             sort_by(&mut items, |left, right| left.0.cmp(&right.0)).unwrap();
             prop_assert_eq!(&items, &expected);
+            sort_copies_by(&mut copied, |left, right| left.0.cmp(&right.0)).unwrap();
+            prop_assert_eq!(&copied, &expected);
             try_sort_by(&mut tried, |left, right| Ok(left.0.cmp(&right.0))).unwrap();
             prop_assert_eq!(tried, expected);
         }

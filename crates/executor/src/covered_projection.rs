@@ -4,7 +4,7 @@
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use document::{Element, elements};
-use index_key::decode_key;
+use index_key::{decode_key, decode_wanted};
 use planner::ProjectionUse;
 use query_language::expression::Metadata;
 use smallvec::SmallVec;
@@ -18,6 +18,8 @@ pub(crate) struct CoveredProjection {
     input: BoxedStage,
     /// Fields of the key pattern that the projection reads.
     needed: Vec<usize>,
+    /// Whether what the keys hold is wanted as it is, without a projection; unknown before the first key.
+    is_as_it_is: Option<bool>,
     fetched: Vec<u8>,
     projected: Vec<u8>,
     statistics: StageStatistics,
@@ -28,6 +30,7 @@ impl CoveredProjection {
         CoveredProjection {
             input,
             needed,
+            is_as_it_is: None,
             fetched: Vec::new(),
             projected: Vec::new(),
             statistics: StageStatistics::default(),
@@ -39,6 +42,16 @@ impl CoveredProjection {
         let Some(entry) = self.input.key()? else {
             return Err(ExecutorError::Damaged("a covered plan without an index key".to_owned()));
         };
+        let is_as_it_is = *self.is_as_it_is.get_or_insert_with(|| {
+            let fields = self.needed.iter().filter_map(|field| entry.pattern.fields().get(*field));
+            context.query.projection_use == ProjectionUse::Needed
+                && fields.into_iter().all(|field| field.path.len() == 1)
+        });
+        if is_as_it_is
+            && !decode_wanted(entry.pattern, (entry.key, entry.type_bits), &self.needed, &mut self.projected)?
+        {
+            return Ok(());
+        }
         let values = decode_key(entry.pattern, entry.key, entry.type_bits)?;
         let held: SmallVec<[Element<'_>; 8]> = elements(&values)
             .enumerate()

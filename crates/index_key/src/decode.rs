@@ -40,6 +40,44 @@ pub fn decode_key_with_names<'n>(
     RawDocumentBuf::from_bytes(bytes).map_err(|_| KeyError::Malformed)
 }
 
+/// Writes those of a key's values that are wanted over `out`, as a document with the pattern's paths as field names; says whether one
+/// of them is null.
+///
+/// # Errors
+/// The key is damaged.
+pub fn decode_wanted(
+    pattern: &KeyPattern,
+    (key, type_bits): (&[u8], &[u8]),
+    wanted: &[usize],
+    out: &mut Vec<u8>,
+) -> Result<bool, KeyError> {
+    out.clear();
+    out.extend_from_slice(&[0; 4]);
+    let mut decoder = Decoder {
+        cursor: Cursor::new(key),
+        type_bits: TypeBitsReader::new(type_bits),
+        is_collated: pattern.collator().is_some(),
+        depth: 0,
+    };
+    let last = wanted.iter().copied().max();
+    let mut has_null = false;
+    for (position, field) in pattern.fields().iter().enumerate() {
+        if last.is_none_or(|last| position > last) {
+            break;
+        }
+        decoder.cursor.set_direction(field.direction);
+        let start = out.len();
+        decoder.element(field.path.as_str().as_bytes(), out).ok_or(KeyError::Malformed)?;
+        if wanted.contains(&position) {
+            has_null |= out.get(start) == Some(&(ElementType::Null as u8));
+        } else {
+            out.truncate(start);
+        }
+    }
+    finish_document(out, 0);
+    Ok(has_null)
+}
+
 /// A collation's sort key as people see it.
 pub fn show_sort_key(key: &[u8]) -> String {
     use std::fmt::Write as _;

@@ -48,7 +48,7 @@ mod type_bits;
 mod wildcard;
 
 pub use bound::{append_after_prefix, append_max_key, append_min_key, encode_prefix};
-pub use decode::{decode_key, decode_key_with_names, show_sort_key};
+pub use decode::{decode_key, decode_key_with_names, decode_wanted, show_sort_key};
 pub use encode::{encode_collated_value, encode_value, encode_value_with_type_bits, encode_view};
 pub use error::KeyError;
 pub use generate::{ExtractedFields, KeyGenerator, Sparse, keys_for_document};

@@ -13,6 +13,9 @@ mod filter;
 mod projection;
 mod reader;
 
+/// Columns that something reads, or computes, of a batch at most: so batches need no memory that would have to be asked for.
+pub const COLUMNS_MAX: usize = 32;
+
 pub use batch::{Column, Row, RowBatch, RowNames, Slot};
 pub use expression::{RowExpression, RowValues};
 pub use filter::RowFilter;

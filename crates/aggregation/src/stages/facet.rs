@@ -28,6 +28,9 @@ const DOCUMENT_UNITS: usize = 8;
 /// What a document costs beside its bytes.
 const DOCUMENT_BYTES: usize = 2 * size_of::<RawDocumentBuf>() + 16;
 
+/// Pipelines that run side by side at most, each with columns of its own.
+const ROW_PIPELINES_MAX: usize = 16;
+
 #[derive(Debug)]
 struct Facet(Vec<(CString, Pipeline)>);
 
@@ -124,11 +127,7 @@ impl DocumentSource for Faceting {
 
 impl Facet {
     /// The stage's document, of what its pipelines give. Each is run to its end before the next is begun.
-    fn collect(
-        &self,
-        outputs: impl Iterator<Item = Result<BoxSource>>,
-        run: &RunContext,
-    ) -> Result<RawDocumentBuf> {
+    fn collect(&self, outputs: impl Iterator<Item = Result<BoxSource>>, run: &RunContext) -> Result<RawDocumentBuf> {
         let mut arrays = Vec::new();
         for ((name, _), output) in self.0.iter().zip(outputs) {
             let (mut output, mut array) = (output?, CollectedArray::default());
@@ -156,6 +155,9 @@ struct FacetedRows {
 impl FacetedRows {
     /// `None`: some pipeline has no form for rows.
     fn new(stage: Arc<Facet>, columns: &RowNames, run: &RunContext) -> Option<Self> {
+        if stage.0.len() > ROW_PIPELINES_MAX {
+            return None;
+        }
         let plan = |pipeline: &Pipeline| RowPlan::compile_over(&pipeline.stages, columns, run);
         let plans = stage.0.iter().map(|(_, pipeline)| plan(pipeline)).collect::<Option<_>>()?;
         Some(Self { stage, plans, run: run.clone(), batch: RowBatch::default() })
@@ -212,7 +214,6 @@ impl Faceting {
         }
         Ok(Input::File(Arc::new(Mutex::new(writer.finish()?))))
     }
-
 }
 
 /// The result is one document, so it cannot be larger than one may be.

@@ -10,17 +10,18 @@ mod parse;
 
 use std::sync::Arc;
 
-use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
+use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::expression::{
     DependencySet, EvaluationContext, Expression, FieldPath, Metadata, Value, Variables, check_bound,
 };
 use query_language::growth::CollectedArray;
+use query_language::rows::RowReader;
 
 use super::project::first_component;
 use crate::context::{Namespace, PipelineContext, RunContext};
 use crate::document_edit::with_path;
 use crate::error::{AggregationError, Result};
-use crate::host::{BoxSource, DocumentSource, FindById};
+use crate::host::{BoxSource, DocumentSource, FindById, Moment};
 use crate::pipeline::Pipeline;
 use crate::stage::{Needs, PipelineStage, stage_document};
 use hash_join::HashJoin;
@@ -47,7 +48,9 @@ struct Equality {
 
 impl PipelineStage for Lookup {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
-        Ok(Box::new(Joining { stage: self, source, run: run.clone(), constant: None, hashed: None, by_id: None }))
+        let (constant, hashed, by_id, moment) = (None, None, None, Moment::Now);
+        let matcher = Matcher { stage: self, run: run.clone(), constant, hashed, by_id, moment };
+        Ok(Box::new(Joining { source, matcher }))
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {
@@ -92,8 +95,13 @@ impl PipelineStage for Lookup {
 }
 
 struct Joining {
-    stage: Arc<Lookup>,
     source: BoxSource,
+    matcher: Matcher,
+}
+
+/// Finds what belongs to a document.
+struct Matcher {
+    stage: Arc<Lookup>,
     run: RunContext,
     /// The matches, when they are the same for every document.
     constant: Option<CollectedArray>,
@@ -101,23 +109,46 @@ struct Joining {
     hashed: Option<Option<HashJoin>>,
     /// The foreign documents by `_id`, if that is what they are wanted by; unknown before the first document.
     by_id: Option<Option<Box<dyn FindById>>>,
+    /// When they are looked for by that.
+    moment: Moment,
 }
 
 impl DocumentSource for Joining {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         let Some(document) = self.source.next()? else { return Ok(None) };
-        let stage = Arc::clone(&self.stage);
-        let path = stage.output.as_path();
-        if let Some(matches) = &self.constant {
-            return with_path(&document, path, Some(RawBsonRef::Array(matches.array()?))).map(Some);
-        }
-        let matches = self.matches(&document)?;
-        let joined = with_path(&document, path, Some(RawBsonRef::Array(matches.array()?)))?;
-        let is_constant = self.stage.equality.is_none() && self.stage.bindings.is_empty();
-        if is_constant && matches.bytes() <= self.run.pipeline.memory_bytes_max {
-            self.constant = Some(matches);
-        }
+        let stage = Arc::clone(&self.matcher.stage);
+        self.matcher.moment = Moment::Now;
+        let joined = self.matcher.with_matches(&document, |matches| {
+            with_path(&document, stage.output.as_path(), Some(RawBsonRef::Array(matches.array()?)))
+        })?;
         Ok(Some(joined))
+    }
+
+    fn fill(&mut self, rows: &mut RowReader) -> Result<bool> {
+        let Self { source, matcher } = self;
+        let stage = Arc::clone(&matcher.stage);
+        let output = stage.output.as_path();
+        let mut has_more = true;
+        matcher.moment = Moment::Now;
+        while !rows.is_full() {
+            let Some(document) = source.lend()? else {
+                has_more = false;
+                break;
+            };
+            matcher.with_matches(&document, |matches| {
+                let matches = RawBsonRef::Array(matches.array()?);
+                match output.len() {
+                    1 => rows.take_with(&document, output.as_str(), matches)?,
+                    _ => rows.take(&*with_path(&document, output, Some(matches))?)?,
+                }
+                Ok(())
+            })?;
+            matcher.moment = Moment::AsBefore;
+        }
+        if let Some(Some(by_id)) = &mut matcher.by_id {
+            by_id.rest();
+        }
+        Ok(has_more)
     }
 
     fn metadata(&self) -> Metadata {
@@ -125,8 +156,26 @@ impl DocumentSource for Joining {
     }
 }
 
-impl Joining {
-    fn matches(&mut self, document: &RawDocumentBuf) -> Result<CollectedArray> {
+impl Matcher {
+    /// Shows a document's matches.
+    fn with_matches<T>(
+        &mut self,
+        document: &RawDocument,
+        show: impl FnOnce(&CollectedArray) -> Result<T>,
+    ) -> Result<T> {
+        if let Some(matches) = &self.constant {
+            return show(matches);
+        }
+        let matches = self.matches(document)?;
+        let shown = show(&matches)?;
+        let is_constant = self.stage.equality.is_none() && self.stage.bindings.is_empty();
+        if is_constant && matches.bytes() <= self.run.pipeline.memory_bytes_max {
+            self.constant = Some(matches);
+        }
+        Ok(shown)
+    }
+
+    fn matches(&mut self, document: &RawDocument) -> Result<CollectedArray> {
         let stage = Arc::clone(&self.stage);
         let mut condition = None;
         if let Some(equality) = &stage.equality {
@@ -178,7 +227,7 @@ impl Joining {
         };
         let Some(found) = self.by_id.insert(by_id) else { return Ok(None) };
         let mut matches = CollectedArray::default();
-        if let Some(document) = found.find(local.or_null())? {
+        if let Some(document) = found.find(local.or_null(), self.moment)? {
             matches.push(RawBsonRef::Document(document))?;
         }
         Ok(Some(matches))
@@ -215,7 +264,7 @@ impl Joining {
     }
 
     /// The pipeline with the variables that the document gives it.
-    fn bound_pipeline(&self, document: &RawDocumentBuf) -> Result<Pipeline> {
+    fn bound_pipeline(&self, document: &RawDocument) -> Result<Pipeline> {
         let outer = self.run.variables();
         let context = EvaluationContext::new(document, outer);
         let mut variables: Variables = outer.as_ref().clone();

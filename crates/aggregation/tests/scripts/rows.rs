@@ -1,6 +1,7 @@
 //! Pipelines at random over rows: they give what they give over documents, in batches of one and of many, with and without memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use aggregation::{AggregationError, Namespace, Pipeline, PipelineContext};
 use bson::{Bson, DateTime, Document, doc};
@@ -89,14 +90,16 @@ fn passing() -> BoxedStrategy<Document> {
         1 => excluded.prop_map(|fields| doc! { "$project": fields_of(fields) }),
         2 => computed.prop_filter("none", |fields| !fields.is_empty()).prop_map(|fields| doc! { "$addFields": fields_of(fields) }),
         1 => Just(doc! { "$unset": ["a", "x"] }),
+        1 => select(vec!["x", "a", "b.a"]).prop_map(|output| {
+            doc! { "$lookup": { "from": "other", "localField": "a", "foreignField": "b", "as": output } }
+        }),
     ]
     .boxed()
 }
 
 fn groups() -> BoxedStrategy<Document> {
-    let accumulators = select(vec![
-        "$sum", "$avg", "$min", "$max", "$first", "$last", "$push", "$addToSet", "$stdDevPop",
-    ]);
+    let accumulators =
+        select(vec!["$sum", "$avg", "$min", "$max", "$first", "$last", "$push", "$addToSet", "$stdDevPop"]);
     let given = (accumulators, expressions()).prop_map(|(name, argument)| match argument {
         Bson::Array(_) => doc! { name: "$a" },
         argument => doc! { name: argument },
@@ -117,7 +120,9 @@ fn groups() -> BoxedStrategy<Document> {
     (keys, accumulators)
         .prop_map(|(key, accumulators)| {
             let mut group = doc! { "_id": key };
-            group.extend(accumulators.into_iter().map(|(name, accumulator)| (name.to_owned(), Bson::Document(accumulator))));
+            group.extend(
+                accumulators.into_iter().map(|(name, accumulator)| (name.to_owned(), Bson::Document(accumulator))),
+            );
             doc! { "$group": group }
         })
         .boxed()
@@ -125,16 +130,23 @@ fn groups() -> BoxedStrategy<Document> {
 
 fn gathering() -> BoxedStrategy<Document> {
     let one = prop_oneof![4 => groups(), 1 => Just(doc! { "$count": "n" })].boxed();
-    let facet = (vec(passing(), 0..2), one.clone(), vec(passing(), 0..2), one.clone()).prop_map(|(mut first, one, mut second, two)| {
-        first.push(one);
-        second.push(two);
-        doc! { "$facet": { "f": first, "g": second } }
-    });
+    let facet = (vec(passing(), 0..2), one.clone(), vec(passing(), 0..2), one.clone()).prop_map(
+        |(mut first, one, mut second, two)| {
+            first.push(one);
+            second.push(two);
+            doc! { "$facet": { "f": first, "g": second } }
+        },
+    );
     prop_oneof![4 => one, 1 => facet].boxed()
 }
 
 /// The outcome as text: errors of several kinds may come first.
-fn outcome(documents: &[Document], stages: &[Document], rows: usize, memory: Option<usize>) -> Result<Vec<String>, String> {
+fn outcome(
+    documents: &[Document],
+    stages: &[Document],
+    rows: usize,
+    memory: Option<usize>,
+) -> Result<Vec<String>, String> {
     let documents: Vec<_> = documents
         .iter()
         .enumerate()
@@ -149,7 +161,7 @@ fn outcome(documents: &[Document], stages: &[Document], rows: usize, memory: Opt
     let variables = Arc::new(Variables::new(DateTime::from_millis(0), None, 1));
     let mut context = PipelineContext::new(Namespace::new("test", "local"), variables);
     context.batch_rows_max = rows;
-    let host = Arc::new(TestHost::new(documents.clone(), Vec::new()));
+    let host = Arc::new(TestHost::new(documents.clone(), documents.clone()));
     if let Some(bytes) = memory {
         context.memory_bytes_max = bytes;
         host.allow_spilling();
@@ -201,5 +213,42 @@ proptest! {
                 prop_assert_eq!(&found, spilled, "spilled, {} rows: {}", rows, written);
             }
         }
+    }
+}
+
+/// Wants the command to stop when it has been asked so often.
+struct StopAfter(AtomicU64);
+
+impl document::work::Watch for StopAfter {
+    fn interruption(&self) -> Option<document::Interruption> {
+        let is_over = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err();
+        is_over.then_some(document::Interruption { name: "Interrupted", message: "operation was interrupted" })
+    }
+}
+
+#[test]
+fn rows_ask_whether_to_stop() {
+    let pipelines = [
+        vec![doc! { "$match": { "a": { "$gte": 0 } } }, doc! { "$count": "n" }],
+        vec![doc! { "$group": { "_id": "$a", "n": { "$sum": "$b" } } }],
+        vec![doc! { "$facet": { "n": [{ "$count": "n" }] } }],
+    ];
+    for stages in pipelines {
+        let given = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&given);
+        let documents = (0..200_000).map(move |number| {
+            counted.fetch_add(1, Relaxed);
+            raw(&doc! { "a": number % 100, "b": 1 })
+        });
+        let raws: Vec<_> = stages.iter().map(raw).collect();
+        let raws: Vec<_> = raws.iter().map(|stage| &**stage).collect();
+        let variables = Arc::new(Variables::new(DateTime::from_millis(0), None, 1));
+        let context = PipelineContext::new(Namespace::new("test", "local"), variables);
+        let pipeline = Pipeline::parse(&raws, &context).unwrap();
+        let host = Arc::new(TestHost::new(Vec::new(), Vec::new()));
+        let mut cursor = pipeline.run(aggregation::source_of(documents), host).unwrap();
+        let _watching = document::work::watch(Arc::new(StopAfter(AtomicU64::new(10))));
+        assert!(cursor.next_document().is_err(), "{stages:?}");
+        assert!(given.load(Relaxed) < 20_000, "{} of {stages:?}", given.load(Relaxed));
     }
 }

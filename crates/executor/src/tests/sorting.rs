@@ -19,7 +19,7 @@ fn fixture() -> Fixture {
         let scattered = number.wrapping_mul(7919).rem_euclid(1000);
         assert!(fixture.insert(&doc! { "_id": number, "a": scattered, "pad": "x".repeat(40) }));
     }
-    fixture.services.memory = WorkingMemory::simulated(32 << 10).unwrap();
+    fixture.services.memory = WorkingMemory::simulated(24 << 10).unwrap();
     fixture
 }
 

@@ -36,7 +36,9 @@ impl Accumulator for First {
     #[inline]
     fn accumulate_slot(&mut self, slot: Slot, bytes: &[u8]) -> Result<()> {
         if self.0.is_none() {
-            self.accumulate(Input::Value(slot.value(bytes).into()))?;
+            let value = slot.value(bytes);
+            crate::growth::before_copying(value, 1)?;
+            self.accumulate(Input::Value(value.into()))?;
         }
         Ok(())
     }

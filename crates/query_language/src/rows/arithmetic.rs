@@ -124,9 +124,7 @@ fn sum(numbers: [Number; 2]) -> Number {
 #[inline]
 fn sum_of_two(left: Number, right: Number) -> Option<Number> {
     Some(match (left, right) {
-        (Number::Int32(left), Number::Int32(right)) => {
-            Number::from_i64_narrowed(i64::from(left) + i64::from(right))
-        }
+        (Number::Int32(left), Number::Int32(right)) => Number::from_i64_narrowed(i64::from(left) + i64::from(right)),
         (Number::Double(left), Number::Double(right)) => Number::Double(0.0 + left + right),
         (Number::Double(double), integer) | (integer, Number::Double(double)) => {
             let integer = integer.integer().filter(|integer| (-EXACT_MAX..=EXACT_MAX).contains(integer))?;

@@ -137,19 +137,67 @@ impl RowExpression {
 
 /// Operators whose values are no larger than their arguments, or are of a fixed size whatever their arguments are.
 const SCALAR: &[&str] = &[
-    "$abs", "$add", "$and", "$ceil", "$cmp", "$divide", "$eq", "$exp", "$floor", "$gt", "$gte", "$in", "$isArray",
-    "$isNumber", "$ln", "$log", "$log10", "$lt", "$lte", "$mod", "$multiply", "$ne", "$not", "$or", "$pow", "$round",
-    "$size", "$sqrt", "$strLenBytes", "$strLenCP", "$subtract", "$toBool", "$toDate", "$toDouble", "$toInt", "$toLong",
-    "$trunc", "$type",
+    "$abs",
+    "$add",
+    "$and",
+    "$ceil",
+    "$cmp",
+    "$divide",
+    "$eq",
+    "$exp",
+    "$floor",
+    "$gt",
+    "$gte",
+    "$in",
+    "$isArray",
+    "$isNumber",
+    "$ln",
+    "$log",
+    "$log10",
+    "$lt",
+    "$lte",
+    "$mod",
+    "$multiply",
+    "$ne",
+    "$not",
+    "$or",
+    "$pow",
+    "$round",
+    "$size",
+    "$sqrt",
+    "$strLenBytes",
+    "$strLenCP",
+    "$subtract",
+    "$toBool",
+    "$toDate",
+    "$toDouble",
+    "$toInt",
+    "$toLong",
+    "$trunc",
+    "$type",
 ];
 
 /// Operators whose values are those of some argument, or all of them one behind the other.
-const AS_ARGUMENTS: &[&str] = &["$concat", "$cond", "$ifNull", "$substr", "$substrBytes", "$substrCP", "$toLower", "$toUpper"];
+const AS_ARGUMENTS: &[&str] =
+    &["$concat", "$cond", "$ifNull", "$substr", "$substrBytes", "$substrCP", "$toLower", "$toUpper"];
 
 /// Parts of dates, by name.
 const DATE_PARTS: &[&str] = &[
-    "$dayOfMonth", "$dayOfWeek", "$dayOfYear", "$hour", "$isoDayOfWeek", "$isoWeek", "$isoWeekYear", "$millisecond",
-    "$minute", "$month", "$second", "$week", "$year", "$dateTrunc", "$dateDiff",
+    "$dayOfMonth",
+    "$dayOfWeek",
+    "$dayOfYear",
+    "$hour",
+    "$isoDayOfWeek",
+    "$isoWeek",
+    "$isoWeekYear",
+    "$millisecond",
+    "$minute",
+    "$month",
+    "$second",
+    "$week",
+    "$year",
+    "$dateTrunc",
+    "$dateDiff",
 ];
 
 impl Node {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::COLUMNS_MAX;
 use super::batch::{Column, RowBatch, RowNames, Slot};
 use super::expression::{RowExpression, RowValues};
 use crate::error::Result;
@@ -97,7 +98,16 @@ impl RowProjection {
             }
             computed.push((ordinal, compiled, RowValues::default()));
         }
-        Some(Self { projection: Arc::clone(projection), input: Arc::clone(input), output: Arc::clone(output), sources, computed })
+        if computed.len() > COLUMNS_MAX {
+            return None;
+        }
+        Some(Self {
+            projection: Arc::clone(projection),
+            input: Arc::clone(input),
+            output: Arc::clone(output),
+            sources,
+            computed,
+        })
     }
 
     /// The names of the columns that it gives.

@@ -1,6 +1,6 @@
 //! Takes the fields that are wanted out of documents, into a batch.
 
-use bson::RawDocument;
+use bson::{RawBsonRef, RawDocument};
 use document::{elements, same_name, work};
 
 use super::batch::{Column, RowBatch, RowNames, Slot, slot_of_element};
@@ -65,11 +65,31 @@ impl RowReader {
     /// There is no memory for its values; the command is to stop.
     #[inline]
     pub fn take(&mut self, document: &RawDocument) -> Result<()> {
+        self.take_rest(document, self.names.len())
+    }
+
+    /// Adds the row of a document in which a field of the top has another value.
+    ///
+    /// # Errors
+    /// As `take`.
+    pub fn take_with(&mut self, document: &RawDocument, name: &str, value: RawBsonRef<'_>) -> Result<()> {
+        let mut left = self.names.len();
+        let place = self.names.iter().position(|known| **known == *name);
+        let RowBatch { columns, bytes, .. } = &mut self.batch;
+        if let Some(column) = place.and_then(|place| columns.get_mut(place)) {
+            column.push(Slot::of_value(Some(value), bytes)?);
+            left -= 1;
+        }
+        self.take_rest(document, left)
+    }
+
+    /// Adds what a document has in the columns that have nothing for its row yet, so many of them.
+    #[inline]
+    fn take_rest(&mut self, document: &RawDocument, mut left: usize) -> Result<()> {
         work::note_search(document.as_bytes());
         work::done(DOCUMENT_UNITS)?;
         let Self { names, batch: RowBatch { columns, bytes, rows }, .. } = self;
         let row = *rows;
-        let mut left = names.len();
         for element in elements(document) {
             if left == 0 {
                 break;

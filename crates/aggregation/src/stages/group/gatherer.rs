@@ -1,10 +1,11 @@
 //! Gathers documents, or rows, into groups; what exceeds the stage's memory is written out as sorted runs.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use document::work;
 use query_language::expression::EvaluationContext;
-use query_language::rows::{RowBatch, RowExpression, RowNames, RowValues, Slot};
+use query_language::rows::{COLUMNS_MAX, RowBatch, RowExpression, RowNames, RowValues, Slot};
 
 use super::Group;
 use super::grouping::{Found, Groups};
@@ -16,6 +17,8 @@ use crate::host::BoxSource;
 use crate::row_stage::RowConsumer;
 use crate::spill::Runs;
 
+/// Room for so many groups more, below which more is made.
+const FREE_MIN: usize = 256;
 /// What one group may take in any case, and a part of one in a run that is not the first.
 pub(super) const GROUP_BYTES_MIN: usize = 1 << 20;
 
@@ -147,6 +150,9 @@ pub(super) struct RowGatherer {
 impl RowGatherer {
     /// `None`: what it reads has no form for rows.
     pub(super) fn new(stage: &Arc<Group>, names: &RowNames, run: &RunContext) -> Option<Self> {
+        if stage.fields.len() > COLUMNS_MAX {
+            return None;
+        }
         let compile = |expression| Some((RowExpression::compile(expression, names)?, RowValues::default()));
         let key = compile(stage.key.expression())?;
         let mut inputs = Vec::new();
@@ -161,19 +167,19 @@ impl RowGatherer {
         Some(Self { gatherer, names, key, inputs, hashes: Vec::new(), groups: Vec::new(), nothing: Vec::new() })
     }
 
-    /// Finds the groups of all rows.
-    fn find_groups(&mut self, batch: &RowBatch) -> Result<()> {
-        let Self { gatherer, names, key: (form, values), hashes, groups, .. } = self;
+    /// Finds the groups of some rows, for which there is room.
+    fn find_groups(&mut self, batch: &RowBatch, rows: Range<usize>) -> Result<()> {
+        let Self { gatherer, key: (form, values), hashes, groups, .. } = self;
         let variables = gatherer.run.variables();
-        form.evaluate(gatherer.stage.key.expression(), (batch, names), variables, values)?;
         let (keys, bytes) = form.values(batch, values);
+        let keys = keys.get(rows).unwrap_or_default();
         let shown = |key: &Slot| if key.is_nullish() { Slot::NULL } else { *key };
         let table = &mut gatherer.table;
         groups.clear();
         if let (Some(_), Some(first)) = (form.constant(), keys.first()) {
             let first = shown(first);
             let group = table.find_or_add(&gatherer.stage, (first, bytes), table.hash(first, bytes), variables)?;
-            groups.resize(batch.rows(), group);
+            groups.resize(keys.len(), group);
             return Ok(());
         }
         hashes.clear();
@@ -183,32 +189,51 @@ impl RowGatherer {
         }
         Ok(())
     }
-}
 
-impl RowConsumer for RowGatherer {
-    fn take(&mut self, batch: &RowBatch) -> Result<()> {
-        if batch.rows() == 0 {
-            return Ok(());
-        }
-        work::done(batch.rows() * (1 + self.inputs.len()))?;
-        self.gatherer.make_room(batch.rows())?;
-        self.find_groups(batch)?;
-        let Self { gatherer, names, inputs, groups, nothing, .. } = self;
-        let Gatherer { stage, table, run, .. } = gatherer;
-        for ((input, (_, accumulator)), states) in inputs.iter_mut().zip(&stage.fields).zip(&mut table.states) {
-            match (input, accumulator.row_input().flatten()) {
-                (Some((form, values)), Some(expression)) => {
-                    form.evaluate(expression, (batch, names), run.variables(), values)?;
+    /// Feeds some rows to the groups that were found.
+    fn accumulate(&mut self, batch: &RowBatch, rows: Range<usize>) -> Result<()> {
+        let Self { gatherer, inputs, groups, nothing, .. } = self;
+        for (input, states) in inputs.iter().zip(&mut gatherer.table.states) {
+            match input {
+                Some((form, values)) => {
                     let (slots, bytes) = form.values(batch, values);
-                    states.accumulate_rows(groups, slots, bytes)?;
+                    states.accumulate_rows(groups, slots.get(rows.clone()).unwrap_or_default(), bytes)?;
                 }
-                _ => {
-                    nothing.resize(batch.rows(), Slot::MISSING);
+                None => {
+                    nothing.resize(groups.len(), Slot::MISSING);
                     states.accumulate_rows(groups, nothing, &[])?;
                 }
             }
         }
-        gatherer.save_memory()
+        Ok(())
+    }
+}
+
+impl RowConsumer for RowGatherer {
+    fn take(&mut self, batch: &RowBatch) -> Result<()> {
+        let count = batch.rows();
+        work::done(count * (1 + self.inputs.len()))?;
+        let Self { gatherer: Gatherer { stage, run, .. }, names, key: (form, values), inputs, .. } = self;
+        form.evaluate(stage.key.expression(), (batch, names), run.variables(), values)?;
+        for (input, (_, accumulator)) in inputs.iter_mut().zip(&stage.fields) {
+            if let (Some((form, values)), Some(expression)) = (input, accumulator.row_input().flatten()) {
+                form.evaluate(expression, (batch, names), run.variables(), values)?;
+            }
+        }
+        let mut first = 0;
+        while first < count {
+            // As many as there is room for if each is of a group of its own, which is seldom so.
+            let wanted = (count - first).min(FREE_MIN);
+            if self.gatherer.table.free() < wanted {
+                self.gatherer.make_room(wanted)?;
+            }
+            let rows = first..count.min(first + self.gatherer.table.free());
+            self.find_groups(batch, rows.clone())?;
+            self.accumulate(batch, rows.clone())?;
+            self.gatherer.save_memory()?;
+            first = rows.end;
+        }
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<BoxSource> {

@@ -33,7 +33,10 @@ pub(super) struct Groups {
 /// Where the groups are.
 pub(super) enum Found {
     /// In memory, which stays counted as long as they are; and the next one.
-    Memory { gathered: Box<Gatherer>, next: usize },
+    Memory {
+        gathered: Box<Gatherer>,
+        next: usize,
+    },
     Merge(Box<MergedGroups>),
 }
 
@@ -90,12 +93,7 @@ impl DocumentSource for Groups {
 }
 
 /// `{_id: key, field: result, ...}`.
-pub(super) fn document(
-    stage: &Group,
-    key: RawBsonRef<'_>,
-    table: &GroupTable,
-    group: usize,
-) -> Result<RawDocumentBuf> {
+pub(super) fn document(stage: &Group, key: RawBsonRef<'_>, table: &GroupTable, group: usize) -> Result<RawDocumentBuf> {
     let states = || table.states.iter().filter_map(|states| states.state(group));
     // The states' results beside the states, then the document.
     before_allocating_if_large(states().map(|state| state.memory_bytes()).sum())?;

@@ -52,13 +52,19 @@ impl GroupTable {
         self.keys.len()
     }
 
+    /// How many more there is room for.
+    pub(super) fn free(&self) -> usize {
+        self.room.saturating_sub(self.len())
+    }
+
     /// Bytes that the groups take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes_for(self.room)
     }
 
     fn bytes_for(&self, groups: usize) -> usize {
-        let states = self.states.iter().map(|states| states.bytes_for(groups) + states.bytes_elsewhere()).sum::<usize>();
+        let states =
+            self.states.iter().map(|states| states.bytes_for(groups) + states.bytes_elsewhere()).sum::<usize>();
         let places = places_for(groups) * size_of::<Place>();
         groups * size_of::<Slot>() + places + self.key_bytes.capacity() + states
     }

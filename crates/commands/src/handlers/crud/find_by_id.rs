@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use aggregation::FindById;
+use aggregation::{FindById, Moment};
 use bson::{RawBsonRef, RawDocument};
 use collection::Collection;
 use document::collation;
@@ -20,6 +20,8 @@ pub(super) struct ById {
     collection: Arc<Collection>,
     /// What the pipeline reads from, if that is one point in time.
     fixed_view: Option<ReadView>,
+    /// What the last one was read from.
+    last_view: Option<ReadView>,
     lookup: IdLookup,
 }
 
@@ -37,18 +39,27 @@ impl ById {
             server: server.clone(),
             collection: collection.clone(),
             fixed_view,
+            last_view: None,
             lookup: IdLookup::default(),
         })
     }
 }
 
 impl FindById for ById {
-    fn find(&mut self, id: RawBsonRef<'_>) -> aggregation::Result<Option<&RawDocument>> {
-        let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
+    fn find(&mut self, id: RawBsonRef<'_>, moment: Moment) -> aggregation::Result<Option<&RawDocument>> {
+        let kept = self.fixed_view.as_ref().or(self.last_view.as_ref().filter(|_| moment == Moment::AsBefore));
+        let view = match kept {
+            Some(view) => view,
+            None => self.last_view.insert(self.server.store.read_view()),
+        };
         if let Some(index) = self.collection.indexes().id_index_at(view.timestamp()) {
             index.count_access();
         }
-        let found = self.lookup.fetch(&view, &self.collection, id);
+        let found = self.lookup.fetch(view, &self.collection, id);
         found.map(|found| found.map(|(_, document)| document)).map_err(|error| host_error(CommandError::from(error)))
+    }
+
+    fn rest(&mut self) {
+        self.last_view = None;
     }
 }
