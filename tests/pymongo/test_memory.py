@@ -111,7 +111,10 @@ def test_a_limited_sort_needs_no_disk(large):
     assert runs(large) == before
 
 
-@pytest.mark.parametrize("stage", [{"$sort": {"a": 1}}, {"$group": {"_id": "$a"}}], ids=["sort", "group"])
+LARGE_STAGES = [{"$sort": {"a": 1}}, {"$group": {"_id": "$a", "pad": {"$first": "$pad"}}}]
+
+
+@pytest.mark.parametrize("stage", LARGE_STAGES, ids=["sort", "group"])
 def test_without_disk_use(large, stage):
     with pytest.raises(OperationFailure) as failure:
         list(large.aggregate([{"$unwind": "$a"}, stage], allowDiskUse=False))
