@@ -168,7 +168,7 @@ impl RowPlan {
     /// The stages over a source.
     pub(crate) fn open(self, source: BoxSource) -> BoxSource {
         let reader = RowReader::new(Arc::clone(&self.names), self.rows_max);
-        Box::new(Gathering::Reading { source, reader, plan: self })
+        Box::new(Gathering::Reading(Box::new(Reading { source, reader, plan: self })))
     }
 
     /// Whether batches are changed on their way.
@@ -202,36 +202,43 @@ fn names_of(names: &FieldNames) -> RowNames {
 
 /// A plan's stages over a source: first they gather, then they give.
 enum Gathering {
-    Reading {
-        source: BoxSource,
-        reader: RowReader,
-        plan: RowPlan,
-    },
+    Reading(Box<Reading>),
     Giving(BoxSource),
     /// Something has failed.
     Ended,
 }
 
-impl DocumentSource for Gathering {
-    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        if let Gathering::Giving(output) = self {
-            return output.next();
-        }
-        let Gathering::Reading { mut source, mut reader, mut plan } = std::mem::replace(self, Gathering::Ended) else {
-            return Ok(None);
-        };
+/// A plan and what it reads.
+struct Reading {
+    source: BoxSource,
+    reader: RowReader,
+    plan: RowPlan,
+}
+
+impl Reading {
+    /// Reads all rows.
+    fn finish(mut self) -> Result<BoxSource> {
         loop {
-            reader.clear();
-            let has_more = source.fill(&mut reader)?;
-            plan.take(reader.batch_mut())?;
+            self.reader.clear();
+            let has_more = self.source.fill(&mut self.reader)?;
+            self.plan.take(self.reader.batch_mut())?;
             if !has_more {
-                break;
+                return self.plan.finish();
             }
         }
-        drop(source);
-        let mut output = plan.finish()?;
-        let first = output.next()?;
-        *self = Gathering::Giving(output);
-        Ok(first)
+    }
+}
+
+impl DocumentSource for Gathering {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        if let Gathering::Reading(_) = self
+            && let Gathering::Reading(reading) = std::mem::replace(self, Gathering::Ended)
+        {
+            *self = Gathering::Giving(reading.finish()?);
+        }
+        match self {
+            Gathering::Giving(output) => output.next(),
+            Gathering::Reading(_) | Gathering::Ended => Ok(None),
+        }
     }
 }

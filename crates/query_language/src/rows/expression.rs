@@ -48,7 +48,7 @@ impl RowExpression {
         if let Some(comparing) = Comparing::compile(node, names) {
             return Some(Self(Form::Comparing(comparing)));
         }
-        node.is_small().then_some(Self(Form::RowByRow))
+        node.parts().is_some_and(|parts| parts <= PARTS_MAX).then_some(Self(Form::RowByRow))
     }
 
     /// The column that has the values, if they need not be computed.
@@ -135,6 +135,9 @@ impl RowExpression {
     }
 }
 
+/// Values of fields that a value may be made of.
+const PARTS_MAX: usize = 16;
+
 /// Operators whose values are no larger than their arguments, or are of a fixed size whatever their arguments are.
 const SCALAR: &[&str] = &[
     "$abs",
@@ -207,19 +210,20 @@ impl Node {
         names.iter().position(|name| **name == *path.as_str())
     }
 
-    /// Whether its values are about as small as the fields that it reads.
-    fn is_small(&self) -> bool {
+    /// Of how many fields' values its own may be made at most, if it is made of nothing larger.
+    fn parts(&self) -> Option<usize> {
+        let all = |nodes: &mut dyn Iterator<Item = &Node>| nodes.map(Node::parts).sum::<Option<usize>>();
         match self {
-            Node::Constant(value) => crate::growth::value_bytes(value.or_null()) <= 64,
-            Node::Path { path, .. } => path.is_some(),
-            Node::Object(fields) => fields.iter().all(|(_, node)| node.is_small()),
-            Node::Array(items) => items.iter().all(Node::is_small),
-            Node::Positional { operator, arguments } => {
-                SCALAR.contains(&operator.name)
-                    || AS_ARGUMENTS.contains(&operator.name) && arguments.iter().all(Node::is_small)
+            Node::Constant(value) => (crate::growth::value_bytes(value.or_null()) <= 64).then_some(1),
+            Node::Path { .. } => self.as_field_path().map(|_| 1),
+            Node::Object(fields) => all(&mut fields.iter().map(|(_, node)| node)),
+            Node::Array(items) => all(&mut items.iter()),
+            Node::Positional { operator, .. } if SCALAR.contains(&operator.name) => Some(1),
+            Node::Positional { operator, arguments } if AS_ARGUMENTS.contains(&operator.name) => {
+                all(&mut arguments.iter())
             }
-            Node::Named { operator, .. } => DATE_PARTS.contains(&operator.name),
-            Node::Special(_) => false,
+            Node::Named { operator, .. } if DATE_PARTS.contains(&operator.name) => Some(1),
+            Node::Positional { .. } | Node::Named { .. } | Node::Special(_) => None,
         }
     }
 }
