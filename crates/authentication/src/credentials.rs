@@ -101,6 +101,32 @@ pub fn keyed_hash(key: &[u8], message: &[u8]) -> Vec<u8> {
     Mechanism::ScramSha256.hmac(key, message)
 }
 
+/// What a password and a salt make, from which all keys follow.
+pub(crate) fn salted_password(
+    mechanism: Mechanism,
+    user: &str,
+    password: &str,
+    is_digest: bool,
+    iterations: u32,
+    salt: &[u8],
+) -> Result<Vec<u8>, CredentialsError> {
+    if password.is_empty() {
+        return Err(CredentialsError::Empty);
+    }
+    let mut salted = vec![0; mechanism.key_bytes()];
+    match mechanism {
+        Mechanism::ScramSha1 => {
+            let digest = if is_digest { password.to_owned() } else { password_digest(user, password) };
+            pbkdf2::pbkdf2_hmac::<Sha1>(digest.as_bytes(), salt, iterations, &mut salted);
+        }
+        Mechanism::ScramSha256 => {
+            let prepared = stringprep::saslprep(password).map_err(|_| CredentialsError::Prohibited)?;
+            pbkdf2::pbkdf2_hmac::<Sha256>(prepared.as_bytes(), salt, iterations, &mut salted);
+        }
+    }
+    Ok(salted)
+}
+
 /// See the module's head.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramCredentials {
@@ -136,20 +162,7 @@ impl ScramCredentials {
         iterations: u32,
         salt: &[u8],
     ) -> Result<Self, CredentialsError> {
-        if password.is_empty() {
-            return Err(CredentialsError::Empty);
-        }
-        let mut salted = vec![0; mechanism.key_bytes()];
-        match mechanism {
-            Mechanism::ScramSha1 => {
-                let digest = if is_digest { password.to_owned() } else { password_digest(user, password) };
-                pbkdf2::pbkdf2_hmac::<Sha1>(digest.as_bytes(), salt, iterations, &mut salted);
-            }
-            Mechanism::ScramSha256 => {
-                let prepared = stringprep::saslprep(password).map_err(|_| CredentialsError::Prohibited)?;
-                pbkdf2::pbkdf2_hmac::<Sha256>(prepared.as_bytes(), salt, iterations, &mut salted);
-            }
-        }
+        let salted = salted_password(mechanism, user, password, is_digest, iterations, salt)?;
         let client_key = mechanism.hmac(&salted, b"Client Key");
         Ok(Self {
             mechanism,

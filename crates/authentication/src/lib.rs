@@ -14,9 +14,11 @@ mod builtin_roles;
 mod credentials;
 mod privilege_set;
 mod scram;
+mod scram_client;
 
 pub use action::{Action, ActionSet};
 pub use builtin_roles::{builtin_privileges, builtin_role_names, is_builtin};
 pub use credentials::{CredentialsError, Mechanism, ScramCredentials, hash, keyed_hash};
 pub use privilege_set::{PrivilegeSet, Resource, Target};
 pub use scram::{ScramConversation, ScramError, ScramReply, read_user_name};
+pub use scram_client::ScramClient;

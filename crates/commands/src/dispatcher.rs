@@ -5,8 +5,10 @@
 
 mod auditing;
 mod authorization;
+mod password_login;
 mod role_descriptions;
 
+pub use password_login::PasswordLogin;
 pub use role_descriptions::{RoleDescription, role_descriptions};
 
 use std::cell::Cell;

@@ -24,7 +24,7 @@ mod state;
 #[cfg(test)]
 mod test_server;
 
-pub use dispatcher::{Dispatcher, RoleDescription, role_descriptions};
+pub use dispatcher::{Dispatcher, PasswordLogin, RoleDescription, role_descriptions};
 pub use registry::{CommandDescription, command_descriptions};
 pub use request::command_request::{Attempt, CommandRequest, SequenceSource};
 pub use request::document_writer::DocumentWriter;

@@ -131,6 +131,8 @@ pub struct Configuration {
     pub flight_recorder_bytes: u64,
     /// Where figures are told over HTTP, `HOST:PORT`, if they are.
     pub metrics: Option<String>,
+    /// Where the console is served, `HOST:PORT`, if it is.
+    pub console: Option<String>,
     /// The socket in the file system, if there is one.
     pub unix_socket: Option<UnixSocketSettings>,
     /// Compressors offered to clients, the best first.
@@ -213,7 +215,8 @@ impl Configuration {
                 _ if is_ephemeral => 0,
                 _ => flight_recorder_bytes(settings.flight_recorder_size)?,
             },
-            metrics: settings.metrics.as_deref().map(metrics_address).transpose()?,
+            metrics: settings.metrics.as_deref().map(|text| http_address("metrics", text)).transpose()?,
+            console: settings.console.as_deref().map(|text| http_address("console", text)).transpose()?,
             unix_socket,
             compressors: compressors(settings.compressors)?,
             stop_grace: grace,
@@ -319,14 +322,14 @@ fn oplog_time(hours: Option<f64>) -> Result<Option<Duration>, ConfigurationError
 }
 
 /// A port alone is one of this machine's own.
-fn metrics_address(text: &str) -> Result<String, ConfigurationError> {
+fn http_address(setting: &'static str, text: &str) -> Result<String, ConfigurationError> {
     let own = text.trim_start_matches(':');
     if own.parse::<u16>().is_ok() {
         return Ok(format!("127.0.0.1:{own}"));
     }
     let with_port = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     let reason = || format!("'{text}' is not HOST:PORT, [IPV6]:PORT or PORT");
-    with_port.map(|_| text.to_owned()).ok_or_else(|| ConfigurationError::bad_value("metrics", reason()))
+    with_port.map(|_| text.to_owned()).ok_or_else(|| ConfigurationError::bad_value(setting, reason()))
 }
 
 /// Adds the port where there is none.

@@ -10,11 +10,12 @@ use bson::raw::CString;
 use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use commands::{
     AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity, LoginState, Need,
-    NetworkFigures, Next, Outcome, Permission, SequenceSource, ServerContext, ServerHooks, StandingWarning,
+    NetworkFigures, Next, Outcome, PasswordLogin, Permission, SequenceSource, ServerContext, ServerHooks, StandingWarning,
     TransportCertificate, TransportFigures,
 };
 use flight_recorder::patterns::Finding;
 use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
+use server::console::ConsoleService;
 use server::metrics::StatusSource;
 use server::{
     Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle,
@@ -265,6 +266,16 @@ impl CommandService for DatabaseService {
                 tracing::error!(target: "storage", %error, "the store could not be closed in order; the next start recovers")
             }
         }
+    }
+}
+
+impl ConsoleService for DatabaseService {
+    fn connected_again(&self, known: &ClientContext, connection: u64) -> ClientContext {
+        self.dispatcher.server().connect_again(known, connection)
+    }
+
+    fn log_in(&self, client: &mut ClientContext, user: &str, database: &str, password: &str) -> Result<(), String> {
+        self.dispatcher.log_in(client, PasswordLogin { user, database, password })
     }
 }
 

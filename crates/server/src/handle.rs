@@ -23,6 +23,8 @@ pub struct ServerHandle {
 
 struct State {
     connections: Mutex<Connections>,
+    /// Commands that browsers wait for at the console, by their connections, and whether the browser has gone away.
+    calls_of_browsers: Mutex<HashMap<u64, bool>>,
     limits: ConnectionLimits,
     connections_created: AtomicU64,
     connections_refused: AtomicU64,
@@ -100,6 +102,7 @@ impl ServerHandle {
     pub fn new(limits: ConnectionLimits, log: DiagnosticLog) -> Self {
         let state = State {
             connections: Mutex::default(),
+            calls_of_browsers: Mutex::default(),
             limits,
             connections_created: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
@@ -189,13 +192,35 @@ impl ServerHandle {
             self.connection_refused();
             return Err(too_many);
         }
-        let id = self.state.connections_created.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = self.number_connection();
         connections.sockets.insert(id, Arc::clone(socket));
         self.state.connection_came.notify_one();
         if let Some(address) = address {
             *connections.by_address.entry(address).or_default() += 1;
         }
         Ok(Registration { handle: self.clone(), id, address })
+    }
+
+    /// The number of a new connection.
+    pub(crate) fn number_connection(&self) -> u64 {
+        self.state.connections_created.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A browser waits for a command.
+    pub(crate) fn begin_call_of_browser(&self, connection: u64) {
+        self.state.calls_of_browsers.lock().insert(connection, false);
+    }
+
+    /// It has gone away; perhaps its command has just ended.
+    pub(crate) fn browser_departed(&self, connection: u64) {
+        if let Some(is_gone) = self.state.calls_of_browsers.lock().get_mut(&connection) {
+            *is_gone = true;
+        }
+    }
+
+    /// The command has ended. Says whether the browser has gone away.
+    pub(crate) fn end_call_of_browser(&self, connection: u64) -> bool {
+        self.state.calls_of_browsers.lock().remove(&connection).unwrap_or(false)
     }
 
     /// Counts one that is closed at once.
@@ -267,8 +292,11 @@ impl ServerHandle {
 
     /// Those of the connections whose client has closed its side.
     pub(crate) fn closed_by_client(&self, connections: &[u64]) -> Vec<u64> {
-        let open = self.state.connections.lock();
-        let is_closed = |id: &&u64| open.sockets.get(id).is_some_and(|socket| is_closed_by_client(socket));
+        let (open, of_browsers) = (self.state.connections.lock(), self.state.calls_of_browsers.lock());
+        let is_closed = |id: &&u64| match open.sockets.get(id) {
+            Some(socket) => is_closed_by_client(socket),
+            None => of_browsers.get(id).is_some_and(|is_gone| *is_gone),
+        };
         connections.iter().filter(is_closed).copied().collect()
     }
 

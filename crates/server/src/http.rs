@@ -9,12 +9,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+use crate::tls::Tls;
 
 /// Connections of one endpoint at once. Others wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
@@ -29,11 +33,22 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// After an accept that failed, as when the process has too many files open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// For how long a client may take to agree on a key.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+
 /// An address and what is answered there.
 #[derive(Clone)]
 pub struct HttpEndpoint {
     listener: Arc<TcpListener>,
     router: Router,
+    tls: Option<Arc<Tls>>,
+}
+
+/// Both ends of a connection, which requests have as an extension.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) remote: SocketAddr,
+    pub(crate) local: SocketAddr,
 }
 
 impl HttpEndpoint {
@@ -41,11 +56,23 @@ impl HttpEndpoint {
     ///
     /// # Errors
     /// It cannot be bound; the text says which and why.
-    pub fn bind(address: &str, router: Router) -> Result<Self, String> {
+    pub fn bind(address: &str) -> Result<Self, String> {
         let cannot = |error: io::Error| format!("cannot listen on {address} for HTTP: {error}");
         let listener = TcpListener::bind(address).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
-        Ok(Self { listener: Arc::new(listener), router })
+        Ok(Self { listener: Arc::new(listener), router: Router::new(), tls: None })
+    }
+
+    /// What it answers.
+    #[must_use]
+    pub fn answering(self, router: Router) -> Self {
+        Self { router, ..self }
+    }
+
+    /// Has all connections encrypted, if it is given how.
+    #[must_use]
+    pub fn encrypted(self, tls: Option<Arc<Tls>>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Where it listens.
@@ -59,10 +86,12 @@ impl HttpEndpoint {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    let router = self.router.clone();
+                Ok((stream, remote)) => {
+                    let (endpoint, ends) = (self.clone(), stream.local_addr().map(|local| Ends { remote, local }));
                     tokio::spawn(async move {
-                        connection(stream, router).await;
+                        if let Ok(ends) = ends {
+                            endpoint.serve(stream, ends).await;
+                        }
                         drop(place);
                     });
                 }
@@ -74,16 +103,27 @@ impl HttpEndpoint {
         }
         Ok(())
     }
+
+    /// What goes wrong with one connection is its client's business.
+    async fn serve(self, stream: TcpStream, ends: Ends) {
+        let router = self.router.layer(Extension(ends));
+        let Some(tls) = self.tls else { return connection(stream, router).await };
+        let handshake = TlsAcceptor::from(tls.current()).accept(stream);
+        match tokio::time::timeout(HANDSHAKE_WAIT, handshake).await {
+            Ok(Ok(stream)) => connection(stream, router).await,
+            Ok(Err(error)) => tracing::debug!(target: "network", remote = %ends.remote, %error, "no TLS for HTTP"),
+            Err(_) => {}
+        }
+    }
 }
 
-/// What goes wrong with one connection is its client's business.
-async fn connection(stream: TcpStream, router: Router) {
+async fn connection<S: AsyncRead + AsyncWrite>(stream: S, router: Router) {
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(REQUEST_WAIT)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+            .serve_connection(Box::pin(TokioIo::new(stream)), TowerToHyperService::new(router))
     );
     if tokio::time::timeout(CONNECTION_KEPT, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();

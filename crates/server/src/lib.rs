@@ -14,7 +14,7 @@
 //!                                                              ├─ connection idle / active / waiting
 //!                                                              │    ├─ read_buffer   frames
 //!                                                              │    └─ exchange      one request, one reply
-//!                                                              ├─ http       metrics, for those who watch
+//!                                                              ├─ http       metrics, for those who watch; the console
 //!                                                              ├─ flight_recording  figures of each second
 //!                                                              ├─ crowd      many busy connections, few threads
 //!                                                              └─ stop on a signal or ServerHandle::request_stop
@@ -25,6 +25,7 @@ mod channel;
 pub mod configuration;
 mod connection;
 mod connection_memory;
+pub mod console;
 mod crowd;
 mod exchange;
 mod flight_recording;

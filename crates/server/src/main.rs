@@ -11,6 +11,7 @@ use bson::rawdoc;
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{Authorization, BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
 use platform::{Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory, memory_check};
+use server::console::{self, ConsoleOptions};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
 use server::{
     CommandService, DiagnosticLog, FlightRecording, HttpEndpoint, Listeners, LogDestination, STARTUP_WARNINGS,
@@ -266,13 +267,9 @@ fn serve_logged(
     let hooks = Hooks::new(handle.clone(), tls, audit);
     let warnings = Arc::clone(&hooks.warnings);
     let service = Arc::new(open_service(configuration, plan, &listeners, hooks)?);
-    if let Some(address) = &configuration.metrics {
-        let endpoint =
-            HttpEndpoint::bind(address, metrics::router(Arc::clone(&service) as Arc<dyn metrics::StatusSource>));
-        match endpoint {
-            Ok(endpoint) => options.http.push(endpoint),
-            Err(reason) => return give_up(&service, reason),
-        }
+    match http_endpoints(configuration, &service, &handle, &options) {
+        Ok(endpoints) => options.http = endpoints,
+        Err(reason) => return give_up(&service, reason),
     }
     let set = running.parameters.iter().try_for_each(|(name, value)| service.set_parameter(name, value));
     if let Err(refused) = set {
@@ -290,6 +287,34 @@ fn serve_logged(
     outcome?;
     tracing::info!(target: "control", "stopped");
     Ok(())
+}
+
+/// What is answered over HTTP.
+fn http_endpoints(
+    configuration: &Configuration,
+    service: &Arc<DatabaseService>,
+    handle: &ServerHandle,
+    options: &ServeOptions,
+) -> Result<Vec<HttpEndpoint>, String> {
+    let mut endpoints = Vec::new();
+    if let Some(address) = &configuration.metrics {
+        let figures = metrics::router(Arc::clone(service) as Arc<dyn metrics::StatusSource>);
+        endpoints.push(HttpEndpoint::bind(address)?.answering(figures));
+    }
+    if let Some(listen) = &configuration.console {
+        let endpoint = HttpEndpoint::bind(listen)?.encrypted(options.tls.clone());
+        let address = endpoint.address().ok_or_else(|| format!("{listen} has no address"))?;
+        remote_access::check_console(address, configuration, options.tls.is_some())?;
+        let console = ConsoleOptions {
+            listen: listen.clone(),
+            address,
+            is_encrypted: options.tls.is_some(),
+            memory: Arc::clone(&options.memory),
+            clock: Arc::new(SystemClock::new()),
+        };
+        endpoints.push(endpoint.answering(console::router(Arc::clone(service), handle.clone(), console)));
+    }
+    Ok(endpoints)
 }
 
 /// Without it the server serves all the same.

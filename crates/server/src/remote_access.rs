@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use server::STARTUP_WARNINGS;
+use server::configuration::Configuration;
 
 /// Looks at the addresses that are listened on.
 ///
@@ -32,6 +33,23 @@ pub(crate) fn check(
             ));
         }
         tracing::warn!(target: STARTUP_WARNINGS, %address, "access control is not enabled: whoever reaches this address can read and change all data");
+    }
+    Ok(())
+}
+
+/// The same of the address of the console. Where browsers log in without encryption, that is told.
+///
+/// # Errors
+/// It is beyond loopback, and nobody has said that it may be.
+pub(crate) fn check_console(
+    address: SocketAddr,
+    configuration: &Configuration,
+    is_encrypted: bool,
+) -> Result<(), String> {
+    let Configuration { requires_login, allows_remote_without_login: is_allowed, data, .. } = configuration;
+    check(&[address], *requires_login, *is_allowed, data).map_err(|reason| format!("--console: {reason}"))?;
+    if !address.ip().to_canonical().is_loopback() && *requires_login && !is_encrypted {
+        tracing::warn!(target: STARTUP_WARNINGS, %address, "browsers log in at the console without encryption: who listens on the network has their passwords (--tls-mode)");
     }
     Ok(())
 }

@@ -153,6 +153,11 @@ impl Tls {
         self.opened[version as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// For a handshake that begins now.
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+        self.current.load_full()
+    }
+
     pub(crate) fn mode(&self) -> TlsMode {
         self.settings.mode
     }

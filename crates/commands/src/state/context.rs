@@ -229,6 +229,16 @@ impl ServerContext {
         }
     }
 
+    /// State for another connection of a client who is known: it has logged in as him, and says the same of itself.
+    pub fn connect_again(&self, known: &ClientContext, connection: u64) -> ClientContext {
+        let mut client = self.connect(connection, known.slot.client.clone());
+        client.login = known.login.again();
+        client.slot.set_user(client.login.user().cloned());
+        client.metadata.clone_from(&known.metadata);
+        known.metadata.iter().for_each(|metadata| client.slot.set_metadata(Arc::clone(metadata)));
+        client
+    }
+
     /// State for what the server asks of itself: it may do everything.
     pub fn connect_itself(&self, name: &str) -> ClientContext {
         ClientContext { login: Login::of_server(), ..self.connect(0, name.to_owned()) }

@@ -45,6 +45,11 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_METRICS", value_name = "HOST:PORT")]
     pub metrics: Option<String>,
 
+    /// Serve a console for browsers at this address: charts, operations, collections, queries, documents. A port alone is one of 127.0.0.1. With
+    /// --auth browsers log in as clients do; without it an address beyond this machine is refused. With --tls-mode it is https
+    #[arg(long, env = "PLIMSOLL_CONSOLE", value_name = "HOST:PORT")]
+    pub console: Option<String>,
+
     /// Clients have to log in, and may do what their roles say; the first user is made from this machine [default: false]
     #[arg(long, env = "PLIMSOLL_AUTH", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub auth: Option<bool>,
@@ -284,6 +289,7 @@ impl Settings {
             no_flight_recorder: self.no_flight_recorder.or(other.no_flight_recorder),
             flight_recorder_size: self.flight_recorder_size.or(other.flight_recorder_size),
             metrics: self.metrics.or(other.metrics),
+            console: self.console.or(other.console),
             unix_socket: self.unix_socket.or(other.unix_socket),
             unix_socket_permissions: self.unix_socket_permissions.or(other.unix_socket_permissions),
             compressors: self.compressors.or(other.compressors),

@@ -79,6 +79,18 @@ impl Login {
         Self { is_server: true, ..Self::default() }
     }
 
+    /// Of another connection of the same client, who has proved who he is already.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            user: self.user.clone(),
+            is_local: self.is_local,
+            certificate_subject: self.certificate_subject.clone(),
+            server_address: self.server_address,
+            server_port: self.server_port,
+            ..Self::default()
+        }
+    }
+
     /// Whether it is the server itself.
     pub(crate) fn is_server(&self) -> bool {
         self.is_server
