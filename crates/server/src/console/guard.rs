@@ -17,19 +17,19 @@ use super::{ConsoleOptions, Refused};
 /// What only a script of our own page sends.
 const OWN_HEADER: &str = "x-plimsoll-console";
 
-const HEADERS: &[(HeaderName, &str)] = &[
+const HEADERS: &[(&str, &str)] = &[
     (
-        header::CONTENT_SECURITY_POLICY,
+        "content-security-policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
          frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
     ),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-embedder-policy"), "require-corp"),
-    (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-embedder-policy", "require-corp"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 ];
 
 /// See the module's head.
@@ -53,7 +53,7 @@ impl Guard {
         };
         let headers = response.headers_mut();
         for (name, value) in HEADERS {
-            headers.insert(name, HeaderValue::from_static(value));
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(if is_of_api { "no-store" } else { "no-cache" }));
         response
