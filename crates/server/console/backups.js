@@ -67,7 +67,7 @@ export async function show(main, { signal }) {
       fill(trouble);
       fill(current, entry ? progress(entry) : el("p", { class: "empty" }, "No backup is being made."));
       const own = status.plimsoll.oplog;
-      fill(oplog, el("dl", null, el("dt", null, "Oplog on disk"), el("dd", null, `${bytes(own.endPosition - own.firstPosition)} in ${count(own.segments)} files`), el("dt", null, "Kept at least"), el("dd", null, `${bytes(own.promisedBytes)}${own.promisedHours > 0 ? `, ${own.promisedHours} h` : ""}`),
+      fill(oplog, el("dl", null, el("dt", null, "Oplog on disk"), el("dd", null, `${bytes(own.endPosition - own.firstPosition)} in ${own.segments === 1 ? "one file" : `${count(own.segments)} files`}`), el("dt", null, "Kept at least"), el("dd", null, `${bytes(own.promisedBytes)}${own.promisedHours > 0 ? `, ${own.promisedHours} h` : ""}`),
         el("dt", null, "Not yet durable"), el("dd", null, bytes(own.endPosition - own.durablePosition))));
     } catch (error) {
       if (!signal.aborted) fill(trouble, failure(error));

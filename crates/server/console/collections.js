@@ -1,7 +1,7 @@
 // Databases and collections: their sizes, and of one its indexes with how often each is used.
 
 import { all, command } from "./api.js";
-import { bytes, count, duration, el, failure, fill, panel, table } from "./elements.js";
+import { bytes, count, duration, el, failure, fill, panel, table, when } from "./elements.js";
 
 const INTERNAL = ["admin", "config", "local"];
 
@@ -87,7 +87,7 @@ function indexes(found, stats) {
     { name: "Size", number: true, cell: (index) => bytes(stats.indexSizes?.[index.name]) },
     { name: "Used", number: true, cell: (index) => count(index.accesses.ops) },
     {
-      name: "Since", cell: (index) => [new Date(index.accesses.since).toLocaleString(), index.accesses.ops === 0 && index.name !== "_id_" && !index.spec?.unique && index.spec?.expireAfterSeconds === undefined
+      name: "Since", cell: (index) => [el("span", null, when(index.accesses.since)), index.accesses.ops === 0 && index.name !== "_id_" && !index.spec?.unique && index.spec?.expireAfterSeconds === undefined
         && el("span", { class: "tag warn" }, "no query has used it")],
     },
   ], found, { label: "Indexes", empty: "It has no indexes." });

@@ -92,6 +92,14 @@ export function duration(millis) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
+/** A moment, of the place where the browser is. */
+export function when(moment) {
+  const date = new Date(moment);
+  if (Number.isNaN(date.getTime())) return "–";
+  const two = (number) => String(number).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
 /** A table. Columns: `{name, number, cell(row), class}`. */
 export function table(columns, rows, { label, row: ofRow, empty = "Nothing." } = {}) {
   if (rows.length === 0) return el("p", { class: "empty" }, empty);

@@ -45,12 +45,12 @@ function functionsOf(root) {
   return [...found.values()].sort((left, right) => right.own - left.own);
 }
 
-const CRATES = ["commands", "storage_engine", "transaction", "executor", "planner", "collection", "oplog", "query_language", "aggregation", "server", "wire_protocol", "document", "index_key", "platform"];
-
-/** Colours say whose function it is. */
+/** Colours tell neighbours apart, and a function has one everywhere; what is not ours is grey. */
 function colourOf(name) {
-  const crate = CRATES.findIndex((own) => name.includes(`${own}::`));
-  return crate < 0 ? "other" : `c${crate % 6}`;
+  if (/^_|^(?:all|syscall|main|start|clone|plimsoll)$|^(?:std|core|alloc|tokio|pthread|ZSTD)/.test(name)) return "other";
+  let sum = 0;
+  for (const character of name.split(/[<(]/)[0]) sum = (sum * 31 + character.codePointAt(0)) % 9973;
+  return `c${sum % 6}`;
 }
 
 function depthOf(node) {
@@ -97,7 +97,7 @@ function graph(root) {
     ancestors.forEach((node, row) => box(node, 0, WIDTH, row, true));
     const first = place(top, 0, WIDTH, ancestors.length);
     fill(holder, picture);
-    holder.scrollTop = holder.scrollHeight;
+    requestAnimationFrame(() => { holder.scrollTop = holder.scrollHeight; });
     say(top);
     if (focus) first.focus();
   };

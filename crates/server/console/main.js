@@ -40,8 +40,8 @@ function frame(about) {
   const links = PAGES.map(([path, name], index) => el("a", { href: `#/${path}`, "data-page": path, title: `Key ${index + 1}` }, icon(path), el("span", null, name)));
   const out = about.user && el("button", { type: "button", class: "quiet", onclick: async () => { await logOut().catch(() => {}); location.reload(); } }, "Log out");
   const theme = el("button", { type: "button", id: "theme", class: "quiet", onclick: () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]) });
-  fill(app, el("aside", null, el("a", { class: "brand", href: "#/overview" }, icon("mark"), "Plimsoll"), el("nav", { "aria-label": "Pages" }, links),
-    el("footer", null, el("p", null, el("b", null, about.user ?? "nobody logged in"), el("small", null, location.host)), theme, el("button", { type: "button", class: "quiet", onclick: help }, "Keys"), out)), el("main", { id: "main", tabindex: "-1" }));
+  fill(app, el("aside", null, el("div", { class: "frame-side" }, el("a", { class: "brand", href: "#/overview" }, icon("mark"), "Plimsoll"), el("nav", { "aria-label": "Pages" }, links),
+    el("footer", null, el("p", null, el("b", null, about.user ?? "nobody logged in"), el("small", null, location.host)), theme, el("button", { type: "button", class: "quiet", onclick: help }, "Keys"), out))), el("main", { id: "main", tabindex: "-1" }));
   setTheme(document.documentElement.dataset.theme);
 }
 

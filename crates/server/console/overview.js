@@ -2,7 +2,7 @@
 
 import { command } from "./api.js";
 import { POINTS, chart } from "./charts.js";
-import { bytes, count, duration, el, failure, fill, panel, repeat, short } from "./elements.js";
+import { bytes, count, duration, el, failure, fill, panel, repeat, short, when } from "./elements.js";
 
 /** Samples outlive the page, so that who comes back finds them. */
 const samples = [];
@@ -44,7 +44,7 @@ const SEVERITY = { warning: "warn", critical: "bad", error: "bad" };
 
 function warnings(status) {
   const told = status.plimsoll.warnings.map((warning) => el("li", { class: `notice ${SEVERITY[warning.severity] ?? "warn"}` },
-    el("b", null, warning.what), el("span", null, warning.advice), el("small", null, `${warning.pattern}, since ${new Date(warning.since.$date).toLocaleTimeString()}`)));
+    el("b", null, warning.what), el("span", null, warning.advice), el("small", null, `${warning.pattern}, since ${when(warning.since.$date)}`)));
   const aside = status.plimsoll.setAside.map((work) => el("li", { class: "notice bad" },
     el("b", null, `Set aside: ${work.what} of ${work.ns} ${work.index}`), el("span", null, `${work.reason}. ${work.advice}`)));
   const stopped = status.plimsoll.writes.areAccepted ? [] : [el("li", { class: "notice bad" },
@@ -80,7 +80,7 @@ function figures(status) {
     figure("Cache", `${Math.round((100 * cache.usedBytes) / cache.bytes)} %`, `${bytes(cache.usedBytes)} of ${bytes(cache.bytes)}`),
     figure("Dirty", `${((100 * cache.dirtyBytes) / cache.bytes).toFixed(1)} %`, `${bytes(cache.dirtyBytes)} not yet written`),
     figure("Memory", bytes(memory.reservedBytes), `of a budget of ${bytes(memory.limitBytes)}`),
-    figure("Oplog", bytes(oplog.endPosition - oplog.firstPosition), `${count(oplog.segments)} files`),
+    figure("Oplog", bytes(oplog.endPosition - oplog.firstPosition), oplog.segments === 1 ? "in one file" : `in ${count(oplog.segments)} files`),
     figure("Connections", count(status.connections.current), `${count(status.connections.active)} run a command`),
   ];
 }
@@ -94,9 +94,9 @@ const charts = () => [
   chart({ title: "Latency, mean of each second", unit: duration, lines: [{ name: "reads", value: (s) => s.readMillis }, { name: "writes", value: (s) => s.writeMillis }, { name: "commands", value: (s) => s.commandMillis }] }),
   chart({ title: "Page cache", unit: percent, top: 100, lines: [{ name: "used", value: (s) => s.used }, { name: "dirty", value: (s) => s.dirty }] }),
   chart({ title: "Writes held back", unit: duration, lines: [{ name: "delay of each", value: (s) => s.delay }] }),
-  chart({ title: "Oplog", unit: bytesPerSecond, lines: [{ name: "appended", value: (s) => s.oplog }] }),
+  chart({ title: "Oplog", unit: bytesPerSecond, isBinary: true, lines: [{ name: "appended", value: (s) => s.oplog }] }),
   chart({ title: "A flush of the oplog", unit: duration, lines: [{ name: "mean", value: (s) => s.flush }] }),
-  chart({ title: "Page file", unit: bytesPerSecond, lines: [{ name: "read", value: (s) => s.diskRead }, { name: "written", value: (s) => s.diskWritten }] }),
+  chart({ title: "Page file", unit: bytesPerSecond, isBinary: true, lines: [{ name: "read", value: (s) => s.diskRead }, { name: "written", value: (s) => s.diskWritten }] }),
   chart({ title: "Processors in use", unit: (number) => (Number.isFinite(number) ? number.toFixed(2) : "–"), lines: [{ name: "processors", value: (s) => s.processors }] }),
 ];
 

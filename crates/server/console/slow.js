@@ -2,7 +2,7 @@
 
 import { all, command } from "./api.js";
 import { databases } from "./collections.js";
-import { count, duration, el, failure, field, fill, panel, table, toast } from "./elements.js";
+import { count, duration, el, failure, field, fill, panel, table, toast, when } from "./elements.js";
 
 const LEVELS = { 0: "nothing", 1: "slow operations", 2: "everything" };
 let chosen;
@@ -24,7 +24,7 @@ function settings(database, current, changed) {
 }
 
 const COLUMNS = [
-  { name: "When", cell: (entry) => entry.ts.toLocaleString() },
+  { name: "When", cell: (entry) => when(entry.ts) },
   { name: "Took", number: true, cell: (entry) => el("b", null, duration(entry.millis)) },
   { name: "What", cell: (entry) => entry.op },
   { name: "Namespace", class: "wide", cell: (entry) => entry.ns },
