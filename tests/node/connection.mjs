@@ -14,7 +14,7 @@ const require = createRequire(modules ? join(modules, "index.js") : import.meta.
 export const { MongoClient, MongoBulkWriteError, MongoServerError, Decimal128, Long, ObjectId } = require("mongodb");
 
 /** A port that nobody listens on at this moment. */
-async function freePort() {
+export async function freePort() {
   const probe = createServer();
   await new Promise((listening) => probe.listen(0, "127.0.0.1", listening));
   const { port } = probe.address();
@@ -24,8 +24,10 @@ async function freePort() {
 
 /** A server process with a data directory of its own, which outlives the process, and the suite if that fails. */
 export class Server {
-  static async start() {
+  /** With more words of the command line, if there are any. */
+  static async start(...more) {
     const server = new Server();
+    server.more = more;
     server.folder = mkdtempSync(join(tmpdir(), "plimsoll-node-"));
     process.once("exit", (code) => {
       if (code === 0) rmSync(server.folder, { recursive: true, force: true });
@@ -39,7 +41,7 @@ export class Server {
   async start() {
     const log = openSync(join(this.folder, "server.log"), "a");
     const words = ["serve", "--data", join(this.folder, "data"), "--listen", `127.0.0.1:${this.port}`];
-    words.push("--cache", "64MiB");
+    words.push("--cache", "64MiB", ...this.more);
     this.process = spawn(process.env.PLIMSOLL_BINARY, words, { stdio: ["ignore", log, log] });
     this.ended = new Promise((ended) => this.process.once("exit", ended));
     for (let attempt = 0; attempt < 3000; attempt++) {

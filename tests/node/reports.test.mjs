@@ -5,16 +5,15 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 
+import { startBrowser } from "./chromium.mjs";
 import { Server } from "./connection.mjs";
 
 const binary = process.env.PLIMSOLL_BINARY;
-const modules = process.env.PLIMSOLL_NODE_MODULES;
 const folder = mkdtempSync(join(tmpdir(), "plimsoll-reports-"));
 const screenshots = process.env.PLIMSOLL_SCREENSHOTS ?? join(folder, "screenshots");
 const sizes = [
@@ -45,11 +44,7 @@ before(async () => {
   mkdirSync(screenshots, { recursive: true });
   server = await Server.start();
   try {
-    const load = createRequire(join(modules, "loader.js"));
-    const chromium = (await import(pathToFileURL(load.resolve("@sparticuz/chromium")))).default;
-    const puppeteer = (await import(pathToFileURL(load.resolve("puppeteer-core")))).default;
-    const executablePath = await chromium.executablePath();
-    browser = await puppeteer.launch({ args: [...chromium.args, "--no-sandbox"], executablePath, headless: "shell" });
+    browser = await startBrowser();
   } catch (error) {
     // A system without the libraries of a browser: the tests are skipped, visibly.
     refusal = `no browser can be started: ${error.message.split("\n")[0]}`;

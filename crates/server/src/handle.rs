@@ -206,9 +206,10 @@ impl ServerHandle {
         self.state.connections_created.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A browser waits for a command.
-    pub(crate) fn begin_call_of_browser(&self, connection: u64) {
+    /// A browser waits for a command, until what this gives is dropped.
+    pub(crate) fn begin_call_of_browser(&self, connection: u64) -> CallOfBrowser {
         self.state.calls_of_browsers.lock().insert(connection, false);
+        CallOfBrowser { handle: self.clone(), connection }
     }
 
     /// It has gone away; perhaps its command has just ended.
@@ -216,11 +217,6 @@ impl ServerHandle {
         if let Some(is_gone) = self.state.calls_of_browsers.lock().get_mut(&connection) {
             *is_gone = true;
         }
-    }
-
-    /// The command has ended. Says whether the browser has gone away.
-    pub(crate) fn end_call_of_browser(&self, connection: u64) -> bool {
-        self.state.calls_of_browsers.lock().remove(&connection).unwrap_or(false)
     }
 
     /// Counts one that is closed at once.
@@ -345,6 +341,25 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.handle.unregister(self.id, self.address);
+    }
+}
+
+/// A command that a browser waits for at the console.
+pub(crate) struct CallOfBrowser {
+    handle: ServerHandle,
+    connection: u64,
+}
+
+impl CallOfBrowser {
+    /// Whether the browser has gone away.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.handle.state.calls_of_browsers.lock().get(&self.connection).copied().unwrap_or(false)
+    }
+}
+
+impl Drop for CallOfBrowser {
+    fn drop(&mut self) {
+        self.handle.state.calls_of_browsers.lock().remove(&self.connection);
     }
 }
 

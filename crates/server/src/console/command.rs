@@ -20,7 +20,7 @@ use wire_protocol::{DocumentSequences, ReplyBuilder, ReplyTo};
 use super::extended_json::{self, Format};
 use super::sessions::Session;
 use super::{Console, ConsoleService, Refused, body};
-use crate::handle::ServerHandle;
+use crate::handle::{CallOfBrowser, ServerHandle};
 use crate::http::Ends;
 use crate::service::{Attempt, CommandService, Completion, Protocol, ReplyWanted, Request, Standing};
 
@@ -66,18 +66,18 @@ pub(super) async fn run<S: ConsoleService>(
             (info.id, console.service.connected(&info))
         }
     };
-    console.handle.begin_call_of_browser(connection);
-    let mut call = Call { handle: console.handle.clone(), connection, is_waited_for: true };
+    let running = console.handle.begin_call_of_browser(connection);
+    let mut awaited = Awaited { handle: console.handle.clone(), connection, is_over: false };
     let ran = tokio::task::spawn_blocking({
         let console = Arc::clone(&console);
         let session = session.clone();
         move || {
             let _body = body;
-            console.answer(&asked, session.as_deref(), connection, client)
+            console.answer(&asked, session.as_deref(), connection, client, &running)
         }
     });
     let answer = ran.await.map_err(|error| internal(&error))?;
-    call.is_waited_for = false;
+    awaited.is_over = true;
     let (answer, is_known) = answer?;
     if session.is_some() && !is_known {
         console.sessions.end(&headers);
@@ -94,14 +94,14 @@ impl<S: ConsoleService> Console<S> {
         session: Option<&Session<S::Client>>,
         connection: u64,
         mut client: S::Client,
+        call: &CallOfBrowser,
     ) -> Result<(Response, bool), Refused> {
         WorkClass::Interactive.set_for_thread();
         let _running = self.handle.command_begins();
         let reply = run_on(&*self.service, &mut client, &asked.database, &asked.command);
         let is_known = self.service.standing(&client) == Standing::Known;
-        let is_gone = self.handle.end_call_of_browser(connection);
         match session {
-            Some(session) if !is_gone && is_known => session.give_back(connection, client),
+            Some(session) if !call.is_gone() && is_known => session.give_back(connection, client),
             _ => self.service.disconnected(client),
         }
         let reply = reply.ok_or_else(|| {
@@ -121,15 +121,15 @@ impl<S: ConsoleService> Console<S> {
 }
 
 /// A command that a browser waits for. When it goes away its request is dropped here, and the service is told as of any client.
-struct Call {
+struct Awaited {
     handle: ServerHandle,
     connection: u64,
-    is_waited_for: bool,
+    is_over: bool,
 }
 
-impl Drop for Call {
+impl Drop for Awaited {
     fn drop(&mut self) {
-        if self.is_waited_for {
+        if !self.is_over {
             self.handle.browser_departed(self.connection);
         }
     }

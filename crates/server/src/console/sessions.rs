@@ -137,7 +137,8 @@ mod tests {
     }
 
     fn begin(sessions: &Sessions<u32>, client: u32) -> HeaderMap {
-        let kept = sessions.begin(client, MemoryBudget::unlimited().reservation(MemoryUse::Connections));
+        let memory = MemoryBudget::unlimited();
+        let kept = sessions.begin(client, memory.reservation(MemoryUse::Connections));
         assert!(kept.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{kept}");
         let cookie = format!("other=1; {}", kept.split(';').next().unwrap());
         HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(&cookie).unwrap())])
@@ -147,7 +148,7 @@ mod tests {
     fn a_session_is_found_by_its_cookie_until_it_ends() {
         let (clock, sessions) = sessions();
         let (first, second) = (begin(&sessions, 1), begin(&sessions, 2));
-        let client = |headers| sessions.find(headers).map(|session| session.take(|known| (9, *known)).1);
+        let client = |headers: &HeaderMap| sessions.find(headers).map(|session| session.take(|known| (9, *known)).1);
         assert_eq!((client(&first), client(&second), client(&HeaderMap::new())), (Some(1), Some(2), None));
         clock.sleep(IDLE_MAX / 2);
         assert!(client(&first).is_some());

@@ -6,6 +6,7 @@ mod authority;
 mod binary;
 mod client;
 mod connections;
+mod console;
 mod crowd;
 mod protocol;
 mod pymongo;

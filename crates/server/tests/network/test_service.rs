@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use bson::raw::{CStr, RawDocumentBuf};
 use bson::{DateTime, RawBsonRef, cstr, oid::ObjectId, rawdoc};
-use platform::MemoryBudget;
+use platform::{MemoryBudget, SystemClock};
+use server::console::{self, ConsoleOptions, ConsoleService};
 use server::{
-    Attempt, CommandService, Completion, ConnectionInfo, ConnectionLimits, DiagnosticLog, Listeners, LogFormat, Next,
-    ReplyWanted, Request, ServeOptions, ServerHandle, Tls, serve,
+    Attempt, CommandService, Completion, ConnectionInfo, ConnectionLimits, DiagnosticLog, HttpEndpoint, Listeners,
+    LogFormat, Next, ReplyWanted, Request, ServeOptions, ServerHandle, Standing, Tls, serve,
 };
 use wire_protocol::{Compressor, ReplyBuilder};
 
@@ -32,6 +33,8 @@ pub(crate) struct Seen {
     pub(crate) gate: Gate,
     /// Connections that wait for their clients to go away, and those whose clients have.
     pub(crate) until_gone: Mutex<Vec<u64>>,
+    /// Whether clients of the console have to log in, as ada.
+    pub(crate) wants_login: AtomicBool,
     pub(crate) gone: Mutex<Vec<u64>>,
 }
 
@@ -107,6 +110,7 @@ pub(crate) struct TestClient {
     commands: i32,
     permission: Option<Permission>,
     batches_left: i32,
+    user: Option<String>,
 }
 
 impl CommandService for TestService {
@@ -114,7 +118,7 @@ impl CommandService for TestService {
 
     fn connected(&self, connection: &ConnectionInfo) -> TestClient {
         self.seen.connected.fetch_add(1, Ordering::SeqCst);
-        TestClient { info: connection.clone(), commands: 0, permission: None, batches_left: 0 }
+        TestClient { info: connection.clone(), commands: 0, permission: None, batches_left: 0, user: None }
     }
 
     fn run(&self, request: &Request<'_>, client: &mut TestClient, reply: &mut ReplyBuilder) -> Completion {
@@ -170,6 +174,11 @@ impl CommandService for TestService {
             "certificate" => {
                 rawdoc! { "ok": 1.0, "subject": client.info.certificate_subject.as_deref().unwrap_or("none") }
             }
+            "user" => rawdoc! { "ok": 1.0, "user": client.user.as_deref().unwrap_or("nobody") },
+            "dropUser" => {
+                client.user = None;
+                rawdoc! { "ok": 1.0 }
+            }
             "nothing" => return Completion::Reply,
             "close" => return Completion::CloseConnection,
             // Without the hook of panics: a trace would first read what the debugger knows of a program of 100 MB.
@@ -181,6 +190,13 @@ impl CommandService for TestService {
         };
         reply.append(&document);
         Completion::Reply
+    }
+
+    fn standing(&self, client: &TestClient) -> Standing {
+        match self.seen.wants_login.load(Ordering::SeqCst) && client.user.is_none() {
+            true => Standing::Unknown,
+            false => Standing::Known,
+        }
     }
 
     type Need = ();
@@ -237,6 +253,21 @@ impl CommandService for TestService {
     fn stopped(&self) {
         assert!(self.seen.stopping.load(Ordering::SeqCst));
         assert!(!self.seen.stopped.swap(true, Ordering::SeqCst));
+    }
+}
+
+impl ConsoleService for TestService {
+    fn connected_again(&self, known: &TestClient, connection: u64) -> TestClient {
+        let info = ConnectionInfo { id: connection, ..known.info.clone() };
+        TestClient { user: known.user.clone(), ..self.connected(&info) }
+    }
+
+    fn log_in(&self, client: &mut TestClient, user: &str, database: &str, password: &str) -> Result<(), String> {
+        match (user, database, password) {
+            ("ada", "admin", "secret") => client.user = Some(user.to_owned()),
+            _ => return Err("Authentication failed.".to_owned()),
+        }
+        Ok(())
     }
 }
 
@@ -299,6 +330,8 @@ fn await_time(request: &Request<'_>) -> Option<Duration> {
 /// A server on a port of its own.
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
+    /// Of the console.
+    pub(crate) console: SocketAddr,
     pub(crate) handle: ServerHandle,
     pub(crate) seen: Arc<Seen>,
     thread: Option<JoinHandle<()>>,
@@ -336,10 +369,21 @@ impl TestServer {
             ServerHandle::new(ConnectionLimits::of_all(connections_max), DiagnosticLog::new(LogFormat::Text).unwrap());
         let seen = Arc::new(Seen::default());
         let service = Arc::new(TestService { seen: Arc::clone(&seen), process: ObjectId::new() });
-        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace, tls, http: Vec::new() };
+        let endpoint = HttpEndpoint::bind("127.0.0.1:0").unwrap().encrypted(tls.clone());
+        let console = endpoint.address().unwrap();
+        let told = ConsoleOptions {
+            listen: "db.example.com:0".to_owned(),
+            address: console,
+            is_encrypted: tls.is_some(),
+            memory: Arc::clone(&memory),
+            clock: Arc::new(SystemClock::new()),
+        };
+        let endpoint = endpoint.answering(console::router(Arc::clone(&service), handle.clone(), told));
+        let options =
+            ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace, tls, http: vec![endpoint] };
         let of_thread = handle.clone();
         let thread = std::thread::spawn(move || serve(listeners, service, &of_thread, &options).unwrap());
-        Self { address, handle, seen, thread: Some(thread) }
+        Self { address, console, handle, seen, thread: Some(thread) }
     }
 
     /// Asks it to stop and waits until it has.
