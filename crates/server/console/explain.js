@@ -33,8 +33,8 @@ function node(stage, most) {
   const box = el("div", { class: `stage${wasteful ? " wasteful" : ""}` },
     el("div", { class: "stage-head" }, el("b", null, name), get(stage, "indexName") && el("code", null, get(stage, "indexName")), wasteful && el("span", { class: "tag warn" }, name === "COLLSCAN" ? "reads everything" : "looks at much more than it gives")),
     el("div", { class: "facts" }, given !== undefined && fact("gave", count(given)), documents !== undefined && fact("documents looked at", count(documents), wasteful ? "bad" : ""), keys !== undefined && fact("keys looked at", count(keys)),
-      millis !== undefined && fact("took about", duration(millis))),
-    el("span", { class: "bar", "aria-hidden": "true" }, el("i", { styles: { width: `${(100 * looked) / most}%` } })),
+      millis > 0 && fact("took about", duration(millis))),
+    looked > 0 && el("span", { class: "bar", "aria-hidden": "true" }, el("i", { styles: { width: `${(100 * looked) / most}%` } })),
     (details.length > 0 || bounds) && el("details", null, el("summary", null, "more"), el("dl", null, bounds && [el("dt", null, "bounds"), el("dd", null, el("code", null, short(bounds)))],
       details.map(([field, value]) => [el("dt", null, field), el("dd", null, el("code", null, short(value)))]))));
   const inputs = below(stage);

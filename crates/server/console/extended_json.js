@@ -167,10 +167,18 @@ export function lineOf(value) {
   return tokensOf(value).map(([text]) => text).join("");
 }
 
+/** A date that is given as text, of UTC unless it says otherwise, in milliseconds, or not at all: now. */
+function date(text) {
+  const given = text === "" ? Date.now() : JSON.parse(text);
+  const moment = new Date(typeof given === "string" && /T[0-9:.]*$/.test(given) ? `${given}Z` : given);
+  if (Number.isNaN(moment.getTime())) throw new SyntaxError(`${text} is no date`);
+  return `{"$date":{"$numberLong":"${moment.getTime()}"}}`;
+}
+
 const CALLS = {
   ObjectId: (text) => `{"$oid":${text}}`,
-  ISODate: (text) => `{"$date":${text}}`,
-  Date: (text) => `{"$date":${text}}`,
+  ISODate: date,
+  Date: date,
   NumberLong: (text) => `{"$numberLong":${quoted(text)}}`,
   Long: (text) => `{"$numberLong":${quoted(text)}}`,
   NumberInt: (text) => `{"$numberInt":${quoted(text)}}`,
@@ -206,7 +214,7 @@ export function fromTyped(text) {
     else if ((found = take(/^(?:new\s+)?([A-Z][A-Za-z0-9]*)\(\s*("(?:[^"\\]|\\.)*"|'[^'\\]*'|-?[0-9.eE+]*)\s*\)/))) {
       if (!CALLS[found[1]]) throw new SyntaxError(`${found[1]}(…) is not known here`);
       const inner = found[2].startsWith("'") ? JSON.stringify(found[2].slice(1, -1)) : found[2];
-      json += inner === "" && /Date/.test(found[1]) ? `{"$date":"${new Date().toISOString()}"}` : CALLS[found[1]](inner);
+      json += CALLS[found[1]](inner);
     } else if ((found = take(/^([A-Za-z_$][\w$.]*)(?=\s*:)/))) json += JSON.stringify(found[1]);
     else if ((found = take(/^(?:true|false|null)\b/))) json += found[0];
     else if ((found = take(/^-?(?:Infinity|NaN)\b/))) json += `{"$numberDouble":"${found[0]}"}`;
