@@ -275,6 +275,34 @@ fn commands_run_at_the_same_time_and_a_browser_that_leaves_ends_its_own() {
 }
 
 #[test]
+fn no_more_commands_of_a_session_run_at_once() {
+    let server = TestServer::start();
+    let (browser, other) = (Browser::new(&server).arrive(), Browser::new(&server).arrive());
+    let body = r#"{"db":"admin","command":{"runUntilReleased":1}}"#;
+    let mut waiting: Vec<TcpStream> = (0..10).map(|_| browser.connect()).collect();
+    for stream in &mut waiting {
+        stream.write_all(browser.request("/api/command", body, &[]).as_bytes()).unwrap();
+    }
+    eventually("eight run", || server.handle.connections().active == 8);
+    assert_eq!(other.command(r#"{"ping":1}"#).status, 200);
+    assert_eq!(server.handle.connections().active, 8);
+    server.seen.gate.release();
+    eventually("the others follow", || {
+        server.seen.gate.release();
+        server.handle.connections().active == 0
+    });
+    for stream in &mut waiting {
+        let mut answer = String::new();
+        while !answer.contains("200 OK") {
+            let mut bytes = [0; 64];
+            let length = stream.read(&mut bytes).unwrap();
+            answer += std::str::from_utf8(&bytes[..length]).unwrap();
+        }
+        server.seen.gate.release();
+    }
+}
+
+#[test]
 fn a_server_that_stops_takes_no_more_of_them() {
     let mut server = TestServer::start();
     let browser = Browser::new(&server).arrive();

@@ -160,6 +160,29 @@ fn each_mode_lets_in_whom_it_shall() {
 }
 
 #[test]
+fn the_console_is_encrypted_too() {
+    let files = Files::new();
+    let server = serve(files.settings(TlsMode::Prefer));
+    let asks = "POST /api/whoami HTTP/1.1\r\nHost: localhost\r\nOrigin: https://localhost\r\nX-Plimsoll-Console: 1\r\n\
+                Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+    let answer = |stream: &mut dyn ReadWrite| {
+        stream.write_all(asks.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        // Neither closes as TLS wishes.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let encrypted = answer(&mut files.client(server.console).stream);
+    assert!(encrypted.starts_with("HTTP/1.1 200") && encrypted.contains("SameSite=Strict; Secure"), "{encrypted}");
+    assert!(!answer(&mut connect(server.console)).contains("HTTP"));
+}
+
+/// What one can talk over.
+trait ReadWrite: Read + Write {}
+
+impl<S: Read + Write> ReadWrite for S {}
+
+#[test]
 fn certificates_of_clients_are_verified() {
     let files = Files::new();
     let other = Authority::new("another authority").unwrap();
