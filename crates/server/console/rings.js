@@ -73,9 +73,9 @@ function line(places, length) {
   const step = Math.max(1, Math.floor(places.length / 1500));
   const dots = places.filter((_, index) => index % step === 0);
   return svg("svg", { viewBox: "0 0 520 200", class: "chart", role: "img", "aria-label": "Place of each document in natural order" },
-    svg("g", { class: "grid" }, [10, 90, 170].map((y) => svg("line", { x1: 60, x2: 512, y1: y, y2: y })), svg("text", { x: 54, y: 14, "text-anchor": "end" }, bytes(length)), svg("text", { x: 54, y: 174, "text-anchor": "end" }, "0"),
-      svg("text", { x: 60, y: 194 }, "oldest"), svg("text", { x: 512, y: 194, "text-anchor": "end" }, "newest")),
-    svg("g", { class: "places" }, dots.map(({ position }, index) => svg("circle", { r: 1.6, cx: (60 + (452 * index) / Math.max(1, dots.length - 1)).toFixed(1), cy: (170 - (160 * position) / length).toFixed(1) }))));
+    svg("g", { class: "grid" }, [10, 90, 170].map((y) => svg("line", { x1: 84, x2: 512, y1: y, y2: y })), svg("text", { x: 78, y: 14, "text-anchor": "end" }, bytes(length)), svg("text", { x: 78, y: 174, "text-anchor": "end" }, "0"),
+      svg("text", { x: 84, y: 194 }, "oldest"), svg("text", { x: 512, y: 194, "text-anchor": "end" }, "newest")),
+    svg("g", { class: "places" }, dots.map(({ position }, index) => svg("circle", { r: 1.6, cx: (84 + (428 * index) / Math.max(1, dots.length - 1)).toFixed(1), cy: (170 - (160 * position) / length).toFixed(1) }))));
 }
 
 async function one(main, { signal, path: [database, name] }) {

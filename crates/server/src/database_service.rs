@@ -10,8 +10,8 @@ use bson::raw::CString;
 use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use commands::{
     AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity, LoginState, Need,
-    NetworkFigures, Next, Outcome, PasswordLogin, Permission, SequenceSource, ServerContext, ServerHooks, StandingWarning,
-    TransportCertificate, TransportFigures,
+    NetworkFigures, Next, Outcome, PasswordLogin, Permission, SequenceSource, ServerContext, ServerHooks,
+    StandingWarning, TransportCertificate, TransportFigures,
 };
 use flight_recorder::patterns::Finding;
 use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};

@@ -11,8 +11,8 @@ use bson::rawdoc;
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{Authorization, BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
 use platform::{Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory, memory_check};
-use server::console::{self, ConsoleOptions};
 use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
+use server::console::{self, ConsoleOptions};
 use server::{
     CommandService, DiagnosticLog, FlightRecording, HttpEndpoint, Listeners, LogDestination, STARTUP_WARNINGS,
     ServeOptions, ServerHandle, Tls, Warnings, metrics,

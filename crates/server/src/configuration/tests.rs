@@ -93,6 +93,17 @@ fn the_history_has_a_size_of_its_own() {
 }
 
 #[test]
+fn addresses_of_http_are_of_this_machine_unless_they_say_otherwise() {
+    for (text, address) in
+        [("8080", "127.0.0.1:8080"), (":8080", "127.0.0.1:8080"), ("db:1", "db:1"), ("[::1]:1", "[::1]:1")]
+    {
+        assert_eq!(http_address("console", text).unwrap(), address);
+    }
+    let refused = resolve(Settings { console: Some("db".to_owned()), ..Settings::default() }).unwrap_err().to_string();
+    assert!(refused.contains("console: 'db' is not HOST:PORT"), "{refused}");
+}
+
+#[test]
 fn addresses() {
     for (text, address) in
         [("localhost", "localhost:27017"), ("0.0.0.0:1", "0.0.0.0:1"), ("[::1]:5", "[::1]:5"), ("[::1]", "[::1]:27017")]

@@ -204,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_request_is_a_database_and_a_command() {
-        let asked = read(br#"{"db": "shop", "format": "canonical", "command": {"find": "orders", "limit": 1}}"#).unwrap();
+        let asked =
+            read(br#"{"db": "shop", "format": "canonical", "command": {"find": "orders", "limit": 1}}"#).unwrap();
         assert_eq!((asked.database.as_str(), asked.format), ("shop", Format::Canonical));
         assert_eq!(asked.command, rawdoc! { "find": "orders", "limit": 1 });
         for (bad, told) in [

@@ -125,7 +125,8 @@ impl<'t> Reader<'t> {
             is_escaped = *byte == b'\\' && !is_escaped;
             ends
         });
-        let (end, _) = end.filter(|_| rest.starts_with('"')).ok_or_else(|| self.wrong("no string, or it has no end"))?;
+        let (end, _) =
+            end.filter(|_| rest.starts_with('"')).ok_or_else(|| self.wrong("no string, or it has no end"))?;
         let quoted = rest.get(..=end).unwrap_or_default();
         let string = serde_json::from_str(quoted).map_err(|error| self.wrong(&error.to_string()))?;
         self.position += quoted.len();
@@ -328,9 +329,29 @@ mod tests {
     fn what_is_none_is_refused() {
         let deep = format!("{{\"a\":{}", "[".repeat(DEPTH_MAX + 1));
         let bad = [
-            "", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,", "{\"a\":1,}", "{a:1}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":+1}",
-            "{\"a\":[1,]}", "{\"a\":\"x}", "{\"a\":\"\\x\"}", "{\"a\\u0000\":1}", "{\"a\":tru}", "[]", "1", "{} {}",
-            "{\"a\":{\"$oid\":\"7\"}}", "{\"a\":{\"$numberInt\":\"x\"}}", "{\"$oid\":\"000000000000000000000000\"}", &deep,
+            "",
+            "{",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":1",
+            "{\"a\":1,",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{\"a\":01}",
+            "{\"a\":1.}",
+            "{\"a\":+1}",
+            "{\"a\":[1,]}",
+            "{\"a\":\"x}",
+            "{\"a\":\"\\x\"}",
+            "{\"a\\u0000\":1}",
+            "{\"a\":tru}",
+            "[]",
+            "1",
+            "{} {}",
+            "{\"a\":{\"$oid\":\"7\"}}",
+            "{\"a\":{\"$numberInt\":\"x\"}}",
+            "{\"$oid\":\"000000000000000000000000\"}",
+            &deep,
         ];
         for text in bad {
             assert!(read(text).is_err(), "{text}");

@@ -55,7 +55,8 @@ impl Guard {
         for (name, value) in HEADERS {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(if is_of_api { "no-store" } else { "no-cache" }));
+        headers
+            .insert(header::CACHE_CONTROL, HeaderValue::from_static(if is_of_api { "no-store" } else { "no-cache" }));
         response
     }
 
@@ -118,7 +119,8 @@ mod tests {
         for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:80", "[::1]:8080", "10.0.0.7:1", "DB.example.com:8080"] {
             assert!(guard().is_ours(host), "{host}");
         }
-        for host in ["", ":80", "evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "127.0.0.1:x"] {
+        for host in ["", ":80", "evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "127.0.0.1:x"]
+        {
             assert!(!guard().is_ours(host), "{host}");
         }
     }

@@ -123,7 +123,11 @@ fn the_page_asks_no_other_host_for_anything() {
     let server = TestServer::start();
     let browser = Browser::new(&server);
     let page = browser.get("/").body;
-    assert!(page.contains("<script type=\"module\" src=\"main.js\">") && !page.contains("style=") && !page.contains("onclick"));
+    assert!(
+        page.contains("<script type=\"module\" src=\"main.js\">")
+            && !page.contains("style=")
+            && !page.contains("onclick")
+    );
     let mut files = vec!["main.js".to_owned(), "console.css".to_owned()];
     let mut looked_at = 0;
     while let Some(file) = files.get(looked_at).cloned() {

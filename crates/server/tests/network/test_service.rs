@@ -379,8 +379,7 @@ impl TestServer {
             clock: Arc::new(SystemClock::new()),
         };
         let endpoint = endpoint.answering(console::router(Arc::clone(&service), handle.clone(), told));
-        let options =
-            ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace, tls, http: vec![endpoint] };
+        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace, tls, http: vec![endpoint] };
         let of_thread = handle.clone();
         let thread = std::thread::spawn(move || serve(listeners, service, &of_thread, &options).unwrap());
         Self { address, console, handle, seen, thread: Some(thread) }
