@@ -171,9 +171,9 @@ impl ServerHandle {
         self.state.limits
     }
 
-    /// Waits until there is a connection. For one who waits.
+    /// Waits until there is a connection, or a command of a browser. For one who waits.
     pub(crate) async fn connection_is_there(&self) {
-        while self.state.connections.lock().sockets.is_empty() {
+        while self.state.connections.lock().sockets.is_empty() && self.state.calls_of_browsers.lock().is_empty() {
             self.state.connection_came.notified().await;
         }
     }
@@ -209,6 +209,7 @@ impl ServerHandle {
     /// A browser waits for a command, until what this gives is dropped.
     pub(crate) fn begin_call_of_browser(&self, connection: u64) -> CallOfBrowser {
         self.state.calls_of_browsers.lock().insert(connection, false);
+        self.state.connection_came.notify_one();
         CallOfBrowser { handle: self.clone(), connection }
     }
 
@@ -288,12 +289,14 @@ impl ServerHandle {
 
     /// Those of the connections whose client has closed its side.
     pub(crate) fn closed_by_client(&self, connections: &[u64]) -> Vec<u64> {
-        let (open, of_browsers) = (self.state.connections.lock(), self.state.calls_of_browsers.lock());
-        let is_closed = |id: &&u64| match open.sockets.get(id) {
-            Some(socket) => is_closed_by_client(socket),
-            None => of_browsers.get(id).is_some_and(|is_gone| *is_gone),
+        let mut closed: Vec<u64> = {
+            let open = self.state.connections.lock();
+            let is_closed = |id: &&u64| open.sockets.get(id).is_some_and(|socket| is_closed_by_client(socket));
+            connections.iter().filter(is_closed).copied().collect()
         };
-        connections.iter().filter(is_closed).copied().collect()
+        let of_browsers = self.state.calls_of_browsers.lock();
+        closed.extend(connections.iter().filter(|id| of_browsers.get(id).is_some_and(|is_gone| *is_gone)));
+        closed
     }
 
     /// Shuts one side or both of every connection's socket, which wakes whoever reads or writes it.
