@@ -49,7 +49,10 @@ export async function command(database, body, signal) {
 
 /** Runs a command whose parts are texts of Extended JSON, `[[name, text], …]`; its reply is an exact document. */
 export async function exactly(database, parts, signal) {
-  const body = parts.filter(([, text]) => text !== undefined).map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",");
+  const body = parts
+    .filter(([, text]) => text !== undefined)
+    .map(([name, text]) => `${JSON.stringify(name)}:${text}`)
+    .join(",");
   const text = await post("api/command", `{"db":${JSON.stringify(database)},"format":"canonical","command":{${body}}}`, signal);
   const reply = parse(text);
   if (plain(get(reply, "ok")) !== 1) {
@@ -64,14 +67,21 @@ export const logOut = async () => post("api/logout", "{}");
 
 /** The documents that a command gives in batches, up to a number; plain objects. */
 export async function all(database, body, limit = 1000, signal) {
-  let reply = await exactly(database, Object.entries(body).map(([name, value]) => [name, JSON.stringify(value)]), signal);
+  let reply = await exactly(
+    database,
+    Object.entries(body).map(([name, value]) => [name, JSON.stringify(value)]),
+    signal,
+  );
   let cursor = get(reply, "cursor");
   const found = [...get(cursor, "firstBatch")];
   while (true) {
     const id = get(cursor, "id", "$numberLong");
     if (id === "0" || id === undefined) break;
     const name = get(cursor, "ns").slice(database.length + 1);
-    const parts = [["getMore", `{"$numberLong":"${id}"}`], ["collection", JSON.stringify(name)]];
+    const parts = [
+      ["getMore", `{"$numberLong":"${id}"}`],
+      ["collection", JSON.stringify(name)],
+    ];
     if (found.length >= limit) {
       await command(database, { killCursors: name, cursors: [{ $numberLong: id }] });
       break;

@@ -8,7 +8,10 @@ async function archivePlace(signal) {
   try {
     const { parsed = {} } = await command("admin", { getCmdLineOpts: 1 }, signal);
     const found = [];
-    const visit = (value) => Object.entries(value ?? {}).forEach(([name, inner]) => (name === "archive" && typeof inner === "string" ? found.push(inner) : typeof inner === "object" && visit(inner)));
+    const visit = (value) =>
+      Object.entries(value ?? {}).forEach(([name, inner]) =>
+        name === "archive" && typeof inner === "string" ? found.push(inner) : typeof inner === "object" && visit(inner),
+      );
     visit(parsed);
     return found[0];
   } catch {
@@ -28,8 +31,12 @@ async function end(entry) {
 
 function progress(entry) {
   const { done, total } = entry.progress ?? { done: 0, total: 0 };
-  return [el("p", null, entry.msg ?? "It begins."), el("progress", { max: Math.max(total, 1), value: done, "aria-label": "Backup" }),
-    el("p", { class: "faint" }, `To ${entry.command.to}, running for ${duration(entry.microsecs_running / 1000)}.`), el("div", { class: "buttons" }, el("button", { type: "button", class: "danger", onclick: () => end(entry) }, "End it"))];
+  return [
+    el("p", null, entry.msg ?? "It begins."),
+    el("progress", { max: Math.max(total, 1), value: done, "aria-label": "Backup" }),
+    el("p", { class: "faint" }, `To ${entry.command.to}, running for ${duration(entry.microsecs_running / 1000)}.`),
+    el("div", { class: "buttons" }, el("button", { type: "button", class: "danger", onclick: () => end(entry) }, "End it")),
+  ];
 }
 
 /** The page. */
@@ -39,36 +46,104 @@ export async function show(main, { signal }) {
   const full = el("input", { type: "checkbox" });
   const make = el("button", { type: "submit", class: "primary" }, "Make a backup");
   const said = el("div");
-  const form = el("form", { onsubmit: async (event) => {
-    event.preventDefault();
-    make.disabled = true;
-    fill(said, el("p", { class: "faint" }, "The backup is being made; it goes on as long as this page is open."));
-    try {
-      const reply = await command("admin", { plimsollBackup: 1, to: to.value, ...(full.checked ? { full: true } : {}) }, signal);
-      const facts = Object.entries(reply).filter(([name]) => !["ok", "$clusterTime", "operationTime"].includes(name));
-      fill(said, el("div", { class: "notice good" }, el("b", null, "The backup is whole.")), el("dl", null, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, typeof value === "object" ? JSON.stringify(value) : /bytes$/i.test(name) ? bytes(value) : `${value}`)])));
-    } catch (error) {
-      if (!signal.aborted) fill(said, failure(error));
-    }
-    make.disabled = false;
-  } }, field("To", to, "A folder of the server's machine, or another place that docs/backup.md names."), el("label", { class: "check" }, full, "everything anew, though an older backup has it"), el("div", { class: "buttons" }, make), said);
-  fill(main, el("header", { class: "head" }, el("h1", null, "Backups")), trouble,
-    el("div", { class: "two" }, panel("Archive of the oplog", archive, oplog), panel("Being made", current)), panel("A backup now", form,
-      el("p", { class: "faint" }, "Backups that are there: ", el("code", null, "plimsoll backup list URL"), ". To a moment of any of them and the archive: ", el("code", null, "plimsoll restore"), ".")));
+  const form = el(
+    "form",
+    {
+      onsubmit: async (event) => {
+        event.preventDefault();
+        make.disabled = true;
+        fill(said, el("p", { class: "faint" }, "The backup is being made; it goes on as long as this page is open."));
+        try {
+          const reply = await command("admin", { plimsollBackup: 1, to: to.value, ...(full.checked ? { full: true } : {}) }, signal);
+          const facts = Object.entries(reply).filter(([name]) => !["ok", "$clusterTime", "operationTime"].includes(name));
+          fill(
+            said,
+            el("div", { class: "notice good" }, el("b", null, "The backup is whole.")),
+            el(
+              "dl",
+              null,
+              facts.map(([name, value]) => [
+                el("dt", null, name),
+                el("dd", null, typeof value === "object" ? JSON.stringify(value) : /bytes$/i.test(name) ? bytes(value) : `${value}`),
+              ]),
+            ),
+          );
+        } catch (error) {
+          if (!signal.aborted) fill(said, failure(error));
+        }
+        make.disabled = false;
+      },
+    },
+    field("To", to, "A folder of the server's machine, or another place that docs/backup.md names."),
+    el("label", { class: "check" }, full, "everything anew, though an older backup has it"),
+    el("div", { class: "buttons" }, make),
+    said,
+  );
+  fill(
+    main,
+    el("header", { class: "head" }, el("h1", null, "Backups")),
+    trouble,
+    el("div", { class: "two" }, panel("Archive of the oplog", archive, oplog), panel("Being made", current)),
+    panel(
+      "A backup now",
+      form,
+      el(
+        "p",
+        { class: "faint" },
+        "Backups that are there: ",
+        el("code", null, "plimsoll backup list URL"),
+        ". To a moment of any of them and the archive: ",
+        el("code", null, "plimsoll restore"),
+        ".",
+      ),
+    ),
+  );
   const place = await archivePlace(signal);
   if (signal.aborted) return;
-  fill(archive, place ? el("p", { class: "notice good" }, el("b", null, place), el("span", null, "The oplog is sent there every three seconds; what is not there yet is kept."))
-    : el("p", { class: "notice warn" }, el("b", null, place === null ? "You may not see whether there is one." : "There is none."), el("span", null, "With --archive URL a restore gets to any moment, not only to that of a backup.")));
+  fill(
+    archive,
+    place
+      ? el(
+          "p",
+          { class: "notice good" },
+          el("b", null, place),
+          el("span", null, "The oplog is sent there every three seconds; what is not there yet is kept."),
+        )
+      : el(
+          "p",
+          { class: "notice warn" },
+          el("b", null, place === null ? "You may not see whether there is one." : "There is none."),
+          el("span", null, "With --archive URL a restore gets to any moment, not only to that of a backup."),
+        ),
+  );
   if (place?.startsWith("file:")) to.value = place;
   await repeat(signal, 1000, async () => {
     try {
-      const [entry, status] = await Promise.all([running(signal), command("admin", { serverStatus: 1, none: true, plimsoll: true }, signal)]);
+      const [entry, status] = await Promise.all([
+        running(signal),
+        command("admin", { serverStatus: 1, none: true, plimsoll: true }, signal),
+      ]);
       if (signal.aborted) return;
       fill(trouble);
       fill(current, entry ? progress(entry) : el("p", { class: "empty" }, "No backup is being made."));
       const own = status.plimsoll.oplog;
-      fill(oplog, el("dl", null, el("dt", null, "Oplog on disk"), el("dd", null, `${bytes(own.endPosition - own.firstPosition)} in ${own.segments === 1 ? "one file" : `${count(own.segments)} files`}`), el("dt", null, "Kept at least"), el("dd", null, `${bytes(own.promisedBytes)}${own.promisedHours > 0 ? `, ${own.promisedHours} h` : ""}`),
-        el("dt", null, "Not yet durable"), el("dd", null, bytes(own.endPosition - own.durablePosition))));
+      fill(
+        oplog,
+        el(
+          "dl",
+          null,
+          el("dt", null, "Oplog on disk"),
+          el(
+            "dd",
+            null,
+            `${bytes(own.endPosition - own.firstPosition)} in ${own.segments === 1 ? "one file" : `${count(own.segments)} files`}`,
+          ),
+          el("dt", null, "Kept at least"),
+          el("dd", null, `${bytes(own.promisedBytes)}${own.promisedHours > 0 ? `, ${own.promisedHours} h` : ""}`),
+          el("dt", null, "Not yet durable"),
+          el("dd", null, bytes(own.endPosition - own.durablePosition)),
+        ),
+      );
     } catch (error) {
       if (!signal.aborted) fill(trouble, failure(error));
     }

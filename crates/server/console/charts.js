@@ -22,7 +22,20 @@ function roundUp(number, isBinary) {
   return steps.map((step) => step * power).find((step) => step >= number * 0.999) ?? base * power;
 }
 
-const timeLabels = (span) => (span <= 60 ? [[15, "−15 s"], [30, "−30 s"], [45, "−45 s"]] : span <= 120 ? [[30, "−30 s"], [60, "−1 min"], [90, "−90 s"]] : [1, 2, 3, 4].map((minutes) => [minutes * 60, `−${minutes} min`]));
+const timeLabels = (span) =>
+  span <= 60
+    ? [
+        [15, "−15 s"],
+        [30, "−30 s"],
+        [45, "−45 s"],
+      ]
+    : span <= 120
+      ? [
+          [30, "−30 s"],
+          [60, "−1 min"],
+          [90, "−90 s"],
+        ]
+      : [1, 2, 3, 4].map((minutes) => [minutes * 60, `−${minutes} min`]);
 
 /**
  * A chart. `lines`: `[{ name, value(sample) }]`, up to three; `unit(number)` writes a value; `top`: the largest value there can be.
@@ -39,7 +52,12 @@ export function chart({ title, lines, unit, top, isBinary = false }) {
   const values = lines.map(() => el("b"));
   const time = el("span", { class: "when" });
   const keys = lines.map((line, index) => el("span", { class: "key" }, el("i", { class: `s${index}` }), line.name, " ", values[index]));
-  const figure = el("figure", { class: "panel chart-panel" }, el("figcaption", null, el("h2", null, title), time, el("div", { class: "keys" }, keys)), picture);
+  const figure = el(
+    "figure",
+    { class: "panel chart-panel" },
+    el("figcaption", null, el("h2", null, title), time, el("div", { class: "keys" }, keys)),
+    picture,
+  );
   let samples = [];
   let [width, step] = [520, 1];
   let pointed;
@@ -48,7 +66,9 @@ export function chart({ title, lines, unit, top, isBinary = false }) {
   const tell = () => {
     const index = pointed ?? samples.length - 1;
     const sample = samples[index];
-    lines.forEach((line, at) => { values[at].textContent = sample ? unit(line.value(sample)) : "–"; });
+    lines.forEach((line, at) => {
+      values[at].textContent = sample ? unit(line.value(sample)) : "–";
+    });
     time.textContent = pointed === undefined || !sample ? "" : new Date(sample.time).toLocaleTimeString();
     picture.setAttribute("aria-label", `${title}: ${lines.map((line, at) => `${line.name} ${values[at].textContent}`).join(", ")}`);
   };
@@ -63,19 +83,28 @@ export function chart({ title, lines, unit, top, isBinary = false }) {
     const known = all.flat().filter(Number.isFinite);
     const ceiling = top ?? roundUp(Math.max(...known, 0), isBinary);
     const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - Math.min(value / ceiling, 1));
-    grid.replaceChildren(...[0, 0.5, 1].flatMap((share) => [
-      svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(share * ceiling), y2: y(share * ceiling) }),
-      svg("text", { x: LEFT - 8, y: y(share * ceiling) + 4, "text-anchor": "end" }, unit(share * ceiling)),
-    ]), ...timeLabels(span).map(([seconds, text]) => svg("text", { x: width - RIGHT - seconds * step, y: HEIGHT - 4, "text-anchor": "middle" }, text)));
+    grid.replaceChildren(
+      ...[0, 0.5, 1].flatMap((share) => [
+        svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(share * ceiling), y2: y(share * ceiling) }),
+        svg("text", { x: LEFT - 8, y: y(share * ceiling) + 4, "text-anchor": "end" }, unit(share * ceiling)),
+      ]),
+      ...timeLabels(span).map(([seconds, text]) =>
+        svg("text", { x: width - RIGHT - seconds * step, y: HEIGHT - 4, "text-anchor": "middle" }, text),
+      ),
+    );
     all.forEach((of, at) => {
       let path = "";
       of.forEach((value, index) => {
-        if (Number.isFinite(value)) path += `${path === "" || !Number.isFinite(of[index - 1]) ? "M" : "L"}${x(index).toFixed(1)} ${y(value).toFixed(1)}`;
+        if (Number.isFinite(value))
+          path += `${path === "" || !Number.isFinite(of[index - 1]) ? "M" : "L"}${x(index).toFixed(1)} ${y(value).toFixed(1)}`;
       });
       paths[at].setAttribute("d", path);
       if (at === 0) {
         const first = of.findIndex(Number.isFinite);
-        area.setAttribute("d", path && !path.slice(1).includes("M") ? `${path}L${x(of.length - 1).toFixed(1)} ${y(0)}L${x(first).toFixed(1)} ${y(0)}Z` : "");
+        area.setAttribute(
+          "d",
+          path && !path.slice(1).includes("M") ? `${path}L${x(of.length - 1).toFixed(1)} ${y(0)}L${x(first).toFixed(1)} ${y(0)}Z` : "",
+        );
       }
       const value = pointed === undefined ? NaN : of[pointed];
       dots[at].setAttribute("visibility", Number.isFinite(value) ? "inherit" : "hidden");

@@ -110,7 +110,11 @@ export function table(columns, rows, { label, row: ofRow, empty = "Nothing." } =
     return el("tr", ofRow?.(row), cells);
   };
   const body = el("tbody", null, rows.map(line));
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, el("table", null, el("thead", null, el("tr", null, heads)), body));
+  return el(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    el("table", null, el("thead", null, el("tr", null, heads)), body),
+  );
 }
 
 /** A field of a form with its name above it. */
@@ -157,12 +161,19 @@ export function dialog(title, build, kind = "") {
 
 /** Asks before something is done that cannot be undone. */
 export function confirm(title, text, action) {
-  return dialog(title, (close) => [
-    el("p", null, text),
-    el("div", { class: "buttons" },
-      el("button", { type: "button", onclick: () => close(false), autofocus: true }, "Cancel"),
-      el("button", { type: "button", class: "danger", onclick: () => close(true) }, action)),
-  ], "small");
+  return dialog(
+    title,
+    (close) => [
+      el("p", null, text),
+      el(
+        "div",
+        { class: "buttons" },
+        el("button", { type: "button", onclick: () => close(false), autofocus: true }, "Cancel"),
+        el("button", { type: "button", class: "danger", onclick: () => close(true) }, action),
+      ),
+    ],
+    "small",
+  );
 }
 
 /** Runs `work` again and again while the page is looked at, until the signal says no. */
@@ -172,7 +183,14 @@ export async function repeat(signal, millis, work) {
     if (signal.aborted) return;
     await new Promise((resolve) => {
       const timer = setTimeout(resolve, millis);
-      signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
+      signal.addEventListener(
+        "abort",
+        () => {
+          clearTimeout(timer);
+          resolve();
+        },
+        { once: true },
+      );
     });
   }
 }

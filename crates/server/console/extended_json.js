@@ -61,7 +61,8 @@ const INT_MAX = 2147483647;
 /** What stands for a value of canonical Extended JSON in text that people read: its tokens, or nothing if it is a plain object. */
 function special(value) {
   const [[name, inner] = []] = value.fields;
-  if (value.fields.length !== 1) return name === "$code" || name === "$binary" ? { text: JSON.stringify(toObject(value)), kind: "special" } : undefined;
+  if (value.fields.length !== 1)
+    return name === "$code" || name === "$binary" ? { text: JSON.stringify(toObject(value)), kind: "special" } : undefined;
   switch (name) {
     case "$numberInt":
       return { text: inner, kind: "number" };
@@ -78,9 +79,25 @@ function special(value) {
       const text = isReadable ? `"${new Date(millis).toISOString()}"` : JSON.stringify(toObject(inner));
       return { text: `{ "$date": ${text} }`, kind: "special" };
     }
-    case "$oid": case "$numberDecimal": case "$binary": case "$regularExpression": case "$timestamp": case "$minKey": case "$maxKey":
-    case "$symbol": case "$undefined": case "$dbPointer": case "$code": case "$uuid":
-      return { text: JSON.stringify(toObject(value)).replace(/^\{/, "{ ").replace(/\}$/, " }").replace(/:(?=["{0-9])/, ": "), kind: "special" };
+    case "$oid":
+    case "$numberDecimal":
+    case "$binary":
+    case "$regularExpression":
+    case "$timestamp":
+    case "$minKey":
+    case "$maxKey":
+    case "$symbol":
+    case "$undefined":
+    case "$dbPointer":
+    case "$code":
+    case "$uuid":
+      return {
+        text: JSON.stringify(toObject(value))
+          .replace(/^\{/, "{ ")
+          .replace(/\}$/, " }")
+          .replace(/:(?=["{0-9])/, ": "),
+        kind: "special",
+      };
     default:
       return undefined;
   }
@@ -119,7 +136,7 @@ export function write(value, token, { indent = 0, width = 90 } = {}) {
   const length = oneLine.reduce((sum, [text]) => sum + text.length, 0);
   const isSpecial = value?.fields && special(value);
   const isComposed = !isSpecial && (Array.isArray(value) || value?.fields);
-  if (!isComposed || length + indent <= width && (indent > 0 || Array.isArray(value))) {
+  if (!isComposed || (length + indent <= width && (indent > 0 || Array.isArray(value)))) {
     oneLine.forEach(([text, kind]) => token(text, kind));
     return;
   }
@@ -149,7 +166,12 @@ function tokensOf(value) {
     const found = special(value);
     if (found) return [[found.text, found.kind]];
     if (value.fields.length === 0) return [["{}", "sign"]];
-    const inner = value.fields.flatMap(([name, of], index) => [...(index > 0 ? [[", ", "sign"]] : []), [JSON.stringify(name), "name"], [": ", "sign"], ...tokensOf(of)]);
+    const inner = value.fields.flatMap(([name, of], index) => [
+      ...(index > 0 ? [[", ", "sign"]] : []),
+      [JSON.stringify(name), "name"],
+      [": ", "sign"],
+      ...tokensOf(of),
+    ]);
     return [["{ ", "sign"], ...inner, [" }", "sign"]];
   }
   return [[JSON.stringify(value), typeof value === "string" ? "string" : typeof value === "number" ? "number" : "word"]];
@@ -158,13 +180,21 @@ function tokensOf(value) {
 /** The text of a value, to be read and edited. */
 export function textOf(value, options) {
   let text = "";
-  write(value, (piece) => { text += piece; }, options);
+  write(
+    value,
+    (piece) => {
+      text += piece;
+    },
+    options,
+  );
   return text;
 }
 
 /** The text of a value in one line. */
 export function lineOf(value) {
-  return tokensOf(value).map(([text]) => text).join("");
+  return tokensOf(value)
+    .map(([text]) => text)
+    .join("");
 }
 
 /** A date that is given as text, of UTC unless it says otherwise, in milliseconds, or not at all: now. */

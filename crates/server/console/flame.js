@@ -63,7 +63,9 @@ function graph(root) {
   const search = el("input", { type: "search", placeholder: "Mark functions", "aria-label": "Mark functions" });
   const holder = el("div", { class: "scroll flame", tabindex: "0", role: "region", "aria-label": "Flame graph" });
   let top = root;
-  const say = (node) => { told.textContent = `${node.name}: ${count(node.value)} samples, ${((100 * node.value) / root.value).toFixed(1)} %${node.own > 0 ? `, ${((100 * node.own) / root.value).toFixed(1)} % in itself` : ""}`; };
+  const say = (node) => {
+    told.textContent = `${node.name}: ${count(node.value)} samples, ${((100 * node.value) / root.value).toFixed(1)} %${node.own > 0 ? `, ${((100 * node.own) / root.value).toFixed(1)} % in itself` : ""}`;
+  };
   const draw = (focus) => {
     const ancestors = [];
     for (let above = top.parent; above; above = above.parent) ancestors.unshift(above);
@@ -72,13 +74,30 @@ function graph(root) {
     const wanted = search.value.toLowerCase();
     const box = (node, x, width, row, faded) => {
       const isMarked = wanted !== "" && node.name.toLowerCase().includes(wanted);
-      const group = svg("g", {
-        class: `frame ${colourOf(node.name)}${faded ? " faded" : ""}${isMarked ? " marked" : ""}`, tabindex: "0", role: "button", "aria-label": `${node.name}, ${((100 * node.value) / root.value).toFixed(1)} percent`,
-        transform: `translate(${x.toFixed(1)} ${(rows - 1 - row) * ROW})`,
-        onclick: () => { top = node; draw(true); },
-        onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); top = node; draw(true); } },
-        onpointerenter: () => say(node), onfocus: () => say(node),
-      }, svg("rect", { width: Math.max(width - 1, 0.5).toFixed(1), height: ROW - 1, rx: 2 }));
+      const group = svg(
+        "g",
+        {
+          class: `frame ${colourOf(node.name)}${faded ? " faded" : ""}${isMarked ? " marked" : ""}`,
+          tabindex: "0",
+          role: "button",
+          "aria-label": `${node.name}, ${((100 * node.value) / root.value).toFixed(1)} percent`,
+          transform: `translate(${x.toFixed(1)} ${(rows - 1 - row) * ROW})`,
+          onclick: () => {
+            top = node;
+            draw(true);
+          },
+          onkeydown: (event) => {
+            if (event.key === "Enter" || event.key === " ") {
+              event.preventDefault();
+              top = node;
+              draw(true);
+            }
+          },
+          onpointerenter: () => say(node),
+          onfocus: () => say(node),
+        },
+        svg("rect", { width: Math.max(width - 1, 0.5).toFixed(1), height: ROW - 1, rx: 2 }),
+      );
       const room = Math.floor(width / 6.6) - 1;
       if (room > 2) group.append(svg("text", { x: 4, y: 15 }, node.name.length > room ? `${node.name.slice(0, room - 1)}…` : node.name));
       picture.append(group);
@@ -97,13 +116,34 @@ function graph(root) {
     ancestors.forEach((node, row) => box(node, 0, WIDTH, row, true));
     const first = place(top, 0, WIDTH, ancestors.length);
     fill(holder, picture);
-    requestAnimationFrame(() => { holder.scrollTop = holder.scrollHeight; });
+    requestAnimationFrame(() => {
+      holder.scrollTop = holder.scrollHeight;
+    });
     say(top);
     if (focus) first.focus();
   };
   search.addEventListener("input", () => draw());
   draw();
-  return [el("div", { class: "row" }, search, el("button", { type: "button", onclick: () => { top = root; draw(); } }, "All of it"), told), holder];
+  return [
+    el(
+      "div",
+      { class: "row" },
+      search,
+      el(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            top = root;
+            draw();
+          },
+        },
+        "All of it",
+      ),
+      told,
+    ),
+    holder,
+  ];
 }
 
 function drawn({ root, seconds }) {
@@ -112,19 +152,44 @@ function drawn({ root, seconds }) {
   const share = (number) => `${((100 * number) / root.value).toFixed(1)} %`;
   return [
     panel(`Flame graph: ${count(root.value)} samples of ${seconds} s`, graph(root)),
-    panel("Functions", table([
-      { name: "In itself", number: true, cell: ({ own }) => share(own) },
-      { name: "With what it calls", number: true, cell: ({ total }) => share(total) },
-      { name: "", class: "bars", cell: ({ own }) => el("span", { class: "bar" }, el("i", { styles: { width: share(own).replace(" ", "") } })) },
-      { name: "Function", class: "wide", cell: ({ name }) => el("code", null, name) },
-    ], functions, { label: "Functions" })),
+    panel(
+      "Functions",
+      table(
+        [
+          { name: "In itself", number: true, cell: ({ own }) => share(own) },
+          { name: "With what it calls", number: true, cell: ({ total }) => share(total) },
+          {
+            name: "",
+            class: "bars",
+            cell: ({ own }) => el("span", { class: "bar" }, el("i", { styles: { width: share(own).replace(" ", "") } })),
+          },
+          { name: "Function", class: "wide", cell: ({ name }) => el("code", null, name) },
+        ],
+        functions,
+        { label: "Functions" },
+      ),
+    ),
   ];
 }
 
 /** The page. */
 export async function show(main, { signal }) {
-  const body = el("div", null, last ? drawn(last) : el("p", { class: "empty" }, "A profile says where the server spends the time of its processors. It is sampled 99 times a second of computing, and costs next to nothing."));
-  const seconds = el("select", { "aria-label": "For how long" }, [1, 3, 5, 10].map((number) => el("option", { value: number, selected: number === 3 }, `${number} s`)));
+  const body = el(
+    "div",
+    null,
+    last
+      ? drawn(last)
+      : el(
+          "p",
+          { class: "empty" },
+          "A profile says where the server spends the time of its processors. It is sampled 99 times a second of computing, and costs next to nothing.",
+        ),
+  );
+  const seconds = el(
+    "select",
+    { "aria-label": "For how long" },
+    [1, 3, 5, 10].map((number) => el("option", { value: number, selected: number === 3 }, `${number} s`)),
+  );
   const start = el("button", { type: "submit", class: "primary" }, "Sample");
   const sample = async (event) => {
     event.preventDefault();
@@ -139,5 +204,9 @@ export async function show(main, { signal }) {
     }
     start.disabled = false;
   };
-  fill(main, el("header", { class: "head" }, el("h1", null, "Profile"), el("form", { class: "row", onsubmit: sample }, seconds, start)), body);
+  fill(
+    main,
+    el("header", { class: "head" }, el("h1", null, "Profile"), el("form", { class: "row", onsubmit: sample }, seconds, start)),
+    body,
+  );
 }

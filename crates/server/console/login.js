@@ -11,7 +11,12 @@ export function askWho(app) {
     const database = el("input", { name: "database", value: "admin", required: true, spellcheck: "false" });
     const trouble = el("div", { "aria-live": "assertive" });
     const button = el("button", { type: "submit", class: "primary" }, "Log in");
-    const first = el("input", { type: "checkbox", onchange: () => { button.textContent = first.checked ? "Make the user and log in" : "Log in"; } });
+    const first = el("input", {
+      type: "checkbox",
+      onchange: () => {
+        button.textContent = first.checked ? "Make the user and log in" : "Log in";
+      },
+    });
     const submit = async (event) => {
       event.preventDefault();
       button.disabled = true;
@@ -27,9 +32,30 @@ export function askWho(app) {
       }
       button.disabled = false;
     };
-    fill(app, el("main", { id: "main", class: "login" }, el("form", { class: "panel", onsubmit: submit },
-      el("div", { class: "brand" }, icon("mark"), "Plimsoll"), el("h1", null, "Log in"), field("User", user), field("Password", password),
-      el("details", null, el("summary", null, "More"), field("Database of the user", database), el("label", { class: "check" }, first, "There is no user yet: make this one the first, with the role root")), trouble, el("div", { class: "buttons" }, button))));
+    fill(
+      app,
+      el(
+        "main",
+        { id: "main", class: "login" },
+        el(
+          "form",
+          { class: "panel", onsubmit: submit },
+          el("div", { class: "brand" }, icon("mark"), "Plimsoll"),
+          el("h1", null, "Log in"),
+          field("User", user),
+          field("Password", password),
+          el(
+            "details",
+            null,
+            el("summary", null, "More"),
+            field("Database of the user", database),
+            el("label", { class: "check" }, first, "There is no user yet: make this one the first, with the role root"),
+          ),
+          trouble,
+          el("div", { class: "buttons" }, button),
+        ),
+      ),
+    );
     user.focus();
   });
 }

@@ -14,8 +14,15 @@ import * as slow from "./slow.js";
 import * as users from "./users.js";
 
 const PAGES = [
-  ["overview", "Overview", overview], ["operations", "Operations", operations], ["collections", "Collections", collections], ["query", "Query", query], ["slow", "Slow", slow],
-  ["profile", "Profile", flame], ["rings", "Rings", rings], ["backups", "Backups", backups], ["users", "Users", users],
+  ["overview", "Overview", overview],
+  ["operations", "Operations", operations],
+  ["collections", "Collections", collections],
+  ["query", "Query", query],
+  ["slow", "Slow", slow],
+  ["profile", "Profile", flame],
+  ["rings", "Rings", rings],
+  ["backups", "Backups", backups],
+  ["users", "Users", users],
 ];
 const THEMES = ["auto", "light", "dark"];
 const app = document.getElementById("app");
@@ -29,19 +36,72 @@ function setTheme(theme) {
 }
 
 function help() {
-  return dialog("Keys", (close) => [
-    el("dl", { class: "keys-help" }, PAGES.map(([, name], index) => [el("dt", null, el("kbd", null, `${index + 1}`)), el("dd", null, name)]), el("dt", null, el("kbd", null, "/")), el("dd", null, "To the first field"),
-      el("dt", null, el("kbd", null, "Ctrl+Enter")), el("dd", null, "Run a query, save a document"), el("dt", null, el("kbd", null, "?")), el("dd", null, "This")),
-    el("div", { class: "buttons" }, el("button", { type: "button", onclick: () => close(), autofocus: true }, "Close")),
-  ], "small");
+  return dialog(
+    "Keys",
+    (close) => [
+      el(
+        "dl",
+        { class: "keys-help" },
+        PAGES.map(([, name], index) => [el("dt", null, el("kbd", null, `${index + 1}`)), el("dd", null, name)]),
+        el("dt", null, el("kbd", null, "/")),
+        el("dd", null, "To the first field"),
+        el("dt", null, el("kbd", null, "Ctrl+Enter")),
+        el("dd", null, "Run a query, save a document"),
+        el("dt", null, el("kbd", null, "?")),
+        el("dd", null, "This"),
+      ),
+      el("div", { class: "buttons" }, el("button", { type: "button", onclick: () => close(), autofocus: true }, "Close")),
+    ],
+    "small",
+  );
 }
 
 function frame(about) {
-  const links = PAGES.map(([path, name], index) => el("a", { href: `#/${path}`, "data-page": path, title: `Key ${index + 1}` }, icon(path), el("span", null, name)));
-  const out = about.user && el("button", { type: "button", class: "quiet", onclick: async () => { await logOut().catch(() => {}); location.reload(); } }, "Log out");
-  const theme = el("button", { type: "button", id: "theme", class: "quiet", onclick: () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]) });
-  fill(app, el("aside", null, el("div", { class: "frame-side" }, el("a", { class: "brand", href: "#/overview" }, icon("mark"), "Plimsoll"), el("nav", { "aria-label": "Pages" }, links),
-    el("footer", null, el("p", null, el("b", null, about.user ?? "nobody logged in"), el("small", null, location.host)), theme, el("button", { type: "button", class: "quiet", onclick: help }, "Keys"), out))), el("main", { id: "main", tabindex: "-1" }));
+  const links = PAGES.map(([path, name], index) =>
+    el("a", { href: `#/${path}`, "data-page": path, title: `Key ${index + 1}` }, icon(path), el("span", null, name)),
+  );
+  const out =
+    about.user &&
+    el(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        onclick: async () => {
+          await logOut().catch(() => {});
+          location.reload();
+        },
+      },
+      "Log out",
+    );
+  const theme = el("button", {
+    type: "button",
+    id: "theme",
+    class: "quiet",
+    onclick: () => setTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length]),
+  });
+  fill(
+    app,
+    el(
+      "aside",
+      null,
+      el(
+        "div",
+        { class: "frame-side" },
+        el("a", { class: "brand", href: "#/overview" }, icon("mark"), "Plimsoll"),
+        el("nav", { "aria-label": "Pages" }, links),
+        el(
+          "footer",
+          null,
+          el("p", null, el("b", null, about.user ?? "nobody logged in"), el("small", null, location.host)),
+          theme,
+          el("button", { type: "button", class: "quiet", onclick: help }, "Keys"),
+          out,
+        ),
+      ),
+    ),
+    el("main", { id: "main", tabindex: "-1" }),
+  );
   setTheme(document.documentElement.dataset.theme);
 }
 
@@ -97,7 +157,14 @@ async function begin() {
     frame({ user: user && `${user.user}@${user.db}` });
     await route();
   } catch (error) {
-    fill(app, el("main", { id: "main", class: "login" }, el("div", { class: "panel" }, failure(error), el("button", { type: "button", onclick: begin }, "Try again"))));
+    fill(
+      app,
+      el(
+        "main",
+        { id: "main", class: "login" },
+        el("div", { class: "panel" }, failure(error), el("button", { type: "button", onclick: begin }, "Try again")),
+      ),
+    );
   }
 }
 

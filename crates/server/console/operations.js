@@ -4,7 +4,8 @@ import { command } from "./api.js";
 import { confirm, duration, el, failure, fill, repeat, table, toast } from "./elements.js";
 
 /** Commands of consoles that watch are noise. */
-const isOwn = (entry) => entry.appName === "Plimsoll console" && ["currentOp", "serverStatus"].includes(Object.keys(entry.command ?? {})[0]);
+const isOwn = (entry) =>
+  entry.appName === "Plimsoll console" && ["currentOp", "serverStatus"].includes(Object.keys(entry.command ?? {})[0]);
 
 async function current(everything, signal) {
   try {
@@ -37,13 +38,53 @@ const state = (entry) => {
 
 const COLUMNS = [
   { name: "Operation", number: true, cell: (entry) => entry.opid ?? "" },
-  { name: "For", number: true, cell: (entry) => (entry.microsecs_running === undefined ? duration(Number(entry.transaction?.timeOpenMicros) / 1000) : duration(entry.microsecs_running / 1000)) },
+  {
+    name: "For",
+    number: true,
+    cell: (entry) =>
+      entry.microsecs_running === undefined
+        ? duration(Number(entry.transaction?.timeOpenMicros) / 1000)
+        : duration(entry.microsecs_running / 1000),
+  },
   { name: "State", cell: (entry) => [state(entry), entry.msg && el("small", null, entry.msg)] },
   { name: "Command", cell: (entry) => el("b", null, Object.keys(entry.command ?? {})[0] ?? entry.op ?? entry.desc) },
   { name: "Namespace", class: "wide", cell: (entry) => entry.ns ?? "" },
-  { name: "Client", cell: (entry) => [entry.appName ?? "", el("small", null, entry.client ?? "", entry.effectiveUsers ? ` as ${entry.effectiveUsers.map(({ user }) => user).join(", ")}` : "")] },
-  { name: "What it was sent", class: "wide", cell: (entry) => entry.command && el("details", { "data-key": `op${entry.opid}` }, el("summary", null, "show"), el("pre", null, JSON.stringify(entry.command, null, 2))) },
-  { name: "", cell: (entry) => entry.active && entry.opid !== undefined && el("button", { type: "button", class: "danger small", "data-kill": entry.opid, onclick: () => kill(entry), "aria-label": `End operation ${entry.opid}` }, "End") },
+  {
+    name: "Client",
+    cell: (entry) => [
+      entry.appName ?? "",
+      el("small", null, entry.client ?? "", entry.effectiveUsers ? ` as ${entry.effectiveUsers.map(({ user }) => user).join(", ")}` : ""),
+    ],
+  },
+  {
+    name: "What it was sent",
+    class: "wide",
+    cell: (entry) =>
+      entry.command &&
+      el(
+        "details",
+        { "data-key": `op${entry.opid}` },
+        el("summary", null, "show"),
+        el("pre", null, JSON.stringify(entry.command, null, 2)),
+      ),
+  },
+  {
+    name: "",
+    cell: (entry) =>
+      entry.active &&
+      entry.opid !== undefined &&
+      el(
+        "button",
+        {
+          type: "button",
+          class: "danger small",
+          "data-kill": entry.opid,
+          onclick: () => kill(entry),
+          "aria-label": `End operation ${entry.opid}`,
+        },
+        "End",
+      ),
+  },
 ];
 
 /** The page. */
@@ -51,7 +92,17 @@ export async function show(main, { signal }) {
   const list = el("div");
   const everything = el("input", { type: "checkbox" });
   const note = el("span", { class: "faint" });
-  fill(main, el("header", { class: "head" }, el("h1", null, "Operations"), el("label", { class: "check" }, everything, "idle connections, too"), note), el("section", { class: "panel" }, list));
+  fill(
+    main,
+    el(
+      "header",
+      { class: "head" },
+      el("h1", null, "Operations"),
+      el("label", { class: "check" }, everything, "idle connections, too"),
+      note,
+    ),
+    el("section", { class: "panel" }, list),
+  );
   await repeat(signal, 1000, async () => {
     try {
       const entries = (await current(everything.checked, signal)).filter((entry) => !isOwn(entry));
@@ -59,9 +110,20 @@ export async function show(main, { signal }) {
       entries.sort((left, right) => (right.microsecs_running ?? -1) - (left.microsecs_running ?? -1));
       note.textContent = `${entries.filter((entry) => entry.active).length} running`;
       // What is being read or about to be pressed stays where it is.
-      if (list.querySelector("details[open]") || list.contains(document.activeElement) && document.activeElement.tagName === "BUTTON" && document.querySelector("dialog")) return;
+      if (
+        list.querySelector("details[open]") ||
+        (list.contains(document.activeElement) && document.activeElement.tagName === "BUTTON" && document.querySelector("dialog"))
+      )
+        return;
       const focused = document.activeElement?.dataset?.kill;
-      fill(list, table(COLUMNS, entries, { label: "Operations", empty: "Nothing runs but this console.", row: (entry) => ({ "data-op": entry.opid }) }));
+      fill(
+        list,
+        table(COLUMNS, entries, {
+          label: "Operations",
+          empty: "Nothing runs but this console.",
+          row: (entry) => ({ "data-op": entry.opid }),
+        }),
+      );
       if (focused) list.querySelector(`[data-kill="${CSS.escape(focused)}"]`)?.focus();
     } catch (error) {
       if (!signal.aborted) fill(list, failure(error));

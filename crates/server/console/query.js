@@ -18,11 +18,19 @@ function commandOf(asked, batch) {
   const name = JSON.stringify(asked.collection);
   if (asked.kind === "aggregate") {
     const cursor = batch === undefined ? "{}" : `{"batchSize":${batch}}`;
-    return [["aggregate", name], ["pipeline", typed(asked.pipeline, "[]")], ["cursor", cursor]];
+    return [
+      ["aggregate", name],
+      ["pipeline", typed(asked.pipeline, "[]")],
+      ["cursor", cursor],
+    ];
   }
   return [
-    ["find", name], ["filter", typed(asked.filter, "{}")], ["sort", typed(asked.sort)], ["projection", typed(asked.projection)],
-    ["limit", asked.limit === "" ? undefined : String(Number(asked.limit))], ["batchSize", batch === undefined ? undefined : String(batch)],
+    ["find", name],
+    ["filter", typed(asked.filter, "{}")],
+    ["sort", typed(asked.sort)],
+    ["projection", typed(asked.projection)],
+    ["limit", asked.limit === "" ? undefined : String(Number(asked.limit))],
+    ["batchSize", batch === undefined ? undefined : String(batch)],
   ];
 }
 
@@ -42,10 +50,17 @@ function row(document, asked, changed) {
       }
     };
     const copy = async () => navigator.clipboard?.writeText(lineOf(current));
-    fill(shown, coloured(current), el("div", { class: "buttons" },
-      el("button", { type: "button", class: "small", onclick: copy }, "Copy"),
-      isWhole && el("button", { type: "button", class: "small", onclick: edit }, "Edit"),
-      isWhole && el("button", { type: "button", class: "small danger", onclick: drop }, "Delete")));
+    fill(
+      shown,
+      coloured(current),
+      el(
+        "div",
+        { class: "buttons" },
+        el("button", { type: "button", class: "small", onclick: copy }, "Copy"),
+        isWhole && el("button", { type: "button", class: "small", onclick: edit }, "Edit"),
+        isWhole && el("button", { type: "button", class: "small danger", onclick: drop }, "Delete"),
+      ),
+    );
   };
   draw(document);
   return shown;
@@ -66,7 +81,14 @@ async function run(asked, result, signal) {
   };
   const take = (batch) => {
     number += batch.length;
-    documents.append(...batch.map((document) => row(document, asked, (by) => { number += by; tell(); })));
+    documents.append(
+      ...batch.map((document) =>
+        row(document, asked, (by) => {
+          number += by;
+          tell();
+        }),
+      ),
+    );
   };
   const reply = await exactly(asked.database, commandOf(asked, BATCH), signal);
   cursor = get(reply, "cursor");
@@ -75,7 +97,15 @@ async function run(asked, result, signal) {
     more.disabled = true;
     try {
       const name = get(cursor, "ns").slice(asked.database.length + 1);
-      const next = await exactly(asked.database, [["getMore", lineOf(get(cursor, "id"))], ["collection", JSON.stringify(name)], ["batchSize", String(BATCH)]], signal);
+      const next = await exactly(
+        asked.database,
+        [
+          ["getMore", lineOf(get(cursor, "id"))],
+          ["collection", JSON.stringify(name)],
+          ["batchSize", String(BATCH)],
+        ],
+        signal,
+      );
       cursor = get(next, "cursor");
       take(get(cursor, "nextBatch"));
       tell();
@@ -94,8 +124,18 @@ async function run(asked, result, signal) {
 }
 
 async function explain(asked, result, signal) {
-  const inner = commandOf(asked).filter(([, text]) => text !== undefined).map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(",");
-  const reply = await exactly(asked.database, [["explain", `{${inner}}`], ["verbosity", '"executionStats"']], signal);
+  const inner = commandOf(asked)
+    .filter(([, text]) => text !== undefined)
+    .map(([name, text]) => `${JSON.stringify(name)}:${text}`)
+    .join(",");
+  const reply = await exactly(
+    asked.database,
+    [
+      ["explain", `{${inner}}`],
+      ["verbosity", '"executionStats"'],
+    ],
+    signal,
+  );
   fill(result, explained(reply));
 }
 
@@ -104,23 +144,70 @@ export async function show(main, { signal, path }) {
   const asked = remembered;
   if (path[0] !== undefined) asked.database = path[0];
   if (path[1] !== undefined) asked.collection = path[1];
-  const input = (name, properties) => el("input", { type: "text", autocomplete: "off", spellcheck: "false", value: asked[name] ?? "", oninput: (event) => { asked[name] = event.target.value; }, ...properties });
-  const area = (name, rows, placeholder) => el("textarea", { class: "code", rows, placeholder, spellcheck: "false", autocomplete: "off", value: asked[name], oninput: (event) => { asked[name] = event.target.value; } });
+  const input = (name, properties) =>
+    el("input", {
+      type: "text",
+      autocomplete: "off",
+      spellcheck: "false",
+      value: asked[name] ?? "",
+      oninput: (event) => {
+        asked[name] = event.target.value;
+      },
+      ...properties,
+    });
+  const area = (name, rows, placeholder) =>
+    el("textarea", {
+      class: "code",
+      rows,
+      placeholder,
+      spellcheck: "false",
+      autocomplete: "off",
+      value: asked[name],
+      oninput: (event) => {
+        asked[name] = event.target.value;
+      },
+    });
   const result = el("div");
   const [ofDatabases, ofCollections] = [el("datalist", { id: "databases" }), el("datalist", { id: "collections" })];
   const offer = async () => {
     const found = asked.database ? await collections(asked.database, {}, signal).catch(() => []) : [];
-    fill(ofCollections, found.map(({ name }) => el("option", { value: name })));
+    fill(
+      ofCollections,
+      found.map(({ name }) => el("option", { value: name })),
+    );
   };
   const database = input("database", { list: "databases", required: true, onchange: offer });
   const collection = input("collection", { list: "collections", required: true });
   const parts = {
-    find: el("div", { class: "fields" }, field("Filter", area("filter", 3, '{ name: "Ada", age: { $gte: 30 } }')), field("Sort", area("sort", 1, "{ age: -1 }")), field("Projection", area("projection", 1, "{ name: 1 }")),
-      field("Limit", input("limit", { type: "number", min: "0", placeholder: "none" }))),
-    aggregate: el("div", { class: "fields" }, field("Pipeline", area("pipeline", 8, "[ { $group: { _id: \"$city\", n: { $count: {} } } } ]"))),
+    find: el(
+      "div",
+      { class: "fields" },
+      field("Filter", area("filter", 3, '{ name: "Ada", age: { $gte: 30 } }')),
+      field("Sort", area("sort", 1, "{ age: -1 }")),
+      field("Projection", area("projection", 1, "{ name: 1 }")),
+      field("Limit", input("limit", { type: "number", min: "0", placeholder: "none" })),
+    ),
+    aggregate: el(
+      "div",
+      { class: "fields" },
+      field("Pipeline", area("pipeline", 8, '[ { $group: { _id: "$city", n: { $count: {} } } } ]')),
+    ),
   };
   const body = el("div");
-  const tabs = Object.entries({ find: "Find", aggregate: "Aggregate" }).map(([kind, name]) => el("button", { type: "button", "data-kind": kind, onclick: () => { asked.kind = kind; draw(); } }, name));
+  const tabs = Object.entries({ find: "Find", aggregate: "Aggregate" }).map(([kind, name]) =>
+    el(
+      "button",
+      {
+        type: "button",
+        "data-kind": kind,
+        onclick: () => {
+          asked.kind = kind;
+          draw();
+        },
+      },
+      name,
+    ),
+  );
   function draw() {
     tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset.kind === asked.kind)));
     fill(body, parts[asked.kind]);
@@ -150,11 +237,29 @@ export async function show(main, { signal, path }) {
   const add = async () => {
     if (form.reportValidity() && (await insert(asked.database, asked.collection)) && asked.kind === "find") work(run);
   };
-  const form = el("form", { class: "panel", onsubmit: (event) => { event.preventDefault(); work(run); } },
+  const form = el(
+    "form",
+    {
+      class: "panel",
+      onsubmit: (event) => {
+        event.preventDefault();
+        work(run);
+      },
+    },
     el("div", { class: "fields two-fields" }, field("Database", database), field("Collection", collection)),
-    el("div", { class: "tabs", role: "group", "aria-label": "What to run" }, tabs), body,
-    el("div", { class: "buttons" }, el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Run"), el("button", { type: "button", onclick: () => work(explain) }, "Explain"),
-      el("button", { type: "button", onclick: add }, "Insert …"), stop), ofDatabases, ofCollections);
+    el("div", { class: "tabs", role: "group", "aria-label": "What to run" }, tabs),
+    body,
+    el(
+      "div",
+      { class: "buttons" },
+      el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Run"),
+      el("button", { type: "button", onclick: () => work(explain) }, "Explain"),
+      el("button", { type: "button", onclick: add }, "Insert …"),
+      stop,
+    ),
+    ofDatabases,
+    ofCollections,
+  );
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
   });
@@ -163,6 +268,9 @@ export async function show(main, { signal, path }) {
   signal.addEventListener("abort", () => forget());
   if (path[1] !== undefined && asked.kind === "find") work(run);
   else collection.focus();
-  fill(ofDatabases, (await databases(signal).catch(() => [])).map((name) => el("option", { value: name })));
+  fill(
+    ofDatabases,
+    (await databases(signal).catch(() => [])).map((name) => el("option", { value: name })),
+  );
   await offer();
 }

@@ -24,27 +24,52 @@ export function fragmentation(positions) {
 
 async function list(main, { signal }) {
   const body = el("div", null, el("p", { class: "faint" }, "Looking …"));
-  fill(main, el("header", { class: "head" }, el("h1", null, "Rings"), el("p", { class: "faint" }, "Capped collections: each lies in a file of its own, one document behind the other.")), body);
+  fill(
+    main,
+    el(
+      "header",
+      { class: "head" },
+      el("h1", null, "Rings"),
+      el("p", { class: "faint" }, "Capped collections: each lies in a file of its own, one document behind the other."),
+    ),
+    body,
+  );
   try {
     const rows = [];
     for (const database of await databases(signal)) {
       const capped = await collections(database, { "options.capped": true }, signal).catch(() => []);
-      for (const { name } of capped) rows.push({ database, name, stats: await command(database, { collStats: name }, signal).catch(() => ({})) });
+      for (const { name } of capped)
+        rows.push({ database, name, stats: await command(database, { collStats: name }, signal).catch(() => ({})) });
     }
     if (signal.aborted) return;
-    fill(body, panel(undefined, table([
-      { name: "Collection", class: "wide", cell: ({ database, name }) => link(["rings", database, name], `${database}.${name}`) },
-      { name: "Documents", number: true, cell: ({ stats }) => count(stats.count) },
-      { name: "Data", number: true, cell: ({ stats }) => bytes(stats.size) },
-      { name: "Capped at", number: true, cell: ({ stats }) => bytes(stats.maxSize) },
-      { name: "Full", cell: ({ stats }) => el("meter", { min: 0, max: 1, value: stats.maxSize ? stats.size / stats.maxSize : 0, "aria-label": "Full" }) },
-    ], rows, { label: "Capped collections", empty: "There are none. createCollection(\"name\", { capped: true, size: … }) makes one." })));
+    fill(
+      body,
+      panel(
+        undefined,
+        table(
+          [
+            { name: "Collection", class: "wide", cell: ({ database, name }) => link(["rings", database, name], `${database}.${name}`) },
+            { name: "Documents", number: true, cell: ({ stats }) => count(stats.count) },
+            { name: "Data", number: true, cell: ({ stats }) => bytes(stats.size) },
+            { name: "Capped at", number: true, cell: ({ stats }) => bytes(stats.maxSize) },
+            {
+              name: "Full",
+              cell: ({ stats }) =>
+                el("meter", { min: 0, max: 1, value: stats.maxSize ? stats.size / stats.maxSize : 0, "aria-label": "Full" }),
+            },
+          ],
+          rows,
+          { label: "Capped collections", empty: 'There are none. createCollection("name", { capped: true, size: … }) makes one.' },
+        ),
+      ),
+    );
   } catch (error) {
     if (!signal.aborted) fill(body, failure(error));
   }
 }
 
-const at = (share, radius) => [100 + radius * Math.sin(2 * Math.PI * share), 100 - radius * Math.cos(2 * Math.PI * share)].map((number) => number.toFixed(2)).join(" ");
+const at = (share, radius) =>
+  [100 + radius * Math.sin(2 * Math.PI * share), 100 - radius * Math.cos(2 * Math.PI * share)].map((number) => number.toFixed(2)).join(" ");
 
 /** An arc of a circle, by shares of it. */
 function arc(from, to, radius, properties) {
@@ -57,41 +82,100 @@ function circle(places, length) {
   const parts = 120;
   const arcs = [];
   const ages = Array.from({ length: parts }, () => []);
-  places.forEach(({ position }, index) => ages[Math.min(parts - 1, Math.floor((position / length) * parts))].push(index / Math.max(1, places.length - 1)));
+  places.forEach(({ position }, index) =>
+    ages[Math.min(parts - 1, Math.floor((position / length) * parts))].push(index / Math.max(1, places.length - 1)),
+  );
   ages.forEach((inside, part) => {
     const age = inside.length === 0 ? undefined : inside.reduce((sum, one) => sum + one, 0) / inside.length;
-    arcs.push(arc(part / parts, (part + 0.85) / parts, 78, { class: age === undefined ? "arc free" : "arc used", "stroke-opacity": age === undefined ? 1 : (0.2 + 0.8 * age).toFixed(2) }));
+    arcs.push(
+      arc(part / parts, (part + 0.85) / parts, 78, {
+        class: age === undefined ? "arc free" : "arc used",
+        "stroke-opacity": age === undefined ? 1 : (0.2 + 0.8 * age).toFixed(2),
+      }),
+    );
   });
   const newest = places.at(-1);
   const head = newest ? ((newest.position + newest.bytes) / length) % 1 : 0;
-  return svg("svg", { viewBox: "0 0 200 200", class: "ring", role: "img", "aria-label": "The ring: the newest documents are darkest, the mark is where the next one goes" }, arcs,
-    svg("path", { d: `M${at(head, 64)}L${at(head, 94)}`, class: "head" }), svg("text", { x: 100, y: 96, "text-anchor": "middle", class: "large" }, count(places.length)), svg("text", { x: 100, y: 114, "text-anchor": "middle" }, "documents"));
+  return svg(
+    "svg",
+    {
+      viewBox: "0 0 200 200",
+      class: "ring",
+      role: "img",
+      "aria-label": "The ring: the newest documents are darkest, the mark is where the next one goes",
+    },
+    arcs,
+    svg("path", { d: `M${at(head, 64)}L${at(head, 94)}`, class: "head" }),
+    svg("text", { x: 100, y: 96, "text-anchor": "middle", class: "large" }, count(places.length)),
+    svg("text", { x: 100, y: 114, "text-anchor": "middle" }, "documents"),
+  );
 }
 
 /** Place against number: lines that rise are linear. */
 function line(places, length) {
   const step = Math.max(1, Math.floor(places.length / 1500));
   const dots = places.filter((_, index) => index % step === 0);
-  return svg("svg", { viewBox: "0 0 520 200", class: "chart", role: "img", "aria-label": "Place of each document in natural order" },
-    svg("g", { class: "grid" }, [10, 90, 170].map((y) => svg("line", { x1: 84, x2: 512, y1: y, y2: y })), svg("text", { x: 78, y: 14, "text-anchor": "end" }, bytes(length)), svg("text", { x: 78, y: 174, "text-anchor": "end" }, "0"),
-      svg("text", { x: 84, y: 194 }, "oldest"), svg("text", { x: 512, y: 194, "text-anchor": "end" }, "newest")),
-    svg("g", { class: "places" }, dots.map(({ position }, index) => svg("circle", { r: 1.6, cx: (84 + (428 * index) / Math.max(1, dots.length - 1)).toFixed(1), cy: (170 - (160 * position) / length).toFixed(1) }))));
+  return svg(
+    "svg",
+    { viewBox: "0 0 520 200", class: "chart", role: "img", "aria-label": "Place of each document in natural order" },
+    svg(
+      "g",
+      { class: "grid" },
+      [10, 90, 170].map((y) => svg("line", { x1: 84, x2: 512, y1: y, y2: y })),
+      svg("text", { x: 78, y: 14, "text-anchor": "end" }, bytes(length)),
+      svg("text", { x: 78, y: 174, "text-anchor": "end" }, "0"),
+      svg("text", { x: 84, y: 194 }, "oldest"),
+      svg("text", { x: 512, y: 194, "text-anchor": "end" }, "newest"),
+    ),
+    svg(
+      "g",
+      { class: "places" },
+      dots.map(({ position }, index) =>
+        svg("circle", {
+          r: 1.6,
+          cx: (84 + (428 * index) / Math.max(1, dots.length - 1)).toFixed(1),
+          cy: (170 - (160 * position) / length).toFixed(1),
+        }),
+      ),
+    ),
+  );
 }
 
 async function one(main, { signal, path: [database, name] }) {
   const body = el("div", null, el("p", { class: "faint" }, "Looking …"));
-  fill(main, el("header", { class: "head" }, el("p", { class: "crumbs" }, link(["rings"], "Rings"), " / ", database), el("h1", null, name)), body);
+  fill(
+    main,
+    el("header", { class: "head" }, el("p", { class: "crumbs" }, link(["rings"], "Rings"), " / ", database), el("h1", null, name)),
+    body,
+  );
   try {
     const stats = await command(database, { collStats: name }, signal);
     const places = await all(database, { plimsollPositions: name, cursor: { batchSize: 5000 } }, DRAWN, signal);
     if (signal.aborted) return;
-    const length = Math.max(1, stats.maxSize ?? 0, ...places.slice(-1).map(({ position, bytes: own }) => position + own), places.reduce((most, { position, bytes: own }) => Math.max(most, position + own), 0));
-    const figure = (title, value, more) => el("div", { class: "figure" }, el("span", null, title), el("b", null, value), more && el("small", null, more));
+    const length = Math.max(
+      1,
+      stats.maxSize ?? 0,
+      ...places.slice(-1).map(({ position, bytes: own }) => position + own),
+      places.reduce((most, { position, bytes: own }) => Math.max(most, position + own), 0),
+    );
+    const figure = (title, value, more) =>
+      el("div", { class: "figure" }, el("span", null, title), el("b", null, value), more && el("small", null, more));
     const linear = fragmentation(places.map(({ position }) => position));
-    fill(body, el("div", { class: "figures" }, figure("Documents", count(stats.count)), figure("Data", bytes(stats.size)), figure("Capped at", bytes(stats.maxSize)),
-      figure("Fragmentation", linear === undefined ? "–" : linear.toFixed(2), "1 is linear, above 60 is trouble")),
-    places.length === 0 ? el("p", { class: "empty" }, "No document yet.") : el("div", { class: "two" }, panel("The file as a ring", circle(places, length)), panel("Place by age", line(places, length))),
-    stats.count > places.length && el("p", { class: "faint" }, `Drawn are the ${count(places.length)} oldest.`));
+    fill(
+      body,
+      el(
+        "div",
+        { class: "figures" },
+        figure("Documents", count(stats.count)),
+        figure("Data", bytes(stats.size)),
+        figure("Capped at", bytes(stats.maxSize)),
+        figure("Fragmentation", linear === undefined ? "–" : linear.toFixed(2), "1 is linear, above 60 is trouble"),
+      ),
+      places.length === 0
+        ? el("p", { class: "empty" }, "No document yet.")
+        : el("div", { class: "two" }, panel("The file as a ring", circle(places, length)), panel("Place by age", line(places, length))),
+      stats.count > places.length && el("p", { class: "faint" }, `Drawn are the ${count(places.length)} oldest.`),
+    );
   } catch (error) {
     if (!signal.aborted) fill(body, failure(error));
   }
