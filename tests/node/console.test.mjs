@@ -15,12 +15,12 @@ const screenshots = process.env.PLIMSOLL_SCREENSHOTS ?? join(mkdtempSync(join(tm
 const sizes = { laptop: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } };
 const WAIT = { timeout: 20_000 };
 
-let browser, server, client, shop, console_, refusal;
+let browser, server, client, shop, consolePort, refusal;
 
 before(async () => {
   mkdirSync(screenshots, { recursive: true });
-  console_ = await freePort();
-  server = await Server.start("--console", String(console_));
+  consolePort = await freePort();
+  server = await Server.start("--console", String(consolePort));
   client = await new MongoClient(`${server.uri}?appName=suite`).connect();
   shop = client.db("shop");
   const orders = Array.from({ length: 300 }, (_, number) => ({ _id: number, customer: number % 30, city: ["Hull", "Dover", "Leith"][number % 3], total: Decimal128.fromString(`${number}.50`) }));
@@ -47,7 +47,7 @@ after(async () => {
 });
 
 /** A page that complains of errors and of what it asks other hosts for. */
-async function open({ port = console_, size = "laptop", scheme = "light" } = {}) {
+async function open({ port = consolePort, size = "laptop", scheme = "light" } = {}) {
   const page = await browser.newPage();
   const own = `http://127.0.0.1:${port}/`;
   page.complaints = [];

@@ -12,7 +12,6 @@ import uuid
 import bson
 import pytest
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure
 
 from server_process import ServerProcess, binary_path, free_port
 
