@@ -109,7 +109,9 @@ mod tests {
             let mut other = server.dispatcher.server().connect_again(&client, 8);
             let asked = rawdoc! { "connectionStatus": 1 };
             let status = server.dispatcher.say("connectionStatus", "admin", &asked, &mut other).unwrap();
-            assert!(format!("{status:?}").contains(name), "{status:?}");
+            let users = status.get_document("authInfo").unwrap().get_array("authenticatedUsers").unwrap();
+            let user = users.get_document(0).unwrap();
+            assert_eq!((user.get_str("user"), user.get_str("db")), (Ok(name), Ok("admin")));
         }
     }
 
