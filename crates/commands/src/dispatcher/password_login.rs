@@ -111,7 +111,7 @@ mod tests {
             let status = server.dispatcher.say("connectionStatus", "admin", &asked, &mut other).unwrap();
             let users = status.get_document("authInfo").unwrap().get_array("authenticatedUsers").unwrap();
             let user = users.get_document(0).unwrap();
-            assert_eq!((user.get_str("user"), user.get_str("db")), (Ok(name), Ok("admin")));
+            assert_eq!((user.get_str("user").unwrap(), user.get_str("db").unwrap()), (name, "admin"));
         }
     }
 
