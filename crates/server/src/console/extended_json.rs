@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn numbers_are_what_they_look_like() {
         let read = read(r#" { "a" : 1 , "b":2147483648,"c":1.0,"d":1e2,"e":9223372036854775808, "f":-0.5} "#).unwrap();
-        let expected = rawdoc! { "a": 1, "b": 2_147_483_648_i64, "c": 1.0, "d": 100.0, "e": 9.223_372_036_854_775_808e18, "f": -0.5 };
+        let expected = rawdoc! { "a": 1, "b": 2_147_483_648_i64, "c": 1.0, "d": 100.0, "e": 9_223_372_036_854_775_808.0, "f": -0.5 };
         assert_eq!(read, expected);
     }
 
