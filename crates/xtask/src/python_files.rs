@@ -177,8 +177,7 @@ mod tests {
         let count = |ran: &Ran| {
             assert_eq!(ran.output, format!("ran {}\n", ran.file.display()));
             let failures = if ran.succeeded { String::new() } else { ran.file.display().to_string() };
-            let tally =
-                Tally { passed: usize::from(ran.succeeded), failed: usize::from(!ran.succeeded), skipped: 0 };
+            let tally = Tally { passed: usize::from(ran.succeeded), failed: usize::from(!ran.succeeded), skipped: 0 };
             Ended { tally, failures }
         };
         let ended = run(&root, 3, shell, count);
