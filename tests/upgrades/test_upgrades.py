@@ -12,8 +12,22 @@ from server_process import ServerProcess
 ARCHIVES = sorted(KEPT.glob("*.tar.xz"))
 
 
+@pytest.fixture
+def begin(tmp_path):
+    """Makes servers of the test's folder; one that a failure leaves running is ended."""
+    begun = []
+
+    def begin_one(arguments):
+        begun.append(ServerProcess(tmp_path, arguments))
+        return begun[-1]
+
+    yield begin_one
+    for server in begun:
+        server.kill()
+
+
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.xz"))
-def test_a_directory_of_an_earlier_build_is_opened_and_used(archive, tmp_path):
+def test_a_directory_of_an_earlier_build_is_opened_and_used(archive, begin, tmp_path):
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     (tmp_path / "data").chmod(0o700)
@@ -23,7 +37,7 @@ def test_a_directory_of_an_earlier_build_is_opened_and_used(archive, tmp_path):
         key.write_text(KEY)
         key.chmod(0o600)
         arguments += ["--encryption-key-file", str(key)]
-    server = ServerProcess(tmp_path, arguments)
+    server = begin(arguments)
     for _ in range(2):
         server.start()
         with MongoClient(server.uri) as client:
@@ -61,8 +75,8 @@ HEADERS = [("pages.plimsoll", (0, 4096), 4092), ("oplog/*", (0,), 40)]
 
 
 @pytest.mark.parametrize("pattern, headers, checked", HEADERS, ids=["pages", "oplog"])
-def test_a_newer_format_is_refused_by_name_and_nothing_is_touched(pattern, headers, checked, tmp_path):
-    server = ServerProcess(tmp_path, ["--cache", "64MiB"])
+def test_a_newer_format_is_refused_by_name_and_nothing_is_touched(pattern, headers, checked, begin, tmp_path):
+    server = begin(["--cache", "64MiB"])
     server.start()
     with MongoClient(server.uri) as client:
         client["kept"]["one"].insert_one({"_id": 1})
