@@ -82,6 +82,8 @@ pub(crate) struct WriteStatements {
     errors: WriteErrors,
     retried: RetriedStatements,
     commit: Option<CommitInfo>,
+    /// The last statement has found things as they are, and changed nothing: that may be newer than the newest commit.
+    has_only_found: bool,
 }
 
 impl WriteStatements {
@@ -102,7 +104,7 @@ impl WriteStatements {
         let ids = std::mem::take(&mut arguments.generic.statement_ids);
         ids.check_count(statements)?;
         let (errors, retried) = (WriteErrors::default(), RetriedStatements::default());
-        Ok(Self { ids, order, errors, retried, commit: None })
+        Ok(Self { ids, order, errors, retried, commit: None, has_only_found: false })
     }
 
     /// Runs all statements, up to the first that fails where they are ordered.
@@ -127,7 +129,9 @@ impl WriteStatements {
                     context.notes.statements.add(1);
                     let shown = if context.server.profiler.may_profile() { statements.shown(position) } else { None };
                     let begin = shown.map(|shown| StatementBegin::of(context, &shown));
+                    let before = self.commit.as_ref().map(|commit| commit.timestamp);
                     let outcome = self.run_one(context, position, id, statements);
+                    self.has_only_found = self.commit.as_ref().map(|commit| commit.timestamp) == before;
                     if let (Some(begin), Some(shown)) = (begin, statements.shown(position)) {
                         begin.ended(context, &shown, outcome.as_ref().err());
                     }
@@ -192,6 +196,7 @@ impl WriteStatements {
         let error = context.name_interruption(error);
         context.session.check_failure(&error)?;
         context.notes.write_errors.add(1);
+        self.has_only_found = true;
         self.errors.push(position, error);
         Ok(())
     }
@@ -205,7 +210,15 @@ impl WriteStatements {
     pub(crate) fn finish(self, context: &mut Context<'_>, concern: &WriteConcern, reply: &mut DocumentWriter<'_>) {
         self.errors.write(reply);
         self.retried.write(reply);
-        write_concern_error(self.retried.wait(concern, context, self.commit.as_ref()), reply);
+        write_concern_error(self.wait(concern, context), reply);
+    }
+
+    fn wait(&self, concern: &WriteConcern, context: &mut Context<'_>) -> Result<()> {
+        self.retried.wait(concern, context, self.commit.as_ref())?;
+        match self.has_only_found {
+            true => concern.wait_for_all(&context.server.store, &context.server.replica_set),
+            false => Ok(()),
+        }
     }
 }
 
