@@ -126,8 +126,10 @@ def prepare(client):
 
 
 def test_a_backup_under_load_has_what_was_acknowledged_before_its_end(server, tmp_path, place):
-    with MongoClient(server.uri) as client, Load(server.uri) as load:
+    with MongoClient(server.uri) as client:
+        # Before the load, which would create the ring as an ordinary collection.
         prepare(client)
+    with MongoClient(server.uri) as client, Load(server.uri) as load:
         load.wait_for(500)
         first = back_up(client, place)
         load.wait_for(1500)

@@ -107,6 +107,17 @@ impl Archive {
         Ok(state.end > before)
     }
 
+    /// Archives everything that is logged: what is not durable yet is made so before.
+    ///
+    /// # Errors
+    /// As `step`. What is durable is archived also where the rest cannot be made so.
+    pub fn finish(&self) -> Result<()> {
+        let oplog = self.store.oplog();
+        let durable = oplog.wait_durable(oplog.end_position());
+        self.step()?;
+        Ok(durable?)
+    }
+
     /// How far it is.
     pub fn status(&self) -> ArchiveStatus {
         let state = self.state.lock();

@@ -315,10 +315,12 @@ impl Oplog for LocalOplog {
             let wall_seconds = (self.shared.clock.wall_millis() / 1000).clamp(0, i64::from(u32::MAX)) as u32;
             let mut tail = self.shared.tail.lock();
             match tail.try_append(wall_seconds, build, on_assigned)? {
-                Attempt::Done { appended, flush } => {
+                Attempt::Done { appended, flush, ends_rest } => {
                     drop(tail);
                     if flush {
                         self.shared.signal.request();
+                    } else if ends_rest {
+                        self.shared.signal.note_append();
                     }
                     return Ok(appended);
                 }

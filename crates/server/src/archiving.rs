@@ -75,7 +75,7 @@ impl Archiver {
         loop {
             // Looked at before the last step, which then has everything.
             let is_last = self.stop.load(Ordering::Acquire);
-            let outcome = self.step(&mut archive);
+            let outcome = self.step(&mut archive, is_last);
             if archive.is_some() {
                 hold.advance_to_end();
             }
@@ -90,12 +90,15 @@ impl Archiver {
         }
     }
 
-    fn step(&self, archive: &mut Option<Archive>) -> Result<(), BackupError> {
+    fn step(&self, archive: &mut Option<Archive>, is_last: bool) -> Result<(), BackupError> {
         let archive = match archive {
             Some(archive) => archive,
             none => none.insert(self.open()?),
         };
-        archive.step().map(|_| ())
+        match is_last {
+            true => archive.finish(),
+            false => archive.step().map(|_| ()),
+        }
     }
 
     fn open(&self) -> Result<Archive, BackupError> {

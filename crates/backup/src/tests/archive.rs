@@ -47,6 +47,22 @@ fn every_moment_behind_the_backup_is_restored() {
     assert!(too_early.contains("all backups end after"), "{too_early}");
 }
 
+/// What was acknowledged and is not durable yet when the server is stopped.
+#[test]
+fn the_end_of_an_archive_has_what_was_in_memory() {
+    let fixture = Fixture::new();
+    fixture.go_on();
+    let archive = archive_of(&fixture);
+    fixture.back_up(&options());
+    fixture.insert_in_memory();
+    archive.step().unwrap();
+    fixture.insert_in_memory();
+    assert!(archive.status().bytes_behind > 0);
+    archive.finish().unwrap();
+    assert_eq!(archive.status().bytes_behind, 0);
+    assert_eq!(fixture.restore(&restore_options(Target::Newest)).unwrap().1, fixture.content());
+}
+
 #[test]
 fn an_operation_is_left_out_by_its_text() {
     let fixture = Fixture::new();

@@ -96,6 +96,16 @@ impl Fixture {
         self.store.oplog().flush_step().unwrap();
     }
 
+    /// Inserts a document that is not durable.
+    pub(super) fn insert_in_memory(&self) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) as i32;
+        let orders = self.collection("shop.orders");
+        let mut context = self.context.borrow_mut();
+        let document = rawdoc! { "_id": number, "is": "in memory" };
+        let commit = self.store.insert_document(&mut context, &orders, &document, Validation::Enforce).unwrap();
+        self.store.acknowledge(&commit, Acknowledgement::Visible).unwrap();
+    }
+
     /// A checkpoint, and the rings in their files.
     pub(super) fn checkpoint(&self) {
         self.store.write_rings().unwrap();

@@ -129,12 +129,11 @@ impl Shared {
         let _running = RunningFlusher::register(self);
         let mut began = self.clock.monotonic();
         loop {
+            if self.tail.lock().let_flusher_rest() {
+                self.signal.rest(LONGEST_REST);
+            }
             let since = self.clock.monotonic().saturating_sub(began);
-            let longest = match self.tail.lock().let_flusher_rest() {
-                true => LONGEST_REST,
-                false => self.flush_interval.saturating_sub(since),
-            };
-            self.signal.wait(longest);
+            self.signal.wait(self.flush_interval.saturating_sub(since));
             began = self.clock.monotonic();
             // Read before the flush, so that the last flush comes after everything appended before the stop.
             let stopping = stop.load(Ordering::Acquire);

@@ -93,8 +93,10 @@ pub(super) struct Tail {
 pub(super) enum Attempt {
     Done {
         appended: Appended,
-        /// Enough is buffered for the flusher to start early, or it rests.
+        /// Enough is buffered for the flusher to start early.
         flush: bool,
+        /// The flusher rests.
+        ends_rest: bool,
     },
     /// The flusher must do something first.
     Wait,
@@ -171,12 +173,12 @@ impl Tail {
         let flush_from = self.buffer_bytes_max / 4;
         Ok(Attempt::Done {
             appended: Appended { timestamp, position: OplogPosition(position), end: OplogPosition(self.end()) },
-            flush: std::mem::take(&mut self.flusher_rests)
-                || unwritten < flush_from && unwritten + entry_bytes >= flush_from,
+            flush: unwritten < flush_from && unwritten + entry_bytes >= flush_from,
+            ends_rest: std::mem::take(&mut self.flusher_rests),
         })
     }
 
-    /// Whether the flusher has nothing to do until the next append, which then says that it is to flush.
+    /// Whether the flusher has nothing to do until the next append, which then says that it ends the rest.
     pub(super) fn let_flusher_rest(&mut self) -> bool {
         let has_spare = matches!(self.spare, Spare::Ready { .. });
         self.flusher_rests = self.unwritten_bytes() == 0 && has_spare && matches!(self.standing, Standing::Open);
