@@ -12,7 +12,8 @@ use platform::{Disk, OpenMode};
 
 use crate::object_store::ObjectStore;
 
-const NEW: &str = ".new";
+/// What a name ends in while it is being written.
+pub(crate) const NEW: &str = ".new";
 
 /// See the module's head.
 pub struct DirectoryStore {

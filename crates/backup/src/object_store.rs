@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use platform::{Disk, RealDisk};
 
-use crate::directory_store::DirectoryStore;
+use crate::directory_store::{DirectoryStore, NEW};
 use crate::error::{BackupError, Result};
 
 /// A store of objects. All methods may be called from several threads at once.
@@ -89,13 +89,19 @@ impl Place {
         if apart_from.is_some_and(|other| is_within(path, other) || is_within(other, path)) {
             return Err(refused("backups must be apart from the server's data directory".to_owned()));
         }
-        let disk = RealDisk::new(path).map_err(|error| refused(error.to_string()))?;
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(path).map_err(|error| refused(error.to_string()))?);
         let names = disk.list(Path::new("")).map_err(|error| refused(error.to_string()))?;
-        let objects = DirectoryStore::new(Arc::new(disk));
-        match names.iter().any(|name| name == MARK) {
-            true => {}
-            false if names.is_empty() => objects.put(MARK, MARK_TEXT).map_err(BackupError::io(MARK, "written"))?,
-            false => return Err(refused("the directory is not empty, and has no backups".to_owned())),
+        let objects = DirectoryStore::new(Arc::clone(&disk));
+        // Somebody else may begin here at the same time, or have been killed while he did.
+        let is_marked = || disk.exists(Path::new(MARK)).unwrap_or(false);
+        if !is_marked() {
+            if !names.iter().all(|name| name.strip_prefix(MARK).is_some_and(|rest| rest.is_empty() || rest == NEW)) {
+                return Err(refused("the directory is not empty, and has no backups".to_owned()));
+            }
+            match objects.put(MARK, MARK_TEXT) {
+                Err(error) if !is_marked() => return Err(BackupError::io(MARK, "written")(error)),
+                _ => {}
+            }
         }
         Ok(Arc::new(objects))
     }
@@ -134,6 +140,30 @@ fn settled(path: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "what others have left is made by other means")]
+    fn many_may_begin_at_once_and_after_one_that_was_killed() {
+        let root = std::env::temp_dir().join(format!("backup-places-{}", std::process::id()));
+        for round in 0..20 {
+            let place = Place::Directory(root.join(round.to_string()));
+            if round % 2 == 0 {
+                std::fs::create_dir_all(root.join(round.to_string())).unwrap();
+                std::fs::write(root.join(format!("{round}/{MARK}{NEW}")), "Back").unwrap();
+            }
+            std::thread::scope(|scope| {
+                for number in 0..4 {
+                    let place = &place;
+                    scope.spawn(move || place.open(None).unwrap().put(&format!("folder/{number}"), b"1").unwrap());
+                }
+            });
+            assert!(place.open_existing().is_ok());
+        }
+        let strange = root.join("strange");
+        std::fs::create_dir_all(strange.join("photos")).unwrap();
+        assert!(Place::Directory(strange).open(None).is_err());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn absolute_file_urls_are_places_and_others_are_refused_by_what_is_wrong() {
