@@ -26,7 +26,7 @@ use crate::handlers::diagnostics;
 use crate::registry;
 use crate::request::arguments::Arguments;
 use crate::request::cluster_time;
-use crate::request::command_request::{Attempt, CommandRequest, SequenceSource};
+use crate::request::command_request::{Attempt, CommandRequest, NoSequences};
 use crate::request::declaration::{Changes, Class, CursorUse, Declaration, SessionUse, WriteConcernUse};
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
@@ -437,19 +437,6 @@ impl Dispatcher {
         let yields = registered.yields();
         let turn = Turn::begin(&server.admission, ticket, class, fields.is_in_transaction(), now, yields);
         Ok(registered.begin(turn, fields.api))
-    }
-}
-
-/// A command without document sequences.
-struct NoSequences;
-
-impl SequenceSource for NoSequences {
-    fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
-        None
-    }
-
-    fn names(&self) -> Vec<&str> {
-        Vec::new()
     }
 }
 

@@ -26,7 +26,7 @@ mod test_server;
 
 pub use dispatcher::{Dispatcher, PasswordLogin, RoleDescription, role_descriptions};
 pub use registry::{CommandDescription, command_descriptions};
-pub use request::command_request::{Attempt, CommandRequest, SequenceSource};
+pub use request::command_request::{Attempt, CommandRequest, NoSequences, SequenceSource};
 pub use request::document_writer::DocumentWriter;
 pub use request::error::{CommandError, Result};
 pub use request::outcome::{Next, Outcome};

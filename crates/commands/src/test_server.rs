@@ -11,7 +11,7 @@ use transaction::{Store, StoreOptions};
 use crate::state::access_control::names::UserName;
 use crate::{
     Attempt, Authorization, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, LogVerbosity,
-    NetworkFigures, Outcome, ReplicaSetFacts, SequenceSource, ServerContext, ServerFacts, ServerHooks,
+    NetworkFigures, NoSequences, Outcome, ReplicaSetFacts, ServerContext, ServerFacts, ServerHooks,
 };
 
 /// The server and one client of it.
@@ -79,19 +79,6 @@ impl DiagnosticLog for TestLog {
 
     fn startup_warnings(&self) -> (Vec<String>, u64) {
         (vec!["{\"msg\":\"open to all\"}".to_owned()], 1)
-    }
-}
-
-/// A message without document sequences.
-struct NoSequences;
-
-impl SequenceSource for NoSequences {
-    fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
-        None
-    }
-
-    fn names(&self) -> Vec<&str> {
-        Vec::new()
     }
 }
 

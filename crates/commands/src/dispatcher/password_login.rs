@@ -8,7 +8,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, RawDocument, RawDocumentBuf, rawdoc};
 
 use super::Dispatcher;
-use crate::request::command_request::{Attempt, CommandRequest, SequenceSource};
+use crate::request::command_request::{Attempt, CommandRequest, NoSequences};
 use crate::state::context::ClientContext;
 
 /// Who somebody says that he is.
@@ -20,18 +20,6 @@ pub struct PasswordLogin<'a> {
     pub database: &'a str,
     /// What only he knows.
     pub password: &'a str,
-}
-
-struct NoSequences;
-
-impl SequenceSource for NoSequences {
-    fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
-        None
-    }
-
-    fn names(&self) -> Vec<&str> {
-        Vec::new()
-    }
 }
 
 impl Dispatcher {
@@ -71,8 +59,8 @@ impl Dispatcher {
         body: &RawDocument,
         client: &mut ClientContext,
     ) -> Result<RawDocumentBuf, String> {
-        let sequences = &NoSequences;
-        let request = CommandRequest { name, database, body, sequences, attempt: Attempt::First, is_legacy: false };
+        let (sequences, attempt) = (&NoSequences, Attempt::First);
+        let request = CommandRequest { name, database, body, sequences, attempt, is_legacy: false };
         let mut reply = Vec::new();
         self.run(&request, client, &mut reply);
         let reply = RawDocumentBuf::from_bytes(reply).map_err(|error| error.to_string())?;

@@ -5,10 +5,9 @@
 use authentication::{builtin_privileges, builtin_role_names};
 use bson::rawdoc;
 
-use super::NoSequences;
 use super::authorization::tell_needs;
 use crate::registry;
-use crate::request::command_request::{Attempt, CommandRequest};
+use crate::request::command_request::{Attempt, CommandRequest, NoSequences};
 use crate::request::declaration::{Authentication, Declaration};
 
 /// What the documentation says of a role, or of who has none.

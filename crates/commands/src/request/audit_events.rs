@@ -229,20 +229,8 @@ mod tests {
     use bson::rawdoc;
 
     use super::*;
-    use crate::request::command_request::{Attempt, SequenceSource};
+    use crate::request::command_request::{Attempt, NoSequences};
     use crate::request::declaration::Needs;
-
-    struct NoSequences;
-
-    impl SequenceSource for NoSequences {
-        fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
-            None
-        }
-
-        fn names(&self) -> Vec<&str> {
-            Vec::new()
-        }
-    }
 
     fn told(audited: Audited, name: &'static str, body: RawDocumentBuf) -> Vec<(&'static str, RawDocumentBuf)> {
         let command = Declaration { secrets: &["pwd"], ..Declaration::new(name, "", Needs::Nothing, &[]) };

@@ -13,6 +13,19 @@ pub trait SequenceSource {
     fn names(&self) -> Vec<&str>;
 }
 
+/// Those of a message without any.
+pub struct NoSequences;
+
+impl SequenceSource for NoSequences {
+    fn documents<'a>(&'a self, _name: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
+        None
+    }
+
+    fn names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+}
+
 /// One command as it came in.
 pub struct CommandRequest<'a> {
     /// The body's first field.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Document, RawDocument, RawDocumentBuf, doc};
 use commands::{
     Attempt, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, LogVerbosity, NetworkFigures,
-    Outcome, SequenceSource, ServerContext, ServerFacts, ServerHooks,
+    NoSequences, Outcome, ServerContext, ServerFacts, ServerHooks,
 };
 use platform::{SeededRandom, SimulatedClock, SimulatedDisk, WorkingMemory};
 use storage_engine::EngineOptions;
@@ -64,18 +64,6 @@ impl DiagnosticLog for Hooks {
 
     fn startup_warnings(&self) -> (Vec<String>, u64) {
         (Vec::new(), 0)
-    }
-}
-
-struct NoSequences;
-
-impl SequenceSource for NoSequences {
-    fn documents<'a>(&'a self, _: &str) -> Option<Box<dyn Iterator<Item = &'a RawDocument> + 'a>> {
-        None
-    }
-
-    fn names(&self) -> Vec<&str> {
-        Vec::new()
     }
 }
 

@@ -5,7 +5,7 @@ use bson::{Document, RawDocumentBuf, doc};
 
 use super::tell_needs;
 use crate::registry;
-use crate::request::command_request::{Attempt, CommandRequest, SequenceSource};
+use crate::request::command_request::{Attempt, CommandRequest, NoSequences};
 use crate::request::declaration::{Authentication, Declaration};
 use crate::request::privileges::Action;
 use crate::state::access_control::names::{RoleName, UserName};
@@ -14,18 +14,6 @@ use crate::state::access_control::stored_user::StoredUser;
 use crate::test_server::TestServer;
 
 const UNAUTHORIZED: i32 = 13;
-
-struct NoSequences;
-
-impl SequenceSource for NoSequences {
-    fn documents<'a>(&'a self, _: &str) -> Option<Box<dyn Iterator<Item = &'a bson::RawDocument> + 'a>> {
-        None
-    }
-
-    fn names(&self) -> Vec<&str> {
-        Vec::new()
-    }
-}
 
 /// A command that asks for something, beyond its name and a collection.
 fn sample(name: &str) -> Document {
