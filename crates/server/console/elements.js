@@ -147,6 +147,8 @@ export function dialog(title, build, kind = "") {
     const close = (told) => {
       result = told;
       box.close();
+      // The event comes later: by then another dialog may stand beside this one.
+      box.remove();
     };
     const box = el("dialog", { class: kind, "aria-label": title }, el("h2", null, title));
     box.append(...[build(close)].flat(Infinity));

@@ -33,6 +33,12 @@ pub(crate) const OF_PYTEST: Marks = Marks {
 pub(crate) const OF_TAP: Marks =
     Marks { begin: |line| line.trim_start().starts_with("not ok "), end: |line| line.trim() == "..." };
 
+/// The simulator: a failed seed, and how to see it again.
+pub(crate) const OF_SIMULATOR: Marks = Marks {
+    begin: |line| line.starts_with("seed ") && line.contains(" FAILED: "),
+    end: |line| line.starts_with("to see it again: "),
+};
+
 fn is_pytest_heading(line: &str) -> bool {
     line.starts_with("==") && line.ends_with("==")
 }
@@ -92,6 +98,8 @@ mod tests {
         assert_eq!(told_in(pytest, OF_PYTEST).lines().count(), 4);
         let tap = "ok 1 - a\n  ---\n  ...\nnot ok 2 - b\n  ---\n  error: 'no'\n  ...\n# fail 1\n";
         assert_eq!(told_in(tap, OF_TAP), "not ok 2 - b\n  ---\n  error: 'no'\n  ...");
+        let seeds = "seeds 1 to 9\nstep\nseed 3 FAILED: lost\nkey 7\nto see it again: --seed 3\n2 seeds in 1 s: 1 failed\n";
+        assert_eq!(told_in(seeds, OF_SIMULATOR), "seed 3 FAILED: lost\nkey 7\nto see it again: --seed 3");
     }
 
     #[test]

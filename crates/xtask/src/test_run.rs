@@ -69,7 +69,7 @@ pub fn run_all(root: &Path) -> Outcome {
     println!("everything is built, in {} s", began.elapsed().as_secs());
     let programs = driver_tests::target_folder(root).join("debug");
     total.record("Rust tests", || rust_tests(root));
-    total.record("simulator", || simulation::test(root, &programs).map(Ended::from));
+    total.record("simulator", || simulation::test(root, &programs));
     total.record("comparison of storage engines", || engine_peer(root).map(Ended::from));
     let server = programs.join(format!("plimsoll{EXE_SUFFIX}"));
     total.record_driver_suites(root, &server, Some(&programs.join("examples")));
