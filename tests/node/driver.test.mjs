@@ -30,7 +30,7 @@ after(async () => {
 test("connects and says what it is", async () => {
   const hello = await client.db("admin").command({ hello: 1 });
   assert.equal(hello.isWritablePrimary, true);
-  assert.ok(hello.maxWireVersion >= 21);
+  assert.ok(hello.maxWireVersion >= 25);
   assert.equal((await client.db().admin().ping()).ok, 1);
 });
 

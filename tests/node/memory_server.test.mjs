@@ -13,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), "plimsoll-memory-server-"));
 const mongod = join(folder, "mongod");
 symlinkSync(resolve(process.env.PLIMSOLL_BINARY), mongod);
 process.env.MONGOMS_SYSTEM_BINARY = mongod;
-process.env.MONGOMS_VERSION = "7.0.14";
+process.env.MONGOMS_VERSION = "8.0.16";
 const require = createRequire(join(process.env.PLIMSOLL_NODE_MODULES, "index.js"));
 const { MongoMemoryReplSet, MongoMemoryServer } = require("mongodb-memory-server-core");
 

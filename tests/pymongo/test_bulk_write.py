@@ -1,5 +1,5 @@
-"""`bulkWrite`, as MongoDB's manual and the drivers' specification of bulk writes have it: sent as it stands, since drivers
-use it only with servers of version 8."""
+"""`bulkWrite`, as MongoDB's manual and the drivers' specification of bulk writes have it: sent as it stands, and by a
+driver."""
 
 import uuid
 
@@ -7,7 +7,8 @@ import bson
 import pytest
 from bson.binary import Binary, UuidRepresentation
 from bson.int64 import Int64
-from pymongo.errors import OperationFailure
+from pymongo import DeleteOne, InsertOne, UpdateOne
+from pymongo.errors import ClientBulkWriteException, OperationFailure
 
 from test_retryable_writes import raw_command
 
@@ -174,3 +175,24 @@ def test_as_document_sequences(client, database, names):
         reply = bson.decode(stream.read(length - 4)[12 + 5:])
     assert reply["ok"] == 1 and reply["nInserted"] == 1, reply
     assert database["b"].count_documents({}) == 1
+
+
+def test_a_driver_sends_it(client, database, names):
+    first, second = names
+    result = client.bulk_write(
+        [
+            InsertOne(namespace=first, document={"_id": 1, "n": 1}),
+            InsertOne(namespace=second, document={"_id": 2, "n": 2}),
+            InsertOne(namespace=second, document={"_id": 3, "n": 3}),
+            UpdateOne(namespace=second, filter={}, update={"$set": {"last": True}}, sort={"n": -1}),
+            DeleteOne(namespace=first, filter={"_id": 1}),
+        ],
+        verbose_results=True,
+    )
+    assert (result.inserted_count, result.modified_count, result.deleted_count) == (3, 1, 1)
+    assert result.insert_results[1].inserted_id == 2
+    assert database["b"].find_one({"last": True})["_id"] == 3
+    with pytest.raises(ClientBulkWriteException) as caught:
+        client.bulk_write([InsertOne(namespace=second, document={"_id": 2}), InsertOne(namespace=first, document={"_id": 7})], ordered=False)
+    assert [error["code"] for error in caught.value.write_errors] == [11000]
+    assert database["a"].find_one() == {"_id": 7}

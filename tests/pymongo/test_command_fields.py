@@ -236,7 +236,7 @@ ADMIN_COMMANDS = {
         {"dropTarget": True} | WRITE_CONCERN,
         {},
     ),
-    "setFeatureCompatibilityVersion": ({"setFeatureCompatibilityVersion": "7.0", "confirm": True}, WRITE_CONCERN, {"downgradeOnDiskChanges": True}),
+    "setFeatureCompatibilityVersion": ({"setFeatureCompatibilityVersion": "8.0", "confirm": True}, WRITE_CONCERN, {"downgradeOnDiskChanges": True}),
     "top": ({"top": 1}, {}, {}),
     "invalidateUserCache": ({"invalidateUserCache": 1}, {}, {}),
     "lockInfo": ({"lockInfo": 1}, {}, {}),
@@ -253,7 +253,7 @@ INDEX_CHANGE = {"name": "changed_1"}
 PARTS = {
     "update.updates": (
         lambda field: {"update": "things", "updates": [UPDATE_STATEMENT | field]},
-        {"c": {"a": 1}, "upsert": True, "multi": False, "arrayFilters": [], "hint": {"_id": 1}} | COLLATION,
+        {"c": {"a": 1}, "upsert": True, "multi": False, "arrayFilters": [], "hint": {"_id": 1}, "sort": {"_id": 1}} | COLLATION,
         {},
     ),
     "delete.deletes": (

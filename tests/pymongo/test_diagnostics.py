@@ -14,7 +14,7 @@ def test_parameters(client):
     everything = client.admin.command("getParameter", "*")
     assert len(everything) > 2
     version = client.admin.command("getParameter", 1, featureCompatibilityVersion=1)
-    assert version["featureCompatibilityVersion"]["version"] == "7.0"
+    assert version["featureCompatibilityVersion"]["version"] == "8.0"
     with pytest.raises(OperationFailure) as caught:
         client.admin.command("getParameter", 1, noSuchParameter=1)
     assert caught.value.code == 72 and caught.value.details["codeName"] == "InvalidOptions"

@@ -16,7 +16,7 @@ def test_hello_says_what_drivers_need(client):
     assert hello["maxWriteBatchSize"] == 100000
     assert hello["logicalSessionTimeoutMinutes"] == 30
     assert hello["minWireVersion"] == 0
-    assert hello["maxWireVersion"] >= 21
+    assert hello["maxWireVersion"] >= 25
     assert hello["readOnly"] is False
     assert isinstance(hello["localTime"], datetime.datetime)
     assert isinstance(hello["connectionId"], int)

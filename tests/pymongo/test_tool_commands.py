@@ -222,12 +222,12 @@ def test_parameters_that_are_refused(client, name, value, code):
 def test_feature_compatibility_version(client):
     version = client.admin.command("getParameter", 1, featureCompatibilityVersion=1)["featureCompatibilityVersion"]
     stored = client.admin["system.version"].find_one({"_id": "featureCompatibilityVersion"})
-    assert stored["version"] == version["version"] == "7.0"
-    assert client.admin.command("setFeatureCompatibilityVersion", "7.0", confirm=True)["ok"] == 1.0
+    assert stored["version"] == version["version"] == "8.0"
+    assert client.admin.command("setFeatureCompatibilityVersion", "8.0", confirm=True)["ok"] == 1.0
     with refused(7369100):
-        client.admin.command("setFeatureCompatibilityVersion", "7.0")
+        client.admin.command("setFeatureCompatibilityVersion", "8.0")
     with refused(4926900):
-        client.admin.command("setFeatureCompatibilityVersion", "6.0", confirm=True)
+        client.admin.command("setFeatureCompatibilityVersion", "7.0", confirm=True)
     with refused(20):
         client.admin["system.version"].drop()
     with refused(20):

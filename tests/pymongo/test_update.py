@@ -311,3 +311,30 @@ def test_an_upsert_stores_no_name_with_a_dollar(collection):
             collection.update_one({"_id": 1}, update, upsert=True)
         assert error.value.code == 52
     assert collection.find_one() is None
+
+
+def test_the_first_in_an_order_is_changed(database, collection):
+    collection.insert_many([{"_id": number, "n": -number, "state": "waiting"} for number in range(5)])
+    assert collection.update_one({"state": "waiting"}, {"$set": {"state": "taken"}}, sort={"n": 1}).modified_count == 1
+    assert collection.find_one({"state": "taken"})["_id"] == 4
+    collection.replace_one({"state": "waiting"}, {"state": "replaced", "n": -3}, sort={"_id": -1})
+    assert collection.find_one({"state": "replaced"})["_id"] == 3
+    collection.create_index("n")
+    collection.bulk_write([UpdateOne({"n": {"$lt": 1}}, {"$set": {"state": "first"}}, sort={"n": -1})])
+    assert collection.find_one({"state": "first"})["_id"] == 0
+    statement = {"q": {}, "u": {"$set": {"state": "last"}}, "sort": {"n": 1}, "upsert": True}
+    plan = database.command({"explain": {"update": collection.name, "updates": [statement]}})["queryPlanner"]["winningPlan"]
+    assert "SORT" in str(plan) or "IXSCAN" in str(plan)
+    assert database.command("update", collection.name, updates=[statement])["nModified"] == 1
+    assert collection.find_one({"state": "last"})["n"] == -4
+
+
+def test_an_order_of_many_is_refused(database, collection):
+    collection.insert_one({})
+    with pytest.raises(OperationFailure) as error:
+        database.command("update", collection.name, updates=[{"q": {}, "u": {"$set": {"b": 1}}, "multi": True, "sort": {"a": 1}}])
+    assert error.value.code == 9
+    with pytest.raises(WriteError) as error:
+        collection.update_one({}, {"$set": {"b": 1}}, sort={"a": "up"})
+    assert error.value.code == 15974
+    assert "b" not in collection.find_one()

@@ -247,7 +247,7 @@ fn equality(constant: &Literal, field: Field) -> PredicateBounds {
     let point = Interval::point(value);
     match value {
         RawBsonRef::Null => {
-            let list = IntervalList::new(vec![Interval::point(RawBsonRef::Undefined), point]);
+            let list = IntervalList::one(point);
             match field {
                 Field::Plain | Field::Hashed => PredicateBounds::exact(list),
                 Field::Multikey | Field::Place(_) => PredicateBounds::inexact(list),

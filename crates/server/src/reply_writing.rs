@@ -109,6 +109,8 @@ mod tests {
             writing.join().unwrap().unwrap();
         });
         let _all = budget.reserve_fixed(MemoryUse::Frames, 32 << 20);
+        // Another connection: the kernel's buffers grow with what is read, and could take all of it.
+        let (_client, mut server) = pair();
         let refused = write_reply(&mut server, &bytes, &budget);
         assert!(matches!(refused, Err(ReplyWritingError::SlowReader { taken, .. }) if taken < bytes.len()));
     }

@@ -120,7 +120,6 @@ impl Comparison {
 
     fn accepts_other_type(&self, value: ValueView<'_>) -> bool {
         match (self.value.view(), value) {
-            (_, ValueView::Undefined) => self.accepts_missing,
             (ValueView::MinKey, _) => self.operator.accepts(Ordering::Greater),
             (ValueView::MaxKey, _) => self.operator.accepts(Ordering::Less),
             _ => false,

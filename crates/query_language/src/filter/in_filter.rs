@@ -52,7 +52,7 @@ impl InFilter {
     #[inline]
     pub(crate) fn accepts(&self, value: Option<ValueView<'_>>) -> Outcome {
         let value = match value {
-            None | Some(ValueView::Undefined) => return Ok(self.accepts_missing),
+            None => return Ok(self.accepts_missing),
             Some(value) => value,
         };
         if self.values.binary_search_by(|literal| compare_views(literal.view(), value)).is_ok() {

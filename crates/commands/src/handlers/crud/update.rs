@@ -20,6 +20,7 @@ use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::command_collation;
 use super::ended_statement::ShownStatement;
+use super::find_arguments::apply_sort;
 use super::needed_privileges;
 use super::query_arguments::{CommandClock, empty_timestamps, hint, query, services, variables};
 use super::query_memory::check_memory_for_update;
@@ -299,6 +300,8 @@ pub(crate) struct StatementFields<'a> {
     is_upsert: bool,
     array_filters: Vec<&'a RawDocument>,
     hint: Hint,
+    /// Which of those that match is changed: the first in this order.
+    sort: Option<&'a RawDocument>,
     constants: Option<&'a RawDocument>,
     pub(crate) collation: Option<&'a RawDocument>,
 }
@@ -347,7 +350,8 @@ impl<'a> StatementFields<'a> {
     fn read_as(statement: &'a RawDocument, names: &FieldNames) -> Result<Self> {
         validated(statement)?;
         let (mut filter, mut update, mut array_filters, mut hinted) = (None, None, Vec::new(), Hint::None);
-        let (mut multiplicity, mut is_upsert, mut constants, mut collation) = (Multiplicity::One, false, None, None);
+        let (mut multiplicity, mut is_upsert) = (Multiplicity::One, false);
+        let (mut sort, mut constants, mut collation) = (None, None, None);
         for element in elements(statement) {
             let field = Field::of(names.owner, element);
             match field.name() {
@@ -364,6 +368,7 @@ impl<'a> StatementFields<'a> {
                 "upsert" => is_upsert = field.boolean()?,
                 "arrayFilters" => array_filters = field.documents()?.unwrap_or_default(),
                 "hint" => hinted = hint(field)?,
+                "sort" => sort = field.document()?,
                 name if name == names.constants => constants = field.document()?,
                 "collation" => collation = command_collation::of_statement(field)?,
                 _ => return Err(field.unknown()),
@@ -371,8 +376,11 @@ impl<'a> StatementFields<'a> {
         }
         let [required_filter, required_update] = names.required;
         let (filter, update) = (required(filter, required_filter)?, required(update, required_update)?);
-        let source = statement;
-        Ok(Self { source, filter, update, multiplicity, is_upsert, array_filters, hint: hinted, constants, collation })
+        if sort.is_some() && multiplicity == Multiplicity::Many {
+            return Err(CommandError::failed_to_parse("Cannot specify sort with multi=true"));
+        }
+        let (source, hint) = (statement, hinted);
+        Ok(Self { source, filter, update, multiplicity, is_upsert, array_filters, hint, sort, constants, collation })
     }
 }
 
@@ -389,6 +397,9 @@ impl Statement {
         let update = Update::parse(fields.update, &fields.array_filters, &options)?;
         let mut query = query(Some(fields.filter), &variables)?;
         query.hint = fields.hint.clone();
+        if let Some(sort) = fields.sort {
+            apply_sort(&mut query, sort)?;
+        }
         let (multiplicity, is_upsert) = (fields.multiplicity, fields.is_upsert);
         let details = if is_upsert { StatementDetails::Upserted } else { StatementDetails::None };
         let query = Arc::new(query);

@@ -2,9 +2,9 @@
 //!
 //! The version is that of the server ([`crate::state::versions`]) and cannot be another.
 
-use bson::{RawBsonRef, doc};
-use collection::{Namespace, Validation};
-use transaction::InsertOrder;
+use bson::{RawBsonRef, RawDocument, doc};
+use collection::Namespace;
+use document::get_field;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -18,6 +18,7 @@ use crate::state::writing::Writing;
 
 const DATABASE: &str = "admin";
 const COLLECTION: &str = "system.version";
+const ID: &str = "featureCompatibilityVersion";
 
 pub(crate) static COMMAND: Command = Command::new(
     |_, arguments, reply| run(arguments, reply),
@@ -72,21 +73,31 @@ pub(crate) fn is_version_collection(namespace: &Namespace) -> bool {
     namespace.database() == DATABASE && namespace.collection() == COLLECTION
 }
 
-/// Stores the document, unless it is there.
+/// Stores the document, in the place of what an older build has stored.
 ///
 /// # Errors
-/// Those of an insert.
+/// Those of reading and writing.
 pub(crate) fn store_document(writing: &Writing) -> Result<()> {
-    let store = &writing.store;
     let namespace = Namespace::new(DATABASE, COLLECTION)?;
-    if store.catalog().lookup(namespace.as_str()).is_some() {
-        return Ok(());
+    let collection = writing.store.collection_or_create(&namespace)?;
+    let mut cursor = writing.store.read_view().record_cursor(&collection);
+    cursor.seek_first()?;
+    let mut place = None;
+    while let Some(record) = cursor.next()? {
+        let document = cursor.document()?;
+        if text(document, "_id") == Some(ID) {
+            if text(document, "version") == Some(FEATURE_COMPATIBILITY_VERSION) {
+                return Ok(());
+            }
+            place = Some(record);
+            break;
+        }
     }
-    let collection = store.collection_or_create(&namespace)?;
-    let document = doc! { "_id": "featureCompatibilityVersion", "version": FEATURE_COMPATIBILITY_VERSION };
-    let document = bson::RawDocumentBuf::try_from(&document)?;
-    let outcome = writing.with_context(|write| {
-        store.insert_documents(write, &collection, &[&document], InsertOrder::Ordered, Validation::Bypass)
-    });
-    outcome.errors.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))
+    let document = doc! { "_id": ID, "version": FEATURE_COMPATIBILITY_VERSION };
+    writing.put_at(&collection, place, &bson::RawDocumentBuf::try_from(&document)?)?;
+    Ok(())
+}
+
+fn text<'a>(document: &'a RawDocument, field: &str) -> Option<&'a str> {
+    get_field(document, field)?.as_str()
 }

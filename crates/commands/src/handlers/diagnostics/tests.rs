@@ -31,7 +31,7 @@ fn hello_says_what_drivers_look_for() {
         ("maxWriteBatchSize", 100_000),
         ("logicalSessionTimeoutMinutes", 30),
         ("minWireVersion", 0),
-        ("maxWireVersion", 21),
+        ("maxWireVersion", 25),
         ("connectionId", 1),
     ];
     figures.iter().for_each(|(name, value)| assert_eq!(reply.get_i32(name).unwrap(), *value, "{name}"));
@@ -114,8 +114,8 @@ fn times_that_no_clock_has_reached_are_refused() {
 fn facts_about_the_server() {
     let mut server = TestServer::new();
     let build = server.run("admin", doc! {"buildinfo": 1});
-    assert_eq!(build.get_str("version").unwrap(), "7.0.14");
-    assert_eq!(build.get("versionArray"), Some(&Bson::from(vec![7, 0, 14, 0])));
+    assert_eq!(build.get_str("version").unwrap(), "8.0.16");
+    assert_eq!(build.get("versionArray"), Some(&Bson::from(vec![8, 0, 16, 0])));
     assert_eq!(build.get_i32("maxBsonObjectSize").unwrap(), 16_777_216);
     let host = server.run("admin", doc! {"hostInfo": 1});
     assert!(host.get_document("system").unwrap().get_i64("memSizeMB").unwrap() > 0);
@@ -136,7 +136,7 @@ fn facts_about_the_server() {
 fn parameters_are_found_by_name() {
     let mut server = TestServer::new();
     let one = server.run("admin", doc! {"getParameter": 1, "featureCompatibilityVersion": 1, "nonsense": 1});
-    assert_eq!(one.get_document("featureCompatibilityVersion").unwrap(), &doc! {"version": "7.0"});
+    assert_eq!(one.get_document("featureCompatibilityVersion").unwrap(), &doc! {"version": "8.0"});
     let all = server.run("admin", doc! {"getParameter": "*"});
     assert!(!all.get_bool("enableTestCommands").unwrap());
     let none = server.fail("admin", doc! {"getParameter": 1, "nonsense": 1});
