@@ -1,8 +1,14 @@
 """aggregate: each stage, expressions, cursors, $out; errors."""
 
+import threading
+
 import pytest
 from bson.datetime_ms import DatetimeMS
-from pymongo.errors import OperationFailure
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.write_concern import WriteConcern
+
+from interruption import wait_until
 
 
 @pytest.fixture
@@ -330,3 +336,33 @@ def test_documents_of_no_collection(client, collection):
         collection.aggregate([made])
     assert caught.value.code == 73
     assert len(list(client.admin.aggregate([made]))) == 2
+
+
+def test_what_a_kill_leaves_of_out_is_dropped(server, kill_and_restart):
+    target = {"db": "abandoned", "coll": "series", "timeseries": {"timeField": "at"}}
+    ends = [[{"$out": "copy"}], [{"$set": {"at": "$$NOW"}}, {"$out": target}]]
+    endless = [{"$lookup": {"from": "numbers", "pipeline": [], "as": "all"}}, {"$unwind": "$all"}, {"$unset": "_id"}]
+    with MongoClient(server.uri) as client:
+        database = client["abandoned"]
+        database["numbers"].insert_many([{"n": n} for n in range(2_000)])
+        database["tmp.agg_out.mine"].insert_one({})
+
+        def write(end):
+            with pytest.raises(PyMongoError):
+                list(database["numbers"].aggregate(endless + end))
+
+        def unfinished():
+            return [name for name in database.list_collection_names() if "tmp.agg_out." in name and "mine" not in name]
+
+        threads = [threading.Thread(target=write, args=[end]) for end in ends]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(unfinished()) == 3, seconds=20)
+        # All that was written before a durable write is durable.
+        client.get_database("abandoned", write_concern=WriteConcern(j=True))["numbers"].insert_one({})
+        kill_and_restart()
+        for thread in threads:
+            thread.join()
+    with MongoClient(server.uri) as client:
+        assert sorted(client["abandoned"].list_collection_names()) == ["numbers", "tmp.agg_out.mine"]
+        client.drop_database("abandoned")

@@ -143,8 +143,13 @@ pub trait PipelineHost: Send + Sync {
     /// The documents that `$listSessions` gives, one a session.
     fn sessions(&self, wanted: &ListedSessions) -> Result<Vec<RawDocumentBuf>>;
 
-    /// Begins to replace a collection by what `$out` writes. Nothing is visible before `OutputWriter::finish`.
-    fn replace_collection(&self, namespace: &Namespace) -> Result<Box<dyn OutputWriter>>;
+    /// Begins to replace a collection by what `$out` writes; `time_series` is what it says of a time-series collection.
+    /// Nothing is visible before `OutputWriter::finish`.
+    fn replace_collection(
+        &self,
+        namespace: &Namespace,
+        time_series: Option<&RawDocument>,
+    ) -> Result<Box<dyn OutputWriter>>;
 
     /// Begins to write what `$merge` writes, if the collection has what tells documents apart.
     fn begin_merge(&self, rules: &MergeRules) -> Result<Box<dyn MergeWriter>>;

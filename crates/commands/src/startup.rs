@@ -10,6 +10,7 @@ use document::ObjectIdGenerator;
 use platform::{Clock, Random, WorkingMemory};
 use transaction::Store;
 
+use crate::handlers::crud::replacing_output;
 use crate::handlers::diagnostics::{feature_compatibility, startup_log};
 use crate::registry;
 use crate::request::error::Result;
@@ -94,6 +95,14 @@ impl ServerContext {
     /// Those of an insert.
     pub fn store_own_documents(&self) -> Result<()> {
         feature_compatibility::store_document(&self.writing)
+    }
+
+    /// Drops what pipelines with `$out` have left that a kill has ended. Called once by the server, when it is open.
+    ///
+    /// # Errors
+    /// Those of dropping a collection.
+    pub fn drop_abandoned_outputs(&self) -> Result<()> {
+        replacing_output::drop_abandoned(&self.store)
     }
 
     /// Notes that the server starts.

@@ -400,6 +400,9 @@ fn open_service(
         // A disk that is full: everything else works.
         tracing::warn!(target: STARTUP_WARNINGS, %error, "the document of the feature compatibility version could not be stored");
     }
+    if let Err(error) = context.drop_abandoned_outputs() {
+        tracing::warn!(target: STARTUP_WARNINGS, %error, "what an unfinished $out has left could not be dropped");
+    }
     let directory = lock.as_ref().map(|_| data.clone());
     if let Some(data) = &directory {
         user_command::take_in(data, &context);

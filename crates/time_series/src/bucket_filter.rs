@@ -2,7 +2,7 @@
 //!
 //! The filter on buckets lets through every bucket that has a match, and some that have none: the filter itself is asked
 //! of the measurements. What names the series is the same in all of a bucket; of times, numbers and dates `control` has
-//! the smallest and the largest; and `_id` begins with the time, so that the index on it has a range.
+//! the smallest and the largest, also of those in documents; and `_id` begins with the time, so that the index on it has a range.
 
 use bson::oid::ObjectId;
 use bson::raw::{CString, RawArrayBuf, RawBson, RawBsonRef, cstr};
@@ -84,7 +84,7 @@ impl Translator<'_> {
         }
         if let Some(path) = self.fields.in_bucket(path) {
             found.extend(renamed(&path, element.value()));
-        } else if !path.contains('.') {
+        } else {
             add_number(path, element.value(), found);
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! Reads Plimsoll's own layout and the first of MongoDB's, in which nothing is compressed (`uncompressed`).
 
+use bson::raw::CString;
 use bson::spec::ElementType;
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use document::{Element, Limits, array_elements, elements, get_element, get_field, validate_document};
 
 use crate::columns::{self, Rows};
+use crate::extents::{self, Extents};
 use crate::uncompressed::Uncompressed;
 use crate::{BucketError, Fields, Result, damaged};
 
@@ -106,11 +108,12 @@ pub fn measurement_count(bucket: &RawDocument, fields: &Fields) -> Result<u64> {
     }
 }
 
-/// Looks whether a document that somebody else has made is a bucket, whole.
+/// Looks whether a document that somebody else has made is a bucket, whole. Gives it with other bounds in `control` where
+/// its own would have filters pass over measurements that match: other servers keep them by another rule.
 ///
 /// # Errors
 /// Those of [`Measurements::of`].
-pub fn check(bucket: &RawDocument, fields: &Fields) -> Result<()> {
+pub fn check(bucket: &RawDocument, fields: &Fields) -> Result<Option<RawDocumentBuf>> {
     if control(bucket).is_none() {
         return damaged("it has no 'control'");
     }
@@ -121,7 +124,9 @@ pub fn check(bucket: &RawDocument, fields: &Fields) -> Result<()> {
         return damaged("its '_id' is no ObjectId");
     }
     let mut measurements = Measurements::of(bucket, fields, None)?;
+    let mut exact = Extents::default();
     while let Some(measurement) = measurements.next()? {
+        exact.add(&measurement, fields.meta.as_deref());
         if validate_document(measurement.as_bytes(), &Limits::USER).is_err() {
             return damaged("a measurement is no document");
         }
@@ -129,7 +134,32 @@ pub fn check(bucket: &RawDocument, fields: &Fields) -> Result<()> {
             return damaged("a measurement has no time");
         }
     }
-    Ok(())
+    let corrected = control(bucket).and_then(|control| extents::corrected(control, &exact, &fields.time));
+    Ok(corrected.map(|(min, max)| with_bounds(bucket, &min, &max)))
+}
+
+/// The bucket with these bounds.
+fn with_bounds(bucket: &RawDocument, min: &RawDocument, max: &RawDocument) -> RawDocumentBuf {
+    let replaced = |document: &RawDocument, replace: &dyn Fn(&str) -> Option<RawBson>| {
+        let mut copy = RawDocumentBuf::new();
+        for element in elements(document) {
+            let value = replace(element.name()).unwrap_or_else(|| RawBson::from(element.value()));
+            // A name of a document has no NUL byte.
+            if let Ok(name) = CString::try_from(element.name()) {
+                copy.append(name, value);
+            }
+        }
+        copy
+    };
+    let bounds = |name: &str| match name {
+        "min" => Some(RawBson::Document(min.to_owned())),
+        "max" => Some(RawBson::Document(max.to_owned())),
+        _ => None,
+    };
+    replaced(bucket, &|name| {
+        let control = control(bucket).filter(|_| name == "control")?;
+        Some(RawBson::Document(replaced(control, &bounds)))
+    })
 }
 
 impl Measurements {

@@ -170,7 +170,7 @@ fn buckets_of_another_server_are_read_or_refused_by_their_version() {
             "data": { "t": { "0": date(1), "1": date(2) }, "v": { "1": 5 } },
         })
     };
-    check(&of_version(1), &fields()).unwrap();
+    assert_eq!(check(&of_version(1), &fields()).unwrap(), None);
     assert_eq!(unpacked(&of_version(1)), [doc! { "t": date(1), "m": "a" }, doc! { "t": date(2), "v": 5, "m": "a" }]);
     assert_eq!(measurement_count(&of_version(1), &fields()).unwrap(), 2);
     for version in [2, 3] {
@@ -207,9 +207,10 @@ fn buckets_are_asked_what_they_can_tell() {
     );
     assert!(filter(doc! { "t": { "$gte": date(7_200_000) } }).unwrap().contains("control.max.t"));
     assert!(filter(doc! { "v": { "$gt": 5 } }).unwrap().contains("control.max.v"));
+    assert!(filter(doc! { "a.b": { "$lt": 5 } }).unwrap().contains("control.min.a.b"));
     for untold in [
         doc! { "v": "text" },
-        doc! { "a.b": 5 },
+        doc! { "a.b": "text" },
         doc! { "$expr": true },
         doc! { "mx": "a" },
         doc! { "t": 5 },
@@ -220,4 +221,52 @@ fn buckets_are_asked_what_they_can_tell() {
     ] {
         assert_eq!(filter(untold), None);
     }
+}
+
+#[test]
+fn bounds_that_are_not_so_are_corrected() {
+    let of = |min: Document, max: Document, values: Document| {
+        let time = doc! { "t": date(60_001) };
+        let with_time = |bounds: Document| time.clone().into_iter().chain(bounds).collect::<Document>();
+        raw(&doc! {
+            "_id": ObjectId::from_bytes([1; 12]),
+            "control": { "version": 1, "min": with_time(min), "max": with_time(max), "count": 2 },
+            "data": { "t": { "0": date(60_001), "1": date(60_001) }, "v": values },
+        })
+    };
+    let bounds = |bucket: &RawDocument| {
+        let bucket = Document::try_from(bucket).unwrap();
+        let control = bucket.get_document("control").unwrap().clone();
+        assert_eq!(control.get_i32("count").unwrap(), 2);
+        let [min, max] = ["min", "max"].map(|name| control.get_document(name).unwrap().clone());
+        assert_eq!([&min, &max].map(|bounds| bounds.get("t").cloned()), [Some(date(60_001)), Some(date(60_001))]);
+        [min.get("v").cloned(), max.get("v").cloned()]
+    };
+    for sound in [
+        of(doc! { "v": 1 }, doc! { "v": 5.0 }, doc! { "0": 1, "1": 5 }),
+        of(doc! { "v": 0 }, doc! { "v": 9 }, doc! { "0": 1, "1": 5 }),
+        of(doc! {}, doc! {}, doc! { "0": 1, "1": "x" }),
+        of(doc! { "v": { "x": 1 } }, doc! { "v": { "x": 2 } }, doc! { "0": { "x": 1 }, "1": { "x": 2, "y": 1 } }),
+    ] {
+        assert_eq!(check(&sound, &fields()).unwrap(), None);
+    }
+    let nan = f64::NAN;
+    for (min, max, values, after) in [
+        // As MongoDB has them: in BSON order, of whatever type.
+        (doc! { "v": 1 }, doc! { "v": "x" }, doc! { "0": 1, "1": "x" }, [None, None]),
+        (doc! { "v": nan }, doc! { "v": 5 }, doc! { "0": nan, "1": 5 }, [None, None]),
+        (doc! { "v": 3 }, doc! { "v": 4 }, doc! { "0": 1, "1": 5 }, [Some(1), Some(5)]),
+        (doc! {}, doc! { "v": 4 }, doc! { "0": 1, "1": 5 }, [Some(1), Some(5)]),
+    ] {
+        let corrected = check(&of(min, max, values), &fields()).unwrap().unwrap();
+        assert_eq!(bounds(&corrected), after.map(|bound| bound.map(Bson::Int32)));
+        assert_eq!(check(&corrected, &fields()).unwrap(), None);
+    }
+    let inside = of(
+        doc! { "v": { "x": 1, "y": 1 } },
+        doc! { "v": { "x": "z", "y": 2 } },
+        doc! { "0": { "x": 1, "y": 1 }, "1": { "x": "z", "y": 2 } },
+    );
+    let corrected = check(&inside, &fields()).unwrap().unwrap();
+    assert_eq!(bounds(&corrected), [1, 2].map(|y| Some(Bson::Document(doc! { "y": y }))));
 }

@@ -13,9 +13,14 @@ use crate::host::{BoxSource, DocumentSource};
 use crate::stage::{Needs, PipelineStage, Placement, Stage, stage_document};
 
 #[derive(Debug)]
-struct Out(Namespace);
+struct Out {
+    target: Namespace,
+    /// What it is as a time-series collection; `None`: as the collection is that it replaces.
+    time_series: Option<RawDocumentBuf>,
+}
 
 pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Result<Vec<Stage>> {
+    let mut time_series = None;
     let target = match argument {
         RawBsonRef::String(collection) => Namespace::new(context.namespace.database.clone(), collection),
         RawBsonRef::Document(document) => {
@@ -25,15 +30,13 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
                 match (name.as_str(), value) {
                     ("db", RawBsonRef::String(name)) => database = Some(name),
                     ("coll", RawBsonRef::String(name)) => collection = Some(name),
-                    (name @ ("db" | "coll"), other) => {
-                        let found = type_of(other);
+                    ("timeseries", RawBsonRef::Document(options)) => time_series = Some(options.to_owned()),
+                    ("timeseries", RawBsonRef::Null | RawBsonRef::Undefined) => {}
+                    (name @ ("db" | "coll" | "timeseries"), other) => {
+                        let (found, wanted) = (type_of(other), if name == "timeseries" { "object" } else { "string" });
                         let message =
-                            format!("BSON field '$out.{name}' is the wrong type '{found}', expected type 'string'");
+                            format!("BSON field '$out.{name}' is the wrong type '{found}', expected type '{wanted}'");
                         return Err(AggregationError::new(ErrorKind::TypeMismatch, message));
-                    }
-                    ("timeseries", _) => {
-                        let message = "The timeseries option of $out is not implemented";
-                        return Err(AggregationError::new(ErrorKind::NotImplemented, message));
                     }
                     (other, _) => {
                         let message = format!("BSON field '$out.{other}' is an unknown field.");
@@ -55,12 +58,12 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
             return Err(AggregationError::numbered(16990, message));
         }
     };
-    Ok(vec![Stage::other(Out(target))])
+    Ok(vec![Stage::other(Out { target, time_series })])
 }
 
 impl PipelineStage for Out {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
-        Ok(Box::new(Writing { target: self, source, run: run.clone() }))
+        Ok(Box::new(Writing { stage: self, source, run: run.clone() }))
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {
@@ -74,21 +77,25 @@ impl PipelineStage for Out {
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {
         let mut inner = RawDocumentBuf::new();
-        inner.append(cstr!("db"), self.0.database.as_str());
-        inner.append(cstr!("coll"), self.0.collection.as_str());
+        inner.append(cstr!("db"), self.target.database.as_str());
+        inner.append(cstr!("coll"), self.target.collection.as_str());
+        if let Some(time_series) = &self.time_series {
+            inner.append(cstr!("timeseries"), time_series.clone());
+        }
         Ok(stage_document(cstr!("$out"), inner))
     }
 }
 
 struct Writing {
-    target: Arc<Out>,
+    stage: Arc<Out>,
     source: BoxSource,
     run: RunContext,
 }
 
 impl DocumentSource for Writing {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        let mut writer = self.run.host.replace_collection(&self.target.0)?;
+        let Out { target, time_series } = &*self.stage;
+        let mut writer = self.run.host.replace_collection(target, time_series.as_deref())?;
         while let Some(document) = self.source.next()? {
             writer.write(&document)?;
         }

@@ -120,8 +120,13 @@ impl PipelineHost for TestHost {
         Ok(vec![session])
     }
 
-    fn replace_collection(&self, namespace: &Namespace) -> Result<Box<dyn OutputWriter>> {
-        Ok(Box::new(Recorder { lines: vec![format!("into {namespace}")], written: Arc::clone(&self.written) }))
+    fn replace_collection(
+        &self,
+        namespace: &Namespace,
+        time_series: Option<&RawDocument>,
+    ) -> Result<Box<dyn OutputWriter>> {
+        let kind = time_series.map(|_| " as a time series").unwrap_or_default();
+        Ok(Box::new(Recorder { lines: vec![format!("into {namespace}{kind}")], written: Arc::clone(&self.written) }))
     }
 
     fn begin_merge(&self, rules: &MergeRules) -> Result<Box<dyn MergeWriter>> {

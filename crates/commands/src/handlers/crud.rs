@@ -36,7 +36,7 @@ pub(crate) mod query_settings;
 pub(crate) mod query_statistics;
 mod records_to_change;
 pub(crate) mod remove_query_settings;
-mod replacing_output;
+pub(crate) mod replacing_output;
 pub(crate) mod set_query_settings;
 mod shape_arguments;
 mod spill_files;

@@ -90,7 +90,7 @@ pub(crate) fn refuse(queries: Queries<'_>, namespace: &Namespace, what: &str) ->
 }
 
 impl TimeSeries {
-    fn new(namespace: Namespace, collection: Arc<Collection>, options: &TimeSeriesOptions) -> Self {
+    pub(crate) fn new(namespace: Namespace, collection: Arc<Collection>, options: &TimeSeriesOptions) -> Self {
         let fields = Fields { time: options.time_field.clone(), meta: options.meta_field.clone() };
         Self { namespace, collection, fields, span_seconds: options.span_seconds() }
     }

@@ -231,10 +231,14 @@ fn prepare<'a>(
         let checked = validate_document(document.as_bytes(), &Limits::USER)
             .and_then(|()| prepare_for_storage(document, timestamps, || server.new_object_id(), now, &mut bytes))
             .map_err(CommandError::from)
-            .and_then(|changed| measurement_inserts::check_bucket(context, namespace, document).map(|()| changed));
+            .and_then(|is_changed| Ok((is_changed, measurement_inserts::check_bucket(context, namespace, document)?)));
         match checked {
-            Ok(is_changed) => {
-                prepared.push(if is_changed { Cow::Owned(bytes) } else { Cow::Borrowed(document.as_bytes()) });
+            Ok((is_changed, bucket)) => {
+                prepared.push(match bucket {
+                    Some(bucket) => Cow::Owned(bucket.into_bytes()),
+                    None if is_changed => Cow::Owned(bytes),
+                    None => Cow::Borrowed(document.as_bytes()),
+                });
                 positions.push(position);
             }
             Err(error) => {

@@ -3,20 +3,23 @@
 //! Where that bucket is follows from series and time alone (`time_series::BucketPlace`): nothing is kept in memory, and
 //! two that begin a bucket at once collide in its `_id`, so that one of them finds the other's. Those of one command
 //! that go into one bucket are one change; as statements of a retryable write each is a change of its own.
+//!
+//! Called by `insert`, and by `replacing_output` for `$out`.
 
 use std::collections::HashMap;
 
 use bson::spec::ElementType;
-use bson::{RawBsonRef, RawDocument};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use collection::{Namespace, StatementDetails, Validation};
 use document::{Element, get_element};
 use time_series::{BucketBuilder, BucketPlace, first_time};
-use transaction::{CommitInfo, Decision, InsertOrder};
+use transaction::{CommitInfo, Decision, InsertOrder, WriteContext};
 
 use crate::handlers::time_series::bucket_index::buckets_at;
 use crate::handlers::time_series::{PREFIX, TimeSeries};
 use crate::request::error::{CommandError, Result};
 use crate::state::context::Context;
+use crate::state::queries::Queries;
 
 /// Most bytes of a measurement, as in MongoDB.
 const MEASUREMENT_BYTES_MAX: usize = 4 << 20;
@@ -37,9 +40,41 @@ struct Group<'a> {
     positions: Vec<usize>,
 }
 
+/// Who writes the measurements.
+pub(super) trait Writer {
+    fn queries(&self) -> Queries<'_>;
+
+    /// Whether to go on.
+    fn check(&self) -> Result<()>;
+
+    /// Lets others work.
+    fn give_way(&self);
+
+    /// One write, for a statement of this number.
+    fn write<T>(&self, statement: i32, write: impl FnOnce(&mut WriteContext) -> T) -> T;
+}
+
+impl Writer for Context<'_> {
+    fn queries(&self) -> Queries<'_> {
+        self.server.queries()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.operation.check_interrupt()
+    }
+
+    fn give_way(&self) {
+        self.operation.turn().look_around();
+    }
+
+    fn write<T>(&self, statement: i32, write: impl FnOnce(&mut WriteContext) -> T) -> T {
+        self.write(statement, StatementDetails::None, write)
+    }
+}
+
 /// Inserts measurements; `ids` are their numbers as statements, where they can be retried.
 pub(super) fn insert(
-    context: &Context<'_>,
+    writer: &impl Writer,
     series: &TimeSeries,
     documents: &[&RawDocument],
     ids: Option<&[i32]>,
@@ -52,16 +87,20 @@ pub(super) fn insert(
         let all = left.len();
         let first = group.positions.first().copied().unwrap_or_default();
         let id = ids.and_then(|ids| ids.get(first)).copied().unwrap_or_default();
-        let done = put(context, series, &group, id, &mut left, &mut inserted.commit);
+        let done = put(writer, series, &group, id, &mut left, &mut inserted.commit);
         inserted.count += all - left.len();
         if let Err(error) = done {
-            let at = group.positions.get(all - left.len()).copied().unwrap_or(first);
-            inserted.errors.push((at, error));
-            return inserted;
+            let not_done = group.positions.get(all - left.len()..).unwrap_or_default();
+            if order == InsertOrder::Ordered {
+                inserted.errors.extend(not_done.first().map(|at| (*at, error)));
+                return inserted;
+            }
+            inserted.errors.extend(not_done.iter().map(|at| (*at, error.clone())));
         }
-        context.operation.turn().look_around();
+        writer.give_way();
     }
     inserted.errors.extend(refused);
+    inserted.errors.sort_by_key(|(position, _)| *position);
     inserted
 }
 
@@ -119,7 +158,7 @@ fn time_of(series: &TimeSeries, document: &RawDocument) -> Result<i64> {
 
 /// Puts the measurements of a group into buckets; those that are in one are taken off `left`.
 fn put(
-    context: &Context<'_>,
+    writer: &impl Writer,
     series: &TimeSeries,
     group: &Group<'_>,
     id: i32,
@@ -127,13 +166,13 @@ fn put(
     commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
     while !left.is_empty() {
-        context.operation.check_interrupt()?;
-        let found = buckets_at(context.server.queries(), series, &group.place)?;
+        writer.check()?;
+        let found = buckets_at(writer.queries(), series, &group.place)?;
         let mut is_added = false;
         for record_id in found.records {
             let mut added = 0;
-            let changed = context.write(id, StatementDetails::None, |write| {
-                let store = &context.server.store;
+            let changed = writer.write(id, |write| {
+                let store = writer.queries().store;
                 store.change_document(write, &series.collection, record_id, Validation::Bypass, |bucket, out| {
                     added = 0;
                     let Some(filled) = filled(series, group, bucket, left, &mut added)? else {
@@ -153,7 +192,7 @@ fn put(
         if is_added {
             continue;
         }
-        match begin_bucket(context, series, group, (id, found.next), left) {
+        match begin_bucket(writer, series, group, (id, found.next), left) {
             Ok((made, added)) => {
                 *commit = Some(made);
                 left.drain(..added);
@@ -184,7 +223,7 @@ fn filled(
 }
 
 fn begin_bucket(
-    context: &Context<'_>,
+    writer: &impl Writer,
     series: &TimeSeries,
     group: &Group<'_>,
     (id, number): (i32, u32),
@@ -197,19 +236,24 @@ fn begin_bucket(
     let mut builder = BucketBuilder::new(&series.fields, bucket_id, group.meta);
     let added = builder.fill(left)?;
     let bucket = builder.finish()?;
-    let commit = context.write(id, StatementDetails::None, |write| {
-        context.server.store.insert_document(write, &series.collection, &bucket, Validation::Bypass)
+    let commit = writer.write(id, |write| {
+        writer.queries().store.insert_document(write, &series.collection, &bucket, Validation::Bypass)
     })?;
     Ok((commit, added))
 }
 
-/// Refuses documents that somebody puts among the buckets and that are none: a tool that restores them.
+/// Refuses documents that somebody puts among the buckets and that are none: a tool that restores them. Gives one that is
+/// stored in its place, if it is.
 ///
 /// # Errors
 /// InvalidBSON (22); NotImplemented (238) for layouts that are not read.
-pub(super) fn check_bucket(context: &Context<'_>, namespace: &Namespace, document: &RawDocument) -> Result<()> {
+pub(super) fn check_bucket(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    document: &RawDocument,
+) -> Result<Option<RawDocumentBuf>> {
     if !namespace.collection().starts_with(PREFIX) {
-        return Ok(());
+        return Ok(None);
     }
     let collection = context.collection(namespace)?;
     let options = collection.as_ref().and_then(|collection| collection.definition().options.time_series.clone());

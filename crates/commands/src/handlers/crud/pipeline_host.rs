@@ -286,10 +286,14 @@ impl PipelineHost for CommandHost {
             .map_err(host_error)
     }
 
-    fn replace_collection(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Box<dyn OutputWriter>> {
-        let begun = self
-            .namespace(namespace)
-            .and_then(|target| ReplacingOutput::begin(&self.server, target, self.validation, self.interrupt.clone()));
+    fn replace_collection(
+        &self,
+        namespace: &aggregation::Namespace,
+        time_series: Option<&RawDocument>,
+    ) -> aggregation::Result<Box<dyn OutputWriter>> {
+        let begun = self.namespace(namespace).and_then(|target| {
+            ReplacingOutput::begin(&self.server, target, time_series, self.validation, self.interrupt.clone())
+        });
         Ok(Box::new(begun.map_err(host_error)?))
     }
 

@@ -1,22 +1,27 @@
 //! Where `$out` writes: a new collection beside the one that it will replace.
 //!
-//! Made by `pipeline_host` once a pipeline is pulled. What is written is seen by nobody until the pipeline has ended.
+//! Made by `pipeline_host` once a pipeline is pulled. What is written is seen by nobody until the pipeline has ended. A
+//! time-series collection is written and replaced as its buckets.
 
 use std::sync::Arc;
 
 use aggregation::OutputWriter;
-use bson::{RawDocument, RawDocumentBuf};
-use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, Validation};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use collection::{Collection, CollectionOptions, IndexSpecification, Namespace, TimeSeriesOptions, Validation};
 use document::EmptyTimestamps;
-use transaction::{CommitInfo, DefinitionScope, InsertOrder, RenameTarget};
+use transaction::{CommitInfo, DefinitionScope, InsertOrder, RenameTarget, Store, WriteContext};
 
+use super::measurement_inserts;
 use super::query_arguments::{OwnedInterrupt, host_error};
 use crate::handlers::schema::check_may_create;
-use crate::handlers::time_series;
+use crate::handlers::time_series::{self, TimeSeries, index_face};
 use crate::handlers::views;
 use crate::request::error::{CommandError, Result};
 use crate::state::context::ServerContext;
+use crate::state::queries::Queries;
 
+/// What the name of a new collection begins with until it replaces another; then come the 24 digits of an ObjectId.
+const TEMPORARY: &str = "tmp.agg_out.";
 /// Bytes of documents that `$out` collects before it inserts them.
 const OUTPUT_BYTES: usize = 256 * 1024;
 
@@ -24,9 +29,13 @@ const OUTPUT_BYTES: usize = 256 * 1024;
 pub(super) struct ReplacingOutput {
     server: Arc<ServerContext>,
     target: Namespace,
+    /// The collection that is replaced by `collection`.
+    replaced: Namespace,
     temporary: Namespace,
     interrupt: OwnedInterrupt,
     collection: Arc<Collection>,
+    /// What `collection` has the buckets of.
+    series: Option<TimeSeries>,
     validation: Validation,
     documents: Vec<RawDocumentBuf>,
     bytes: usize,
@@ -34,67 +43,84 @@ pub(super) struct ReplacingOutput {
 }
 
 impl ReplacingOutput {
-    /// Makes the new collection, with the options and indexes of the one that it will replace.
+    /// Makes the new collection, with the options and indexes of the one that it will replace. With `time_series` it is a
+    /// time-series collection that is as this says.
     ///
     /// # Errors
-    /// The target is the server's own, or a view; those of making a collection.
+    /// The target is the server's own, a view, or another kind of collection; those of making a collection.
     pub(super) fn begin(
         server: &Arc<ServerContext>,
         target: Namespace,
+        time_series: Option<&RawDocument>,
         validation: Validation,
         interrupt: OwnedInterrupt,
     ) -> Result<Self> {
         check_may_replace(&target)?;
         views::refuse(server.queries(), &target)?;
-        time_series::refuse(server.queries(), &target, "$out")?;
         let store = &server.store;
-        let existing = store.catalog().lookup(target.as_str());
-        let options = match &existing {
-            Some(collection) => collection.definition().options.clone(),
-            None => CollectionOptions::default(),
-        };
+        let (existing, options) = made_like(server, &target, time_series)?;
+        let is_series = options.time_series.is_some();
         let unique = server.new_object_id().to_hex();
-        let temporary = Namespace::new(target.database(), &format!("tmp.agg_out.{unique}"))?;
-        let (collection, _) = store.create_collection(&temporary, options)?;
+        let mut temporary = Namespace::new(target.database(), &format!("{TEMPORARY}{unique}"))?;
+        let mut replaced = target.clone();
+        if is_series {
+            temporary = buckets_of(&temporary)?;
+            replaced = buckets_of(&target)?;
+        }
+        let (collection, _) = store.create_collection(&temporary, options.clone())?;
+        let series = options.time_series.as_ref();
+        let series = series.map(|options| TimeSeries::new(target.clone(), collection.clone(), options));
         let output = Self {
             server: server.clone(),
             target,
+            replaced,
             temporary,
             interrupt,
             collection,
+            series,
             validation,
             documents: Vec::new(),
             bytes: 0,
             is_finished: false,
         };
-        if let Some(existing) = existing {
-            let indexes = existing.indexes();
-            let copied: Vec<IndexSpecification> = indexes
-                .complete()
-                .filter(|index| index.is_readable())
-                .map(|index| index.specification())
-                .filter(|specification| !specification.is_id_index())
-                .cloned()
-                .collect();
-            if !copied.is_empty() {
-                store.create_indexes(&output.collection, copied)?;
-            }
-        }
+        output.create_indexes(existing.as_deref())?;
         Ok(output)
+    }
+
+    /// Those of the collection that it replaces, or those that a new one has.
+    fn create_indexes(&self, existing: Option<&Collection>) -> Result<()> {
+        let copied = match (existing, &self.series) {
+            (Some(existing), _) => specifications(existing),
+            (None, Some(series)) => match index_face::usual(series)? {
+                Some(usual) => vec![usual.of_collection(self.collection.definition().options.collator.as_ref())?],
+                None => Vec::new(),
+            },
+            (None, None) => Vec::new(),
+        };
+        if !copied.is_empty() {
+            self.server.store.create_indexes(&self.collection, copied)?;
+        }
+        Ok(())
     }
 
     fn insert_collected(&mut self) -> Result<()> {
         let documents: Vec<&RawDocument> = self.documents.iter().map(AsRef::as_ref).collect();
-        let outcome = self.server.with_write_context(|write| {
-            let (store, collection) = (&self.server.store, &self.collection);
-            store.insert_documents(write, collection, &documents, InsertOrder::Ordered, self.validation)
-        });
+        let failed = match &self.series {
+            Some(series) => {
+                let inserted = measurement_inserts::insert(self, series, &documents, None, InsertOrder::Ordered);
+                inserted.errors.into_iter().next().map(|(_, error)| error)
+            }
+            None => {
+                let outcome = self.server.with_write_context(|write| {
+                    let (store, collection) = (&self.server.store, &self.collection);
+                    store.insert_documents(write, collection, &documents, InsertOrder::Ordered, self.validation)
+                });
+                outcome.errors.into_iter().next().map(|(_, error)| error.into())
+            }
+        };
         self.documents.clear();
         self.bytes = 0;
-        match outcome.errors.into_iter().next() {
-            Some((_, error)) => Err(error.into()),
-            None => Ok(()),
-        }
+        failed.map_or(Ok(()), Err)
     }
 
     fn add(&mut self, document: &RawDocument) -> Result<()> {
@@ -107,12 +133,95 @@ impl ReplacingOutput {
     /// Once no open transaction uses it.
     fn replace_target(&self) -> Result<CommitInfo> {
         let store = &self.server.store;
-        let scope = DefinitionScope::Collections(vec![self.target.clone()]);
+        let scope = DefinitionScope::Collections(vec![self.replaced.clone()]);
         let _excluded = store
             .exclude_transactions(&scope, &|| self.interrupt.check_command().is_err())
             .map_err(|error| self.interrupt.check_command().err().unwrap_or_else(|| error.into()))?;
-        Ok(store.rename_collection(&self.temporary, &self.target, RenameTarget::Drop)?)
+        let is_there = |namespace: &Namespace| store.catalog().lookup(namespace.as_str()).is_some();
+        if self.series.is_some() && is_there(&self.target) {
+            return Err(other_kind(&self.target));
+        }
+        if self.series.is_none() {
+            time_series::refuse(self.server.queries(), &self.target, "$out")?;
+        }
+        Ok(store.rename_collection(&self.temporary, &self.replaced, RenameTarget::Drop)?)
     }
+}
+
+impl measurement_inserts::Writer for ReplacingOutput {
+    fn queries(&self) -> Queries<'_> {
+        self.server.queries()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.interrupt.check_command()
+    }
+
+    fn give_way(&self) {}
+
+    fn write<T>(&self, _: i32, write: impl FnOnce(&mut WriteContext) -> T) -> T {
+        self.server.with_write_context(write)
+    }
+}
+
+/// The collection that is replaced, if there is one, and the options of that which replaces it.
+fn made_like(
+    server: &ServerContext,
+    target: &Namespace,
+    asked: Option<&RawDocument>,
+) -> Result<(Option<Arc<Collection>>, CollectionOptions)> {
+    let asked = asked.map(|asked| TimeSeriesOptions::parse(RawBsonRef::Document(asked))).transpose()?;
+    if let Some(existing) = server.store.catalog().lookup(target.as_str()) {
+        let options = existing.definition().options.clone();
+        return if asked.is_some() { Err(other_kind(target)) } else { Ok((Some(existing), options)) };
+    }
+    if let Some(series) = time_series::of(server.queries(), target) {
+        let options = series.collection.definition().options.clone();
+        if asked.is_some() && asked != options.time_series {
+            let message = format!("Time series options of $out differ from those of the existing collection {target}");
+            return Err(CommandError::named("InvalidOptions", message));
+        }
+        return Ok((Some(series.collection), options));
+    }
+    Ok((None, CollectionOptions { time_series: asked, ..CollectionOptions::default() }))
+}
+
+fn other_kind(target: &Namespace) -> CommandError {
+    let message = format!("Cannot create a time-series collection from a non time-series collection or view: {target}");
+    CommandError::named("InvalidOptions", message)
+}
+
+fn buckets_of(namespace: &Namespace) -> Result<Namespace> {
+    time_series::buckets_of(namespace).ok_or_else(|| {
+        CommandError::named("InvalidNamespace", format!("Invalid name of a time series: {namespace}"))
+    })
+}
+
+fn specifications(existing: &Collection) -> Vec<IndexSpecification> {
+    let indexes = existing.indexes();
+    let readable = indexes.complete().filter(|index| index.is_readable()).map(|index| index.specification());
+    readable.filter(|specification| !specification.is_id_index()).cloned().collect()
+}
+
+/// Drops what pipelines have left that a kill or a loss of power has ended. Called at the start, before there are others.
+///
+/// # Errors
+/// Those of dropping a collection.
+pub(crate) fn drop_abandoned(store: &Store) -> Result<()> {
+    for collection in store.catalog().all_collections() {
+        let definition = collection.definition();
+        if is_temporary(definition.namespace.collection()) {
+            tracing::info!(collection = %definition.namespace, "dropped what an unfinished $out has left");
+            store.drop_collection(&definition.namespace)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_temporary(name: &str) -> bool {
+    let name = name.strip_prefix(time_series::PREFIX).unwrap_or(name);
+    let unique = name.strip_prefix(TEMPORARY);
+    unique.is_some_and(|unique| unique.len() == 24 && unique.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// Refuses collections and databases of the server's own.

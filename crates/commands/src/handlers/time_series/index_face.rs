@@ -1,7 +1,7 @@
 //! Indexes of a time-series collection: its clients name fields of measurements, and the indexes are on buckets.
 //!
-//! What names the series is in the bucket as it is. For the time there is where the bucket begins and ends. Measurements
-//! themselves have no index: they are in columns.
+//! What names the series is in the bucket as it is. Of the time and of every other field an index has the smallest and
+//! the largest value in the bucket (`control.min`, `control.max`), or null where the bucket does not say.
 
 use bson::raw::{CString, RawBson, RawBsonRef, cstr};
 use bson::{RawDocument, RawDocumentBuf};
@@ -41,7 +41,8 @@ pub(crate) fn bucket_specification(series: &TimeSeries, given: &RawDocument) -> 
 /// The key pattern on buckets.
 ///
 /// # Errors
-/// NotImplemented (238) for fields of measurements; InvalidOptions (72) for kinds of indexes that MongoDB refuses.
+/// InvalidOptions (72) for kinds of indexes that MongoDB refuses; NotImplemented (238) for those of measurements' fields
+/// that have no order.
 pub(crate) fn bucket_key(series: &TimeSeries, key: &RawDocument) -> Result<RawDocumentBuf> {
     let mut translated = RawDocumentBuf::new();
     for element in elements(key) {
@@ -50,22 +51,17 @@ pub(crate) fn bucket_key(series: &TimeSeries, key: &RawDocument) -> Result<RawDo
             let message = "Text and 2d indexes are not supported on time-series collections";
             return Err(CommandError::named("InvalidOptions", message));
         }
-        if path == series.fields.time {
-            let Some(direction) = Number::from_bson(value).map(Number::to_i64_saturating) else {
-                return Err(CommandError::not_implemented("an index on the time of a time series that has no order"));
-            };
-            let bounds = if direction < 0 { ["max", "min"] } else { ["min", "max"] };
-            bounds.into_iter().for_each(|bound| append(&mut translated, &format!("control.{bound}.{path}"), value));
+        if let Some(path) = series.fields.in_bucket(path) {
+            append(&mut translated, &path, value);
             continue;
         }
-        match series.fields.in_bucket(path) {
-            Some(path) => append(&mut translated, &path, value),
-            None => {
-                let what =
-                    format!("an index on '{path}' of a time series, which is neither its time nor its metaField,");
-                return Err(CommandError::not_implemented(what));
-            }
-        }
+        let direction = Number::from_bson(value).map(Number::to_i64_saturating);
+        let Some(direction) = direction.filter(|_| !path.split('.').any(|part| part == "$**")) else {
+            let what = format!("an index without an order on '{path}' of a time series, which is not its metaField,");
+            return Err(CommandError::not_implemented(what));
+        };
+        let bounds = if direction < 0 { ["max", "min"] } else { ["min", "max"] };
+        bounds.into_iter().for_each(|bound| append(&mut translated, &format!("control.{bound}.{path}"), value));
     }
     Ok(translated)
 }
@@ -85,21 +81,24 @@ pub(crate) fn shown(series: &TimeSeries, specification: &IndexSpecification) -> 
 
 fn shown_key(series: &TimeSeries, key: &RawDocument) -> Option<RawDocumentBuf> {
     let mut shown = RawDocumentBuf::new();
-    let bound = |bound: &str| format!("control.{bound}.{}", series.fields.time);
-    let (first, second) = (bound("min"), bound("max"));
     let mut paths = elements(key);
     while let Some(element) = paths.next() {
         let path = element.name();
-        if path == first || path == second {
-            let other = if path == first { &second } else { &first };
-            paths.next().filter(|next| next.name() == other)?;
-            append(&mut shown, &series.fields.time, element.value());
+        if let Some((field, is_upper)) = bounded(path) {
+            paths.next().filter(|next| bounded(next.name()) == Some((field, !is_upper)))?;
+            append(&mut shown, field, element.value());
         } else {
             let rest = path.strip_prefix("meta").filter(|rest| rest.is_empty() || rest.starts_with('.'))?;
             append(&mut shown, &format!("{}{rest}", series.fields.meta.as_deref()?), element.value());
         }
     }
     Some(shown)
+}
+
+/// The field that a path of a bucket is a bound of, and whether it is the upper one.
+fn bounded(path: &str) -> Option<(&str, bool)> {
+    let lower = path.strip_prefix("control.min.").map(|field| (field, false));
+    lower.or_else(|| path.strip_prefix("control.max.").map(|field| (field, true)))
 }
 
 /// The index that a new time-series collection has: on its series and their times.

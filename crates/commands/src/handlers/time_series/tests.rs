@@ -45,11 +45,25 @@ impl Dice {
             _ => drop(measurement.insert("v", self.below(1_000) as f64 / 10.0)),
         }
         measurement.insert("w", self.below(50) as i32);
+        match self.below(12) {
+            0 => {}
+            1 => drop(measurement.insert("n", self.below(9) as i32)),
+            2 => drop(measurement.insert("n", vec![doc! { "x": self.below(100) as i32 }])),
+            3 => drop(measurement.insert("n", doc! { "x": "text" })),
+            _ => {
+                let inner = doc! { "z": self.time(), "q": true };
+                measurement.insert("n", doc! { "x": self.below(100) as i32, "y": inner });
+            }
+        }
         measurement
     }
 
     fn filter(&mut self) -> Document {
-        match self.below(10) {
+        match self.below(14) {
+            10 => doc! { "n.x": { "$gte": self.below(100) as i32 } },
+            11 => doc! { "n.y.z": { "$lt": self.time() }, "w": { "$gt": 10 } },
+            12 => doc! { "n.x": self.below(100) as i32, "v": { "$lt": self.below(100) as i32 } },
+            13 => doc! { "w": self.below(60) as i32 },
             0 => doc! {},
             1 => doc! { "m.s": self.below(3) as i32 },
             2 => doc! { "m": self.series() },
@@ -121,6 +135,13 @@ fn a_time_series_is_like_a_plain_collection_with_the_same_documents() {
                 };
                 assert_eq!(updated(&mut server, "series"), updated(&mut server, "plain"), "{filter} {update}");
             }
+            7 if step % 4 == 0 => {
+                let keys = [doc! { "w": 1 }, doc! { "n.x": -1, "m": 1 }, doc! { "v": 1, "t": 1 }, doc! { "n.y.z": 1 }];
+                let index = doc! { "key": keys[dice.below(4) as usize].clone(), "name": format!("i{step}") };
+                for name in ["series", "plain"] {
+                    server.run("d", doc! { "createIndexes": name, "indexes": [index.clone()] });
+                }
+            }
             6 if step % 5 == 0 => server = server.restarted(),
             6 if step % 3 == 0 => {
                 server.run("d", doc! { "collMod": "series", "timeseries": { "granularity": "minutes" } });
@@ -170,6 +191,9 @@ fn definitions_are_shown_as_clients_know_them() {
     assert_eq!(names(&mut server), [doc! { "m": 1, "t": 1 }, doc! { "m.a": 1, "t": -1 }]);
     server.run("d", doc! { "dropIndexes": "c", "index": { "m.a": 1, "t": -1 } });
     assert_eq!(names(&mut server).len(), 1);
+    let of_values = doc! { "v": -1, "m": 1, "in.side": 1 };
+    server.run("d", doc! { "createIndexes": "c", "indexes": [{ "key": of_values.clone(), "name": "values" }] });
+    assert_eq!(names(&mut server), [doc! { "m": 1, "t": 1 }, of_values]);
     let hinted = doc! { "find": "c", "filter": { "m": 1 }, "hint": { "m": 1, "t": 1 } };
     assert_eq!(all(&mut server, hinted), []);
     server.insert("d", "other", 0..2);
@@ -179,7 +203,10 @@ fn definitions_are_shown_as_clients_know_them() {
         doc! { "collMod": "c", "timeseries": { "granularity": "seconds" } },
         doc! { "collMod": "c", "validator": { "a": 1 } },
         doc! { "createIndexes": "c", "indexes": [{ "key": { "m": 1 }, "name": "u", "unique": true }] },
-        doc! { "createIndexes": "c", "indexes": [{ "key": { "v": 1 }, "name": "v" }] },
+        doc! { "createIndexes": "c", "indexes": [{ "key": { "v": "hashed" }, "name": "v" }] },
+        doc! { "createIndexes": "c", "indexes": [{ "key": { "at": "2dsphere" }, "name": "at" }] },
+        doc! { "createIndexes": "c", "indexes": [{ "key": { "$**": 1 }, "name": "all" }] },
+        doc! { "createIndexes": "c", "indexes": [{ "key": { "v": "text" }, "name": "v" }] },
         doc! { "findAndModify": "c", "query": {}, "remove": true },
         doc! { "aggregate": "c", "pipeline": [{ "$changeStream": {} }], "cursor": {} },
         doc! { "aggregate": "other", "pipeline": [{ "$merge": "c" }], "cursor": {} },
@@ -296,4 +323,78 @@ fn clustered_index(clustered: &Document) -> Document {
     let mut index = clustered.clone();
     index.insert("clustered", true);
     index
+}
+
+#[test]
+fn an_index_on_values_leaves_buckets_out() {
+    let mut server = TestServer::new();
+    server.run("d", doc! { "create": "c", "timeseries": { "timeField": "t", "metaField": "m" } });
+    server.run("d", doc! { "createIndexes": "c", "indexes": [{ "key": { "in.v": 1 }, "name": "v" }] });
+    for hour in 0..50_i64 {
+        let time = |second: i64| DateTime::from_millis(1_700_000_000_000 + hour * 3_600_000 + second * 1_000);
+        let measurements: Vec<Document> =
+            (0..20).map(|second| doc! { "t": time(second), "m": 1, "in": { "v": hour * 100 + second } }).collect();
+        server.run("d", doc! { "insert": "c", "documents": measurements });
+    }
+    let pipeline = vec![doc! { "$match": { "in.v": { "$gte": 700, "$lt": 710 } } }];
+    assert_eq!(all(&mut server, doc! { "aggregate": "c", "pipeline": pipeline.clone(), "cursor": {} }).len(), 10);
+    let explained =
+        server.run("d", doc! { "explain": { "aggregate": "c", "pipeline": pipeline, "cursor": {} }, "verbosity": "executionStats" });
+    let stages = explained.get_array("stages").unwrap();
+    let cursor = stages[0].as_document().unwrap().get_document("$cursor").unwrap();
+    assert!(cursor.to_string().contains("IXSCAN"), "{cursor}");
+    let examined = cursor.get_document("executionStats").unwrap().get_i32("totalDocsExamined").unwrap();
+    assert!(examined <= 2, "{examined}");
+}
+
+#[test]
+fn a_pipeline_ends_in_a_time_series() {
+    let mut server = TestServer::new();
+    let time = |second: i64| DateTime::from_millis(1_700_000_000_000 + second * 1_000);
+    let readings: Vec<Document> =
+        (0..500_i64).map(|number| doc! { "_id": number, "t": time(number * 30), "m": number % 3, "v": number }).collect();
+    server.run("d", doc! { "insert": "readings", "documents": readings });
+    let out = |options: Document| {
+        let target = doc! { "db": "d", "coll": "series", "timeseries": options };
+        doc! { "aggregate": "readings", "pipeline": [{ "$match": { "v": { "$gte": 100 } } }, { "$out": target }], "cursor": {} }
+    };
+    let options = doc! { "timeField": "t", "metaField": "m", "granularity": "minutes" };
+    let count = |server: &mut TestServer| server.run("d", doc! { "count": "series" }).get_i32("n").unwrap();
+    let indexes = |server: &mut TestServer| all(server, doc! { "listIndexes": "series" }).len();
+    server.run("d", out(options.clone()));
+    assert_eq!((count(&mut server), indexes(&mut server)), (400, 1));
+    let listed = all(&mut server, doc! { "listCollections": 1, "filter": { "type": "timeseries" } });
+    assert_eq!(listed.len(), 1);
+    server.run("d", doc! { "createIndexes": "series", "indexes": [{ "key": { "v": 1 }, "name": "v" }] });
+    // What is there is replaced, as what it is, with its indexes.
+    let replaced = doc! { "aggregate": "readings", "pipeline": [{ "$limit": 7 }, { "$out": "series" }], "cursor": {} };
+    server.run("d", replaced);
+    assert_eq!((count(&mut server), indexes(&mut server)), (7, 2));
+    server.run("d", out(options.clone()));
+    assert_eq!((count(&mut server), indexes(&mut server)), (400, 2));
+    for refused in [doc! { "timeField": "t" }, doc! { "timeField": "v" }, doc! {}] {
+        server.fail("d", out(refused));
+    }
+    let no_time = doc! { "aggregate": "readings", "pipeline": [{ "$unset": "t" }, { "$out": "series" }], "cursor": {} };
+    server.fail("d", no_time);
+    let onto_plain = doc! { "db": "d", "coll": "readings", "timeseries": options };
+    server.fail("d", doc! { "aggregate": "readings", "pipeline": [{ "$out": onto_plain }], "cursor": {} });
+    assert_eq!(count(&mut server), 400);
+    let names = all(&mut server, doc! { "listCollections": 1, "nameOnly": true });
+    assert_eq!(names.len(), 3, "readings, the series and its buckets: {names:?}");
+}
+
+#[test]
+fn an_unordered_insert_goes_on_after_what_fails() {
+    let mut server = TestServer::new();
+    server.run("d", doc! { "create": "c", "timeseries": { "timeField": "t", "metaField": "m" } });
+    let documents = [
+        doc! { "t": DateTime::from_millis(1), "m": 1 },
+        doc! { "t": "never", "m": 1 },
+        doc! { "t": DateTime::from_millis(2), "m": 2 },
+    ];
+    let insert = |ordered: bool| doc! { "insert": "c", "documents": documents.to_vec(), "ordered": ordered };
+    assert_eq!(server.run("d", insert(true)).get_i32("n").unwrap(), 1);
+    let reply = server.run("d", insert(false));
+    assert_eq!((reply.get_i32("n").unwrap(), reply.get_array("writeErrors").unwrap().len()), (2, 1));
 }
