@@ -157,6 +157,14 @@ def test_in_transactions(client, database, names):
     assert database["a"].count_documents({}) == 1
 
 
+def test_a_cursor_goes_on_in_its_transaction(client, database, names):
+    database.create_collection("a")
+    with client.start_session() as session, session.start_transaction():
+        first = bulk(client, names, [{"insert": 0, "document": {"_id": n}} for n in range(3)], session, cursor={"batchSize": 1})["cursor"]
+        rest = client.admin.command("getMore", first["id"], collection="$cmd.bulkWrite", session=session)["cursor"]
+        assert [result["idx"] for result in first["firstBatch"] + rest["nextBatch"]] == [0, 1, 2]
+
+
 def test_as_document_sequences(client, database, names):
     """As drivers send it: operations and namespaces beside the body."""
     import socket

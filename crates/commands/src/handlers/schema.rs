@@ -212,6 +212,7 @@ pub(crate) fn write_list(
     let limit = BatchLimit { documents: batch_size.filter(|size| *size < documents.len() as u64) };
     let source = Box::new(ListedDocuments::new(documents));
     let cursor = ClientCursor::new(namespace, source).with_session(arguments.generic.session);
+    let cursor = cursor.with_transaction(context.session.txn_number());
     write_first_batch(context, cursor, limit, false, reply)
 }
 

@@ -8,7 +8,7 @@ use document::elements;
 use platform::Timestamp;
 
 use crate::request::cluster_time;
-use crate::request::declaration::{Declaration, SessionUse};
+use crate::request::declaration::{CursorUse, Declaration, SessionUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::field::session_id;
 use crate::request::read_concern::ReadConcern;
@@ -127,8 +127,9 @@ impl SessionFields {
         if command.session_use == SessionUse::Plain {
             return Err(not_in_transaction(format!("Cannot run '{}' in a multi-document transaction.", command.name)));
         }
-        // What is for `admin` only names its collections by itself.
-        if !ends && !command.is_admin_only && matches!(database, "admin" | "config" | "local") {
+        // What is for `admin` only names its collections by itself, and a cursor goes on that was begun in the transaction.
+        let names_others = command.is_admin_only || command.cursor == CursorUse::GoesOn;
+        if !ends && !names_others && matches!(database, "admin" | "config" | "local") {
             return Err(not_in_transaction(format!(
                 "Cannot run command against the '{database}' database in a transaction."
             )));
