@@ -271,6 +271,9 @@ pub trait StageMemory: Send {
     fn shrink(&mut self, bytes: usize);
 }
 
+/// What a record of a run takes beside its own bytes.
+pub const RECORD_LENGTH_BYTES: usize = 4;
+
 /// Temporary storage for what does not fit a stage's memory.
 pub trait SpillStore: Send + Sync {
     /// Begins a run of records. Its space is given back when the writer, or the reader made of it, is dropped.
@@ -293,4 +296,7 @@ pub trait SpillReader: Send {
 
     /// Goes back to the first record.
     fn restart(&mut self);
+
+    /// Goes to the record that begins at this byte of the run: each takes [`RECORD_LENGTH_BYTES`] and its own.
+    fn seek(&mut self, position: u64) -> Result<()>;
 }

@@ -1,6 +1,6 @@
 //! What stages put into sorted runs on temporary storage.
 //!
-//! Called by `$sort`, `$group` and `$facet`; `platform` merges the runs. A record is two BSON documents one after the other: the key it is
+//! Called by `$sort`, `$group`, `$facet` and `$setWindowFields`; `platform` merges the runs. A record is two BSON documents one after the other: the key it is
 //! ordered by, as an array, and what belongs to it.
 
 use std::cmp::Ordering;
@@ -14,7 +14,7 @@ use query_language::growth::{CollectedArray, make_room};
 
 use crate::context::RunContext;
 use crate::error::{AggregationError, Result};
-use crate::host::{SpillReader, SpillWriter};
+use crate::host::{RECORD_LENGTH_BYTES, SpillReader, SpillWriter};
 
 /// Begins a run, or says that the stage has run out of memory.
 pub(crate) fn begin_run(run: &RunContext, stage: &str) -> Result<Box<dyn SpillWriter>> {
@@ -46,6 +46,16 @@ pub(crate) fn append(
     buffer.extend_from_slice(body.as_bytes());
     work::done(work::of_bytes(buffer.len()))?;
     writer.append(buffer)
+}
+
+/// What a record of so many bytes takes in a run.
+pub(crate) fn record_bytes(bytes: usize) -> u64 {
+    (RECORD_LENGTH_BYTES + bytes) as u64
+}
+
+/// A run that does not have what was put into it.
+pub(crate) fn damaged() -> AggregationError {
+    AggregationError::new(ErrorKind::InvalidBson, "a spilled record is damaged")
 }
 
 /// How keys are ordered.
@@ -114,7 +124,6 @@ pub(crate) struct Record {
 
 /// Reads one record.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Record> {
-    let damaged = || AggregationError::new(ErrorKind::InvalidBson, "a spilled record is damaged");
     let length = bytes.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize).ok_or_else(damaged)?;
     let (key, body) = bytes.split_at_checked(length).ok_or_else(damaged)?;
     query_language::before_allocating_if_large(bytes.len())?;

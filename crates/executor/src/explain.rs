@@ -119,7 +119,9 @@ impl QueryExecutor {
         let rejected: Vec<Bson> = self.rejected.iter().map(|plan| Bson::Document(planned(&plan.root))).collect();
         section.extend(doc! {
             "indexFilterSet": self.has_index_filter,
+            // The same by its name before and since 8.0.
             "queryHash": query_hash(&query_shape(&self.query)),
+            "planCacheShapeHash": query_hash(&query_shape(&self.query)),
             "planCacheKey": plan_cache_key,
             "optimizedPipeline": false,
             "maxIndexedOrSolutionsReached": false,

@@ -1,13 +1,16 @@
 //! `$setWindowFields`: fields computed from the documents around each, in partitions and in an order.
 //!
-//! The documents are sorted by partition and order, and spill like any sort. Then one partition after the other is held in memory, each
-//! output field is computed for all of its documents, and they are given out. A partition that does not fit is refused by name.
+//! The documents are sorted by partition and order, and spill like any sort. Then one partition after the other is held,
+//! each output field is computed for all of its documents, and they are given out. Of a partition that does not fit into
+//! memory the documents are put on temporary storage, and so are the results of each function (`partition`).
 //! Source: MongoDB's manual, *$setWindowFields (aggregation)*.
 
 mod distance;
 mod functions;
 mod gathered;
 mod parse;
+mod partition;
+mod results;
 mod window;
 
 use std::sync::Arc;
@@ -15,25 +18,23 @@ use std::sync::Arc;
 use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use document::work;
 use query_language::ErrorKind;
-use query_language::accumulator::value_bytes;
 use query_language::expression::order::compare;
 use query_language::expression::sort_pattern::SortPattern;
-use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Variables};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath};
 
 use super::project::first_component;
 use super::sort::Sorting;
 use super::type_of;
-use crate::context::{Memory, RunContext};
+use crate::context::RunContext;
 use crate::document_edit::with_path;
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
 use crate::stage::{Needs, PipelineStage, stage_document};
 use functions::Function;
+use partition::{Partition, is_too_large};
+use results::Column;
 
 pub(crate) use parse::parse;
-
-/// What a document or a result costs beside its bytes.
-const DOCUMENT_BYTES: usize = 2 * size_of::<RawDocumentBuf>() + 16;
 
 #[derive(Debug)]
 struct SetWindowFields {
@@ -58,9 +59,8 @@ impl PipelineStage for SetWindowFields {
                 Box::new(Sorting::by_partition("$setWindowFields", partition_by, sort, source, run))
             }
         };
-        let (variables, memory) = (Arc::clone(run.variables()), run.begin_memory());
-        let partition = Partition { documents: Vec::new(), variables: Arc::clone(&variables), memory, bytes: 0 };
-        Ok(Box::new(Windowing { stage: self, source, variables, next: None, partition, ready: Vec::new().into_iter() }))
+        let (partition, ready) = (Partition::new(run), Ready::Held(Vec::new().into_iter()));
+        Ok(Box::new(Windowing { stage: self, source, run: run.clone(), next: None, partition, ready }))
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {
@@ -101,24 +101,23 @@ impl PipelineStage for SetWindowFields {
 struct Windowing {
     stage: Arc<SetWindowFields>,
     source: BoxSource,
-    variables: Arc<Variables>,
+    run: RunContext,
     /// The first document of the next partition, with what it is told by.
     next: Option<(RawDocumentBuf, RawBson)>,
     partition: Partition,
-    ready: std::vec::IntoIter<RawDocumentBuf>,
+    ready: Ready,
 }
 
-/// Documents that belong together, in order.
-struct Partition {
-    documents: Vec<RawDocumentBuf>,
-    variables: Arc<Variables>,
-    memory: Memory,
-    bytes: usize,
+/// The documents of a partition with their new fields.
+enum Ready {
+    Held(std::vec::IntoIter<RawDocumentBuf>),
+    /// They are made one by one: those from this number on.
+    Spilled { number: usize, columns: Vec<Column> },
 }
 
 impl DocumentSource for Windowing {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        if let Some(document) = self.ready.next() {
+        if let Some(document) = self.next_ready()? {
             return Ok(Some(document));
         }
         self.partition.clear();
@@ -131,8 +130,9 @@ impl DocumentSource for Windowing {
             }
             self.partition.add(document)?;
         }
-        self.compute()?;
-        Ok(self.ready.next())
+        self.partition.complete()?;
+        self.ready = self.compute()?;
+        self.next_ready()
     }
 }
 
@@ -144,7 +144,7 @@ impl Windowing {
         }
         let Some(document) = self.source.next()? else { return Ok(None) };
         let Some(partition_by) = &self.stage.partition_by else { return Ok(Some((document, RawBson::Null))) };
-        let value = partition_by.evaluate(&EvaluationContext::new(&document, &self.variables))?;
+        let value = partition_by.evaluate(&EvaluationContext::new(&document, self.run.variables()))?;
         if let Some(RawBsonRef::Array(_)) = value.get() {
             let message = "An expression used to partition cannot evaluate to value of type array";
             return Err(AggregationError::new(ErrorKind::TypeMismatch, message));
@@ -154,76 +154,58 @@ impl Windowing {
         Ok(Some((document, key)))
     }
 
-    fn compute(&mut self) -> Result<()> {
-        let stage = Arc::clone(&self.stage);
-        let mut documents = Vec::new();
-        for (number, output) in stage.outputs.iter().enumerate() {
-            let results = output.function.evaluate(&mut self.partition, stage.sort.as_ref())?;
-            if number == 0 {
-                documents = self.partition.documents.clone();
-            }
-            for (document, result) in documents.iter_mut().zip(results) {
-                work::done(work::of_bytes(document.as_bytes().len()))?;
-                *document = with_path(document, output.path.as_path(), result.as_ref().map(RawBson::as_raw_bson_ref))?;
+    fn compute(&mut self) -> Result<Ready> {
+        if !self.partition.is_spilled() {
+            match self.compute_in_memory() {
+                Err(error) if is_too_large(&error) && self.partition.may_spill() => {
+                    self.partition.spill()?;
+                    self.partition.complete()?;
+                }
+                computed => return computed.map(Ready::Held),
             }
         }
-        if stage.outputs.is_empty() {
-            documents = std::mem::take(&mut self.partition.documents);
+        let (stage, partition) = (&self.stage, &mut self.partition);
+        let mut columns = Vec::with_capacity(stage.outputs.len());
+        let counted = partition.bytes();
+        for output in &stage.outputs {
+            let results = output.function.evaluate(partition, stage.sort.as_ref())?;
+            columns.push(results.into_run(partition)?);
+            partition.release(partition.bytes() - counted)?;
         }
-        self.ready = documents.into_iter();
-        Ok(())
+        Ok(Ready::Spilled { number: 0, columns })
+    }
+
+    fn compute_in_memory(&mut self) -> Result<std::vec::IntoIter<RawDocumentBuf>> {
+        let (stage, partition) = (&self.stage, &mut self.partition);
+        let results = stage.outputs.iter().map(|output| output.function.evaluate(partition, stage.sort.as_ref()));
+        let results = results.collect::<Result<Vec<_>>>()?;
+        let mut documents = partition.take_held();
+        for (output, results) in stage.outputs.iter().zip(results) {
+            for (document, result) in documents.iter_mut().zip(results.into_held()) {
+                *document = with_result(document, output, result.as_ref().map(RawBson::as_raw_bson_ref))?;
+            }
+        }
+        Ok(documents.into_iter())
+    }
+
+    fn next_ready(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let (number, columns) = match &mut self.ready {
+            Ready::Held(documents) => return Ok(documents.next()),
+            Ready::Spilled { number, columns } => (number, columns),
+        };
+        let Some(document) = self.partition.document(*number)? else { return Ok(None) };
+        *number += 1;
+        let mut document = document.to_owned();
+        for (output, column) in self.stage.outputs.iter().zip(columns) {
+            document = column.next(|result| with_result(&document, output, result))?;
+        }
+        Ok(Some(document))
     }
 }
 
-impl Partition {
-    fn clear(&mut self) {
-        self.documents = Vec::new();
-        self.bytes = 0;
-        self.memory.clear();
-    }
-
-    /// Each document is there twice in the end: as it came, and with its new fields.
-    fn add(&mut self, document: RawDocumentBuf) -> Result<()> {
-        self.hold(2 * (DOCUMENT_BYTES + document.as_bytes().len()))?;
-        self.documents.push(document);
-        Ok(())
-    }
-
-    /// Counts what is held in addition.
-    fn hold(&mut self, bytes: usize) -> Result<()> {
-        self.bytes += bytes;
-        if self.memory.holds(self.bytes) {
-            return Ok(());
-        }
-        let bytes = self.bytes;
-        let message = format!(
-            "Exceeded memory limit in $setWindowFields: a partition, and what is computed of it, must fit into memory, \
-             but takes {bytes} bytes"
-        );
-        Err(AggregationError::numbered(5643011, message))
-    }
-
-    /// Counts a result.
-    fn hold_value(&mut self, value: Option<&RawBson>) -> Result<()> {
-        self.hold(size_of::<Option<RawBson>>() + value.map_or(0, value_bytes))
-    }
-
-    fn len(&self) -> usize {
-        self.documents.len()
-    }
-
-    fn document(&self, number: usize) -> Option<&RawDocument> {
-        self.documents.get(number).map(|document| &**document)
-    }
-
-    /// What an expression gives for one of the documents; `None` when it is missing.
-    fn value(&self, expression: &Expression, number: usize) -> Result<Option<RawBson>> {
-        let Some(document) = self.document(number) else { return Ok(None) };
-        work::step()?;
-        let value = expression.evaluate(&EvaluationContext::new(document, &self.variables))?;
-        value.before_copying()?;
-        Ok(value.into_raw_bson())
-    }
+fn with_result(document: &RawDocument, output: &Output, result: Option<RawBsonRef<'_>>) -> Result<RawDocumentBuf> {
+    work::done(work::of_bytes(document.as_bytes().len()))?;
+    with_path(document, output.path.as_path(), result)
 }
 
 /// Why a value cannot be taken.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use aggregation::{
     BoxSource, ForeignQuery, MergeRules, MergeWriter, Namespace, NearQuery, NearSource, Neighbour, OutputWriter,
-    PipelineHost, Result, SpillReader, SpillStore, SpillWriter, StageMemory, WhenMatched, source_of,
+    PipelineHost, RECORD_LENGTH_BYTES, Result, SpillReader, SpillStore, SpillWriter, StageMemory, WhenMatched, source_of,
 };
 use bson::raw::{RawDocument, RawDocumentBuf, cstr};
 use query_language::expression::{Metadata, Variables};
@@ -264,5 +264,15 @@ impl SpillReader for MemoryRun {
 
     fn restart(&mut self) {
         self.next = 0;
+    }
+
+    fn seek(&mut self, position: u64) -> Result<()> {
+        let mut end = 0;
+        self.next = self.records.iter().take_while(|record| {
+            let is_before = end < position;
+            end += (RECORD_LENGTH_BYTES + record.len()) as u64;
+            is_before
+        }).count();
+        Ok(())
     }
 }

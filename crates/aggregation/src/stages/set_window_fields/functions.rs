@@ -14,6 +14,7 @@ use query_language::expression::{DependencySet, Expression};
 
 use super::Partition;
 use super::gathered::Gathered;
+use super::results::Results;
 use super::window::Window;
 use crate::error::Result;
 use crate::stage::stage_document;
@@ -68,7 +69,7 @@ pub(super) enum Function {
 }
 
 /// One result for each document; `None` where the field is missing.
-pub(super) type Results = Vec<Option<RawBson>>;
+type Numbers = Vec<Option<RawBson>>;
 
 impl Function {
     pub(super) fn evaluate(&self, partition: &mut Partition, sort: Option<&SortPattern>) -> Result<Results> {
@@ -78,17 +79,21 @@ impl Function {
                 partition.hold(ranges.len() * size_of::<std::ops::Range<usize>>())?;
                 gathered.over(partition, &ranges)
             }
-            Function::Ranking(ranking) => ranking.evaluate(partition, sort),
             Function::Shift { output, by, default } => shift(partition, output, *by, default),
             Function::CarriedForward(expression) => fill::carry_forward(partition, expression),
-            Function::Interpolated(expression) => fill::interpolate(partition, expression, sort),
-            Function::MovingAverage { input, smoothing } => moving_average::evaluate(partition, input, *smoothing),
-            Function::Derivative { input, scale, window } => {
-                slope::derivative(partition, sort, input, scale.as_deref(), window)
+            Function::Ranking(ranking) => ranking.evaluate(partition, sort).map(Results::of),
+            Function::Interpolated(expression) => fill::interpolate(partition, expression, sort).map(Results::of),
+            Function::MovingAverage { input, smoothing } => {
+                moving_average::evaluate(partition, input, *smoothing).map(Results::of)
             }
-            Function::Scaled { input, scale, window } => scaled::evaluate(partition, sort, input, *scale, window),
+            Function::Derivative { input, scale, window } => {
+                slope::derivative(partition, sort, input, scale.as_deref(), window).map(Results::of)
+            }
+            Function::Scaled { input, scale, window } => {
+                scaled::evaluate(partition, sort, input, *scale, window).map(Results::of)
+            }
             Function::Integral { input, scale, window } => {
-                slope::integral(partition, sort, input, scale.as_deref(), window)
+                slope::integral(partition, sort, input, scale.as_deref(), window).map(Results::of)
             }
         }
     }
@@ -155,7 +160,7 @@ fn with_window(mut function: RawDocumentBuf, window: &Window) -> RawDocumentBuf 
 }
 
 fn shift(partition: &mut Partition, output: &Expression, by: i64, default: &RawBson) -> Result<Results> {
-    let mut results = Vec::with_capacity(partition.len());
+    let mut results = Results::new();
     for number in 0..partition.len() {
         let other = (number as i64).checked_add(by).and_then(|other| usize::try_from(other).ok());
         let result = match other.filter(|other| *other < partition.len()) {
@@ -163,8 +168,7 @@ fn shift(partition: &mut Partition, output: &Expression, by: i64, default: &RawB
             Some(other) => partition.value(output, other)?.unwrap_or(RawBson::Null),
             None => default.clone(),
         };
-        partition.hold_value(Some(&result))?;
-        results.push(Some(result));
+        results.push(partition, Some(result))?;
     }
     Ok(results)
 }

@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
-use bson::raw::{RawBson, RawBsonRef, RawDocument};
+use bson::raw::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use document::{Number, array_elements, work};
 use query_language::accumulator::{Accumulator, AccumulatorExpression, Input, value_bytes};
 use query_language::expression::{DependencySet, EvaluationContext, Expression, Value};
 
 use super::Partition;
+use super::results::Results;
 use crate::error::Result;
 
 /// Documents of the smallest stretches, and of the windows that are gathered one by one.
@@ -38,8 +39,10 @@ impl Gathered {
     fn new_state(&self, partition: &Partition) -> Result<Box<dyn Accumulator>> {
         match self {
             Gathered::Accumulator(accumulator) => {
-                let first = partition.documents.first().cloned().unwrap_or_default();
-                Ok(accumulator.new_state(&EvaluationContext::new(&first, &partition.variables))?)
+                let nothing = RawDocumentBuf::new();
+                let first = partition.document(0)?;
+                let first = first.as_deref().unwrap_or(&nothing);
+                Ok(accumulator.new_state(&EvaluationContext::new(first, &partition.variables))?)
             }
             Gathered::Covariance { is_sample, .. } => {
                 Ok(Box::new(Covariance { is_sample: *is_sample, ..Covariance::default() }))
@@ -58,7 +61,7 @@ impl Gathered {
     }
 
     /// The results for all documents.
-    pub(super) fn over(&self, partition: &mut Partition, ranges: &[Range<usize>]) -> Result<Vec<Option<RawBson>>> {
+    pub(super) fn over(&self, partition: &mut Partition, ranges: &[Range<usize>]) -> Result<Results> {
         let grows = ranges.windows(2).all(|pair| pair[0].start == pair[1].start && pair[0].end <= pair[1].end);
         if grows {
             return self.over_growing(partition, ranges);
@@ -67,54 +70,48 @@ impl Gathered {
             return self.over_small(partition, ranges);
         }
         let tree = Tree::build(self, partition)?;
-        let mut results = Vec::with_capacity(ranges.len());
+        let mut results = Results::new();
         for range in ranges {
             let mut state = self.new_state(partition)?;
             tree.gather(state.as_mut(), partition, tree.root(), range)?;
-            results.push(finish(state.as_ref(), partition)?);
+            results.push(partition, finish(state.as_ref())?)?;
         }
         Ok(results)
     }
 
-    fn over_growing(&self, partition: &mut Partition, ranges: &[Range<usize>]) -> Result<Vec<Option<RawBson>>> {
-        let mut results: Vec<Option<RawBson>> = Vec::with_capacity(ranges.len());
+    fn over_growing(&self, partition: &mut Partition, ranges: &[Range<usize>]) -> Result<Results> {
+        let (mut results, mut last) = (Results::new(), None);
         let mut state = self.new_state(partition)?;
         let mut fed = ranges.first().map_or(0, |range| range.start);
         for (number, range) in ranges.iter().enumerate() {
             let is_same = number > 0 && fed == range.end;
-            while let Some(document) = partition.document(fed).filter(|_| fed < range.end) {
-                self.feed(state.as_mut(), document, partition)?;
-                fed += 1;
+            if fed < range.end {
+                partition.each(fed..range.end, |document| self.feed(state.as_mut(), document, partition))?;
+                fed = range.end;
             }
-            match results.last().filter(|_| is_same) {
-                Some(result) => {
-                    partition.hold_value(result.as_ref())?;
-                    results.push(result.clone());
-                }
-                None => results.push(finish(state.as_ref(), partition)?),
+            if !is_same {
+                last = finish(state.as_ref())?;
             }
+            query_language::before_allocating_if_large(last.as_ref().map_or(0, value_bytes))?;
+            results.push(partition, last.clone())?;
         }
         Ok(results)
     }
 
-    fn over_small(&self, partition: &mut Partition, ranges: &[Range<usize>]) -> Result<Vec<Option<RawBson>>> {
-        let mut results = Vec::with_capacity(ranges.len());
+    fn over_small(&self, partition: &mut Partition, ranges: &[Range<usize>]) -> Result<Results> {
+        let mut results = Results::new();
         for range in ranges {
             let mut state = self.new_state(partition)?;
-            for document in partition.documents.get(range.clone()).unwrap_or_default() {
-                self.feed(state.as_mut(), document, partition)?;
-            }
-            results.push(finish(state.as_ref(), partition)?);
+            partition.each(range.clone(), |document| self.feed(state.as_mut(), document, partition))?;
+            results.push(partition, finish(state.as_ref())?)?;
         }
         Ok(results)
     }
 }
 
-fn finish(state: &dyn Accumulator, partition: &mut Partition) -> Result<Option<RawBson>> {
+fn finish(state: &dyn Accumulator) -> Result<Option<RawBson>> {
     query_language::before_allocating_if_large(state.memory_bytes())?;
-    let result = state.finish()?.into_raw_bson();
-    partition.hold_value(result.as_ref())?;
-    Ok(result)
+    Ok(state.finish()?.into_raw_bson())
 }
 
 /// States of stretches of documents; each level has stretches of twice the size.
@@ -129,11 +126,10 @@ type Node = (usize, usize);
 impl<'g> Tree<'g> {
     fn build(gathered: &'g Gathered, partition: &mut Partition) -> Result<Tree<'g>> {
         let mut lowest = Vec::new();
-        for stretch in partition.documents.chunks(STRETCH) {
+        for start in (0..partition.len()).step_by(STRETCH) {
             let mut state = gathered.new_state(partition)?;
-            for document in stretch {
-                gathered.feed(state.as_mut(), document, partition)?;
-            }
+            let stretch = start..(start + STRETCH).min(partition.len());
+            partition.each(stretch, |document| gathered.feed(state.as_mut(), document, partition))?;
             lowest.push(state.to_partial()?);
         }
         let mut tree = Tree { gathered, levels: Vec::new() };
@@ -188,10 +184,7 @@ impl<'g> Tree<'g> {
             return self.gather(state, partition, (level - 1, 2 * number + 1), range);
         }
         let inside = start.max(range.start)..end.min(range.end);
-        for document in partition.documents.get(inside).unwrap_or_default() {
-            self.gathered.feed(state, document, partition)?;
-        }
-        Ok(())
+        partition.each(inside, |document| self.gathered.feed(state, document, partition))
     }
 }
 

@@ -97,7 +97,7 @@ fn documents(at: usize, len: usize, lower: Bound<i64>, upper: Bound<i64>) -> Ran
 /// The positions of all documents.
 pub(super) fn positions(partition: &Partition, sort: Option<&SortPattern>) -> Result<Vec<Position>> {
     let mut found = Vec::with_capacity(partition.len());
-    for document in &partition.documents {
+    partition.each(0..partition.len(), |document| {
         let key = sort.map(|sort| sort.key(document)).transpose()?.unwrap_or_default();
         let value = key.first().map_or(RawBson::Null, RawBson::clone);
         let Some(position) = Position::of(value.as_raw_bson_ref()) else {
@@ -108,7 +108,8 @@ pub(super) fn positions(partition: &Partition, sort: Option<&SortPattern>) -> Re
             return Err(AggregationError::numbered(5429414, message));
         };
         found.push(position);
-    }
+        Ok(())
+    })?;
     Ok(found)
 }
 

@@ -18,7 +18,10 @@ pub(crate) fn decisions(server: &ServerContext, collection: &Collection) -> Resu
         let origin = &plan.origin;
         document_of(|document| {
             document.string("version", "1");
-            document.string("queryHash", &query_hash(shape));
+            // The same by its name before and since 8.0.
+            let hash = query_hash(shape);
+            document.string("queryHash", &hash);
+            document.string("planCacheShapeHash", &hash);
             document.string("planCacheKey", &origin.key);
             document.document("createdFromQuery", |query| {
                 if let Some(filter) = &origin.filter {

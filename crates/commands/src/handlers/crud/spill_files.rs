@@ -62,6 +62,10 @@ impl SpillReader for Reader {
     fn restart(&mut self) {
         self.0.restart();
     }
+
+    fn seek(&mut self, position: u64) -> aggregation::Result<()> {
+        self.0.seek(position).map_err(failed)
+    }
 }
 
 /// Memory of one stage, counted in the server's budget.

@@ -2,24 +2,27 @@
 
 use bson::raw::RawBson;
 use document::Number;
+use query_language::accumulator::value_bytes;
 use query_language::expression::Expression;
 use query_language::expression::sort_pattern::SortPattern;
 
 use super::super::distance::as_f64;
 use super::super::window::positions;
 use super::super::{Partition, unsuitable};
-use super::Results;
+use super::super::results::Results;
+use super::Numbers;
 use crate::error::{AggregationError, Result};
 use crate::stages::position::Position;
 
 /// The last value before; null where there is none.
 pub(super) fn carry_forward(partition: &mut Partition, expression: &Expression) -> Result<Results> {
-    let mut results: Results = Vec::with_capacity(partition.len());
+    let (mut results, mut last) = (Results::new(), RawBson::Null);
     for number in 0..partition.len() {
-        let value = partition.value(expression, number)?.filter(|value| !is_nothing(value));
-        let value = value.or_else(|| results.last().cloned().flatten()).unwrap_or(RawBson::Null);
-        partition.hold_value(Some(&value))?;
-        results.push(Some(value));
+        if let Some(value) = partition.value(expression, number)?.filter(|value| !is_nothing(value)) {
+            last = value;
+        }
+        query_language::before_allocating_if_large(value_bytes(&last))?;
+        results.push(partition, Some(last.clone()))?;
     }
     Ok(results)
 }
@@ -36,13 +39,13 @@ pub(super) fn interpolate(
     partition: &mut Partition,
     expression: &Expression,
     sort: Option<&SortPattern>,
-) -> Result<Results> {
+) -> Result<Numbers> {
     let positions = positions(partition, sort)?;
     if positions.windows(2).any(|pair| matches!(pair, [one, other] if one.compare(*other).is_eq())) {
         let message = "There can be no repeated values in the sort field of $linearFill";
         return Err(AggregationError::numbered(6050106, message));
     }
-    let mut results: Results = Vec::with_capacity(partition.len());
+    let mut results: Numbers = Vec::with_capacity(partition.len());
     let mut before: Option<Known> = None;
     for (number, at) in positions.iter().enumerate() {
         let value = partition.value(expression, number)?.filter(|value| !is_nothing(value));

@@ -5,7 +5,7 @@ use document::Number;
 use query_language::expression::Expression;
 
 use super::super::Partition;
-use super::Results;
+use super::Numbers;
 use crate::error::Result;
 
 /// How much the newest document counts for.
@@ -34,7 +34,7 @@ impl Smoothing {
 }
 
 /// Null for documents whose input is no number; they are passed over.
-pub(super) fn evaluate(partition: &mut Partition, input: &Expression, smoothing: Smoothing) -> Result<Results> {
+pub(super) fn evaluate(partition: &mut Partition, input: &Expression, smoothing: Smoothing) -> Result<Numbers> {
     let alpha = smoothing.alpha();
     let rest = Number::Int32(1).subtract(alpha);
     let mut average: Option<Number> = None;

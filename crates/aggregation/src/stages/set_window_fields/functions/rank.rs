@@ -4,7 +4,7 @@ use bson::raw::{CStr, RawBson, cstr};
 use query_language::expression::sort_pattern::{SortKey, SortPattern};
 
 use super::super::Partition;
-use super::Results;
+use super::Numbers;
 use crate::error::Result;
 
 /// How places are numbered.
@@ -27,10 +27,12 @@ impl Ranking {
         }
     }
 
-    pub(super) fn evaluate(self, partition: &mut Partition, sort: Option<&SortPattern>) -> Result<Results> {
-        let (mut results, mut before): (Results, Option<SortKey>) = (Vec::with_capacity(partition.len()), None);
+    pub(super) fn evaluate(self, partition: &mut Partition, sort: Option<&SortPattern>) -> Result<Numbers> {
+        let (mut results, mut before): (Numbers, Option<SortKey>) = (Vec::with_capacity(partition.len()), None);
         let (mut rank, mut dense) = (0, 0);
-        for (number, document) in (1_i64..).zip(&partition.documents) {
+        let mut number = 0;
+        partition.each(0..partition.len(), |document| {
+            number += 1;
             let key = sort.map(|sort| sort.key(document)).transpose()?.unwrap_or_default();
             let is_equal = match (sort, &before) {
                 (Some(sort), Some(before)) => sort.compare(before, &key).is_eq(),
@@ -46,7 +48,8 @@ impl Ranking {
                 Ranking::DocumentNumber => number,
             };
             results.push(Some(narrowed(value)));
-        }
+            Ok(())
+        })?;
         partition.hold(results.len() * size_of::<Option<RawBson>>())?;
         Ok(results)
     }

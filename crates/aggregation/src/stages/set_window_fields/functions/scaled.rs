@@ -10,7 +10,7 @@ use query_language::expression::sort_pattern::SortPattern;
 
 use super::super::Partition;
 use super::super::window::Window;
-use super::Results;
+use super::Numbers;
 use super::slope::number_of;
 use crate::error::Result;
 
@@ -28,7 +28,7 @@ pub(super) fn evaluate(
     input: &Expression,
     scale: Scale,
     window: &Window,
-) -> Result<Results> {
+) -> Result<Numbers> {
     let ranges = window.ranges(partition, sort)?;
     let kept = size_of::<Option<Number>>() + 2 * size_of::<usize>() + size_of::<Option<RawBson>>();
     partition.hold(partition.len() * kept)?;

@@ -7,7 +7,7 @@ use query_language::expression::sort_pattern::SortPattern;
 
 use super::super::window::{Window, positions};
 use super::super::{Partition, unsuitable};
-use super::Results;
+use super::Numbers;
 use crate::error::{AggregationError, Result};
 use crate::stages::position::Position;
 
@@ -56,7 +56,7 @@ pub(super) fn derivative(
     input: &Expression,
     scale: Option<&TimeScale>,
     window: &Window,
-) -> Result<Results> {
+) -> Result<Numbers> {
     const NAME: &str = "$derivative";
     let positions = scaled(&positions(partition, sort)?, scale, NAME)?;
     let ranges = window.ranges(partition, sort)?;
@@ -85,7 +85,7 @@ pub(super) fn integral(
     input: &Expression,
     scale: Option<&TimeScale>,
     window: &Window,
-) -> Result<Results> {
+) -> Result<Numbers> {
     const NAME: &str = "$integral";
     let positions = scaled(&positions(partition, sort)?, scale, NAME)?;
     // The documents that count, and the areas from each of them to the next.
