@@ -1,7 +1,8 @@
 """What options cost, in instructions for an operation: the server runs under valgrind's callgrind with each, and does 1,000 and then 4,000 operations
-more; the difference says how many instructions one takes. Seconds would be too noisy for a few per cent.
+more; the difference says how many instructions one takes. Seconds would be too noisy for a few per cent. Threads that work for nobody in particular
+are left out, as what they do follows from how long the run takes: those of connections count, and that which writes the oplog.
 
-    PLIMSOLL_BINARY=target/dist/plimsoll python tests/instructions_of_options.py [plain logins audit encryption]
+    PLIMSOLL_BINARY=target/dist/plimsoll python tests/instructions_of_options.py [plain logins audit encryption tls]
 
 Needs valgrind. docs/benchmarks.md has what came out.
 """
@@ -15,14 +16,18 @@ import pathlib
 
 from pymongo import MongoClient
 
+from certificates import made_certificates
 from server_process import ServerProcess, binary_path
 
 FEW, MANY, DOCUMENTS = 1_000, 5_000, 2_000
+# Functions of the threads that count: of a connection, and of the one that writes the oplog.
+COUNTED = ["commands::dispatcher", "run_flusher"]
 OPTIONS = {
     "plain": [],
     "logins": ["--auth"],
     "audit": ["--auth", "--audit", "DIRECTORY/audit.json", "--audit-mode", "strict"],
     "encryption": ["--encryption-key-file", "DIRECTORY/key"],
+    "tls": ["--tls-mode", "require", "--tls-certificate-key-file", "DIRECTORY/server.pem"],
 }
 OPERATIONS = {
     "findOne by _id, in the cache": lambda things, number: things.find_one({"_id": number % DOCUMENTS}),
@@ -35,15 +40,17 @@ class Counted(ServerProcess):
 
     def launch(self):
         counts = self.directory / "callgrind.out"
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}", str(binary_path()), "serve"]
+        command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={counts}", str(binary_path()), "serve"]
         command += ["--data", str(self.directory / "data"), "--listen", f"127.0.0.1:{self.port}", "--cache", "64MiB", *self.arguments]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def count(self):
-        """Instructions until its end."""
+        """Instructions until its end, of the threads that count."""
         self.stop()
-        return int(re.findall(r"Collected : (\d+)", self.log_path.read_text())[-1])
+        profiles = [path.read_text(errors="replace") for path in self.directory.glob("callgrind.out*")]
+        counting = [text for text in profiles if any(function in text for function in COUNTED)]
+        return sum(int(total) for text in counting for total in re.findall(r"^totals: (\d+)", text, re.MULTILINE))
 
 
 def instructions(arguments, operation, times):
@@ -51,9 +58,13 @@ def instructions(arguments, operation, times):
         directory = pathlib.Path(directory)
         (directory / "key").write_text(secrets.token_hex(32))
         (directory / "key").chmod(0o600)
+        if "--tls-mode" in arguments:
+            made_certificates(directory)
         server = Counted(directory, [argument.replace("DIRECTORY", str(directory)) for argument in arguments])
         server.start(seconds_max=120)
         options = {"serverSelectionTimeoutMS": 120_000, "maxPoolSize": 1, "w": 1, "journal": True}
+        if "--tls-mode" in arguments:
+            options |= {"tls": True, "tlsAllowInvalidCertificates": True}
         if "--auth" in arguments:
             # Whoever comes first may only make somebody who can make others.
             with MongoClient(server.uri, **options) as first:

@@ -29,8 +29,8 @@ pub use cursor::{PipelineCursor, check_document_size};
 pub use error::{AggregationError, Result};
 pub use host::{
     BoxSource, DocumentSource, FindById, ForeignQuery, IdleOperations, ListedSessions, MergeRules, MergeWriter, Moment,
-    NearQuery, NearSource, Neighbour, OutputWriter, PipelineHost, RECORD_LENGTH_BYTES, SpillReader, SpillStore, SpillWriter,
-    StageMemory, WhenMatched, WhenNotMatched, source_of,
+    NearQuery, NearSource, Neighbour, OutputWriter, PipelineHost, RECORD_LENGTH_BYTES, SpillReader, SpillStore,
+    SpillWriter, StageMemory, WhenMatched, WhenNotMatched, source_of,
 };
 pub use pipeline::{Pipeline, PipelineSource, check_stage_names};
 pub use pushdown::Pushdown;

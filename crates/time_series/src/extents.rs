@@ -145,7 +145,9 @@ impl Values {
     fn add(&mut self, value: RawBsonRef<'_>, level: usize) {
         match (&mut *self, value) {
             (Values::Documents(inner), RawBsonRef::Document(document)) => inner.add_document(document, None, level + 1),
-            (Values::Between(low, high), value) if kind(value).is_some_and(|own| kind(low.as_raw_bson_ref()) == Some(own)) => {
+            (Values::Between(low, high), value)
+                if kind(value).is_some_and(|own| kind(low.as_raw_bson_ref()) == Some(own)) =>
+            {
                 if compare_values(value, low.as_raw_bson_ref()) == Ordering::Less {
                     *low = RawBson::from(value);
                 }

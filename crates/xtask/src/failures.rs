@@ -98,7 +98,8 @@ mod tests {
         assert_eq!(told_in(pytest, OF_PYTEST).lines().count(), 4);
         let tap = "ok 1 - a\n  ---\n  ...\nnot ok 2 - b\n  ---\n  error: 'no'\n  ...\n# fail 1\n";
         assert_eq!(told_in(tap, OF_TAP), "not ok 2 - b\n  ---\n  error: 'no'\n  ...");
-        let seeds = "seeds 1 to 9\nstep\nseed 3 FAILED: lost\nkey 7\nto see it again: --seed 3\n2 seeds in 1 s: 1 failed\n";
+        let seeds =
+            "seeds 1 to 9\nstep\nseed 3 FAILED: lost\nkey 7\nto see it again: --seed 3\n2 seeds in 1 s: 1 failed\n";
         assert_eq!(told_in(seeds, OF_SIMULATOR), "seed 3 FAILED: lost\nkey 7\nto see it again: --seed 3");
     }
 

@@ -112,7 +112,10 @@ struct Windowing {
 enum Ready {
     Held(std::vec::IntoIter<RawDocumentBuf>),
     /// They are made one by one: those from this number on.
-    Spilled { number: usize, columns: Vec<Column> },
+    Spilled {
+        number: usize,
+        columns: Vec<Column>,
+    },
 }
 
 impl DocumentSource for Windowing {

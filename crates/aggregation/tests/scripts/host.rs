@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use aggregation::{
     BoxSource, ForeignQuery, MergeRules, MergeWriter, Namespace, NearQuery, NearSource, Neighbour, OutputWriter,
-    PipelineHost, RECORD_LENGTH_BYTES, Result, SpillReader, SpillStore, SpillWriter, StageMemory, WhenMatched, source_of,
+    PipelineHost, RECORD_LENGTH_BYTES, Result, SpillReader, SpillStore, SpillWriter, StageMemory, WhenMatched,
+    source_of,
 };
 use bson::raw::{RawDocument, RawDocumentBuf, cstr};
 use query_language::expression::{Metadata, Variables};
@@ -268,11 +269,15 @@ impl SpillReader for MemoryRun {
 
     fn seek(&mut self, position: u64) -> Result<()> {
         let mut end = 0;
-        self.next = self.records.iter().take_while(|record| {
-            let is_before = end < position;
-            end += (RECORD_LENGTH_BYTES + record.len()) as u64;
-            is_before
-        }).count();
+        self.next = self
+            .records
+            .iter()
+            .take_while(|record| {
+                let is_before = end < position;
+                end += (RECORD_LENGTH_BYTES + record.len()) as u64;
+                is_before
+            })
+            .count();
         Ok(())
     }
 }

@@ -13,6 +13,7 @@
 mod host;
 mod optimization;
 mod rows;
+mod trial;
 mod windows;
 
 use std::sync::Arc;

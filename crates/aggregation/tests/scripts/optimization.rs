@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use aggregation::{Namespace, Pipeline, PipelineContext};
-use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use aggregation::Pipeline;
+use bson::{Bson, Document, doc};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use query_language::expression::Variables;
 
-use super::{host::TestHost, run, run_pushed_down_over};
+use super::host::TestHost;
+use super::trial::{self, numbered, parsed};
+use super::{run, run_pushed_down_over};
 
 fn values() -> BoxedStrategy<Bson> {
     let scalars = prop_oneof![
@@ -97,33 +98,18 @@ fn stages() -> BoxedStrategy<Document> {
     .boxed()
 }
 
-pub(crate) fn raw(document: &Document) -> RawDocumentBuf {
-    RawDocumentBuf::try_from(document).unwrap()
-}
-
 fn check(documents: &[Document], stages: &[Document]) {
-    let documents: Vec<RawDocumentBuf> = documents
-        .iter()
-        .enumerate()
-        .map(|(id, fields)| {
-            let mut document = doc! { "_id": id as i32 };
-            document.extend(fields.clone());
-            raw(&document)
-        })
-        .collect();
-    let stages: Vec<RawDocumentBuf> = stages.iter().map(raw).collect();
-    let stages: Vec<_> = stages.iter().map(|stage| &**stage).collect();
-    let variables = Arc::new(Variables::new(DateTime::from_millis(0), None, 1));
-    let context = PipelineContext::new(Namespace::new("test", "local"), Arc::clone(&variables));
+    let (documents, context) = (numbered(documents), trial::context());
     // Fields may be named twice.
-    let Ok(written) = Pipeline::parse_as_written(&stages, &context) else { return };
+    let Ok(written) = parsed(stages, &context, Pipeline::parse_as_written) else { return };
     let host = Arc::new(TestHost::new(documents.clone(), documents.clone()));
     // A value that cannot be compared fails a join, whatever its place.
     let Ok(expected) = run(&written, documents.clone(), &host) else { return };
-    let optimised = Pipeline::parse(&stages, &context).unwrap();
+    let optimised = parsed(stages, &context, Pipeline::parse).unwrap();
     let shown = format!("{stages:?} as {:?}", optimised.to_bson().unwrap());
     assert_eq!(run(&optimised, documents.clone(), &host).unwrap(), expected, "{shown}");
-    let pushed = run_pushed_down_over(optimised.split_pushdown().unwrap(), documents, &variables, &host).unwrap();
+    let pushed =
+        run_pushed_down_over(optimised.split_pushdown().unwrap(), documents, &trial::variables(), &host).unwrap();
     assert_eq!(pushed, expected, "{shown}");
 }
 

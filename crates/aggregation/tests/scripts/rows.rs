@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use aggregation::{AggregationError, Namespace, Pipeline, PipelineContext};
+use aggregation::Pipeline;
 use bson::{Bson, DateTime, Document, doc};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use query_language::expression::Variables;
 use query_language::rows::BATCH_ROWS;
 
-use super::optimization::{conditions, fields_of, raw};
-use super::{host::TestHost, run};
+use super::host::TestHost;
+use super::optimization::{conditions, fields_of};
+use super::trial::{self, numbered, outcome, parsed, raw};
 
 /// Values of all kinds, some of them equal though they are of different types.
 fn values() -> BoxedStrategy<Bson> {
@@ -140,37 +140,6 @@ fn gathering() -> BoxedStrategy<Document> {
     prop_oneof![4 => one, 1 => facet].boxed()
 }
 
-/// The outcome as text: errors of several kinds may come first.
-fn outcome(
-    documents: &[Document],
-    stages: &[Document],
-    rows: usize,
-    memory: Option<usize>,
-) -> Result<Vec<String>, String> {
-    let documents: Vec<_> = documents
-        .iter()
-        .enumerate()
-        .map(|(id, fields)| {
-            let mut document = doc! { "_id": id as i32 };
-            document.extend(fields.clone());
-            raw(&document)
-        })
-        .collect();
-    let stages: Vec<_> = stages.iter().map(raw).collect();
-    let stages: Vec<_> = stages.iter().map(|stage| &**stage).collect();
-    let variables = Arc::new(Variables::new(DateTime::from_millis(0), None, 1));
-    let mut context = PipelineContext::new(Namespace::new("test", "local"), variables);
-    context.batch_rows_max = rows;
-    let host = Arc::new(TestHost::new(documents.clone(), documents.clone()));
-    if let Some(bytes) = memory {
-        context.memory_bytes_max = bytes;
-        host.allow_spilling();
-    }
-    let shown = |error: AggregationError| error.to_string();
-    let pipeline = Pipeline::parse(&stages, &context).map_err(shown)?;
-    run(&pipeline, documents, &host).map_err(shown)
-}
-
 fn sorted(outcome: Result<Vec<String>, String>) -> Result<Vec<String>, String> {
     outcome.map(|mut lines| {
         lines.sort();
@@ -188,9 +157,9 @@ proptest! {
     ) {
         let mut stages = stages;
         stages.push(gathering);
-        let expected = outcome(&documents, &stages, 0, None);
+        let expected = outcome(numbered(&documents), &stages, Some(0), None);
         for rows in [1, 3, BATCH_ROWS] {
-            let found = outcome(&documents, &stages, rows, None);
+            let found = outcome(numbered(&documents), &stages, Some(rows), None);
             match (&expected, &found) {
                 (Err(_), Err(_)) => {}
                 _ => prop_assert_eq!(&found, &expected, "{} rows: {:?}", rows, stages),
@@ -203,12 +172,12 @@ proptest! {
         }
         let expected = sorted(expected);
         let is_exact = ["$sum", "$avg", "$facet"].iter().all(|name| !written.contains(name));
-        let spilled = sorted(outcome(&documents, &stages, 0, Some(64)));
+        let spilled = sorted(outcome(numbered(&documents), &stages, Some(0), Some(64)));
         if let (Ok(expected), Ok(spilled), true) = (&expected, &spilled, is_exact) {
             prop_assert_eq!(spilled, expected, "spilled: {}", written);
         }
         for rows in [1, BATCH_ROWS] {
-            let found = sorted(outcome(&documents, &stages, rows, Some(64)));
+            let found = sorted(outcome(numbered(&documents), &stages, Some(rows), Some(64)));
             if let (Ok(spilled), Ok(found)) = (&spilled, found) {
                 prop_assert_eq!(&found, spilled, "spilled, {} rows: {}", rows, written);
             }
@@ -240,11 +209,7 @@ fn rows_ask_whether_to_stop() {
             counted.fetch_add(1, Relaxed);
             raw(&doc! { "a": number % 100, "b": 1 })
         });
-        let raws: Vec<_> = stages.iter().map(raw).collect();
-        let raws: Vec<_> = raws.iter().map(|stage| &**stage).collect();
-        let variables = Arc::new(Variables::new(DateTime::from_millis(0), None, 1));
-        let context = PipelineContext::new(Namespace::new("test", "local"), variables);
-        let pipeline = Pipeline::parse(&raws, &context).unwrap();
+        let pipeline = parsed(&stages, &trial::context(), Pipeline::parse).unwrap();
         let host = Arc::new(TestHost::new(Vec::new(), Vec::new()));
         let mut cursor = pipeline.run(aggregation::source_of(documents), host).unwrap();
         let _watching = document::work::watch(Arc::new(StopAfter(AtomicU64::new(10))));

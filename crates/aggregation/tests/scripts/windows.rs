@@ -1,13 +1,8 @@
 //! Partitions of `$setWindowFields` that do not fit into memory give what others give, whatever is computed of them.
 
-use std::sync::Arc;
-
-use aggregation::{Namespace, Pipeline, PipelineContext};
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
-use query_language::expression::Variables;
 
-use crate::host::TestHost;
-use crate::run;
+use super::trial::{outcome, raw};
 
 /// Documents of a partition: some 1.2 MB, which are read in many blocks.
 const DOCUMENTS: i32 = 3_000;
@@ -21,25 +16,14 @@ fn documents() -> Vec<RawDocumentBuf> {
         };
         let text = "x".repeat(200 + id as usize % 400);
         let document = doc! { "_id": id, "p": id % 50 / 49, "t": DateTime::from_millis(i64::from(id) * 500), "n": id, "v": value, "text": text };
-        RawDocumentBuf::try_from(&document).unwrap()
+        raw(&document)
     };
     (0..DOCUMENTS).map(document).collect()
 }
 
 fn windowed(output: Document, sort: &str, memory: Option<usize>) -> Result<Vec<String>, String> {
     let stage = doc! { "$setWindowFields": { "partitionBy": "$p", "sortBy": { sort: 1 }, "output": output } };
-    let unset = doc! { "$unset": "text" };
-    let stages: Vec<_> = [stage, unset].iter().map(|stage| RawDocumentBuf::try_from(stage).unwrap()).collect();
-    let stages: Vec<_> = stages.iter().map(|stage| &**stage).collect();
-    let variables = Arc::new(Variables::new(DateTime::from_millis(0), None, 1));
-    let mut context = PipelineContext::new(Namespace::new("test", "local"), variables);
-    let host = Arc::new(TestHost::new(documents(), Vec::new()));
-    if let Some(bytes) = memory {
-        context.memory_bytes_max = bytes;
-        host.allow_spilling();
-    }
-    let pipeline = Pipeline::parse(&stages, &context).map_err(|error| error.to_string())?;
-    run(&pipeline, documents(), &host).map_err(|error| error.to_string())
+    outcome(documents(), &[stage, doc! { "$unset": "text" }], None, memory)
 }
 
 fn outputs() -> Vec<(&'static str, Document)> {
@@ -57,7 +41,10 @@ fn outputs() -> Vec<(&'static str, Document)> {
         ("n", doc! { "a": { "$locf": "$v" }, "b": { "$linearFill": "$v" } }),
         ("n", doc! { "a": { "$expMovingAvg": { "input": "$v", "N": 5 } } }),
         ("n", doc! { "a": { "$minMaxScaler": { "input": "$v" }, "window": far.clone() } }),
-        ("n", doc! { "a": { "$sum": "$v", "window": { "range": [-400, 10] } }, "v": { "$min": "$v", "window": far.clone() } }),
+        (
+            "n",
+            doc! { "a": { "$sum": "$v", "window": { "range": [-400, 10] } }, "v": { "$min": "$v", "window": far.clone() } },
+        ),
         ("t", doc! { "a": { "$derivative": { "input": "$v", "unit": "second" }, "window": far.clone() } }),
         ("t", doc! { "a": { "$integral": { "input": "$v", "unit": "second" }, "window": far } }),
         ("t", doc! { "a": { "$count": {}, "window": { "range": [-1, 1], "unit": "minute" } } }),
@@ -70,7 +57,11 @@ fn outputs() -> Vec<(&'static str, Document)> {
 fn a_partition_on_temporary_storage_gives_what_one_in_memory_gives() {
     // As they are counted: twice, with what a document costs beside its bytes.
     let first = |document: &RawDocumentBuf| document.get("p").unwrap() == Some(RawBsonRef::Int32(0));
-    let of_documents = documents().iter().filter(|document| first(document)).map(|document| 2 * (64 + document.as_bytes().len())).sum::<usize>();
+    let of_documents = documents()
+        .iter()
+        .filter(|document| first(document))
+        .map(|document| 2 * (64 + document.as_bytes().len()))
+        .sum::<usize>();
     for (sort, output) in outputs() {
         let expected = windowed(output.clone(), sort, None).unwrap();
         assert_eq!(expected.len(), DOCUMENTS as usize);

@@ -192,9 +192,8 @@ fn other_kind(target: &Namespace) -> CommandError {
 }
 
 fn buckets_of(namespace: &Namespace) -> Result<Namespace> {
-    time_series::buckets_of(namespace).ok_or_else(|| {
-        CommandError::named("InvalidNamespace", format!("Invalid name of a time series: {namespace}"))
-    })
+    time_series::buckets_of(namespace)
+        .ok_or_else(|| CommandError::named("InvalidNamespace", format!("Invalid name of a time series: {namespace}")))
 }
 
 fn specifications(existing: &Collection) -> Vec<IndexSpecification> {

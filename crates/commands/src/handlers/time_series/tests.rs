@@ -338,8 +338,10 @@ fn an_index_on_values_leaves_buckets_out() {
     }
     let pipeline = vec![doc! { "$match": { "in.v": { "$gte": 700, "$lt": 710 } } }];
     assert_eq!(all(&mut server, doc! { "aggregate": "c", "pipeline": pipeline.clone(), "cursor": {} }).len(), 10);
-    let explained =
-        server.run("d", doc! { "explain": { "aggregate": "c", "pipeline": pipeline, "cursor": {} }, "verbosity": "executionStats" });
+    let explained = server.run(
+        "d",
+        doc! { "explain": { "aggregate": "c", "pipeline": pipeline, "cursor": {} }, "verbosity": "executionStats" },
+    );
     let stages = explained.get_array("stages").unwrap();
     let cursor = stages[0].as_document().unwrap().get_document("$cursor").unwrap();
     assert!(cursor.to_string().contains("IXSCAN"), "{cursor}");
@@ -351,8 +353,9 @@ fn an_index_on_values_leaves_buckets_out() {
 fn a_pipeline_ends_in_a_time_series() {
     let mut server = TestServer::new();
     let time = |second: i64| DateTime::from_millis(1_700_000_000_000 + second * 1_000);
-    let readings: Vec<Document> =
-        (0..500_i64).map(|number| doc! { "_id": number, "t": time(number * 30), "m": number % 3, "v": number }).collect();
+    let readings: Vec<Document> = (0..500_i64)
+        .map(|number| doc! { "_id": number, "t": time(number * 30), "m": number % 3, "v": number })
+        .collect();
     server.run("d", doc! { "insert": "readings", "documents": readings });
     let out = |options: Document| {
         let target = doc! { "db": "d", "coll": "series", "timeseries": options };

@@ -7,9 +7,9 @@ use query_language::expression::Expression;
 use query_language::expression::sort_pattern::SortPattern;
 
 use super::super::distance::as_f64;
+use super::super::results::Results;
 use super::super::window::positions;
 use super::super::{Partition, unsuitable};
-use super::super::results::Results;
 use super::Numbers;
 use crate::error::{AggregationError, Result};
 use crate::stages::position::Position;
