@@ -1,6 +1,6 @@
 """What options cost, in instructions for an operation: the server runs under valgrind's callgrind with each, and does 1,000 and then 4,000 operations
-more; the difference says how many instructions one takes. Seconds would be too noisy for a few per cent. Threads that work for nobody in particular
-are left out, as what they do follows from how long the run takes: those of connections count, and that which writes the oplog.
+more; the difference says how many instructions one takes. Seconds would be too noisy for a few per cent. What works for nobody in particular is
+left out, as it follows from how long the run takes; so are statistics of queries, which are kept of so many a second.
 
     PLIMSOLL_BINARY=target/dist/plimsoll python tests/instructions_of_options.py [plain logins audit encryption tls]
 
@@ -20,8 +20,8 @@ from certificates import made_certificates
 from server_process import ServerProcess, binary_path
 
 FEW, MANY, DOCUMENTS = 1_000, 5_000, 2_000
-# Functions of the threads that count: of a connection, and of the one that writes the oplog.
-COUNTED = ["commands::dispatcher", "run_flusher"]
+# What counts, with all that it calls: a connection's work, and the writing of the oplog.
+COUNTED = ["tokio::runtime::task::raw::poll", "*flush_step*"]
 OPTIONS = {
     "plain": [],
     "logins": ["--auth"],
@@ -40,17 +40,16 @@ class Counted(ServerProcess):
 
     def launch(self):
         counts = self.directory / "callgrind.out"
-        command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={counts}", str(binary_path()), "serve"]
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}", "--collect-atstart=no",
+                   *(f"--toggle-collect={function}" for function in COUNTED), str(binary_path()), "serve"]
         command += ["--data", str(self.directory / "data"), "--listen", f"127.0.0.1:{self.port}", "--cache", "64MiB", *self.arguments]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def count(self):
-        """Instructions until its end, of the threads that count."""
+        """Instructions until its end, of what counts."""
         self.stop()
-        profiles = [path.read_text(errors="replace") for path in self.directory.glob("callgrind.out*")]
-        counting = [text for text in profiles if any(function in text for function in COUNTED)]
-        return sum(int(total) for text in counting for total in re.findall(r"^totals: (\d+)", text, re.MULTILINE))
+        return int(re.findall(r"Collected : (\d+)", self.log_path.read_text())[-1])
 
 
 def instructions(arguments, operation, times):
@@ -69,9 +68,12 @@ def instructions(arguments, operation, times):
             # Whoever comes first may only make somebody who can make others.
             with MongoClient(server.uri, **options) as first:
                 first.admin.command("createUser", "root", pwd="secret", roles=["root"])
-            with MongoClient(server.uri, username="root", password="secret", **options) as root:
+            options |= {"username": "root", "password": "secret"}
+        with MongoClient(server.uri, **options) as root:
+            root.admin.command("setParameter", 1, internalQueryStatsRateLimit=0)
+            if "--auth" in arguments:
                 root.admin.command("createUser", "ada", pwd="secret", roles=[{"role": "readWrite", "db": "shop"}])
-            options |= {"username": "ada", "password": "secret"}
+                options |= {"username": "ada"}
         with MongoClient(server.uri, **options) as client:
             things = client.shop.things
             things.insert_many({"_id": number, "text": "x" * 100} for number in range(DOCUMENTS))
