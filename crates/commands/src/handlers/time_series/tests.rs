@@ -94,6 +94,15 @@ fn assert_same(server: &mut TestServer, of: &dyn Fn(&str) -> Document) {
     assert_eq!(in_order(series), in_order(plain), "{}", of("series"));
 }
 
+/// On both, on a field of measurements.
+fn create_index(server: &mut TestServer, dice: &mut Dice, step: i32) {
+    let keys = [doc! { "w": 1 }, doc! { "n.x": -1, "m": 1 }, doc! { "v": 1, "t": 1 }, doc! { "n.y.z": 1 }];
+    let index = doc! { "key": keys[dice.below(4) as usize].clone(), "name": format!("i{step}") };
+    for name in ["series", "plain"] {
+        server.run("d", doc! { "createIndexes": name, "indexes": [index.clone()] });
+    }
+}
+
 #[test]
 fn a_time_series_is_like_a_plain_collection_with_the_same_documents() {
     let mut server = TestServer::new();
@@ -135,13 +144,7 @@ fn a_time_series_is_like_a_plain_collection_with_the_same_documents() {
                 };
                 assert_eq!(updated(&mut server, "series"), updated(&mut server, "plain"), "{filter} {update}");
             }
-            7 if step % 4 == 0 => {
-                let keys = [doc! { "w": 1 }, doc! { "n.x": -1, "m": 1 }, doc! { "v": 1, "t": 1 }, doc! { "n.y.z": 1 }];
-                let index = doc! { "key": keys[dice.below(4) as usize].clone(), "name": format!("i{step}") };
-                for name in ["series", "plain"] {
-                    server.run("d", doc! { "createIndexes": name, "indexes": [index.clone()] });
-                }
-            }
+            7 if step % 4 == 0 => create_index(&mut server, &mut dice, step),
             6 if step % 5 == 0 => server = server.restarted(),
             6 if step % 3 == 0 => {
                 server.run("d", doc! { "collMod": "series", "timeseries": { "granularity": "minutes" } });
