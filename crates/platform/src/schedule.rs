@@ -23,7 +23,7 @@ pub(crate) enum Slice {
 /// Well below the usual ones (0.7 ms and more), and above what a short request takes.
 pub(crate) const SHORT_SLICE: Duration = Duration::from_micros(300);
 /// The longest that the kernel allows.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 const LONG_SLICE: Duration = Duration::from_millis(100);
 /// See [`sleep_an_instant`].
 const INSTANT: Duration = Duration::from_micros(20);
@@ -47,7 +47,7 @@ pub(crate) fn take_precise_timers() {
 }
 
 /// `struct sched_attr` of the kernel in its first version.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -62,7 +62,7 @@ struct Attributes {
 }
 
 /// Tells the kernel; a kernel that refuses it leaves the thread as it was.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn set_slice(slice: Slice) {
     // Set with the slice: the nice value stays what it is.
     let nice = rustix::process::getpriority_process(None).unwrap_or(0);
@@ -85,16 +85,16 @@ pub(crate) fn set_slice(slice: Slice) {
 }
 
 /// Usually the kernel adds up to 50 us.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn set_precise_timers() {
     // Where it is refused, sleeps are longer.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
 }
 
 /// Elsewhere there is nothing to tell.
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 fn set_precise_timers() {}
 
 /// Elsewhere there is nothing to tell.
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), miri))]
 pub(crate) fn set_slice(_slice: Slice) {}

@@ -82,7 +82,7 @@ impl EncryptedDisk {
         for (copy, at) in copies.iter_mut().zip(COPIES_AT) {
             read_up_to(file, copy, at)?;
         }
-        let identities = copies.each_ref().map(|copy| decode(copy));
+        let identities = copies.each_ref().map(decode);
         if let Some(identity) = identities[0].or(identities[1]) {
             if mode != OpenMode::Read && length <= HEADER_BYTES {
                 // Whoever wrote them may have failed to make them durable: then they are seen and yet lost in a power failure.
