@@ -130,7 +130,8 @@ fn write_column(out: &mut Vec<u8>, values: &[Element<'_>]) {
 
 /// The values as they are, or each different one once.
 fn write_various(out: &mut Vec<u8>, values: &[Element<'_>]) {
-    let (mut different, mut positions): (Vec<&Element<'_>>, HashMap<(u8, &[u8]), u64>) = Default::default();
+    let mut different: Vec<&Element<'_>> = Vec::new();
+    let mut positions: HashMap<(u8, &[u8]), u64> = HashMap::new();
     let mut chosen = Vec::with_capacity(values.len());
     for element in values {
         let position = *positions.entry((element.element_type as u8, element.value_bytes())).or_insert_with(|| {

@@ -44,6 +44,9 @@ impl Edge {
     }
 }
 
+/// A key and its record, with the type bits.
+type Kept = ((Vec<u8>, RecordId), Vec<u8>);
+
 /// A cursor's place in a group.
 pub(crate) struct LongKeys {
     /// What all stored keys of the group begin with.
@@ -144,7 +147,7 @@ impl LongKeys {
     }
 
     /// Forgets what comes last.
-    fn take_farthest(&mut self) -> Option<((Vec<u8>, RecordId), Vec<u8>)> {
+    fn take_farthest(&mut self) -> Option<Kept> {
         match self.way {
             Way::Forward => self.kept.pop_last(),
             Way::Backward => self.kept.pop_first(),

@@ -12,11 +12,14 @@ use crate::error::Result;
 use crate::index::{Index, IndexList, IndexShape};
 use crate::index_specification::IndexSpecification;
 
+/// A shape, and why the definition that it is of cannot be read, if it cannot.
+type Known = (Arc<IndexShape>, Option<Arc<str>>);
+
 /// What was met so far.
 #[derive(Default)]
 pub(crate) struct IndexShapes {
-    /// By the bytes of the stored specification, with why it cannot be read, if it cannot.
-    shapes: HashMap<Box<[u8]>, (Arc<IndexShape>, Option<Arc<str>>)>,
+    /// By the bytes of the stored specification.
+    shapes: HashMap<Box<[u8]>, Known>,
     /// By the addresses of the shapes, which stay as long as `shapes` has them.
     generators: HashMap<Box<[usize]>, Arc<KeyGenerator>>,
 }
@@ -26,7 +29,7 @@ impl IndexShapes {
     ///
     /// # Errors
     /// Those of `IndexSpecification::parse`, when not even a placeholder can be made of it.
-    pub(crate) fn shape(&mut self, specification: &RawDocument) -> Result<(Arc<IndexShape>, Option<Arc<str>>)> {
+    pub(crate) fn shape(&mut self, specification: &RawDocument) -> Result<Known> {
         if let Some(known) = self.shapes.get(specification.as_bytes()) {
             return Ok(known.clone());
         }

@@ -94,7 +94,7 @@ pub(crate) fn parse(parser: &Parser<'_>, value: RawBsonRef<'_>) -> Result<Filter
         let (name, value) = element?;
         match (name.as_str(), value) {
             ("$search", RawBsonRef::String(text)) => search = Some(text),
-            ("$language", RawBsonRef::String(name)) if name.is_empty() => {}
+            ("$language", RawBsonRef::String("")) => {}
             ("$language", RawBsonRef::String(name)) => language = Some(known_language(name)?),
             ("$caseSensitive", RawBsonRef::Boolean(is_sensitive)) => sensitivity.case = is_sensitive,
             ("$diacriticSensitive", RawBsonRef::Boolean(is_sensitive)) => sensitivity.diacritics = is_sensitive,
