@@ -34,10 +34,11 @@ pub(crate) enum RowStep {
 
 impl RowStep {
     fn apply(&mut self, batch: &mut RowBatch, variables: &Variables) -> Result<()> {
-        Ok(match self {
+        match self {
             RowStep::Filter(filter) => filter.apply(batch)?,
             RowStep::Projection(projection) => projection.apply(batch, variables)?,
-        })
+        }
+        Ok(())
     }
 
     /// The columns behind it, where they are others than before it.

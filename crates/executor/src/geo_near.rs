@@ -40,7 +40,7 @@ enum State {
     /// Before a ring.
     Between,
     Scanning {
-        scan: IndexScan,
+        scan: Box<IndexScan>,
         outer: f64,
     },
     /// On the entry before this one.
@@ -91,7 +91,7 @@ impl GeoNear {
         let outer = if outer >= self.farthest { f64::INFINITY } else { outer };
         let plan = self.plan.scan(self.inner, outer.min(self.farthest))?;
         self.found.clear();
-        self.state = State::Scanning { scan: IndexScan::new(context, plan), outer };
+        self.state = State::Scanning { scan: Box::new(IndexScan::new(context, plan)), outer };
         Ok(())
     }
 

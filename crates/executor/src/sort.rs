@@ -112,7 +112,7 @@ impl Sort {
                     document.as_bytes().to_vec()
                 }
             };
-            let metadata = (!metadata.is_empty()).then(|| metadata.to_document().into_bytes()).unwrap_or_default();
+            let metadata = if metadata.is_empty() { Vec::new() } else { metadata.to_document().into_bytes() };
             return self.keep(context, record_id, Some(&document), &metadata);
         }
         self.keep(context, record_id, None, &[])

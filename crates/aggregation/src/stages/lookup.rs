@@ -139,7 +139,7 @@ impl DocumentSource for Joining {
                 let matches = RawBsonRef::Array(matches.array()?);
                 match output.len() {
                     1 => rows.take_with(&document, output.as_str(), matches)?,
-                    _ => rows.take(&*with_path(&document, output, Some(matches))?)?,
+                    _ => rows.take(&with_path(&document, output, Some(matches))?)?,
                 }
                 Ok(())
             })?;

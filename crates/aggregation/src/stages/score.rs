@@ -234,7 +234,7 @@ impl Scoring {
         work::step()?;
         let raw = key.first().and_then(RawBson::as_f64).unwrap_or_default();
         let known = key.get(1).and_then(|known| known.as_document());
-        let known = known.map_or_else(Metadata::default, |known| Metadata::of_document(known));
+        let known = known.map_or_else(Metadata::default, Metadata::of_document);
         // Where all are the same they are at the beginning.
         let normalized = if greatest > least { (raw - least) / (greatest - least) } else { 0.0 };
         self.metadata = self.stage.scored(known, raw, normalized);

@@ -156,7 +156,7 @@ impl SortBy {
     fn metadata(&self, key: &[RawBson]) -> Metadata {
         let SortBy::Pattern(pattern) = self else { return Metadata::default() };
         let known = key.get(pattern.parts().len()).and_then(|known| known.as_document());
-        known.map_or_else(Metadata::default, |known| Metadata::of_document(known))
+        known.map_or_else(Metadata::default, Metadata::of_document)
     }
 
     fn compare(&self, left: &[RawBson], right: &[RawBson]) -> Ordering {

@@ -197,10 +197,8 @@ fn same_key((left, left_bytes): (Slot, &[u8]), (right, right_bytes): (Slot, &[u8
     if left.element_type() == right.element_type() {
         match (left.inline_word(), right.inline_word()) {
             (Some(left), Some(right)) if left == right => return true,
-            (None, None) if !collation::is_in_force() => {
-                if left.stored(left_bytes) == right.stored(right_bytes) {
-                    return true;
-                }
+            (None, None) if !collation::is_in_force() && left.stored(left_bytes) == right.stored(right_bytes) => {
+                return true;
             }
             _ => {}
         }

@@ -104,6 +104,9 @@ pub(super) fn insert(
     inserted
 }
 
+/// What names a series: its type and its bytes.
+type SeriesBytes<'a> = (u8, &'a [u8]);
+
 /// The measurements by buckets, and those that are none. What is ordered ends before the first of these.
 fn grouped<'a>(
     series: &TimeSeries,
@@ -112,7 +115,7 @@ fn grouped<'a>(
     order: InsertOrder,
 ) -> (Vec<Group<'a>>, Vec<(usize, CommandError)>) {
     let (mut groups, mut refused): (Vec<Group<'a>>, Vec<_>) = Default::default();
-    let mut by_place: HashMap<(BucketPlace, Option<(u8, &'a [u8])>), usize> = HashMap::new();
+    let mut by_place: HashMap<(BucketPlace, Option<SeriesBytes<'a>>), usize> = HashMap::new();
     for (position, document) in documents.iter().copied().enumerate() {
         let time = match time_of(series, document) {
             Ok(time) => time,

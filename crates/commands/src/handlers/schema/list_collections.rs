@@ -78,7 +78,7 @@ pub(crate) fn run(
             continue;
         }
         if let Some(name) = time_series::face_of(&collection)
-            && !(only_own && !context.allows_any(Target::Collection(database, &name)))
+            && (!only_own || context.allows_any(Target::Collection(database, &name)))
         {
             let document = describe_series(&name, &collection, detail)?;
             if is_wanted(filter.as_ref(), &document)? {

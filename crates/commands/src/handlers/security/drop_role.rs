@@ -43,7 +43,7 @@ pub(crate) fn run_one(
         let server = context.server;
         let _one_at_a_time = server.access.changing.lock();
         existing_role(context, &name)?;
-        remove(context, &[name.clone()])?;
+        remove(context, std::slice::from_ref(&name))?;
     }
     tracing::info!(target: "access", role = %name, "a role was removed");
     finish(context, &arguments, reply);

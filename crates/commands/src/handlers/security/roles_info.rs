@@ -67,8 +67,8 @@ pub(crate) fn run(
         None => {
             if shows_builtin {
                 let names = builtin_role_names(database).into_iter().filter(|name| *name != "__system");
-                let roles = names.filter_map(|name| builtin(&RoleName::new(name, database)));
-                roles.map(&mut add).collect::<Result<()>>()?;
+                let mut roles = names.filter_map(|name| builtin(&RoleName::new(name, database)));
+                roles.try_for_each(&mut add)?;
             }
             StoredRole::all(writing, |role| {
                 context.operation.check_interrupt()?;
@@ -99,8 +99,8 @@ fn check_may_view(context: &Context<'_>, named: Option<&[RoleName]>) -> Result<(
     let view = |database: &str| context.require(Target::Database(database), Action::ViewRole);
     let Some(names) = named else { return view(context.request.database) };
     let own = context.login.found();
-    let others = names.iter().filter(|name| own.is_none_or(|own| !own.roles.contains(name)));
-    others.map(|name| view(&name.database)).collect()
+    let mut others = names.iter().filter(|name| own.is_none_or(|own| !own.roles.contains(name)));
+    others.try_for_each(|name| view(&name.database))
 }
 
 /// A built-in role as if it were stored.

@@ -120,8 +120,8 @@ fn check_may_view(context: &Context<'_>, wanted: &Wanted) -> Result<()> {
         Wanted::OfAll => view("admin").and_then(|()| view("")),
         Wanted::Named(names) => {
             let own = context.login.user();
-            let others = names.iter().filter(|name| own.is_none_or(|own| **own != **name));
-            others.map(|name| view(&name.database)).collect()
+            let mut others = names.iter().filter(|name| own.is_none_or(|own| **own != **name));
+            others.try_for_each(|name| view(&name.database))
         }
     }
 }
