@@ -46,6 +46,14 @@ pub enum OplogError {
         /// What is wrong there.
         reason: &'static str,
     },
+    /// What was received from another member is no entry that belongs here.
+    #[error("what was received for position {position} of the oplog is not what was logged there: {reason}")]
+    NotAsLogged {
+        /// Where.
+        position: OplogPosition,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// The segment was written by a version of the format that this build does not know.
     #[error("oplog segment {segment} has format version {version}; this build reads version {supported}")]
     UnsupportedVersion {

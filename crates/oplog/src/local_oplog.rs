@@ -15,6 +15,7 @@
 //! signal may be rung under any of them. None is held during a file operation but `writer`, `flushing` and `truncation`.
 
 mod cached;
+mod canonical;
 mod copying;
 mod flush;
 mod offline;
@@ -34,6 +35,7 @@ mod tail;
 mod tests;
 mod window;
 
+pub use self::canonical::CanonicalReader;
 pub use self::copying::{OplogPiece, RestoredOplog, check_piece};
 pub use self::offline::read_offline;
 pub use self::retention::SegmentFacts;
@@ -98,6 +100,8 @@ struct Shared {
     tail: Mutex<Tail>,
     /// With `tail`: room in the buffer, a segment ready or refused, a batch readable, the standing changed.
     tail_changed: Condvar,
+    /// With `tail`: something was appended, for whoever has said that he follows.
+    appended: Condvar,
     flushing: Mutex<Flushing>,
     writer: Mutex<Writer>,
     /// Everything before this is durable. Also in `durability`, for those who wait.
@@ -173,6 +177,7 @@ impl LocalOplog {
             flush_interval: options.flush_interval,
             tail: Mutex::new(tail),
             tail_changed: Condvar::new(),
+            appended: Condvar::new(),
             flushing: Mutex::new(Flushing { spare: None, let_go: LetGo::opened_at(end) }),
             writer: Mutex::new(Writer { current: recovered.current, written: end, retained: None }),
             durable: AtomicU64::new(end),
@@ -316,7 +321,11 @@ impl Oplog for LocalOplog {
             let mut tail = self.shared.tail.lock();
             match tail.try_append(wall_seconds, build, on_assigned)? {
                 Attempt::Done { appended, flush, ends_rest } => {
+                    let is_followed = tail.is_followed;
                     drop(tail);
+                    if is_followed {
+                        self.shared.appended.notify_all();
+                    }
                     if flush {
                         self.shared.signal.request();
                     } else if ends_rest {

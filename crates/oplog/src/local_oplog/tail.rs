@@ -82,6 +82,8 @@ pub(super) struct Tail {
     recycled: Vec<u8>,
     /// The flusher waits for an append, not for its interval.
     flusher_rests: bool,
+    /// Somebody else waits for an append.
+    pub(super) is_followed: bool,
     segment_entry_bytes: u64,
     buffer_bytes_max: usize,
     pub(super) appended_entries: u64,
@@ -123,6 +125,7 @@ impl Tail {
             last_timestamp,
             recycled: empty_buffer(buffer_bytes_max),
             flusher_rests: false,
+            is_followed: false,
             segment_entry_bytes,
             buffer_bytes_max,
             appended_entries: 0,
@@ -151,12 +154,21 @@ impl Tail {
         build: &mut dyn FnMut(Timestamp, &mut Vec<u8>),
         on_assigned: &mut dyn FnMut(Timestamp, OplogPosition),
     ) -> Result<Attempt> {
+        self.try_append_at(next_timestamp(self.last_timestamp, wall_seconds), build, on_assigned)
+    }
+
+    /// As `try_append`, with a timestamp that is later than the last one.
+    pub(super) fn try_append_at(
+        &mut self,
+        timestamp: Timestamp,
+        build: &mut dyn FnMut(Timestamp, &mut Vec<u8>),
+        on_assigned: &mut dyn FnMut(Timestamp, OplogPosition),
+    ) -> Result<Attempt> {
         self.check_accepting()?;
         let unwritten = self.unwritten_bytes();
         if unwritten >= self.buffer_bytes_max {
             return Ok(Attempt::Wait);
         }
-        let timestamp = next_timestamp(self.last_timestamp, wall_seconds);
         let entry_bytes = self.build_entry(timestamp, build)?;
         let position = self.end();
         if position + entry_bytes as u64 > self.segment_end

@@ -1,6 +1,7 @@
 //! Tests of the local log against the simulated disk: behaviour, crashes, damage, failures; and of threads on a real one.
 
 mod behaviour;
+mod canonical;
 mod concurrency;
 mod copying;
 mod crash;
