@@ -115,7 +115,8 @@ pub fn validate(
 ) -> Result<ValidateReport> {
     // What an insert overtakes is gone for every snapshot, so nobody may insert meanwhile.
     let ring = collection.ring().map(|ring| ring.lock());
-    let snapshot = engine.begin_snapshot();
+    // Of a ring nothing older is whole.
+    let snapshot = engine.begin_newest_snapshot();
     if !collection.is_dropped()
         && let Some(reason) = collection.aside()
     {

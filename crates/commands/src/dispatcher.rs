@@ -5,6 +5,7 @@
 
 mod auditing;
 mod authorization;
+mod confirmation;
 mod password_login;
 mod role_descriptions;
 
@@ -130,7 +131,7 @@ impl Dispatcher {
         match self.try_run(request, client, permission, &mut writer) {
             Ok(outcome @ (Outcome::Reply | Outcome::ReplyAndMore(_))) => {
                 writer.double("ok", 1.0);
-                cluster_time::write(&mut writer, self.server.store.visible_timestamp());
+                cluster_time::write(&mut writer, self.server.store.readable_timestamp());
                 writer.finish();
                 outcome
             }
@@ -174,7 +175,7 @@ impl Dispatcher {
         if let Some(server) = topology {
             server.topology.write_version(&mut writer);
         }
-        cluster_time::write(&mut writer, self.server.store.visible_timestamp());
+        cluster_time::write(&mut writer, self.server.store.readable_timestamp());
         writer.finish();
     }
 
@@ -274,7 +275,8 @@ impl Dispatcher {
         let (store, memory, cursors) = (&*self.server.store, &self.server.memory, &self.server.cursors);
         let beginning =
             Beginning { command, database: request.database, user: client.login.user(), store, memory, cursors };
-        let session = OperationSession::begin(&fields, &beginning, &operation)?;
+        let session = OperationSession::begin(&fields, &beginning, &operation)
+            .map_err(|error| confirmation::error_to_be_told(store, &operation, error))?;
         session.txn_number().into_iter().for_each(|number| client.slot.set_transaction(number));
         let snapshot = if session.transaction().is_none() { fields.read_concern.view(store, command)? } else { None };
         let mut context = Context {
@@ -304,6 +306,7 @@ impl Dispatcher {
             }
             Ok(outcome)
         });
+        let result = confirmation::to_be_told(&mut context, command, result, reply);
         context.session.end(store, &self.server.cursors, context.operation.elapsed(), result.is_err());
         if context.closes_connection.get() {
             return Ok(Outcome::CloseConnection);

@@ -212,9 +212,19 @@ impl Engine {
         Ok(())
     }
 
-    /// New snapshots see every commit up to here from now on.
+    /// Every commit up to here is visible from now on: for those who write, and for readers where nobody confirms.
     pub fn set_visible(&self, timestamp: Timestamp) {
         self.trees.snapshots.set_visible(timestamp);
+    }
+
+    /// From now on readers see what is confirmed only; what is visible now is. Called before anybody reads.
+    pub fn begin_confirming(&self) {
+        self.trees.snapshots.begin_confirming();
+    }
+
+    /// Readers see every commit up to here from now on, as far as it is visible.
+    pub fn set_confirmed(&self, timestamp: Timestamp) {
+        self.trees.snapshots.set_confirmed(timestamp);
     }
 
     /// Keeps the commit at `timestamp`, which is about to be applied, from all snapshots until it is revealed, though commits after it
@@ -228,14 +238,24 @@ impl Engine {
         self.trees.snapshots.reveal(timestamp, revealed);
     }
 
-    /// The newest commit that new snapshots see.
+    /// The newest commit that new readers see.
+    pub fn readable(&self) -> Timestamp {
+        self.trees.snapshots.readable()
+    }
+
+    /// The newest visible commit.
     pub fn visible(&self) -> Timestamp {
         self.trees.snapshots.visible()
     }
 
-    /// A snapshot at the visible timestamp.
+    /// A snapshot of what readers see.
     pub fn begin_snapshot(&self) -> Snapshot {
         self.trees.snapshots.begin()
+    }
+
+    /// A snapshot at the visible timestamp, for those who read in order to write. What it shows may vanish, so nobody may be told of it.
+    pub fn begin_newest_snapshot(&self) -> Snapshot {
+        self.trees.snapshots.begin_newest()
     }
 
     /// The timestamp of the oldest snapshot that there is or can be had.

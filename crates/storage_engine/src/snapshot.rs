@@ -16,12 +16,15 @@
 //!
 //! So what a snapshot does not see is decided by its timestamp alone, whenever it was taken. C is *unsettled* while it is concealed and as long as a
 //! snapshot from between C and R lives or can be had; commits after it are settled all the same, once no snapshot is older than they are.
+//!
+//! Where commits are *confirmed* by a log that others read, too, what is visible and not confirmed may vanish with the process. Readers see what is confirmed;
+//! who reads in order to write sees what is visible (`begin_newest`). Without such a log everything visible is confirmed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use platform::Timestamp;
 
 use crate::error::{EngineError, Result};
@@ -64,6 +67,8 @@ impl Registered {
 pub(crate) struct SnapshotRegistry {
     registered: Mutex<Registered>,
     visible: AtomicU64,
+    /// Readers see commits up to here, as far as they are visible; `u64::MAX` where nobody confirms anything.
+    confirmed: AtomicU64,
     oldest: AtomicU64,
     /// The first commit that is unsettled because it is or was concealed; `u64::MAX` when there is none.
     first_concealed: AtomicU64,
@@ -90,14 +95,23 @@ impl SnapshotRegistry {
         Arc::new(Self {
             registered: Mutex::new(Registered::default()),
             visible: AtomicU64::new(0),
+            confirmed: AtomicU64::new(u64::MAX),
             oldest: AtomicU64::new(0),
             first_concealed: AtomicU64::new(u64::MAX),
         })
     }
 
-    /// The newest commit that new snapshots see.
+    /// The newest commit that those see who read in order to write.
     pub(crate) fn visible(&self) -> Timestamp {
         Timestamp(self.visible.load(Ordering::Acquire))
+    }
+
+    /// The newest commit that new readers see.
+    #[inline]
+    pub(crate) fn readable(&self) -> Timestamp {
+        // In this order: what is confirmed is visible, and neither falls.
+        let confirmed = self.confirmed.load(Ordering::Acquire);
+        Timestamp(confirmed.min(self.visible.load(Ordering::Acquire)))
     }
 
     /// The timestamp of the oldest snapshot that there is or can be had. Every snapshot sees the commits up to here, unless they are concealed.
@@ -136,9 +150,26 @@ impl SnapshotRegistry {
         }
     }
 
+    /// From now on readers see what is confirmed only: what is visible now.
+    pub(crate) fn begin_confirming(&self) {
+        let mut registered = self.registered.lock();
+        self.confirmed.store(self.visible.load(Ordering::Relaxed), Ordering::Release);
+        self.update_oldest(&mut registered);
+    }
+
+    /// Moves the confirmed timestamp forward; earlier ones are ignored, and all of them where nobody has begun to confirm.
+    pub(crate) fn set_confirmed(&self, timestamp: Timestamp) {
+        let mut registered = self.registered.lock();
+        if timestamp.0 > self.confirmed.load(Ordering::Relaxed) {
+            self.confirmed.store(timestamp.0, Ordering::Release);
+            self.update_oldest(&mut registered);
+        }
+    }
+
     fn update_oldest(&self, registered: &mut Registered) {
-        let oldest =
-            registered.oldest().map_or_else(|| self.visible.load(Ordering::Relaxed), |(timestamp, _)| timestamp);
+        // A reader may still come for what is confirmed, though the only snapshots be newer.
+        let readable = self.readable().0;
+        let oldest = registered.oldest().map_or(readable, |(timestamp, _)| timestamp.min(readable));
         self.oldest.store(oldest, Ordering::Release);
         if !registered.concealed.is_empty() {
             // From here on no snapshot can be had that does not see them.
@@ -169,10 +200,21 @@ impl SnapshotRegistry {
             .for_each(|one| one.revealed = Some(revealed.0));
     }
 
-    /// Registers a snapshot at the visible timestamp.
+    /// Registers a snapshot at what readers see.
     pub(crate) fn begin(self: &Arc<Self>) -> Snapshot {
-        let mut registered = self.registered.lock();
+        let registered = self.registered.lock();
+        let timestamp = self.readable().0;
+        self.register_new(registered, timestamp)
+    }
+
+    /// Registers a snapshot at the visible timestamp, for those who read in order to write.
+    pub(crate) fn begin_newest(self: &Arc<Self>) -> Snapshot {
+        let registered = self.registered.lock();
         let timestamp = self.visible.load(Ordering::Relaxed);
+        self.register_new(registered, timestamp)
+    }
+
+    fn register_new(self: &Arc<Self>, mut registered: MutexGuard<'_, Registered>, timestamp: u64) -> Snapshot {
         if let Some(active) = registered.active.get_mut(&timestamp)
             && active.too_old.load(Ordering::Relaxed)
         {
@@ -192,10 +234,10 @@ impl SnapshotRegistry {
         Snapshot(Arc::new(Registration { timestamp, unseen, too_old, registry, has_ended }))
     }
 
-    /// Registers a snapshot at an earlier timestamp. `None`: it is not visible yet, or what it needs may be gone.
+    /// Registers a snapshot at an earlier timestamp. `None`: readers do not see it yet, or what it needs may be gone.
     pub(crate) fn begin_at(self: &Arc<Self>, timestamp: Timestamp) -> Option<Snapshot> {
         let mut registered = self.registered.lock();
-        let possible = self.oldest.load(Ordering::Relaxed)..=self.visible.load(Ordering::Relaxed);
+        let possible = self.oldest.load(Ordering::Relaxed)..=self.readable().0;
         if !possible.contains(&timestamp.0) {
             return None;
         }
@@ -206,12 +248,12 @@ impl SnapshotRegistry {
         Some(self.register(&mut registered, timestamp.0))
     }
 
-    /// Gives up the oldest snapshot below the visible timestamp, to free what the history keeps for it; `false` when there is none.
+    /// Gives up the oldest snapshot below what new readers see, to free what the history keeps for it; `false` when there is none.
     pub(crate) fn give_up_oldest(&self) -> bool {
         let mut registered = self.registered.lock();
-        let visible = self.visible.load(Ordering::Relaxed);
+        let readable = self.readable().0;
         match registered.oldest() {
-            Some((timestamp, active)) if timestamp < visible => {
+            Some((timestamp, active)) if timestamp < readable => {
                 active.too_old.store(true, Ordering::Release);
                 self.update_oldest(&mut registered);
                 true
@@ -328,6 +370,63 @@ mod tests {
         drop(between);
         assert!(registry.begin_at(Timestamp(7)).is_none());
         assert!(registry.begin_at(Timestamp(9)).is_some());
+    }
+
+    #[test]
+    fn readers_see_what_is_confirmed_and_writers_what_is_visible() {
+        let registry = SnapshotRegistry::new();
+        registry.set_visible(Timestamp(5));
+        registry.set_confirmed(Timestamp(3));
+        assert_eq!(registry.begin().timestamp(), Timestamp(5), "nobody confirms anything");
+        registry.begin_confirming();
+        registry.set_visible(Timestamp(9));
+        let (reader, writer) = (registry.begin(), registry.begin_newest());
+        assert_eq!((reader.timestamp(), writer.timestamp()), (Timestamp(5), Timestamp(9)));
+        assert!(reader.sees(Timestamp(5)) && !reader.sees(Timestamp(6)) && writer.sees(Timestamp(9)));
+        assert!(registry.begin_at(Timestamp(7)).is_none(), "it may vanish");
+        drop(reader);
+        assert_eq!(registry.oldest(), 5, "another reader may come, though the only snapshot is newer");
+        registry.set_confirmed(Timestamp(7));
+        registry.set_confirmed(Timestamp(6));
+        assert_eq!((registry.oldest(), registry.readable()), (7, Timestamp(7)));
+        assert_eq!(registry.begin_at(Timestamp(7)).unwrap().timestamp(), Timestamp(7));
+        registry.set_confirmed(Timestamp(12));
+        assert_eq!(registry.readable(), Timestamp(9), "nobody reads what is not visible");
+        assert_eq!(registry.oldest(), 9);
+        drop(writer);
+        registry.set_visible(Timestamp(12));
+        assert_eq!((registry.oldest(), registry.begin().timestamp()), (12, Timestamp(12)));
+    }
+
+    #[test]
+    fn no_snapshot_is_given_up_that_a_reader_might_have_now() {
+        let registry = SnapshotRegistry::new();
+        registry.set_visible(Timestamp(5));
+        registry.begin_confirming();
+        registry.set_visible(Timestamp(9));
+        let (reader, writer) = (registry.begin(), registry.begin_newest());
+        assert!(!registry.give_up_oldest(), "it would free nothing");
+        registry.set_confirmed(Timestamp(6));
+        assert!(registry.give_up_oldest() && reader.check().is_err() && writer.check().is_ok());
+        assert_eq!(registry.oldest(), 6);
+        assert!(!registry.give_up_oldest());
+    }
+
+    #[test]
+    fn what_a_concealed_commit_has_replaced_is_kept_until_its_end_is_confirmed() {
+        let registry = SnapshotRegistry::new();
+        registry.set_visible(Timestamp(5));
+        registry.begin_confirming();
+        registry.conceal(Timestamp(6));
+        registry.set_visible(Timestamp(9));
+        registry.reveal(Timestamp(6), Timestamp(10));
+        registry.set_visible(Timestamp(10));
+        registry.set_confirmed(Timestamp(9));
+        assert_eq!((registry.settled(), registry.oldest()), (5, 9));
+        assert!(!registry.begin().sees(Timestamp(6)) && registry.begin_newest().sees(Timestamp(6)));
+        registry.set_confirmed(Timestamp(10));
+        assert_eq!(registry.settled(), 10);
+        assert!(registry.begin().sees(Timestamp(6)));
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Store {
         let mut options = source.definition().options.clone();
         options.capped = Some(capped);
         self.change_definition(&CatalogChange::Create { namespace: temporary.clone(), uuid, options })?;
-        let copied = self.copy_newest(&self.read_view(), &source, &temporary, capped, waiting, is_stopped);
+        let copied = self.copy_newest(&self.newest_view(), &source, &temporary, capped, waiting, is_stopped);
         if let Err(error) = copied {
             self.change_definition(&CatalogChange::Drop { namespace: temporary, uuid })?;
             return Err(error);
@@ -65,7 +65,7 @@ impl Store {
         let source = self.source_of_copy(from)?;
         let options = CollectionOptions { capped: Some(capped), ..CollectionOptions::default() };
         let (_, created) = self.create_collection(to, options)?;
-        match self.copy_newest(&self.read_view(), &source, to, capped, waiting, is_stopped) {
+        match self.copy_newest(&self.newest_view(), &source, to, capped, waiting, is_stopped) {
             Ok(last) => Ok(last.unwrap_or(created)),
             Err(error) => {
                 self.drop_collection(to)?;

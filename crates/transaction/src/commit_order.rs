@@ -18,6 +18,10 @@
 //!
 //! Called by every write. Its lock is taken inside the oplog's; inside it only the engine's snapshot registry is.
 
+mod confirmation;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +31,8 @@ use oplog::OplogPosition;
 use parking_lot::{Condvar, Mutex};
 use storage_engine::{CheckpointMark, Engine, Timestamp};
 
+pub use self::confirmation::Leadership;
+use self::confirmation::{Confirmed, Unconfirmed};
 use crate::error::{Result, TransactionError};
 
 /// A commit: what its write concern waits for.
@@ -45,6 +51,7 @@ pub(crate) struct CommitOrder {
     moved: Condvar,
     /// A commit that is logged could not be applied: nothing becomes visible any more.
     is_stopped: AtomicBool,
+    confirmed: Confirmed,
 }
 
 struct Queue {
@@ -54,6 +61,8 @@ struct Queue {
     /// Everything before this is visible.
     applied_end: OplogPosition,
     visible: Timestamp,
+    /// What is visible and not confirmed by a shared log; `None` where there is none.
+    unconfirmed: Option<Unconfirmed>,
     /// Collections whose counts changed since the last checkpoint.
     changed: Vec<Arc<Collection>>,
     /// Where the parts of transactions begin that are being committed.
@@ -129,12 +138,19 @@ impl CommitOrder {
             front: 0,
             applied_end: end,
             visible: engine.visible(),
+            unconfirmed: None,
             changed,
             held: Vec::new(),
             concealed: Vec::new(),
             waiting: 0,
         };
-        CommitOrder { engine, queue: Mutex::new(queue), moved: Condvar::new(), is_stopped: AtomicBool::new(false) }
+        CommitOrder {
+            engine,
+            queue: Mutex::new(queue),
+            moved: Condvar::new(),
+            is_stopped: AtomicBool::new(false),
+            confirmed: Confirmed::by_nobody(),
+        }
     }
 
     /// For a commit in parts.
@@ -176,26 +192,19 @@ impl CommitOrder {
 
     /// The commit that is visible, and the position behind everything that is.
     pub(crate) fn visible_end(&self) -> (Timestamp, OplogPosition) {
-        let queue = self.queue.lock();
-        (queue.visible, queue.commits.front().map_or(queue.applied_end, |commit| commit.position))
+        self.queue.lock().visible_end()
     }
 
-    /// Waits until something behind a position is visible, at most so long.
-    pub(crate) fn wait_beyond(&self, position: OplogPosition, longest: std::time::Duration) {
-        let mut queue = self.queue.lock();
-        if queue.applied_end <= position && !self.has_stopped() {
-            queue.waiting += 1;
-            self.moved.wait_for(&mut queue, longest);
-            queue.waiting -= 1;
-        }
-    }
-
-    /// Fails when no more commits can become visible.
+    /// Fails when no more commits can become visible, or be confirmed for good.
     ///
     /// # Errors
-    /// `Stopped`.
+    /// `Stopped`, `TermLost`.
     pub(crate) fn check_running(&self) -> Result<()> {
-        if self.has_stopped() { Err(TransactionError::Stopped) } else { Ok(()) }
+        match self.leadership() {
+            _ if self.has_stopped() => Err(TransactionError::Stopped),
+            Leadership::Lost => Err(TransactionError::TermLost),
+            Leadership::Held | Leadership::Stalled => Ok(()),
+        }
     }
 
     /// From where the oplog would have to be replayed, from where it is needed for that (parts of transactions may be before),
@@ -246,6 +255,11 @@ impl CommitOrder {
             return;
         }
         queue.advance();
+        if let Some(confirmed) = queue.unconfirmed.as_mut().and_then(Unconfirmed::settle) {
+            // It was confirmed before it was applied. Before it is visible, so that readers see it as soon as its writer knows that it is.
+            self.engine.set_confirmed(confirmed);
+            self.confirmed.wake();
+        }
         self.engine.set_visible(queue.visible);
         if queue.waiting > 0 {
             self.moved.notify_all();
@@ -257,6 +271,7 @@ impl CommitOrder {
         let _queue = self.queue.lock();
         self.is_stopped.store(true, Ordering::Release);
         self.moved.notify_all();
+        self.confirmed.wake();
     }
 
     fn has_stopped(&self) -> bool {
@@ -272,6 +287,9 @@ impl Queue {
             self.visible = commit.timestamp;
             let Some(applied) = commit.applied else { continue };
             self.applied_end = applied.end;
+            if let Some(unconfirmed) = &mut self.unconfirmed {
+                unconfirmed.push(commit.timestamp, applied.end);
+            }
             if let Some(decision) = applied.reveals {
                 self.reveal(decision);
             }

@@ -23,6 +23,18 @@ pub enum TransactionError {
     /// recovers it from the oplog.
     #[error("writes are stopped because a commit could not be applied; the server must be started again")]
     Stopped,
+    /// The store could not be brought to where its replica set's log is.
+    #[error(transparent)]
+    SharedLog(Box<dyn std::error::Error + Send + Sync>),
+    /// InterruptedDueToReplStateChange (11602): another member leads now, and whether what was waited for is in the shared log is not known.
+    #[error("this member does not lead the replica set any more; whether the operation has happened is not known")]
+    TermLost,
+    /// NotWritablePrimary (10107): the shared log has not answered for a while, so nothing new is begun.
+    #[error("the replica set's log has not answered for a while; nothing is written until it does")]
+    LogUnreachable,
+    /// The shared log does not have everything yet, and the store is being closed.
+    #[error("the replica set's log does not have the newest commits yet, and the store is being closed")]
+    Unconfirmed,
     /// There is no room for new data. Deletes are accepted, and everything is once there is space again.
     #[error("the disk is full: the {available_bytes} bytes that are left are kept for deletes and checkpoints")]
     OutOfSpace {

@@ -183,7 +183,7 @@ impl Store {
         start: &[u8],
         range: &ExpiredRange,
     ) -> Result<(Vec<RecordId>, Option<Vec<u8>>)> {
-        let mut cursor = self.read_view().index_cursor(collection, index);
+        let mut cursor = self.newest_view().index_cursor(collection, index);
         let mut found = Vec::new();
         cursor.seek(start)?;
         while cursor.next()? && cursor.key() < range.end.as_slice() {

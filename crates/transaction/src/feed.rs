@@ -1,7 +1,7 @@
 //! The newest part of the oplog for those who follow it: read once for all of them, and whom it concerns is woken.
 //!
-//! Used by tailable cursors, `local.oplog.rs` and change streams. A background thread (`feed_step`) takes part in what writers do only by waiting for commits to
-//! become visible; it looks at most once every few milliseconds, the more seldom the more listeners it wakes (`pacing`), reads what is new from the oplog, keeps it in
+//! Used by tailable cursors, `local.oplog.rs` and change streams. A background thread (`feed_step`) takes part in what writers do only by waiting for commits that
+//! readers see; it looks at most once every few milliseconds, the more seldom the more listeners it wakes (`pacing`), reads what is new from the oplog, keeps it in
 //! memory for a while, and gives each listener what concerns it (`listener`).
 //!
 //! Nothing is read while nobody listens. Whoever is further behind than what is kept reads the oplog itself.
@@ -106,7 +106,7 @@ impl Drop for Subscription {
 }
 
 impl Store {
-    /// From now on the topic is asked about every entry that becomes visible. Needs the background.
+    /// From now on the topic is asked about every entry that readers come to see. Needs the background.
     pub fn subscribe(self: &Arc<Self>, topic: Topic) -> Subscription {
         let listener = Arc::new(Listener::new(topic, self.feed.costs.clone()));
         self.feed.listeners.lock().push(listener.clone());
@@ -142,15 +142,15 @@ impl Store {
         let reader = match reader {
             Some(reader) => reader,
             none => {
-                let reader = none.insert(self.oplog.read_from(self.commits.visible_end().1)?);
+                let reader = none.insert(self.oplog.read_from(self.commits.confirmed_end().1)?);
                 // Who subscribed before may have missed what came until now.
                 self.feed.listeners.lock().iter().for_each(|listener| listener.wake());
                 reader
             }
         };
         self.commits.wait_beyond(reader.position(), WAIT);
-        let (timestamp, visible_end) = self.commits.visible_end();
-        let fresh = match Fresh::read(&mut **reader, timestamp, visible_end) {
+        let (timestamp, confirmed_end) = self.commits.confirmed_end();
+        let fresh = match Fresh::read(&mut **reader, timestamp, confirmed_end) {
             // The oplog dropped what the feed was too slow for: it goes on at the end, and who misses something finds out by itself.
             Err(OplogError::PositionTruncated { .. }) => {
                 progress.reader = None;
@@ -160,8 +160,11 @@ impl Store {
         };
         self.feed.keep(&fresh.entries);
         let delivered = deliver(&self.feed.listeners.lock(), &fresh);
-        let (rest, is_held_back) =
-            pacing.rest(self.clock.monotonic(), delivered.on_machine(self.feed.costs.scale()), fresh.to < visible_end);
+        let (rest, is_held_back) = pacing.rest(
+            self.clock.monotonic(),
+            delivered.on_machine(self.feed.costs.scale()),
+            fresh.to < confirmed_end,
+        );
         let at = if is_held_back { fresh.to.0 } else { NOT_HELD_BACK };
         self.feed.held_back_at.store(at, Ordering::Release);
         drop(progress);
@@ -173,11 +176,11 @@ impl Store {
     pub fn listeners_held_back(&self) -> u64 {
         match self.feed.held_back_at.load(Ordering::Acquire) {
             NOT_HELD_BACK => 0,
-            at => self.commits.visible_end().1.0.saturating_sub(at),
+            at => self.commits.confirmed_end().1.0.saturating_sub(at),
         }
     }
 
-    /// Follows the oplog from a position: what is visible of it.
+    /// Follows the oplog from a position: what readers see of it.
     ///
     /// # Errors
     /// `Oplog` with `PositionTruncated` and `InvalidPosition`.
@@ -199,11 +202,6 @@ impl Store {
     /// As `follow_oplog`.
     pub fn follow_topic(self: &Arc<Self>, from: OplogPosition, subscription: &Subscription) -> Result<OplogFollower> {
         Ok(OplogFollower { listener: Some(subscription.listener.clone()), ..self.follow_oplog(from)? })
-    }
-
-    /// The commit that new readers see, and the position in the oplog behind it.
-    pub fn visible_end(&self) -> (Timestamp, OplogPosition) {
-        self.commits.visible_end()
     }
 }
 
@@ -240,7 +238,7 @@ impl Feed {
     }
 }
 
-/// Reads the oplog in order, up to what is visible.
+/// Reads the oplog in order, up to what readers see.
 pub struct OplogFollower {
     store: Arc<Store>,
     position: OplogPosition,
@@ -284,7 +282,7 @@ impl OplogFollower {
         if let Some(entry) = self.received.next_from(self.position) {
             return Ok(Followed::Entry(self.step(entry)));
         }
-        let (timestamp, mut end) = self.store.commits.visible_end();
+        let (timestamp, mut end) = self.store.commits.confirmed_end();
         if let Some(listener) = &self.listener {
             match listener.receive(self.position, &mut self.received) {
                 Received::Entries => {
@@ -336,13 +334,13 @@ pub struct BackwardOplog {
 }
 
 impl Store {
-    /// Reads the oplog backward from what is visible now.
+    /// Reads the oplog backward from what readers see now.
     ///
     /// # Errors
     /// `Oplog`.
     pub fn oplog_backward(&self) -> Result<BackwardOplog> {
         let segments = self.oplog.segments()?.iter().map(|segment| segment.start).collect();
-        let end = self.visible_end().1;
+        let end = self.confirmed_end().1;
         Ok(BackwardOplog { oplog: self.oplog.clone(), engine: self.engine.clone(), segments, end, entries: Vec::new() })
     }
 }
@@ -357,7 +355,7 @@ impl BackwardOplog {
             if let Some(position) = self.entries.pop() {
                 let mut reader = self.oplog.read_from(position)?;
                 match reader.next_entry()? {
-                    Some(entry) if entry.timestamp <= self.engine.visible() => {
+                    Some(entry) if entry.timestamp <= self.engine.readable() => {
                         return Ok(Some((entry.timestamp, entry.payload.to_vec())));
                     }
                     _ => continue,

@@ -136,7 +136,7 @@ impl Store {
         if collection.ring().is_none() && find_indexes(collection, &started.trees).iter().all(is_plain) {
             return self.fill_sorted(collection, &started.trees, is_stopped);
         }
-        let mut cursor = self.read_view().record_cursor(collection);
+        let mut cursor = self.newest_view().record_cursor(collection);
         let mut buffers = BuildBuffers::default();
         let mut budget = self.work_budget();
         while let Some(record_id) = next_record(&mut cursor)? {

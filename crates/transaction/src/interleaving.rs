@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use collection::LoggedEntry;
+use oplog::OplogPosition;
 use platform::Timestamp;
 
 /// Where an operation is.
@@ -19,6 +20,11 @@ pub enum Moment<'a> {
         timestamp: Timestamp,
         /// The payload of its oplog entry.
         entry: &'a [u8],
+    },
+    /// Somebody waits until the shared log has everything before a position. What was logged may be shipped; nothing else is to run.
+    Unconfirmed {
+        /// The position.
+        end: OplogPosition,
     },
     /// While the store is being opened: the oplog is replayed, and ends here. Nothing is locked, nothing is to run.
     Recovered {

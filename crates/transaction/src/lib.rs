@@ -23,6 +23,7 @@ mod change;
 mod change_order;
 mod checkpoint;
 mod commit_order;
+mod confirming;
 mod definitions;
 mod error;
 mod expiry;
@@ -64,7 +65,7 @@ mod write_stop;
 
 pub use change::{ChangeOutcome, Decision};
 pub use checkpoint::{CheckpointProgress, Urgency};
-pub use commit_order::CommitInfo;
+pub use commit_order::{CommitInfo, Leadership};
 pub use definitions::RenameTarget;
 pub use error::{Result, TransactionError};
 pub use expiry::{ExpiryStatistics, TtlPass};

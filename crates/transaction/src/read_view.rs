@@ -22,6 +22,8 @@ pub struct ReadView {
     snapshot: Snapshot,
     /// Of the transaction that reads.
     writes: Option<Arc<WriteSet>>,
+    /// It sees what is visible, confirmed or not.
+    is_newest: bool,
 }
 
 impl ReadView {
@@ -30,13 +32,19 @@ impl ReadView {
         ReadView::at(engine, snapshot)
     }
 
+    /// For those who read in order to write.
+    pub(crate) fn newest(engine: Arc<Engine>) -> ReadView {
+        let snapshot = engine.begin_newest_snapshot();
+        ReadView { is_newest: true, ..ReadView::at(engine, snapshot) }
+    }
+
     pub(crate) fn at(engine: Arc<Engine>, snapshot: Snapshot) -> ReadView {
-        ReadView { engine, snapshot, writes: None }
+        ReadView { engine, snapshot, writes: None, is_newest: false }
     }
 
     /// What a transaction sees: a snapshot and its own changes.
     pub(crate) fn of_transaction(engine: Arc<Engine>, snapshot: Snapshot, writes: Arc<WriteSet>) -> ReadView {
-        ReadView { engine, snapshot, writes: Some(writes) }
+        ReadView { engine, snapshot, writes: Some(writes), is_newest: false }
     }
 
     pub(crate) fn tree_cursor(&self, tree: TreeId) -> TreeCursor {
@@ -60,10 +68,13 @@ impl ReadView {
         self.snapshot.timestamp()
     }
 
-    /// Moves to what is visible now; in a transaction it stays where it is.
+    /// Moves to what is there to be seen now; in a transaction it stays where it is.
     pub fn refresh(&mut self) {
         if self.writes.is_none() {
-            self.snapshot = self.engine.begin_snapshot();
+            self.snapshot = match self.is_newest {
+                true => self.engine.begin_newest_snapshot(),
+                false => self.engine.begin_snapshot(),
+            };
         }
     }
 

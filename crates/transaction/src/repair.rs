@@ -59,7 +59,7 @@ pub fn repair(
         capped: Vec::new(),
     };
     let fill = |catalog: &Arc<Catalog>, engine: &Arc<Engine>| work.fill(catalog, engine);
-    let store = Store::open_filled(into.clone(), clock.clone(), random.clone(), options.clone(), fill)?;
+    let store = Store::open_filled(into.clone(), clock.clone(), random.clone(), options.clone(), |_| Ok(()), fill)?;
     let (mut report, capped) = (work.report, work.capped);
     for (uuid, limits) in capped {
         report.lost.extend(make_capped(&store, uuid, limits)?);

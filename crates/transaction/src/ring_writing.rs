@@ -1,7 +1,7 @@
 //! Writing the rings of capped collections to their files, behind the oplog.
 //!
 //! Called in a loop by the background thread, by the simulator, and by inserts only when nobody else does it. A ring's file is written to only once
-//! the oplog is durable up to everything that the ring has: see the head of `storage_engine`'s `ring`.
+//! the oplog is durable, and confirmed, up to everything that the ring has: see the head of `storage_engine`'s `ring`.
 
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ impl Store {
         let mut failed = None;
         let written = self.engine.write_rings(|| {
             // Everything applied was appended before.
-            self.oplog.wait_durable(self.oplog.end_position()).map_err(|error| {
+            self.wait_settled(self.oplog.end_position()).map_err(|error| {
                 let message = error.to_string();
                 failed = Some(error);
                 EngineError::Setup(message)
             })
         });
         match failed {
-            Some(error) => Err(TransactionError::Oplog(error)),
+            Some(error) => Err(error),
             None => Ok(written?),
         }
     }

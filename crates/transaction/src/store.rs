@@ -155,19 +155,39 @@ impl Store {
         random: Arc<dyn Random>,
         options: StoreOptions,
     ) -> Result<Arc<Store>> {
-        Store::open_filled(disk, clock, random, options, |_, _| Ok(()))
+        Store::open_filled(disk, clock, random, options, |_| Ok(()), |_, _| Ok(()))
     }
 
-    /// Opens a data directory; `fill` is called with its catalog and engine before anybody else has them, and before the oplog is replayed.
+    /// The same for a member that follows a shared log. `catch_up` is called before the oplog is replayed: it brings the oplog to where that log is, and claims the
+    /// lead. What is appended to the oplog from there on is this member's.
+    ///
+    /// # Errors
+    /// As `open`; `SharedLog` with the error of `catch_up`.
+    pub fn open_caught_up<E: std::error::Error + Send + Sync + 'static>(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        options: StoreOptions,
+        catch_up: impl FnOnce(&LocalOplog) -> std::result::Result<(), E>,
+    ) -> Result<Arc<Store>> {
+        let catch_up =
+            |oplog: &LocalOplog| catch_up(oplog).map_err(|error| TransactionError::SharedLog(Box::new(error)));
+        Store::open_filled(disk, clock, random, options, catch_up, |_, _| Ok(()))
+    }
+
+    /// Opens a data directory. `catch_up` is called with its oplog before that is replayed; `fill` with its catalog and engine before anybody else has them, and
+    /// before the oplog is replayed, too.
     pub(crate) fn open_filled(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
         options: StoreOptions,
+        catch_up: impl FnOnce(&LocalOplog) -> Result<()>,
         fill: impl FnOnce(&Arc<Catalog>, &Arc<Engine>) -> Result<()>,
     ) -> Result<Arc<Store>> {
         let space = SpaceWatch::new(disk.clone(), options.space_reserve_bytes);
         let Opened { engine, oplog, clock } = Opened::open(disk, clock, &*random, &options)?;
+        catch_up(&oplog)?;
         let from = replay_start(&engine, &oplog)?;
         // The checkpoint may have commits from after its mark. From here on every snapshot sees all there is: there are
         // no older versions in this life.
@@ -279,24 +299,27 @@ impl Store {
         &self.recovery
     }
 
-    /// A view of everything acknowledged so far.
+    /// A view of everything that readers see.
     pub fn read_view(&self) -> ReadView {
         ReadView::new(self.engine.clone())
     }
 
-    /// The timestamp of the newest visible commit: `operationTime` of a read.
+    /// The timestamp of the newest visible commit, confirmed or not.
     pub fn visible_timestamp(&self) -> Timestamp {
         self.engine.visible()
     }
 
-    /// Waits until everything up to `timestamp` is visible. `false`: nothing so new has been committed.
+    /// Waits until readers see everything up to `timestamp`. `false`: nothing so new has been committed.
     ///
     /// # Errors
-    /// `Stopped`.
-    pub fn wait_until_visible(&self, timestamp: Timestamp) -> Result<bool> {
+    /// `Stopped`, `TermLost`.
+    pub fn wait_until_readable(&self, timestamp: Timestamp) -> Result<bool> {
         let is_known = self.oplog.last_timestamp() >= timestamp;
         if is_known {
             self.commits.wait_visible(timestamp)?;
+            if self.readable_timestamp() < timestamp {
+                self.wait_confirmed_within(self.commits.visible_end().1, None)?;
+            }
         }
         Ok(is_known)
     }
@@ -312,6 +335,8 @@ impl Store {
         match acknowledgement {
             Acknowledgement::Visible if self.oplog.durable_position() >= commit.end => Ok(()),
             Acknowledgement::Visible => Ok(self.oplog.check_writable()?),
+            // The log has it on other machines.
+            Acknowledgement::Durable if self.is_confirming() => self.wait_confirmed_within(commit.end, None).map(drop),
             Acknowledgement::Durable => Ok(self.oplog.wait_durable(commit.end)?),
         }
     }
@@ -322,6 +347,9 @@ impl Store {
     /// As `acknowledge`.
     pub fn acknowledge_within(&self, commit: &CommitInfo, longest: Duration) -> Result<bool> {
         self.commits.wait_visible(commit.timestamp)?;
+        if self.is_confirming() {
+            return self.wait_confirmed_within(commit.end, Some(longest));
+        }
         Ok(self.oplog.wait_durable_within(commit.end, longest)?)
     }
 
@@ -451,6 +479,9 @@ impl Store {
         let appended = self.oplog.append(&mut |_, payload| entry.write(payload), &mut |timestamp, position| {
             in_flight.register(timestamp, position)
         })?;
+        if self.is_confirming() && effect.as_ref().is_none_or(Effect::is_of_definitions) {
+            self.commits.note_definition(appended.end);
+        }
         self.options.interleaving.at_logged(appended.timestamp, entry);
         // What is logged is applied to its end, whoever wants the command to stop.
         let _unwatched = document::work::unwatched();

@@ -2,6 +2,7 @@
 
 mod collection_use;
 mod concurrency;
+mod confirmed;
 mod crashes;
 mod creation;
 mod damage;

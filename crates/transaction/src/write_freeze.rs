@@ -81,8 +81,9 @@ impl Store {
     /// Before a commit is logged.
     ///
     /// # Errors
-    /// `Stopped`: the store is being closed.
+    /// `Stopped`: the store is being closed. `TermLost`, `LogUnreachable`: what is written now could not be confirmed.
     pub(crate) fn may_write(&self) -> Result<MayWrite<'_>> {
+        self.commits.check_leading()?;
         let freeze = &self.write_freeze;
         loop {
             freeze.active.fetch_add(1, Ordering::SeqCst);

@@ -221,7 +221,7 @@ fn executor_of(queries: Queries<'_>, stored: &Arc<Collection>, id: Option<&str>)
         filter.append(cstr!("_id"), id);
     }
     let query = CanonicalQuery::new(Filter::parse(&filter, &FilterOptions::default())?);
-    let view = queries.store.read_view();
+    let view = queries.store.newest_view();
     Ok(QueryExecutor::new(&queries.services(), view, Target::of(stored), Arc::new(query), &Uninterrupted)?)
 }
 

@@ -44,6 +44,19 @@ pub(crate) struct Declaration {
     pub(crate) write_concern: WriteConcernUse,
     pub(crate) stable_api: StableApi,
     pub(crate) cursor: CursorUse,
+    /// What it may see that a shared log has not confirmed; asked by `sees`.
+    pub(crate) sees: Sees,
+}
+
+/// What a command may have seen when it replies. Where commits are confirmed by a shared log, the reply waits for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sees {
+    /// Documents that are confirmed, and the newest definitions.
+    Confirmed,
+    /// The newest of everything: it writes, or counts without reading.
+    Newest,
+    /// The one or the other, by the stages of its pipeline.
+    NewestByStages,
 }
 
 /// What the server must be for a command, as a member of a replica set.
@@ -159,7 +172,17 @@ impl Declaration {
             write_concern: WriteConcernUse::Refused,
             stable_api: StableApi::NoVersion,
             cursor: CursorUse::BeginsAnew,
+            sees: Sees::Confirmed,
         }
+    }
+
+    /// See `Sees`. Whatever can write has seen the newest state.
+    pub(crate) fn sees(&self) -> Sees {
+        let writes = self.class == Class::Write
+            || self.changes == Changes::Stored
+            || self.needs == Needs::Primary
+            || self.write_concern == WriteConcernUse::Taken;
+        if writes && self.sees == Sees::Confirmed { Sees::Newest } else { self.sees }
     }
 
     /// Whether it answers to a name.

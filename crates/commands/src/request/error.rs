@@ -387,6 +387,8 @@ impl From<TransactionError> for CommandError {
                     TransactionError::TransactionTooLarge(_) => "TransactionTooLargeForCache",
                     TransactionError::NotInTransaction(_) => "OperationNotSupportedInTransaction",
                     TransactionError::Interrupted => "Interrupted",
+                    TransactionError::TermLost => "InterruptedDueToReplStateChange",
+                    TransactionError::LogUnreachable => "NotWritablePrimary",
                     _ => "InternalError",
                 };
                 Self::named(name, error.to_string())

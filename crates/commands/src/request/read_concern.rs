@@ -119,11 +119,11 @@ impl ReadConcern {
     pub(crate) fn wait(&self, store: &Store) -> Result<()> {
         for (name, time) in [("afterClusterTime", self.after_cluster_time), ("atClusterTime", self.at_cluster_time)] {
             let Some(time) = time else { continue };
-            if store.visible_timestamp() < time && !store.wait_until_visible(time)? {
+            if store.readable_timestamp() < time && !store.wait_until_readable(time)? {
                 return Err(invalid(format!(
                     "readConcern {name} value must not be greater than the current clusterTime. Requested clusterTime: {time:?}; current \
                      clusterTime: {:?}",
-                    store.visible_timestamp()
+                    store.readable_timestamp()
                 )));
             }
         }

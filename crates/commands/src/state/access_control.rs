@@ -191,7 +191,7 @@ impl AccessControl {
 /// Whether a collection has a document.
 pub(crate) fn has_any(writing: &Writing, namespace: &str) -> Result<bool> {
     let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(false) };
-    let mut cursor = writing.store.read_view().record_cursor(&collection);
+    let mut cursor = writing.store.newest_view().record_cursor(&collection);
     cursor.seek_first()?;
     Ok(cursor.next()?.is_some())
 }
@@ -199,7 +199,7 @@ pub(crate) fn has_any(writing: &Writing, namespace: &str) -> Result<bool> {
 /// The document of an `_id`.
 pub(crate) fn find(writing: &Writing, namespace: &str, id: &str) -> Result<Option<RawDocumentBuf>> {
     let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(None) };
-    let view = writing.store.read_view();
+    let view = writing.store.newest_view();
     let mut lookup = IdLookup::default();
     Ok(lookup.fetch(&view, &collection, RawBsonRef::String(id))?.map(|(_, document)| document.to_owned()))
 }
@@ -207,7 +207,7 @@ pub(crate) fn find(writing: &Writing, namespace: &str, id: &str) -> Result<Optio
 /// The first document there is.
 pub(crate) fn first(writing: &Writing, namespace: &str) -> Result<Option<RawDocumentBuf>> {
     let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(None) };
-    let mut cursor = writing.store.read_view().record_cursor(&collection);
+    let mut cursor = writing.store.newest_view().record_cursor(&collection);
     cursor.seek_first()?;
     match cursor.next()? {
         Some(_) => Ok(Some(cursor.document()?.to_owned())),
@@ -222,7 +222,7 @@ pub(crate) fn for_each(
     mut each: impl FnMut(&RawDocument) -> Result<()>,
 ) -> Result<()> {
     let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(()) };
-    let mut cursor = writing.store.read_view().record_cursor(&collection);
+    let mut cursor = writing.store.newest_view().record_cursor(&collection);
     cursor.seek_first()?;
     while cursor.next()?.is_some() {
         each(cursor.document()?)?;
@@ -249,5 +249,5 @@ pub(crate) fn remove(writing: &Writing, namespace: &str, id: &str) -> Result<boo
 }
 
 fn place_of(writing: &Writing, collection: &collection::Collection, id: &str) -> Result<Option<RecordId>> {
-    Ok(IdLookup::default().find(&writing.store.read_view(), collection, RawBsonRef::String(id))?)
+    Ok(IdLookup::default().find(&writing.store.newest_view(), collection, RawBsonRef::String(id))?)
 }

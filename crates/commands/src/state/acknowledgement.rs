@@ -31,6 +31,8 @@ impl WriteConcern {
         let end = oplog.end_position();
         match (self.durable, self.time_limit) {
             (false, _) => {}
+            // The dispatcher waits for the shared log.
+            (true, _) if store.is_confirming() => {}
             (true, None) => oplog.wait_durable(end)?,
             (true, Some(longest)) => in_time(oplog.wait_durable_within(end, longest)?)?,
         }
@@ -45,7 +47,8 @@ impl WriteConcern {
             context.release_ticket();
         }
         let store = &context.server.store;
-        match (commit, self.durable, self.time_limit) {
+        let is_durable = self.durable && !store.is_confirming();
+        match (commit, is_durable, self.time_limit) {
             (None, false, _) => {}
             (None, true, _) => return self.wait_for_all(store, &context.server.replica_set),
             (Some(commit), false, _) => store.acknowledge(commit, Acknowledgement::Visible)?,

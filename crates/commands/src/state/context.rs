@@ -386,9 +386,14 @@ impl Context<'_> {
         self.server.hooks.command_waits();
     }
 
-    /// What the command reads from: what is visible now, or what its transaction sees.
+    /// What the command reads from: what readers see now, or what its transaction sees.
     pub(crate) fn read_view(&self) -> ReadView {
         self.fixed_view().unwrap_or_else(|| self.server.store.read_view())
+    }
+
+    /// What it reads from in order to write: what is visible now, confirmed or not, or what its transaction sees.
+    pub(crate) fn newest_view(&self) -> ReadView {
+        self.fixed_view().unwrap_or_else(|| self.server.store.newest_view())
     }
 
     /// What the command reads from if it is one point in time for all it reads: that of its transaction, or of a snapshot.

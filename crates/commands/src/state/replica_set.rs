@@ -137,13 +137,13 @@ impl ReplicaSet {
         self.terms.read().clone()
     }
 
-    /// The newest commit that is visible, and one that is durable with all before it: the same, unless the disk stands still.
+    /// The newest commit that readers see, and one that is durable with all before it: the same, unless the disk stands still.
     pub(crate) fn times(&self, store: &Store) -> (Timestamp, Timestamp) {
-        let (visible, end) = store.visible_end();
+        let (readable, end) = store.confirmed_end();
         if store.oplog().wait_durable_within(end, DURABLE_WAIT).unwrap_or(false) {
-            self.durable.fetch_max(visible.0, Ordering::AcqRel);
+            self.durable.fetch_max(readable.0, Ordering::AcqRel);
         }
-        (visible, Timestamp(self.durable.load(Ordering::Acquire)))
+        (readable, Timestamp(self.durable.load(Ordering::Acquire)))
     }
 
     /// What the server was told of its set.

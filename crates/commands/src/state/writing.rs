@@ -101,6 +101,16 @@ impl Writing {
         commit.map_or(Ok(()), |commit| Ok(self.store.acknowledge(&commit, wanted)?))
     }
 
+    /// Waits until a commit, if there was one, is on this machine's disk for good, and in the shared log if there is one.
+    ///
+    /// # Errors
+    /// The oplog has stopped; another member leads.
+    pub(crate) fn settle(&self, commit: Option<CommitInfo>) -> Result<()> {
+        let Some(commit) = commit else { return Ok(()) };
+        self.store.acknowledge(&commit, Acknowledgement::Visible)?;
+        Ok(self.store.wait_settled(commit.end)?)
+    }
+
     /// A new ObjectId.
     pub(crate) fn new_object_id(&self) -> ObjectId {
         self.object_ids.next((self.clock.wall_millis() / 1000) as u32)

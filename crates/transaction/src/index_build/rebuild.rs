@@ -122,7 +122,7 @@ impl Store {
         index: &Arc<Index>,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let mut cursor = self.read_view().index_cursor(collection, index);
+        let mut cursor = self.newest_view().index_cursor(collection, index);
         let (mut previous, mut budget) = (Vec::new(), self.work_budget());
         let (mut seen, mut buffers) = (0_u64, UniqueBuffers::default());
         cursor.seek_first()?;

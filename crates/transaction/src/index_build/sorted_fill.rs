@@ -249,7 +249,7 @@ impl Store {
         memory: &mut BuildMemory,
     ) -> Result<()> {
         piece.clear();
-        let mut cursor = self.read_view().record_cursor(fill.collection);
+        let mut cursor = self.newest_view().record_cursor(fill.collection);
         cursor.seek_after(from)?;
         loop {
             if (fill.is_stopped)() {

@@ -70,7 +70,7 @@ pub(super) fn update(
 pub(super) fn delete(context: &Context<'_>, collection: &Arc<Collection>, object: &RawDocument) -> Result<()> {
     let id = id_of(object, "delete")?;
     let store = &context.server.store;
-    let Some(place) = IdLookup::default().find(&store.read_view(), collection, id)? else { return Ok(()) };
+    let Some(place) = IdLookup::default().find(&store.newest_view(), collection, id)? else { return Ok(()) };
     context.write(0, StatementDetails::None, |write| {
         store.change_document(write, collection, place, Validation::Bypass, |_, _| {
             Ok::<_, CommandError>(Decision::Delete)
@@ -89,7 +89,7 @@ fn settle(
 ) -> Result<()> {
     let store = &context.server.store;
     for _ in 0..ATTEMPTS {
-        let found = IdLookup::default().find(&store.read_view(), collection, id)?;
+        let found = IdLookup::default().find(&store.newest_view(), collection, id)?;
         let outcome = context.write(0, StatementDetails::None, |write| match found {
             Some(place) => store.change_document(write, collection, place, Validation::Bypass, |before, after| {
                 after.extend_from_slice(make(Some(before))?.as_bytes());
@@ -114,7 +114,7 @@ fn settle(
 const DUPLICATE_KEY: i32 = 11000;
 
 fn is_there(context: &Context<'_>, collection: &Arc<Collection>, id: RawBsonRef<'_>) -> Result<bool> {
-    Ok(IdLookup::default().find(&context.server.store.read_view(), collection, id)?.is_some())
+    Ok(IdLookup::default().find(&context.server.store.newest_view(), collection, id)?.is_some())
 }
 
 /// Whether the object of an update is a difference rather than a whole document.

@@ -153,7 +153,7 @@ impl DocumentSource for ChangeSource {
 fn beginning(store: &Store, beginning: Beginning) -> Result<ResumeToken> {
     match beginning {
         Beginning::Now => {
-            let (timestamp, position) = store.visible_end();
+            let (timestamp, position) = store.confirmed_end();
             Ok(ResumeToken { timestamp, position, ..ResumeToken::default() })
         }
         Beginning::After(token) => {

@@ -17,7 +17,7 @@ use crate::handlers::change_stream;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::audit_events;
-use crate::request::declaration::{Class, Declaration, Needs, SessionUse, StableApi, WriteConcernUse};
+use crate::request::declaration::{Class, Declaration, Needs, Sees, SessionUse, StableApi, WriteConcernUse};
 use crate::request::error::{CommandError, Result};
 use crate::request::read_concern::Level;
 use crate::state::client_cursors::{BatchLimit, ClientCursor, FIRST_BATCH_DOCUMENTS, write_first_batch};
@@ -32,6 +32,7 @@ pub(crate) static COMMAND: Command = Command::new(
         read_concerns: Level::ALL,
         write_concern: WriteConcernUse::Taken,
         stable_api: StableApi::Version1,
+        sees: Sees::NewestByStages,
         computed: Some(needed_privileges::of_pipeline),
         ..Declaration::new("aggregate", "Runs an aggregation pipeline on a collection.", Needs::Data, &[])
     },

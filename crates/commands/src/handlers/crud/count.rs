@@ -16,7 +16,7 @@ use crate::handlers::oplog_view;
 use crate::handlers::read_source::ReadSource;
 use crate::handlers::views;
 use crate::request::arguments::{Arguments, Field};
-use crate::request::declaration::{Class, Declaration, Needs, StableApi};
+use crate::request::declaration::{Class, Declaration, Needs, Sees, StableApi};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::request::read_concern::Level;
@@ -26,6 +26,8 @@ pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
         class: Class::Read,
+        // Without a filter it counts without reading.
+        sees: Sees::Newest,
         read_concerns: &[Level::Available, Level::Majority, Level::Linearizable],
         stable_api: StableApi::Version1,
         ..Declaration::new("count", "Counts the documents that match.", Needs::Data, &[on_collection(Action::Find)])

@@ -211,7 +211,7 @@ fn delete_matching(
 ) -> Result<()> {
     let server = context.server;
     let Some(collection) = context.collection(namespace)? else { return Ok(()) };
-    let view = context.read_view();
+    let view = context.newest_view();
     let target = Target::of(&collection);
     let Deletion { query, is_single, statement } = deletion;
     let mut found = QueryExecutor::new(&services(server), view, target, query.clone(), &context.operation)?;

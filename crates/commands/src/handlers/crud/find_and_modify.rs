@@ -322,7 +322,7 @@ fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Res
 /// Changes the first document that matches and still does when its lock is held.
 fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Parsed) -> Result<Done> {
     let server = context.server;
-    let view = context.read_view();
+    let view = context.newest_view();
     let query = parsed.change.query().clone();
     let mut found =
         QueryExecutor::new(&services(server), view, Target::of(collection), query.clone(), &context.operation)?;

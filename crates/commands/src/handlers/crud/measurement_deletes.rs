@@ -40,7 +40,7 @@ pub(super) fn delete(
     let of_buckets = series.bucket_filter(deletion.filter);
     let mut buckets = query(Some(&of_buckets), &deletion.query.variables)?;
     buckets.hint = hint(series, &deletion.query.hint);
-    let (view, target) = (context.read_view(), Target::of(&series.collection));
+    let (view, target) = (context.newest_view(), Target::of(&series.collection));
     let mut found = QueryExecutor::new(&services(server), view, target, Arc::new(buckets), &context.operation)?;
     let changed = if deletion.is_single { Changed::One } else { Changed::Deleted };
     let mut records = RecordsToChange::of(context, changed, &mut found)?;

@@ -135,7 +135,7 @@ impl MergeOutput {
     ) -> Result<Option<Written>> {
         let (server, interrupt) = (&self.server, &self.interrupt);
         let query = Arc::new(CanonicalQuery::new(Filter::parse(filter, &self.filters)?));
-        let view = server.store.read_view();
+        let view = server.store.newest_view();
         let mut found = QueryExecutor::new(&services(server), view, Target::of(collection), query.clone(), interrupt)?;
         while let Some(row) = found.next(interrupt)? {
             let Some(record_id) = row.record_id else { continue };

@@ -104,7 +104,7 @@ impl View {
         self.records += 1;
         let now = context.operation.elapsed();
         if self.records > VIEW_RECORDS || now.saturating_sub(self.opened) > VIEW_TIME {
-            found.reseat(context.server.store.read_view())?;
+            found.reseat(context.server.store.newest_view())?;
             (self.records, self.opened) = (0, now);
         }
         Ok(())

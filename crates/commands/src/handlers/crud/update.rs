@@ -426,7 +426,7 @@ fn update_matching(
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
     let server = context.server;
-    let view = context.read_view();
+    let view = context.newest_view();
     let query = statement.query.clone();
     let mut found = QueryExecutor::new(&services(server), view, Target::of(collection), query, &context.operation)?;
     let clock = CommandClock::of(server);

@@ -326,11 +326,11 @@ fn write_membership(
     if accepts_writes {
         reply.object_id("electionId", membership.election_id());
     }
-    let visible = server.store.visible_timestamp();
+    let newest = server.store.readable_timestamp();
     reply.document("lastWrite", |last| {
         for (time, date) in [("opTime", "lastWriteDate"), ("majorityOpTime", "majorityWriteDate")] {
-            last.document(time, |time| write_op_time(time, visible, membership.term));
-            last.date(date, DateTime::from_millis(visible.seconds_millis()));
+            last.document(time, |time| write_op_time(time, newest, membership.term));
+            last.date(date, DateTime::from_millis(newest.seconds_millis()));
         }
     });
 }

@@ -15,7 +15,7 @@ use crate::handlers::oplog_entries;
 use crate::handlers::read_source::{OPLOG, ReadSource};
 use crate::handlers::views;
 use crate::request::arguments::{Arguments, Field};
-use crate::request::declaration::{Declaration, Needs};
+use crate::request::declaration::{Declaration, Needs, Sees};
 use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_collection};
@@ -25,6 +25,7 @@ use crate::state::namespace_usage::{OTHERS, READS, WRITES};
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        sees: Sees::Newest,
         aliases: &["collstats"],
         ..Declaration::new("collStats", "Figures of a collection.", Needs::Data, &[on_collection(Action::CollStats)])
     },

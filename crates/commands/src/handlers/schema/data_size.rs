@@ -14,7 +14,7 @@ use crate::handlers::command::Command;
 use crate::handlers::crud::query_arguments::{query, services, variables};
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::command_request::CommandRequest;
-use crate::request::declaration::{Declaration, Needs};
+use crate::request::declaration::{Declaration, Needs, Sees};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
 use crate::request::requirements::Requirements;
@@ -39,6 +39,7 @@ struct Sum {
 pub(crate) static COMMAND: Command = Command::new(
     run,
     Declaration {
+        sees: Sees::Newest,
         computed: Some(needs),
         ..Declaration::new(
             "dataSize",

@@ -9,7 +9,7 @@ use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::views;
 use crate::request::arguments::Arguments;
-use crate::request::declaration::{Declaration, Needs};
+use crate::request::declaration::{Declaration, Needs, Sees};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_database};
 use crate::state::operations::Operation;
@@ -33,6 +33,7 @@ pub(crate) static COMMAND: Command = Command::new(
         run(queries, &mut context.operation, database, arguments, reply)
     },
     Declaration {
+        sees: Sees::Newest,
         aliases: &["dbstats"],
         ..Declaration::new("dbStats", "Figures of a database.", Needs::Data, &[on_database(Action::DbStats)])
     },

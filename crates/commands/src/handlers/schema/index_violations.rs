@@ -25,7 +25,7 @@ pub(super) fn check_violations(
     collection: &Arc<Collection>,
     index: &Arc<Index>,
 ) -> Result<()> {
-    let view = store.read_view();
+    let view = store.newest_view();
     let mut cursor = view.index_cursor(collection, index);
     let (mut previous, mut seen): (Option<(Vec<u8>, Option<RecordId>)>, _) = (None, 0_u64);
     let mut violations = Violations::default();

@@ -10,7 +10,7 @@ use super::{existing_collection, reason_to_stop, target_namespace};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
-use crate::request::declaration::{Declaration, Needs};
+use crate::request::declaration::{Declaration, Needs, Sees};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::state::operations::Operation;
@@ -21,12 +21,15 @@ pub(crate) static COMMAND: Command = Command::new(
         let (queries, database) = (context.server.queries(), context.request.database);
         run(queries, &mut context.operation, database, arguments, reply)
     },
-    Declaration::new(
-        "validate",
-        "Checks a collection's records, indexes and pages.",
-        Needs::Data,
-        &[on_collection(Action::Validate)],
-    ),
+    Declaration {
+        sees: Sees::Newest,
+        ..Declaration::new(
+            "validate",
+            "Checks a collection's records, indexes and pages.",
+            Needs::Data,
+            &[on_collection(Action::Validate)],
+        )
+    },
 );
 
 /// Runs the command.

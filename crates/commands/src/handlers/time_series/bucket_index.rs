@@ -36,7 +36,7 @@ pub(crate) fn buckets_at(queries: Queries<'_>, series: &TimeSeries, place: &Buck
     };
     let (low, mut high) = (position(first), position(last));
     append_after_prefix(&mut high);
-    let mut cursor = queries.store.read_view().index_cursor(&series.collection, index);
+    let mut cursor = queries.store.newest_view().index_cursor(&series.collection, index);
     cursor.seek_before(&high).map_err(error)?;
     while found.records.len() < RECORDS_MAX && cursor.previous().map_err(error)? && cursor.key() >= low.as_slice() {
         if found.records.is_empty() {

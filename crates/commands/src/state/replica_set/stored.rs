@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 use collection::{Collection, Namespace};
-use transaction::{Acknowledgement, SetAsideWork};
+use transaction::SetAsideWork;
 
 use crate::request::error::Result;
 use crate::state::writing::Writing;
@@ -47,7 +47,7 @@ pub(crate) fn tell_replaced(writing: &Writing, namespace: &str, reason: String) 
 
 fn try_read_all(writing: &Writing, namespace: &str) -> transaction::Result<Vec<RawDocumentBuf>> {
     let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(Vec::new()) };
-    let mut cursor = writing.store.read_view().record_cursor(&collection);
+    let mut cursor = writing.store.newest_view().record_cursor(&collection);
     cursor.seek_first()?;
     let mut found = Vec::new();
     while cursor.next()?.is_some() {
@@ -66,13 +66,13 @@ pub(crate) fn put(writing: &Writing, namespace: &str, document: &RawDocument) ->
     let collection = writing.store.collection_or_create(&Namespace::parse(namespace)?)?;
     let place = place_of(writing, &collection, document)?;
     let commit = writing.put_at(&collection, place, document)?;
-    writing.acknowledge(commit, Acknowledgement::Durable)
+    writing.settle(commit)
 }
 
 /// Removes the documents that are not to be kept.
 pub(crate) fn retain(writing: &Writing, namespace: &str, keep: impl Fn(&RawDocument) -> bool) -> Result<()> {
     let Some(collection) = writing.store.catalog().lookup(namespace) else { return Ok(()) };
-    let mut cursor = writing.store.read_view().record_cursor(&collection);
+    let mut cursor = writing.store.newest_view().record_cursor(&collection);
     cursor.seek_first()?;
     let mut last = None;
     while let Some(place) = cursor.next()? {
@@ -81,7 +81,7 @@ pub(crate) fn retain(writing: &Writing, namespace: &str, keep: impl Fn(&RawDocum
         }
         last = writing.remove_at(&collection, place)?.or(last);
     }
-    writing.acknowledge(last, Acknowledgement::Durable)
+    writing.settle(last)
 }
 
 /// Where the document with the same `_id` is. These collections have a few documents.
@@ -91,7 +91,7 @@ fn place_of(
     document: &RawDocument,
 ) -> Result<Option<collection::RecordId>> {
     let id = document::document_id(document);
-    let mut cursor = writing.store.read_view().record_cursor(collection);
+    let mut cursor = writing.store.newest_view().record_cursor(collection);
     cursor.seek_first()?;
     while let Some(place) = cursor.next()? {
         if document::document_id(cursor.document()?) == id {

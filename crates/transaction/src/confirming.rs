@@ -1,0 +1,127 @@
+//! Waiting for what a shared log has confirmed, and telling the store of it.
+//!
+//! Told by whoever ships the oplog to the log (`begin_confirming`, `confirm`, `set_leadership`). Asked by `commands` once for every reply, and here by whatever
+//! outlives the process. Without a shared log each of these is one comparison. The reasons: `docs/decisions/0023-confirmed-positions.md`.
+
+use std::time::Duration;
+
+use oplog::{Oplog, OplogPosition};
+use storage_engine::Timestamp;
+
+use crate::commit_order::Leadership;
+use crate::error::{Result, TransactionError};
+use crate::interleaving::Moment;
+use crate::read_view::ReadView;
+use crate::store::Store;
+
+/// How long is waited at a time before somebody looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a store that is being closed waits for the log.
+const PATIENCE_AT_END: Duration = Duration::from_secs(5);
+
+impl Store {
+    /// From now on commits are confirmed by a shared log, which has the oplog before `logged`. Before anybody is served, and once `confirm` was called for all
+    /// that the oplog has.
+    pub fn begin_confirming(&self, logged: OplogPosition) {
+        self.commits.begin_confirming(logged);
+    }
+
+    /// The shared log has the oplog before this for every reader. Earlier ones are ignored.
+    pub fn confirm(&self, logged: OplogPosition) {
+        self.commits.confirm(logged);
+    }
+
+    /// Whether what is logged can be confirmed just now. While it cannot, no commit is begun.
+    pub fn set_leadership(&self, leadership: Leadership) {
+        self.commits.set_leadership(leadership);
+    }
+
+    /// See `set_leadership`.
+    pub fn leadership(&self) -> Leadership {
+        self.commits.leadership()
+    }
+
+    /// Whether commits are confirmed by a shared log.
+    #[inline]
+    pub fn is_confirming(&self) -> bool {
+        self.commits.is_confirming()
+    }
+
+    /// Whether everything before `end` is confirmed.
+    pub fn is_confirmed(&self, end: OplogPosition) -> bool {
+        self.commits.is_confirmed(end)
+    }
+
+    /// A view of everything that is visible, for those who read in order to write. What it shows may vanish: nobody may be told of it before `wait_confirmed`.
+    pub fn newest_view(&self) -> ReadView {
+        ReadView::newest(self.engine.clone())
+    }
+
+    /// The newest commit that readers see: `operationTime` of a reply.
+    pub fn readable_timestamp(&self) -> Timestamp {
+        self.engine.readable()
+    }
+
+    /// The newest commit that readers see, and the position in the oplog behind it.
+    pub fn confirmed_end(&self) -> (Timestamp, OplogPosition) {
+        self.commits.confirmed_end()
+    }
+
+    /// What must be confirmed before anybody is told of what a command has seen that looked at the newest state: all that is in the oplog, as keys and records
+    /// are compared with what is applied, visible or not. `None`: all is.
+    #[inline]
+    pub fn to_be_confirmed(&self) -> Option<OplogPosition> {
+        if !self.is_confirming() {
+            return None;
+        }
+        let end = self.oplog.end_position();
+        (!self.commits.is_confirmed(end)).then_some(end)
+    }
+
+    /// The same for a command that has read confirmed documents only: definitions are always the newest.
+    #[inline]
+    pub fn definitions_to_be_confirmed(&self) -> Option<OplogPosition> {
+        if !self.is_confirming() {
+            return None;
+        }
+        let end = self.commits.definitions_end();
+        (!self.commits.is_confirmed(end)).then_some(end)
+    }
+
+    /// Waits until the log has everything before `end`; `false`: `is_over` has said that nobody waits any more.
+    ///
+    /// # Errors
+    /// `TermLost`, `Stopped`: whether the log has it, or will, is not known.
+    pub fn wait_confirmed(&self, end: OplogPosition, is_over: &dyn Fn() -> bool) -> Result<bool> {
+        while !self.commits.is_confirmed(end) {
+            self.options.interleaving.at(Moment::Unconfirmed { end });
+            if self.commits.wait_confirmed(end, LOOK)? {
+                break;
+            }
+            if is_over() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The same, but not longer than that.
+    pub(crate) fn wait_confirmed_within(&self, end: OplogPosition, longest: Option<Duration>) -> Result<bool> {
+        let give_up = longest.map(|longest| self.clock.monotonic() + longest);
+        self.wait_confirmed(end, &|| give_up.is_some_and(|give_up| self.clock.monotonic() >= give_up))
+    }
+
+    /// Waits until everything before `end` is in the local oplog for good and confirmed: for whatever outlives the process.
+    ///
+    /// # Errors
+    /// `Oplog`; `TermLost`, `Stopped`; `Unconfirmed` when the store is being closed and the log does not answer.
+    pub fn wait_settled(&self, end: OplogPosition) -> Result<()> {
+        self.oplog.wait_durable(end)?;
+        if self.commits.is_confirmed(end) {
+            return Ok(());
+        }
+        let began = self.clock.monotonic();
+        let is_over = || self.is_stopping() && self.clock.monotonic().saturating_sub(began) >= PATIENCE_AT_END;
+        if self.wait_confirmed(end, &is_over)? { Ok(()) } else { Err(TransactionError::Unconfirmed) }
+    }
+}
