@@ -14,9 +14,10 @@ impl Simulation {
     /// Checks the whole store. Nothing may be under way and no fault may fire.
     pub(crate) fn check_all(&self, when: &str) {
         let store = self.store();
+        self.confirm_all();
         let expected = {
             let mut model = self.model.lock();
-            model.visible_at(store.visible_timestamp()).clone()
+            model.visible_at(store.readable_timestamp()).clone()
         };
         self.say(format_args!("check everything {when}"));
         if let Err(problem) = check_store(&store, &expected)

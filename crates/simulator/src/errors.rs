@@ -2,6 +2,7 @@
 
 use collection::CollectionError;
 use oplog::OplogError;
+use replication::ReplicationError;
 use storage_engine::EngineError;
 use transaction::TransactionError;
 
@@ -29,7 +30,12 @@ pub(crate) fn kind(error: &TransactionError) -> Kind {
         TransactionError::Engine(error) => engine_kind(error),
         TransactionError::Oplog(error) => oplog_kind(error),
         TransactionError::OutOfSpace { .. } | TransactionError::OutOfPages { .. } => Kind::DiskFull,
-        TransactionError::Stopped => Kind::Disk,
+        TransactionError::Stopped | TransactionError::TermLost => Kind::Disk,
+        TransactionError::SharedLog(error) => match error.downcast_ref::<ReplicationError>() {
+            Some(ReplicationError::Oplog(error)) => oplog_kind(error),
+            Some(ReplicationError::StandingFile { .. }) => Kind::Disk,
+            _ => Kind::Other,
+        },
         TransactionError::OplogMissing(_) | TransactionError::CatalogDamaged(_) => Kind::Corrupt,
         TransactionError::Collection(error) => match error {
             CollectionError::DuplicateKey(_) => Kind::DuplicateKey,

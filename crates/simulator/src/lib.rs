@@ -15,6 +15,7 @@ mod bit_flips;
 mod checks;
 mod documents;
 mod errors;
+mod following;
 mod full_disk;
 mod lives;
 mod model;

@@ -9,6 +9,7 @@ use platform::{Disk, EncryptedDisk, InjectedError, Operation, OuterKey, Random, 
 use transaction::{Result, Store, StoreOptions};
 
 use crate::errors::{Kind, kind};
+use crate::following::Following;
 use crate::simulation::{Health, Simulation};
 
 /// Operations of the disk that can be made to fail.
@@ -40,7 +41,11 @@ impl Simulation {
         // Another seed for every life: collections of two lives must not get the same UUID.
         let random = Arc::new(SeededRandom::new(self.random.next_u64()));
         let options = StoreOptions { interleaving: self.interleaving(), ..self.plan.options.clone() };
-        Store::open(self.store_disk()?, self.clock.clone(), random, options)
+        let (disk, clock) = (self.store_disk()?, self.clock.clone());
+        let Some(following) = &self.following else { return Store::open(disk, clock, random, options) };
+        self.open_following(following, disk.clone(), |join| {
+            Store::open_caught_up(disk.clone(), clock, random, options, |oplog| join(oplog))
+        })
     }
 
     /// What the store goes through: the disk, or one over it that encrypts.
@@ -142,6 +147,7 @@ impl Simulation {
         if end == End::Shutdown {
             self.shut_down();
         }
+        self.following.iter().for_each(Following::end_life);
         self.set_store(None);
         match end {
             // It has failed already, at an operation.

@@ -31,6 +31,9 @@ struct Arguments {
     /// Whether every seed shall have an encrypted disk
     #[arg(long)]
     encrypted: bool,
+    /// Whether every seed whose trouble allows it shall follow a shared log
+    #[arg(long)]
+    following: bool,
     /// Threads, each with seeds of its own
     #[arg(long, default_value_t = 1)]
     threads: u64,
@@ -55,7 +58,7 @@ fn main() -> ExitCode {
         Some((_, trouble)) => trouble,
         None => None,
     };
-    let wanted = Wanted { trouble, is_encrypted: arguments.encrypted };
+    let wanted = Wanted { trouble, is_encrypted: arguments.encrypted, follows_log: arguments.following };
     if !arguments.verbose {
         // The failure is printed with its seed below.
         std::panic::set_hook(Box::new(|panic| {

@@ -84,7 +84,11 @@ impl Simulation {
     }
 
     fn is_visible(&self, target: &Target, id: i32, document: &Arc<Document>) -> bool {
-        let now = self.store().visible_timestamp();
+        // What only waits to be confirmed is there for those who write.
+        if self.following.is_some() && self.depth() == 0 {
+            return true;
+        }
+        let now = self.store().readable_timestamp();
         let mut model = self.model.lock();
         let visible = model.visible_at(now).collections.get(&target.number);
         visible.and_then(|state| state.documents.get(&id)).is_some_and(|seen| Arc::ptr_eq(seen, document))
@@ -171,7 +175,7 @@ impl Simulation {
 
     /// The record with an `_id`, by the index; an error is one that may happen just now.
     fn find_record(&self, target: &Target, id: i32) -> Result<Option<RecordId>> {
-        let view = self.store().read_view();
+        let view = self.store().newest_view();
         let found = self.find_by_id(&view, &target.handle, id);
         if let Err(error) = &found {
             self.check_read_error(error);

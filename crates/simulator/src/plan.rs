@@ -44,11 +44,13 @@ pub struct Wanted {
     pub trouble: Option<Trouble>,
     /// Encryption; without it the seed decides.
     pub is_encrypted: bool,
+    /// A shared log that it follows, where the trouble allows one; without this the seed decides.
+    pub follows_log: bool,
 }
 
 impl From<Option<Trouble>> for Wanted {
     fn from(trouble: Option<Trouble>) -> Wanted {
-        Wanted { trouble, is_encrypted: false }
+        Wanted { trouble, ..Wanted::default() }
     }
 }
 
@@ -69,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) ring_chance: f64,
     /// Whether the store's disk encrypts.
     pub(crate) is_encrypted: bool,
+    /// Whether the store follows a shared log.
+    pub(crate) follows_log: bool,
     pub(crate) options: StoreOptions,
 }
 
@@ -104,6 +108,9 @@ impl Plan {
             is_background_busy: random.chance(0.3),
             // With a full disk seed 197 finds an index there that the model has not; why is not known yet.
             is_encrypted: (encryption.below(6) == 0 && trouble != Trouble::FullDisk) || wanted.is_encrypted,
+            // With the others it is not known yet what a start may do without.
+            follows_log: (encryption.below(4) == 0 || wanted.follows_log)
+                && matches!(trouble, Trouble::PowerLoss | Trouble::Errors),
             ring_chance: [0.0, 0.0, 0.5, 1.0][rings.below(4) as usize],
             options: draw_options(random),
         };

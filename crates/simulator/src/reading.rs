@@ -63,6 +63,7 @@ impl Simulation {
 
     /// What a view sees of a collection that exists for it.
     fn visible_collection(&self, view: &ReadView) -> Option<(CollectionNumber, Arc<CollectionState>)> {
+        self.note_seen(view.timestamp());
         let mut model = self.model.lock();
         let collections = &model.visible_at(view.timestamp()).collections;
         let chosen = self.random.below(collections.len() as u64) as usize;
@@ -73,6 +74,10 @@ impl Simulation {
         let view = self.store().read_view();
         let Some((number, state)) = self.visible_collection(&view) else { return };
         let Some(handle) = self.handle_of(number, &state) else { return };
+        // Its indexes have been built again since, which is not confirmed.
+        if self.following.is_some() && handle.indexes().id_index_at(view.timestamp()).is_none() {
+            return;
+        }
         let id = self.choose_known_id(&state);
         self.say(format_args!("look up {} {id}", state.namespace));
         let mut found = Vec::new();

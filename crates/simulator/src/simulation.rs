@@ -21,6 +21,7 @@ use transaction::{CommitInfo, Interleaving, Moment, Result, Store, TransactionEr
 
 use crate::documents;
 use crate::errors::{Kind, is_segment_unavailable, kind};
+use crate::following::Following;
 use crate::model::{CollectionNumber, Effect, Model};
 use crate::plan::{Plan, Trouble, Wanted};
 use crate::reading::Reader;
@@ -97,6 +98,8 @@ pub(crate) struct Simulation {
     pub(crate) unacknowledged: Mutex<Vec<CommitInfo>>,
     pub(crate) health: Mutex<Health>,
     pub(crate) summary: Mutex<Summary>,
+    /// The shared log that the store follows.
+    pub(crate) following: Option<Following>,
     store: Mutex<Option<Arc<Store>>>,
     under_way: Mutex<Vec<UnderWay>>,
     /// The collections of the open transaction: who writes there might wait for it, for ever.
@@ -121,7 +124,6 @@ impl Simulation {
         let trace = Trace::new(is_verbose);
         trace.line(0, format_args!("{plan:?}"));
         Arc::new_cyclic(|itself| Simulation {
-            plan,
             random,
             disk,
             clock,
@@ -131,9 +133,11 @@ impl Simulation {
             unacknowledged: Mutex::default(),
             health: Mutex::new(Health::Good),
             summary: Mutex::default(),
+            following: plan.follows_log.then(|| Following::new(seed)),
             store: Mutex::new(None),
             under_way: Mutex::default(),
             in_transaction: Mutex::default(),
+            plan,
             segment_may_lack: AtomicBool::new(false),
             segment_was_refused: AtomicBool::new(false),
             itself: itself.clone(),
@@ -169,6 +173,7 @@ impl Simulation {
         if self.random.chance(0.02) {
             return self.cause_trouble();
         }
+        self.ship_a_little();
         let background = if self.plan.is_background_busy { 40 } else { 15 };
         match self.random.below(100 + background) {
             0..70 => self.client_operation(&[]),
@@ -282,6 +287,9 @@ impl Simulation {
     fn at_moment(&self, moment: Moment<'_>) {
         if let Moment::Recovered { timestamp } = moment {
             return self.model.lock().note_recovered(timestamp);
+        }
+        if let Moment::Unconfirmed { end } = moment {
+            return self.ship_until(&self.store(), end);
         }
         let mut locked = self.in_transaction.lock().clone();
         let mut inside_definition = false;

@@ -72,6 +72,8 @@ impl Simulation {
             0 => MemoryBudget::new(LITTLE_MEMORY_BYTES),
             _ => MemoryBudget::unlimited(),
         };
+        // Its snapshot is what is confirmed, and what it changes must not have changed since.
+        self.confirm_all();
         let begun = store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets), 0);
         let transaction = begun.unwrap_or_else(|error| self.fail(format_args!("{error}")));
         let mut context = WriteContext::new();

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use oplog::{Oplog, OplogPosition};
+use oplog::{Oplog, OplogPiece, OplogPosition};
 use storage_engine::Timestamp;
 
 use crate::commit_order::Leadership;
@@ -109,6 +109,16 @@ impl Store {
     pub(crate) fn wait_confirmed_within(&self, end: OplogPosition, longest: Option<Duration>) -> Result<bool> {
         let give_up = longest.map(|longest| self.clock.monotonic() + longest);
         self.wait_confirmed(end, &|| give_up.is_some_and(|give_up| self.clock.monotonic() >= give_up))
+    }
+
+    /// A piece of the oplog for somebody who keeps it: all of it is durable here, and confirmed. As `LocalOplog::copy_durable` otherwise.
+    ///
+    /// # Errors
+    /// As `wait_settled`.
+    pub fn copy_settled(&self, position: OplogPosition, bytes_max: usize) -> Result<Option<OplogPiece>> {
+        let piece = self.oplog.copy_durable(position, bytes_max)?;
+        piece.iter().try_for_each(|piece| self.wait_settled(piece.end()))?;
+        Ok(piece)
     }
 
     /// Waits until everything before `end` is in the local oplog for good and confirmed: for whatever outlives the process.

@@ -1,0 +1,80 @@
+//! What stops a member, or keeps it from starting.
+
+use oplog::{OplogError, OplogPosition};
+use shared_log::SharedLogError;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, ReplicationError>;
+
+/// See the module's head.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplicationError {
+    /// From the shared log.
+    #[error(transparent)]
+    Log(#[from] SharedLogError),
+    /// From the oplog of this member.
+    #[error(transparent)]
+    Oplog(#[from] OplogError),
+    /// The file that says how far this member has read.
+    #[error("the file {file} could not be read or written: {cause}")]
+    StandingFile {
+        /// Its name.
+        file: &'static str,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The log is another one than this member has followed.
+    #[error(
+        "the shared log is {found}, and this member has followed {known}: it was deleted and made again, or is another set's"
+    )]
+    OtherLog {
+        /// What is there.
+        found: shared_log::LogIdentity,
+        /// What this member knows.
+        known: shared_log::LogIdentity,
+    },
+    /// The oplog ends before what this member has read of the log.
+    #[error(
+        "the oplog ends at {end}, and had {whole} when this member last read the shared log: a part of it is missing"
+    )]
+    OplogBehind {
+        /// Its end.
+        end: OplogPosition,
+        /// What it had.
+        whole: u64,
+    },
+    /// The set's oplog begins behind the end of this member's: it needs a copy of another member first.
+    #[error(
+        "the set's oplog begins at {begins}, and this member's ends at {end}: it needs a copy of another member's data first"
+    )]
+    NeedsCopy {
+        /// Where the set's begins.
+        begins: u64,
+        /// Where this member's ends.
+        end: OplogPosition,
+    },
+    /// This member has logged something else than the set has.
+    #[error(
+        "this member's oplog differs from the set's between positions {from} and {to}: its newest commits were never confirmed"
+    )]
+    Differs {
+        /// They are equal before.
+        from: u64,
+        /// They differ before.
+        to: u64,
+    },
+    /// Somebody else has claimed the lead meanwhile.
+    #[error("{address} leads the replica set, in term {term}")]
+    OtherLeads {
+        /// Who.
+        address: String,
+        /// Since which term.
+        term: u64,
+    },
+    /// The log did not answer in time.
+    #[error("the shared log has not answered for {seconds} seconds")]
+    NoAnswer {
+        /// How long it was waited for.
+        seconds: u64,
+    },
+}

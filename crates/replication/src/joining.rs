@@ -1,0 +1,179 @@
+//! How a member comes to lead: it reads the shared log to its end, brings its oplog to where the log is, and claims the lead.
+//!
+//! Called while a store is being opened, before its oplog is replayed. What the oplog has beyond the log stays: nobody was told of it, and it is shipped in the new
+//! term. What the log has beyond the oplog is appended: a client may have been told of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oplog::{LocalOplog, Oplog};
+use platform::Clock;
+use shared_log::{Effect, Leader, Place, Reading, Role, Rule, SharedLog, SharedLogError, Writer};
+
+use crate::error::{ReplicationError, Result};
+use crate::local_copy::LocalCopy;
+use crate::standing_file::StandingFile;
+
+/// Bytes of records read at a time.
+pub(crate) const READ_BYTES: usize = 4 << 20;
+/// How long the log may be silent before a start is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long is waited at a time for news.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A member that leads.
+pub struct Joined {
+    pub(crate) writer: Writer,
+    pub(crate) standing: StandingFile,
+}
+
+impl std::fmt::Debug for Joined {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Joined(term {})", self.writer.term())
+    }
+}
+
+impl Joined {
+    /// Where the set's oplog ended when the term began: everything before is confirmed.
+    pub fn confirmed(&self) -> u64 {
+        self.writer.confirmed()
+    }
+
+    /// The term that it leads in.
+    pub fn term(&self) -> u64 {
+        self.writer.term()
+    }
+}
+
+/// Brings the oplog to the end of the log, and claims the lead.
+///
+/// # Errors
+/// Everything that `ReplicationError` knows.
+pub fn join(
+    log: &dyn SharedLog,
+    oplog: &LocalOplog,
+    mut standing: StandingFile,
+    me: Leader,
+    clock: &Arc<dyn Clock>,
+) -> Result<Joined> {
+    let mut patience = Patience::new(clock.clone());
+    let reading = begin_reading(log, oplog, &standing, &mut patience)?;
+    let mut copy = LocalCopy::new(oplog, reading.whole().position);
+    let reading = read_to_end(log, reading, &mut copy, &mut patience)?;
+    // A first claim says that the set's oplog begins where this one ends, so that must stay its end.
+    oplog.wait_durable(oplog.end_position())?;
+    let mut writer = Writer::claim(reading, me.clone())?;
+    while *writer.role() != Role::Leading {
+        if let Some(sending) = writer.next_sending()? {
+            log.begin_append(&[sending]);
+        }
+        for outcome in log.outcomes(LOOK) {
+            if let Some(record) = writer.answered(outcome.ticket, outcome.result) {
+                copy.take(&writer.read(record.offset, &record.bytes)?)?;
+            }
+        }
+        for record in patience.records(log.read(writer.reading().next(), READ_BYTES, LOOK))? {
+            // An answer has brought it already.
+            if record.offset == writer.reading().next() {
+                copy.take(&writer.read(record.offset, &record.bytes)?)?;
+            }
+        }
+        match writer.role() {
+            // A claim of an earlier life has arrived late.
+            Role::Lost { leader, .. } if leader.node == me.node => {
+                writer = Writer::claim(writer.into_reading(), me.clone())?;
+            }
+            Role::Lost { term, leader } => {
+                return Err(ReplicationError::OtherLeads { address: leader.address.clone(), term: *term });
+            }
+            _ => {}
+        }
+    }
+    // What the log has is here for good before a standing says so.
+    oplog.wait_durable(oplog.end_position())?;
+    standing.store(writer.reading().standing())?;
+    Ok(Joined { writer, standing })
+}
+
+fn begin_reading(
+    log: &dyn SharedLog,
+    oplog: &LocalOplog,
+    standing: &StandingFile,
+    patience: &mut Patience,
+) -> Result<Reading> {
+    let found = loop {
+        match log.identity() {
+            Err(error) if error.is_passing() => patience.wait_longer()?,
+            identity => break identity?,
+        }
+    };
+    let end = oplog.end_position();
+    match standing.stored() {
+        Some(standing) if standing.log != found => Err(ReplicationError::OtherLog { found, known: standing.log }),
+        Some(standing) if standing.whole.position > end.0 => {
+            Err(ReplicationError::OplogBehind { end, whole: standing.whole.position })
+        }
+        Some(standing) => Ok(Reading::resumed(standing.clone())),
+        // If this member makes the first claim, the set's oplog begins where its own ends.
+        None => Ok(Reading::new(found, Place { position: end.0, chain: 0 })),
+    }
+}
+
+fn read_to_end(
+    log: &dyn SharedLog,
+    mut reading: Reading,
+    copy: &mut LocalCopy<'_>,
+    patience: &mut Patience,
+) -> Result<Reading> {
+    loop {
+        let end = match log.bounds() {
+            Err(error) if error.is_passing() => {
+                patience.wait_longer()?;
+                continue;
+            }
+            bounds => bounds?.end,
+        };
+        if reading.next() >= end {
+            return Ok(reading);
+        }
+        for record in patience.records(log.read(reading.next(), READ_BYTES, LOOK))? {
+            copy.take(&reading.step(record.offset, &record.bytes)?)?;
+        }
+    }
+}
+
+/// How long the log has been silent.
+struct Patience {
+    clock: Arc<dyn Clock>,
+    heard: Duration,
+}
+
+impl Patience {
+    fn new(clock: Arc<dyn Clock>) -> Patience {
+        Patience { heard: clock.monotonic(), clock }
+    }
+
+    /// The log cannot be reached: in a moment, unless it has been so for too long.
+    fn wait_longer(&self) -> Result<()> {
+        if self.clock.monotonic().saturating_sub(self.heard) > PATIENCE {
+            return Err(ReplicationError::NoAnswer { seconds: PATIENCE.as_secs() });
+        }
+        self.clock.sleep(LOOK);
+        Ok(())
+    }
+
+    /// What was read, which may be nothing.
+    fn records(
+        &mut self,
+        read: std::result::Result<Vec<shared_log::StoredRecord>, SharedLogError>,
+    ) -> Result<Vec<shared_log::StoredRecord>> {
+        match read {
+            Ok(records) if !records.is_empty() => {
+                self.heard = self.clock.monotonic();
+                Ok(records)
+            }
+            Err(error) if !error.is_passing() => Err(error.into()),
+            _ => self.wait_longer().map(|()| Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The primary's thread, as a function: what is logged goes to the shared log, and what every reader will find there is confirmed.
+//!
+//! Called in a loop by one thread, or by the simulator. It judges each record by the rule (`Writer`), believes no answer, and tells the store what is confirmed and
+//! whether anything can be. A log that is silent holds writers: first by the commits that wait, then `STALLED_AFTER` refuses new ones. A term that is lost is lost
+//! for good; the store is to be opened again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oplog::{CanonicalReader, LocalOplog, Oplog, OplogPosition};
+use platform::Clock;
+use shared_log::{RANGE_BYTES_MAX, Role, Rule, SharedLog, Writer};
+use transaction::{Leadership, Store};
+
+use crate::error::{ReplicationError, Result};
+use crate::joining::{Joined, READ_BYTES};
+use crate::standing_file::StandingFile;
+
+/// An idle primary shows itself so often.
+const BEAT: Duration = Duration::from_millis(500);
+/// After so long without anything read from the log, nothing new is begun.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
+/// How often the standing is stored.
+const STANDING_EVERY: Duration = Duration::from_secs(10);
+/// Longest rest while answers are awaited, and while nothing is on its way.
+const SHORT_REST: Duration = Duration::from_millis(1);
+const LONG_REST: Duration = Duration::from_millis(100);
+
+/// See the module's head.
+pub struct Shipper {
+    log: Arc<dyn SharedLog>,
+    clock: Arc<dyn Clock>,
+    writer: Writer,
+    standing: StandingFile,
+    reader: Option<CanonicalReader>,
+    /// When something was last sent, read, and stored.
+    sent_at: Duration,
+    heard_at: Duration,
+    stored_at: Duration,
+    told: u64,
+}
+
+impl Shipper {
+    /// Goes on for a member that leads. The store has been opened, and confirms what the log confirms from here on.
+    pub fn begin(log: Arc<dyn SharedLog>, clock: Arc<dyn Clock>, joined: Joined, store: &Store) -> Shipper {
+        let Joined { writer, standing } = joined;
+        let (now, told) = (clock.monotonic(), writer.confirmed());
+        store.begin_confirming(OplogPosition(told));
+        Shipper { log, clock, writer, standing, reader: None, sent_at: now, heard_at: now, stored_at: now, told }
+    }
+
+    /// Whether it leads.
+    pub fn leads(&self) -> bool {
+        matches!(self.writer.role(), Role::Leading | Role::SteppingDown)
+    }
+
+    /// Does what there is to do. `false`: there was nothing.
+    ///
+    /// # Errors
+    /// `Log`: what stops this member for good; the store takes no writes then. Others: of this machine's disk; the next turn tries again.
+    pub fn step(&mut self, store: &Store) -> Result<bool> {
+        self.try_step(store).inspect_err(|error| match error {
+            // What the log says cannot be followed, and will not get better.
+            ReplicationError::Log(_) => store.set_leadership(Leadership::Lost),
+            // This machine's disk: it may be asked again.
+            _ => self.reader = None,
+        })
+    }
+
+    fn try_step(&mut self, store: &Store) -> Result<bool> {
+        let mut did_something = self.hear()?;
+        did_something |= self.ship(store.oplog())?;
+        if self.clock.monotonic().saturating_sub(self.sent_at) >= BEAT {
+            self.writer.beat();
+        }
+        if self.send()? {
+            did_something = true;
+            // Some logs answer at once.
+            self.hear()?;
+        }
+        self.tell(store);
+        self.store_standing(store.oplog())?;
+        Ok(did_something)
+    }
+
+    /// Takes answers, and reads what they speak of.
+    fn hear(&mut self) -> Result<bool> {
+        let before = self.writer.reading().next();
+        for outcome in self.log.outcomes(Duration::ZERO) {
+            if let Some(record) = self.writer.answered(outcome.ticket, outcome.result) {
+                self.writer.read(record.offset, &record.bytes)?;
+            }
+        }
+        while self.writer.wants_to_read() {
+            let records = match self.log.read(self.writer.reading().next(), READ_BYTES, Duration::ZERO) {
+                Err(error) if error.is_passing() => break,
+                records => records?,
+            };
+            if records.is_empty() {
+                break;
+            }
+            for record in records {
+                self.writer.read(record.offset, &record.bytes)?;
+            }
+        }
+        let has_heard = self.writer.reading().next() > before;
+        if has_heard {
+            self.heard_at = self.clock.monotonic();
+        }
+        Ok(has_heard)
+    }
+
+    /// Gives the writer what the oplog has, as far as it wants more.
+    fn ship(&mut self, oplog: &LocalOplog) -> Result<bool> {
+        let mut has_shipped = false;
+        while let Some(position) = self.writer.wanted() {
+            let reader = match &mut self.reader {
+                Some(reader) if reader.position().0 == position => reader,
+                none => none.insert(oplog.read_canonical(OplogPosition(position))?),
+            };
+            let mut bytes = Vec::new();
+            let whole = reader.read(&mut bytes, RANGE_BYTES_MAX)?;
+            if bytes.is_empty() {
+                break;
+            }
+            self.writer.ship(&bytes, whole)?;
+            has_shipped = true;
+        }
+        Ok(has_shipped)
+    }
+
+    fn send(&mut self) -> Result<bool> {
+        let mut batch = Vec::new();
+        while let Some(sending) = self.writer.next_sending()? {
+            batch.push(sending);
+        }
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        self.log.begin_append(&batch);
+        self.sent_at = self.clock.monotonic();
+        Ok(true)
+    }
+
+    fn tell(&mut self, store: &Store) {
+        if self.writer.confirmed() > self.told {
+            self.told = self.writer.confirmed();
+            store.confirm(OplogPosition(self.told));
+        }
+        let silent = self.clock.monotonic().saturating_sub(self.heard_at);
+        let leadership = match self.leads() {
+            false => Leadership::Lost,
+            true if silent >= STALLED_AFTER => Leadership::Stalled,
+            true => Leadership::Held,
+        };
+        if leadership != store.leadership() {
+            match leadership {
+                Leadership::Held => tracing::info!("the shared log answers again; writes are accepted"),
+                Leadership::Stalled => {
+                    tracing::error!("the shared log does not answer; writes are refused until it does")
+                }
+                Leadership::Lost => tracing::error!(role = ?self.writer.role(), "another member leads the replica set"),
+            }
+            store.set_leadership(leadership);
+        }
+    }
+
+    fn store_standing(&mut self, oplog: &LocalOplog) -> Result<()> {
+        let now = self.clock.monotonic();
+        let is_here = self.writer.reading().whole().position <= oplog.durable_position().0;
+        if is_here && now.saturating_sub(self.stored_at) >= STANDING_EVERY {
+            self.stored_at = now;
+            self.standing.store(self.writer.reading().standing())?;
+        }
+        Ok(())
+    }
+
+    /// Waits for something to do, not long.
+    pub fn rest(&self, store: &Store) {
+        match self.writer.wanted() {
+            // Nothing is on its way, and all is shipped.
+            Some(position) if self.told == position => {
+                store.oplog().wait_appended(OplogPosition(position), LONG_REST);
+            }
+            _ => self.clock.sleep(SHORT_REST),
+        }
+    }
+}
