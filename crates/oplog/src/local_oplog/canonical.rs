@@ -12,6 +12,9 @@ use super::tail::Attempt;
 use crate::entry::{self, ENTRY_HEADER_BYTES};
 use crate::{Oplog, OplogError, OplogPosition, OplogReader, Result};
 
+/// Memory for one entry that is kept for the next.
+const ENTRY_BYTES_KEPT: usize = 1 << 20;
+
 /// Reads the log's canonical bytes in order, in pieces of any size.
 pub struct CanonicalReader {
     reader: Box<dyn OplogReader>,
@@ -47,6 +50,7 @@ impl CanonicalReader {
             self.position = OplogPosition(self.position.0 + piece.len() as u64);
             if self.given == self.entry.len() {
                 self.entry.clear();
+                self.entry.shrink_to(ENTRY_BYTES_KEPT);
                 whole = bytes.len();
             }
         }

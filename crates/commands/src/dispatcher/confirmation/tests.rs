@@ -107,7 +107,7 @@ fn what_a_command_has_learnt_from_others_is_told_once_it_is_certain() {
         (doc! {"update": "c", "updates": [{"q": {"_id": 99}, "u": {"$set": {"a": 1}}}]}, "n"),
         (doc! {"delete": "c", "deletes": [{"q": {"_id": 99}, "limit": 1}]}, "n"),
         (doc! {"findAndModify": "c", "query": {"_id": 6}, "remove": true}, "value"),
-        (doc! {"create": "c"}, "errmsg"),
+        (doc! {"create": "c"}, "ok"),
         (doc! {"aggregate": "c", "pipeline": [{"$out": "d"}], "cursor": {}}, "cursor"),
         (doc! {"validate": "c"}, "nrecords"),
     ];
