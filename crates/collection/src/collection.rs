@@ -366,7 +366,7 @@ impl RecordIds {
         if self.last.load(Ordering::Acquire) != 0 {
             return Ok(());
         }
-        let mut cursor = engine.cursor(&engine.begin_snapshot(), tree);
+        let mut cursor = engine.cursor(&engine.begin_newest_snapshot(), tree);
         cursor.seek_last()?;
         let last = if cursor.previous()? { RecordId::from_record_key(cursor.key())?.0 } else { 1 };
         self.last.store(last.max(1), Ordering::Release);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use oplog::{LocalOplog, Oplog};
 use platform::Clock;
-use shared_log::{Effect, Leader, Place, Reading, Role, Rule, SharedLog, SharedLogError, Writer};
+use shared_log::{Leader, Place, Reading, Role, Rule, SharedLog, SharedLogError, Writer};
 
 use crate::error::{ReplicationError, Result};
 use crate::local_copy::LocalCopy;

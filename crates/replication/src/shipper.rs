@@ -16,8 +16,8 @@ use crate::error::{ReplicationError, Result};
 use crate::joining::{Joined, READ_BYTES};
 use crate::standing_file::StandingFile;
 
-/// An idle primary shows itself so often.
-const BEAT: Duration = Duration::from_millis(500);
+/// An idle primary shows itself so often: often enough to notice in time that the log is silent. Nobody else waits for it yet.
+const BEAT: Duration = Duration::from_secs(2);
 /// After so long without anything read from the log, nothing new is begun.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// How often the standing is stored.

@@ -1,18 +1,20 @@
 //! Members on simulated machines over a shared log in memory.
 
+mod failover;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bson::rawdoc;
-use collection::{Namespace, Validation};
+use collection::{Namespace, StatementDetails, Validation};
 use oplog::{Oplog, OplogOptions, OplogPosition};
 use platform::{Clock, Disk, SeededRandom, SimulatedClock, SimulatedDisk};
 use shared_log::{
     Connection, Effect, Faults, Leader, MemoryLog, Offset, Place, Reading, Rule, SharedLog, SharedLogError,
 };
 use transaction::{
-    Acknowledgement, CommitInfo, Leadership, Store, StoreOptions, TransactionError, Urgency, WriteContext,
+    Acknowledgement, CommitInfo, Leadership, Statement, Store, StoreOptions, TransactionError, Urgency, WriteContext,
 };
 
 use crate::{Joined, ReplicationError, Result, Shipper, StandingFile, join};
@@ -287,4 +289,26 @@ fn a_start_is_given_up_when_the_log_does_not_answer() {
     // The first one's claim comes now.
     let member = machine.start(&log);
     assert!(member.shipper.leads() && log.connect().bounds().unwrap().end > Offset(1));
+}
+
+/// Its client sends a write again, not knowing whether it was done.
+#[test]
+fn a_retry_finds_its_record_with_whoever_leads_next() {
+    let log = MemoryLog::new(1);
+    let (mut machine, mut other) = (Machine::new(1), Machine::new(2));
+    let mut first = machine.start(&log);
+    let collection = first.store.collection_or_create(&Namespace::parse("db.c").unwrap()).unwrap();
+    let id = bson::Uuid::from_bytes([7; 16]);
+    let session = first.store.sessions().refresh(id).unwrap();
+    first.store.begin_retryable_write(&session, 3).unwrap();
+    let mut context = WriteContext::new();
+    let details = StatementDetails::None;
+    context.set_statement(Some(Statement { session, txn_number: 3, id: 0, details }));
+    first.store.insert_document(&mut context, &collection, &rawdoc! { "_id": 1 }, Validation::Enforce).unwrap();
+    first.ship_all();
+    let second = other.start(&log);
+    let session = second.store.sessions().refresh(id).unwrap();
+    second.store.begin_retryable_write(&session, 3).unwrap();
+    assert!(session.executed(0).is_some() && session.executed(1).is_none());
+    assert_eq!(second.count(), 1);
 }

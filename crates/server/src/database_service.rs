@@ -27,6 +27,7 @@ use wire_protocol::{DocumentSequences, ReplyBuilder};
 use crate::archiving::Archiving;
 use crate::audit_log::AuditLog;
 use crate::decoy_secret::DecoySecret;
+use crate::following::Following;
 use crate::movable_clock::MovableClock;
 use crate::user_command;
 
@@ -46,8 +47,15 @@ pub(crate) struct DatabaseService {
     _lock: Option<DirectoryLock>,
     /// What of the memory budget is taken for as long as the server runs.
     _reserved: Vec<MemoryReservation>,
+    threads: Threads,
+}
+
+/// What goes on beside the store until it is closed.
+pub(crate) struct Threads {
     /// Sends the oplog to the archive, if there is one.
-    archiving: Option<Archiving>,
+    pub(crate) archiving: Option<Archiving>,
+    /// Ships it to the shared log, if there is one.
+    pub(crate) following: Option<Following>,
 }
 
 impl DatabaseService {
@@ -56,12 +64,12 @@ impl DatabaseService {
         lock: Option<DirectoryLock>,
         reserved: Vec<MemoryReservation>,
         data: Option<PathBuf>,
-        archiving: Option<Archiving>,
+        threads: Threads,
     ) -> Self {
         let store = server.store().clone();
         close_idle_now_and_then(&server, data);
         adapt_admission(&server);
-        Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved, archiving }
+        Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved, threads }
     }
 }
 
@@ -257,7 +265,7 @@ impl CommandService for DatabaseService {
     }
 
     fn stopped(&self) {
-        if let Some(archiving) = &self.archiving {
+        if let Some(archiving) = &self.threads.archiving {
             archiving.stop();
         }
         match self.store.shutdown() {
@@ -265,6 +273,10 @@ impl CommandService for DatabaseService {
             Err(error) => {
                 tracing::error!(target: "storage", %error, "the store could not be closed in order; the next start recovers")
             }
+        }
+        // Not before: the last checkpoint waits until all that it has is confirmed.
+        if let Some(following) = &self.threads.following {
+            following.stop();
         }
     }
 }

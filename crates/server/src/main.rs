@@ -23,7 +23,7 @@ use transaction::{Store, StoreOptions, TransactionError};
 use crate::archiving::Archiving;
 use crate::audit_log::AuditLog;
 use crate::data_disk::DataDisk;
-use crate::database_service::{DatabaseService, Hooks, RecentLines};
+use crate::database_service::{DatabaseService, Hooks, RecentLines, Threads};
 use crate::health_command::HealthArguments;
 use crate::inspect_command::InspectArguments;
 use crate::lab_command::{LabArguments, become_lab};
@@ -37,6 +37,7 @@ mod data_disk;
 mod database_service;
 mod decoy_secret;
 mod descriptor_limit;
+mod following;
 mod health_command;
 mod inspect_command;
 mod lab_command;
@@ -374,7 +375,7 @@ fn open_service(
     hooks.decoy_secret = decoy_secret::of_directory(&*disk, &*random);
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
         .map_err(|error| cannot("cannot use the temporary files of", &error))?;
-    let store = Store::open(disk, clock.clone(), random.clone(), options)
+    let (store, following) = following::open_store(configuration, disk, clock.clone(), options, &hooks.handle)
         .map_err(|error| cannot("cannot open the database in", &error) + &way_out(&error, data))?;
     let recovery = store.recovery();
     tracing::info!(target: "storage", ?recovery, "the database is open");
@@ -407,7 +408,7 @@ fn open_service(
     if let Some(data) = &directory {
         user_command::take_in(data, &context);
     }
-    Ok(DatabaseService::new(context, lock, plan.reserved, directory, archiving))
+    Ok(DatabaseService::new(context, lock, plan.reserved, directory, Threads { archiving, following }))
 }
 
 /// What to do about a database that does not open.

@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
 
 impl Store {
-    /// From now on commits are confirmed by a shared log, which has the oplog before `logged`. Before anybody is served, and once `confirm` was called for all
-    /// that the oplog has.
+    /// From now on commits are confirmed by a shared log, which has the oplog before `logged`. What is visible now is what readers see, so nobody is served before
+    /// all that the oplog has now is confirmed.
     pub fn begin_confirming(&self, logged: OplogPosition) {
         self.commits.begin_confirming(logged);
     }

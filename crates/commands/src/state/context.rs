@@ -12,7 +12,7 @@ use bson::oid::ObjectId;
 use collection::{Collection, CollectionOptions, Namespace, StatementDetails};
 use executor::{ExecutionTotals, QueryExecutor};
 use platform::{Clock, WorkingMemory};
-use transaction::{DefinitionScope, ReadView, Store, Waiting, WriteContext};
+use transaction::{DefinitionScope, Leadership, ReadView, Store, Waiting, WriteContext};
 
 use authentication::{Action, Target};
 
@@ -178,9 +178,10 @@ impl ServerContext {
         }
     }
 
-    /// Tells clients that wait for news once writes have stopped for good. Called every second by the server.
+    /// Tells clients that wait for news once writes have stopped, or are accepted again because the shared log answers. Called every second by the server.
     pub fn look_at_writes(&self) {
-        if self.store.writes_stopped().is_some() && !self.tells_of_stop.swap(true, Ordering::AcqRel) {
+        let is_stopped = self.store.writes_stopped().is_some() || self.store.leadership() != Leadership::Held;
+        if self.tells_of_stop.swap(is_stopped, Ordering::AcqRel) != is_stopped {
             self.topology_changed();
         }
     }

@@ -1,5 +1,7 @@
 //! The settings of a replica set. Checked by `configuration`.
 
+use std::path::PathBuf;
+
 use super::{ConfigurationError, PORT, Settings};
 
 /// When a replica set begins.
@@ -21,6 +23,8 @@ pub struct ReplicaSet {
     pub initiation: ReplicaSetInitiation,
     /// The address that clients are told, `HOST:PORT`.
     pub advertised: Option<String>,
+    /// The directory of the shared log that confirms commits.
+    pub log: Option<PathBuf>,
 }
 
 impl ReplicaSet {
@@ -28,6 +32,7 @@ impl ReplicaSet {
         let Some(name) = settings.replica_set.clone() else {
             let needless = settings.replica_set_initiation.map(|_| "replica-set-initiation");
             let needless = needless.or(settings.advertise.as_ref().map(|_| "advertise"));
+            let needless = needless.or(settings.log.as_ref().map(|_| "log"));
             return match needless {
                 Some(setting) => Err(ConfigurationError::bad_value(setting, "means nothing without --replica-set")),
                 None => Ok(None),
@@ -38,8 +43,27 @@ impl ReplicaSet {
         }
         let initiation = settings.replica_set_initiation.unwrap_or(ReplicaSetInitiation::Automatic);
         let advertised = settings.advertise.as_deref().map(address).transpose()?;
-        Ok(Some(Self { name, initiation, advertised }))
+        let log = settings.log.as_deref().map(|url| log(settings, url)).transpose()?;
+        Ok(Some(Self { name, initiation, advertised, log }))
     }
+}
+
+/// The directory that the URL of a shared log names.
+fn log(settings: &Settings, url: &str) -> Result<PathBuf, ConfigurationError> {
+    let refused = |why: &str| Err(ConfigurationError::bad_value("log", why));
+    let Some(path) = url.strip_prefix("dir://").map(PathBuf::from).filter(|path| path.is_absolute()) else {
+        return refused("needs dir:///DIRECTORY, with the whole path");
+    };
+    if settings.encryption_key_file.is_some()
+        || settings.encryption_key_env.is_some()
+        || settings.encryption_key_command.is_some()
+    {
+        return refused("does not go with an encrypted data directory: what is logged would be there for all to read");
+    }
+    if settings.ephemeral == Some(true) {
+        return refused("does not go with --ephemeral, which keeps nothing that could go on with a log");
+    }
+    Ok(path)
 }
 
 /// Adds the port where there is none.

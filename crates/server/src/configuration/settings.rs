@@ -206,6 +206,11 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_REPLICA_SET", value_name = "NAME")]
     pub replica_set: Option<String>,
 
+    /// Have the commits of the replica set confirmed by a shared log before clients are told of them; dir:///DIRECTORY is one in a directory, which may be on
+    /// another disk or a file server, and is made if it is not there
+    #[arg(long, env = "PLIMSOLL_LOG", value_name = "URL")]
+    pub log: Option<String>,
+
     /// Whether the replica set begins by itself at the first start, or when a client sends replSetInitiate [default: automatic]
     #[arg(long, env = "PLIMSOLL_REPLICA_SET_INITIATION", value_enum, value_name = "WHEN")]
     pub replica_set_initiation: Option<ReplicaSetInitiation>,
@@ -298,6 +303,7 @@ impl Settings {
             stop_grace_seconds: self.stop_grace_seconds.or(other.stop_grace_seconds),
             stop_with_input: self.stop_with_input.or(other.stop_with_input),
             replica_set: self.replica_set.or(other.replica_set),
+            log: self.log.or(other.log),
             replica_set_initiation: self.replica_set_initiation.or(other.replica_set_initiation),
             advertise: self.advertise.or(other.advertise),
             max_clock_drift_seconds: self.max_clock_drift_seconds.or(other.max_clock_drift_seconds),

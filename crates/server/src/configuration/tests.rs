@@ -148,6 +148,15 @@ fn a_replica_set_has_a_name_and_what_belongs_to_it() {
     assert!(
         refusal(Settings { replica_set: Some("a b".to_owned()), ..Settings::default() }).starts_with("replica-set")
     );
+    let logged = |url: &str| Settings { log: Some(url.to_owned()), ..named() };
+    assert_eq!(resolve(logged("dir:///a/b")).unwrap().replica_set.unwrap().log, Some("/a/b".into()));
+    for wrong in ["kafka://a/rs0", "/a/b", "dir://a/b", ""] {
+        assert!(refusal(logged(wrong)).contains("dir:///"), "{wrong}");
+    }
+    assert!(refusal(Settings { ephemeral: Some(true), ..logged("dir:///a") }).starts_with("log"));
+    let encrypted = Settings { encryption_key_file: Some("key".into()), ..logged("dir:///a") };
+    assert!(refusal(encrypted).contains("encrypted"));
+    assert!(refusal(Settings { log: Some("dir:///a".to_owned()), ..Settings::default() }).contains("--replica-set"));
     let (_file, from_file) = file("replica-set = \"rs1\"\nreplica-set-initiation = \"on-command\"\n");
     assert_eq!(resolve(from_file).unwrap().replica_set.unwrap().initiation, ReplicaSetInitiation::OnCommand);
 }

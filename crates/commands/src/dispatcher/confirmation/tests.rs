@@ -184,7 +184,17 @@ fn while_the_log_is_silent_writes_are_refused_and_reads_go_on() {
     let refused = at_once(&mut server, doc! {"insert": "c", "documents": [{"_id": 2}]});
     let error = refused.get_array("writeErrors").ok().and_then(|errors| errors[0].as_document());
     assert_eq!(error.unwrap_or(&refused).get_i32("code").unwrap(), 10107, "{refused}");
+    let server_of = |server: &TestServer| server.dispatcher.server().clone();
+    server_of(&server).look_at_writes();
+    let changes = *server.hooks.topology_changes.lock();
+    assert_eq!(changes, 1, "clients that wait for news are told");
+    assert!(!at_once(&mut server, doc! {"hello": 1}).get_bool("isWritablePrimary").unwrap());
     assert_eq!(found(&at_once(&mut server, doc! {"find": "c"})), 1);
+    server.dispatcher.server().store().set_leadership(Leadership::Held);
+    server_of(&server).look_at_writes();
+    assert_eq!(*server.hooks.topology_changes.lock(), 2);
+    assert!(at_once(&mut server, doc! {"hello": 1}).get_bool("isWritablePrimary").unwrap());
+    withheld(&mut server, doc! {"insert": "c", "documents": [{"_id": 2}]});
 }
 
 #[test]

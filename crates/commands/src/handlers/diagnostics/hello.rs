@@ -12,7 +12,7 @@ use std::time::Duration;
 use bson::oid::ObjectId;
 use bson::{DateTime, RawBsonRef, RawDocument};
 use document::{array_elements, elements, get_field};
-use transaction::WRITES_STOPPED_ADVICE;
+use transaction::{Leadership, WRITES_STOPPED_ADVICE};
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -278,7 +278,7 @@ pub(crate) fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<
         reply.boolean("isWritablePrimary", is_writable);
     };
     let writes_stopped = server.store.writes_stopped();
-    let accepts_writes = writes_stopped.is_none();
+    let accepts_writes = writes_stopped.is_none() && server.store.leadership() == Leadership::Held;
     if let Some(reason) = writes_stopped {
         reply.string("info", &format!("writes have stopped: {reason}; {WRITES_STOPPED_ADVICE}"));
     }
