@@ -50,17 +50,21 @@ pub(crate) fn open_store(
     handle: &ServerHandle,
 ) -> Result<(Arc<Store>, Option<Following>), TransactionError> {
     let random = Arc::new(SystemRandom);
-    let Some(set) = configuration.replica_set.as_ref().filter(|set| set.log.is_some()) else {
+    let set = configuration.replica_set.as_ref();
+    let Some((set, directory)) = set.and_then(|set| Some((set, set.log.as_deref()?))) else {
         return Ok((Store::open(disk, clock, random, options)?, None));
     };
     let failed = |error: ReplicationError| TransactionError::SharedLog(Box::new(error));
-    let log = open_log(set.log.as_deref().unwrap_or_default()).map_err(|error| failed(error.into()))?;
+    let standing = StandingFile::open(disk.clone()).map_err(failed)?;
+    // A log that was followed and is not there is a file system that is not mounted, and must not be begun anew.
+    let may_be_made = standing.stored().is_none();
+    let log = open_log(directory, may_be_made).map_err(|error| failed(error.into()))?;
     let address = set.advertised.clone().unwrap_or_else(|| configuration.listen.first().cloned().unwrap_or_default());
     // Until a set has members with numbers of their own there is one.
     let me = Leader { node: 0, incarnation: random.next_u64(), address };
     let mut joined: Option<Joined> = None;
-    let store = Store::open_caught_up(disk.clone(), clock.clone(), random, options, |oplog| {
-        joined = Some(join(&*log, oplog, StandingFile::open(disk)?, me, &clock)?);
+    let store = Store::open_caught_up(disk, clock.clone(), random, options, |oplog| {
+        joined = Some(join(&*log, oplog, standing, me, &clock)?);
         Ok::<_, ReplicationError>(())
     })?;
     let Some(joined) = joined else { return Ok((store, None)) };
@@ -107,13 +111,13 @@ fn begin(mut shipper: Shipper, store: Arc<Store>, handle: ServerHandle) -> Resul
     Ok(Following { stop, thread: Mutex::new(Some(thread.map_err(TransactionError::Thread)?)) })
 }
 
-/// The log in a directory, which is made if nothing is there.
-fn open_log(directory: &std::path::Path) -> Result<Arc<dyn SharedLog>, SharedLogError> {
+/// The log in a directory, which may have to be made.
+fn open_log(directory: &std::path::Path, may_be_made: bool) -> Result<Arc<dyn SharedLog>, SharedLogError> {
     let cannot = |cause: std::io::Error| SharedLogError::Unreachable { cause: cause.to_string() };
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(directory).map_err(cannot)?);
     let open = || DirectoryLog::open(disk.clone(), Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let log = match open() {
-        Err(SharedLogError::Absent) => {
+        Err(SharedLogError::Absent) if may_be_made => {
             let identity = DirectoryLog::create(&*disk, &SystemRandom)?;
             tracing::info!(target: "replication", directory = %directory.display(), %identity, "made a shared log");
             open()?

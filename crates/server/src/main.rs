@@ -18,7 +18,7 @@ use server::{
     ServeOptions, ServerHandle, Tls, Warnings, metrics,
 };
 use storage_engine::EngineOptions;
-use transaction::{Store, StoreOptions, TransactionError};
+use transaction::{StoreOptions, TransactionError};
 
 use crate::archiving::Archiving;
 use crate::audit_log::AuditLog;
