@@ -105,7 +105,24 @@ impl Store {
         Ok(true)
     }
 
-    /// The same, but not longer than that.
+    /// Waits until readers see everything up to `timestamp`. `false`: nothing so new has been committed.
+    ///
+    /// # Errors
+    /// `Stopped`, `TermLost`; `Interrupted` when `is_over` says that nobody waits any more for what is to be confirmed.
+    pub fn wait_until_readable(&self, timestamp: Timestamp, is_over: &dyn Fn() -> bool) -> Result<bool> {
+        let is_known = self.oplog.last_timestamp() >= timestamp;
+        if is_known {
+            self.commits.wait_visible(timestamp)?;
+            let is_readable =
+                self.readable_timestamp() >= timestamp || self.wait_confirmed(self.commits.visible_end().1, is_over)?;
+            if !is_readable {
+                return Err(TransactionError::Interrupted);
+            }
+        }
+        Ok(is_known)
+    }
+
+    /// As `wait_confirmed`, but not longer than that.
     pub(crate) fn wait_confirmed_within(&self, end: OplogPosition, longest: Option<Duration>) -> Result<bool> {
         let give_up = longest.map(|longest| self.clock.monotonic() + longest);
         self.wait_confirmed(end, &|| give_up.is_some_and(|give_up| self.clock.monotonic() >= give_up))

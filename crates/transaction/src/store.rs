@@ -309,21 +309,6 @@ impl Store {
         self.engine.visible()
     }
 
-    /// Waits until readers see everything up to `timestamp`. `false`: nothing so new has been committed.
-    ///
-    /// # Errors
-    /// `Stopped`, `TermLost`.
-    pub fn wait_until_readable(&self, timestamp: Timestamp) -> Result<bool> {
-        let is_known = self.oplog.last_timestamp() >= timestamp;
-        if is_known {
-            self.commits.wait_visible(timestamp)?;
-            if self.readable_timestamp() < timestamp {
-                self.wait_confirmed_within(self.commits.visible_end().1, None)?;
-            }
-        }
-        Ok(is_known)
-    }
-
     /// Waits for what the acknowledgement of a commit promises. Every command that wrote calls this once, with its
     /// greatest `CommitInfo`, before it answers.
     ///

@@ -116,10 +116,10 @@ impl ReadConcern {
     }
 
     /// Waits until a read sees what happened up to the time that the client was told of.
-    pub(crate) fn wait(&self, store: &Store) -> Result<()> {
+    pub(crate) fn wait(&self, store: &Store, is_over: &dyn Fn() -> bool) -> Result<()> {
         for (name, time) in [("afterClusterTime", self.after_cluster_time), ("atClusterTime", self.at_cluster_time)] {
             let Some(time) = time else { continue };
-            if store.readable_timestamp() < time && !store.wait_until_readable(time)? {
+            if store.readable_timestamp() < time && !store.wait_until_readable(time, is_over)? {
                 return Err(invalid(format!(
                     "readConcern {name} value must not be greater than the current clusterTime. Requested clusterTime: {time:?}; current \
                      clusterTime: {:?}",

@@ -68,7 +68,10 @@ impl OperationSession {
     pub(crate) fn begin(fields: &SessionFields, with: &Beginning<'_>, operation: &Operation<'_>) -> Result<Self> {
         let Beginning { command, store, .. } = *with;
         fields.check_concerns(command)?;
-        fields.read_concern.wait(store)?;
+        if let Err(error) = fields.read_concern.wait(store, &|| operation.check_locked().is_err()) {
+            operation.check_locked()?;
+            return Err(error);
+        }
         let Some(id) = fields.session else { return Self::plain(command) };
         let session = store.sessions().refresh(id)?;
         if let Some(user) = with.user {

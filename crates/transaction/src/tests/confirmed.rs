@@ -243,8 +243,10 @@ fn nothing_is_begun_that_could_not_be_confirmed() {
 fn a_causal_read_waits_for_confirmation() {
     let (mut fixture, collection) = confirming(options());
     let inserted = fixture.insert(&collection, rawdoc! { "_id": 2 }).unwrap();
+    let ended = fixture.store.wait_until_readable(inserted.timestamp, &|| true);
+    assert!(matches!(ended, Err(TransactionError::Interrupted)), "{ended:?}");
     std::thread::scope(|scope| {
-        let reading = scope.spawn(|| fixture.store.wait_until_readable(inserted.timestamp));
+        let reading = scope.spawn(|| fixture.store.wait_until_readable(inserted.timestamp, &|| false));
         std::thread::sleep(Duration::from_millis(30));
         assert!(!reading.is_finished());
         confirm_all(&fixture);
@@ -252,5 +254,5 @@ fn a_causal_read_waits_for_confirmation() {
     });
     assert!(fixture.store.readable_timestamp() >= inserted.timestamp);
     let later = storage_engine::Timestamp(inserted.timestamp.0 + 1);
-    assert!(!fixture.store.wait_until_readable(later).unwrap());
+    assert!(!fixture.store.wait_until_readable(later, &|| false).unwrap());
 }
