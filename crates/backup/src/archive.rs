@@ -94,7 +94,7 @@ impl Archive {
     pub fn step(&self) -> Result<bool> {
         let mut state = self.state.lock();
         let before = state.end;
-        while let Some(piece) = self.store.copy_settled(state.end, CHUNK_BYTES)? {
+        while let Some(piece) = self.store.copy_secured(state.end, CHUNK_BYTES)? {
             let segment = piece.segment.start;
             self.put(&piece)?;
             if let Some((of, _, _)) = state.pieces.first().copied().filter(|(of, _, _)| *of != segment.0) {

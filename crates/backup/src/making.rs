@@ -323,12 +323,12 @@ impl Making<'_> {
         let oplog = self.store.oplog();
         // Whatever is in the rings was logged before this.
         let end = OplogPosition(oplog.end_position().0.max(mark_end));
-        self.store.wait_settled(end)?;
+        self.store.wait_secured(end)?;
         let mut position = oplog.segment_of(from)?;
         self.progress.expect(end.0.saturating_sub(position.0));
         while position < end || self.manifest.oplog.is_empty() {
             self.check()?;
-            let piece = match self.store.copy_settled(position, CHUNK_BYTES)? {
+            let piece = match self.store.copy_secured(position, CHUNK_BYTES)? {
                 Some(piece) => piece,
                 None => self.nothing_logged(position)?,
             };

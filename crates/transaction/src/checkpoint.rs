@@ -359,7 +359,7 @@ impl Store {
         }
         // Everything that the checkpoint contains was appended before this.
         let end = self.oplog.end_position();
-        self.wait_settled(end)?;
+        self.wait_secured(end)?;
         self.engine.publish_checkpoint(checkpoint, end.0)?;
         Ok(CheckpointProgress::Published)
     }

@@ -131,10 +131,10 @@ impl Store {
     /// A piece of the oplog for somebody who keeps it: all of it is durable here, and confirmed. As `LocalOplog::copy_durable` otherwise.
     ///
     /// # Errors
-    /// As `wait_settled`.
-    pub fn copy_settled(&self, position: OplogPosition, bytes_max: usize) -> Result<Option<OplogPiece>> {
+    /// As `wait_secured`.
+    pub fn copy_secured(&self, position: OplogPosition, bytes_max: usize) -> Result<Option<OplogPiece>> {
         let piece = self.oplog.copy_durable(position, bytes_max)?;
-        piece.iter().try_for_each(|piece| self.wait_settled(piece.end()))?;
+        piece.iter().try_for_each(|piece| self.wait_secured(piece.end()))?;
         Ok(piece)
     }
 
@@ -142,7 +142,7 @@ impl Store {
     ///
     /// # Errors
     /// `Oplog`; `TermLost`, `Stopped`; `Unconfirmed` when the store is being closed and the log does not answer.
-    pub fn wait_settled(&self, end: OplogPosition) -> Result<()> {
+    pub fn wait_secured(&self, end: OplogPosition) -> Result<()> {
         self.oplog.wait_durable(end)?;
         if self.commits.is_confirmed(end) {
             return Ok(());

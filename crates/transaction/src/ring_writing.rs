@@ -24,7 +24,7 @@ impl Store {
         let mut failed = None;
         let written = self.engine.write_rings(|| {
             // Everything applied was appended before.
-            self.wait_settled(self.oplog.end_position()).map_err(|error| {
+            self.wait_secured(self.oplog.end_position()).map_err(|error| {
                 let message = error.to_string();
                 failed = Some(error);
                 EngineError::Setup(message)

@@ -105,10 +105,10 @@ impl Writing {
     ///
     /// # Errors
     /// The oplog has stopped; another member leads.
-    pub(crate) fn settle(&self, commit: Option<CommitInfo>) -> Result<()> {
+    pub(crate) fn secure(&self, commit: Option<CommitInfo>) -> Result<()> {
         let Some(commit) = commit else { return Ok(()) };
         self.store.acknowledge(&commit, Acknowledgement::Visible)?;
-        Ok(self.store.wait_settled(commit.end)?)
+        Ok(self.store.wait_secured(commit.end)?)
     }
 
     /// A new ObjectId.

@@ -66,7 +66,7 @@ pub(crate) fn put(writing: &Writing, namespace: &str, document: &RawDocument) ->
     let collection = writing.store.collection_or_create(&Namespace::parse(namespace)?)?;
     let place = place_of(writing, &collection, document)?;
     let commit = writing.put_at(&collection, place, document)?;
-    writing.settle(commit)
+    writing.secure(commit)
 }
 
 /// Removes the documents that are not to be kept.
@@ -81,7 +81,7 @@ pub(crate) fn retain(writing: &Writing, namespace: &str, keep: impl Fn(&RawDocum
         }
         last = writing.remove_at(&collection, place)?.or(last);
     }
-    writing.settle(last)
+    writing.secure(last)
 }
 
 /// Where the document with the same `_id` is. These collections have a few documents.
