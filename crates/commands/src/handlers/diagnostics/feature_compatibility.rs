@@ -80,7 +80,7 @@ pub(crate) fn is_version_collection(namespace: &Namespace) -> bool {
 pub(crate) fn store_document(writing: &Writing) -> Result<()> {
     let namespace = Namespace::new(DATABASE, COLLECTION)?;
     let collection = writing.store.collection_or_create(&namespace)?;
-    let mut cursor = writing.store.read_view().record_cursor(&collection);
+    let mut cursor = writing.store.newest_view().record_cursor(&collection);
     cursor.seek_first()?;
     let mut place = None;
     while let Some(record) = cursor.next()? {
