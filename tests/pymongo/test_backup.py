@@ -2,6 +2,7 @@
 moments; what is damaged or missing is told by its name."""
 
 import contextlib
+import datetime
 import json
 import pathlib
 import random
@@ -206,6 +207,11 @@ def test_any_moment(server, tmp_path, place):
         assert "c shop.$cmd" in told
     early = run("restore", "--from", place, "--to", tmp_path / "early", "--at", "2020-01-01T00:00:00Z", code=1)
     assert "all backups end after that moment" in early
+    late = run("restore", "--from", place, "--to", tmp_path / "late", "--at", "2100-01-01T00:00:00Z", code=1)
+    assert "is not reached" in late and not (tmp_path / "late/pages.plimsoll").exists()
+    on_purpose = re.search(r"--timestamp \S+", late)[0].split()
+    with restored(tmp_path, place, *on_purpose) as (other, _):
+        assert "still" not in other.shop.list_collection_names()
     assert "is no timestamp" in run("restore", "--from", place, "--to", tmp_path / "early", "--timestamp", "x", code=1)
     taken = run("restore", "--from", place, "--to", server.directory / "data", code=1)
     assert "is not empty" in taken
@@ -275,7 +281,7 @@ def test_what_cannot_be_is_refused_by_name(server, tmp_path, place):
             ({}, 40414, "to"),
             ({"to": 5}, 14, "to"),
             ({"to": place, "often": True}, 40415, "often"),
-            ({"to": "s3://bucket/backups"}, 72, "only file://"),
+            ({"to": "ftp://host/backups"}, 72, "must begin with file://"),
             ({"to": "backups"}, 72, "must be a URL"),
             ({"to": f"file://{server.directory}/data/backups"}, 72, "apart from"),
             ({"to": f"file://{server.directory}"}, 72, "apart from"),
@@ -316,3 +322,76 @@ def test_one_that_is_being_made_is_shown_and_killed(server, place):
         assert ended[0].code == 11601
         # The next one goes on.
         assert back_up(client, place)["pageBytes"] > 0
+
+
+def test_single_collections_get_into_a_running_server_beside_what_it_has(server, tmp_path, place):
+    with MongoClient(server.uri) as client:
+        prepare(client)
+        client.shop.orders.insert_many({"_id": n, "text": "t" * 100} for n in range(3000))
+        client.shop.orders.create_index([("text", 1), ("_id", -1)], name="by_text", partialFilterExpression={"_id": {"$lt": 50}})
+        client.shop.create_collection("old_ones", viewOn="orders", pipeline=[{"$match": {"_id": {"$lt": 10}}}])
+        # It would be gone within seconds of a server's start.
+        client.shop.expired.create_index("at", expireAfterSeconds=0)
+        client.admin.command("setParameter", 1, ttlMonitorEnabled=False)
+        client.shop.expired.insert_one({"_id": 1, "at": datetime.datetime(2020, 1, 1)})
+        back_up(client, place)
+        moment = client.admin.command("ping")["operationTime"]
+        expected = content(client)
+        client.shop.orders.delete_many({"_id": {"$gte": 100}})
+        client.shop.expired.delete_many({})
+        client.crm.people.insert_one({"_id": 1})
+        # The archive has it.
+        time.sleep(4)
+        at = ("--from", place, "--into", server.uri, "--timestamp", f"{moment.time}:{moment.inc}", "--within", tmp_path)
+        told = run("restore", *at, "--namespaces", "shop.orders", "--as", "shop.orders_before")
+        assert "copied 1 collections, 3000 documents" in told and "both sides have the same" in told
+        found = content(client)
+        assert found["orders_before"] == expected["orders"] and len(found["orders"]) == 100
+        assert "by_text" in client.shop.orders_before.index_information()
+        run("restore", *at, "--namespaces", "shop", "--as", "shop_before")
+        options = CodecOptions(document_class=RawBSONDocument)
+        whole = client.get_database("shop_before", options)
+        assert sorted(whole.list_collection_names()) == sorted(expected)
+        for name in set(expected) - {"old_ones", "system.views"}:
+            assert [document.raw for document in whole[name].find().sort("_id")] == expected[name], name
+        assert client.shop_before.old_ones.count_documents({}) == 10
+        assert client.shop_before.command("listCollections", filter={"name": "ring"})["cursor"]["firstBatch"][0]["options"]["capped"]
+        # What is there is not touched.
+        refused = run("restore", *at, "--namespaces", "shop.orders", code=1)
+        assert "has documents in shop.orders already; --drop drops" in refused and client.shop.orders.count_documents({}) == 100
+        run("restore", *at, "--namespaces", "shop.orders", "--drop")
+        assert content(client)["orders"] == expected["orders"] and client.crm.people.count_documents({}) == 1
+        for words, what in [
+            (["--namespaces", "shop.nothing"], "the source has nothing of shop.nothing"),
+            (["--namespaces", "shop.orders,shop.ring", "--as", "shop.x"], "--as is for one namespace"),
+        ]:
+            assert what in run("restore", *at, *words, code=1)
+    assert "required" in run("restore", "--from", place, "--into", server.uri, code=2)
+    assert not list(tmp_path.glob("plimsoll-restore-*"))
+
+
+def test_the_server_says_how_far_archive_and_backups_are(server, tmp_path, place):
+    with MongoClient(server.uri) as client:
+        status = lambda: client.admin.command("serverStatus")["plimsoll"]["backups"]
+        client.shop.things.insert_one({"_id": 1})
+        end = time.monotonic() + 20
+        while status()["archive"].get("bytesBehind") != 0:
+            assert time.monotonic() < end, status()
+            time.sleep(0.1)
+        found = status()
+        assert found["archive"]["place"] == place and found["archive"]["lagSeconds"] == 0 and "error" not in found["archive"]
+        assert abs((found["archive"]["upTo"] - datetime.datetime.now(datetime.UTC).replace(tzinfo=None)).total_seconds()) < 60
+        assert "last" not in found and not found["isRunning"]
+        made = back_up(client, place)
+        last = status()["last"]
+        assert (last["id"], last["to"], last["storedBytes"]) == (made["id"], place, made["storedBytes"])
+        with pytest.raises(OperationFailure):
+            back_up(client, f"file://{server.directory}/data/backups")
+        assert "lastFailed" not in status()
+    server.stop()
+    server.start()
+    with MongoClient(server.uri) as client:
+        while "last" not in status():
+            time.sleep(0.1)
+        # Of the last run: what the place of the archive has.
+        assert status()["last"]["id"] == made["id"]

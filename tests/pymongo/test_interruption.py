@@ -157,7 +157,7 @@ SHORT_COMMANDS = set(
     invalidateUserCache logout revokePrivilegesFromRole revokeRolesFromRole revokeRolesFromUser rolesInfo saslContinue saslStart updateRole updateUser usersInfo
     currentOp dbStats drop dropDatabase dropIndexes endSessions features filemd5 fsync fsyncUnlock getCmdLineOpts getDefaultRWConcern getLog
     getParameter hello hostInfo isMaster isdbgrid killAllSessions killAllSessionsByPattern killCursors killOp killSessions listCollections listCommands listDatabases
-    listIndexes lockInfo logRotate ping planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter plimsollPositions plimsollProfile profile refreshSessions removeQuerySettings renameCollection replSetFreeze
+    listIndexes lockInfo logRotate ping planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter plimsollFigures plimsollPositions plimsollProfile profile refreshSessions removeQuerySettings renameCollection replSetFreeze
     replSetGetConfig replSetGetStatus replSetInitiate replSetReconfig replSetResizeOplog replSetStepDown replSetSyncFrom rotateCertificates serverStatus setDefaultRWConcern
     setFeatureCompatibilityVersion setParameter setQuerySettings shutdown startSession top validateDBMetadata waitForFailPoint whatsmyuri""".split()
 )

@@ -10,6 +10,7 @@ import urllib.request
 
 import pytest
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 
 from server_process import ServerProcess, binary_path, free_port
 
@@ -138,6 +139,19 @@ def test_figures_of_each_second_are_kept_over_a_kill(tmp_path):
     assert before.startswith(b"PLMSFR01")
     process.kill()
     process.start()
+    # Of a running server, over the wire.
+    over_the_wire = [str(binary_path()), "diagnose", process.uri, "--output", str(tmp_path / "wire.html"), "--json"]
+    told = json.loads(subprocess.run(over_the_wire, capture_output=True, text=True, timeout=60, check=True).stdout)
+    assert told["moments"] >= 9 and not told["unreadable"] and "<svg" in (tmp_path / "wire.html").read_text()
+    with MongoClient(process.uri) as client:
+        listed = client.admin.command("plimsollFigures", 1)["files"]
+        assert {file["name"] for file in listed} <= {path.name for path in folder.iterdir()} and listed[0]["bytes"] > 8
+        for name in ("../pages.plimsoll", "next", "/etc/passwd", ""):
+            with pytest.raises(OperationFailure, match="there are no figures"):
+                client.admin.command("plimsollFigures", 1, file=name)
+        with pytest.raises(OperationFailure) as refused:
+            client.test.command("plimsollFigures", 1)
+        assert refused.value.code == 13
     process.stop()
     kept = list(folder.iterdir())
     assert [path.name == "current.figures" for path in kept] == [False]

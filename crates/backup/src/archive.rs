@@ -12,13 +12,18 @@ use platform::{OuterKey, Random, Timestamp};
 use transaction::{OplogHold, Store};
 
 use crate::error::{BackupError, Result};
-use crate::object::pack;
+use crate::manifest::{BACKUPS, Manifest};
+use crate::object::{pack, unpack};
 use crate::object_store::ObjectStore;
 use crate::oplog_object;
 use crate::page_chunk::CHUNK_BYTES;
+use crate::reach::ReachedNote;
 
 /// Where archives are, one folder for each store.
 pub(crate) const ARCHIVE: &str = "archive";
+
+/// So often it is noted how far the archive is where nothing is written.
+const NOTED_EVERY_MILLIS: i64 = 60_000;
 
 /// See the module's head.
 pub struct Archive {
@@ -29,12 +34,15 @@ pub struct Archive {
     folder: String,
     hold: OplogHold,
     state: Mutex<State>,
+    /// What `state` has of it, for those who cannot wait while a piece is sent.
+    reached: Mutex<(OplogPosition, Timestamp)>,
 }
 
 struct State {
     /// Everything before this is archived.
     end: OplogPosition,
-    last_timestamp: Timestamp,
+    /// When it was last noted that everything is archived.
+    noted_millis: Option<i64>,
     /// Pieces of the segment that is being archived.
     pieces: Vec<(u64, u64, u64)>,
 }
@@ -44,7 +52,7 @@ struct State {
 pub struct ArchiveStatus {
     /// Everything before this position is archived.
     pub position: u64,
-    /// The newest entry that was archived by this process; 0 before the first.
+    /// The newest entry that is archived; 0 if there is none.
     pub timestamp: Timestamp,
     /// Bytes of the oplog that are not.
     pub bytes_behind: u64,
@@ -79,12 +87,14 @@ impl Archive {
                 "the oplog between these positions was not archived and is gone: make a new backup"
             );
         }
+        let last_timestamp = newest_timestamp(&*objects, &folder, &pieces, key.as_ref())?;
         let end = end.max(first);
         let segment = store.oplog().segment_of(end).map_or(end, |start| start.min(end));
         pieces.retain(|(of, _, _)| *of == segment.0);
         hold.advance(segment);
-        let state = Mutex::new(State { end, last_timestamp: Timestamp::MIN, pieces });
-        Ok(Archive { store, objects, random, key, folder, hold, state })
+        let state = Mutex::new(State { end, noted_millis: None, pieces });
+        let reached = Mutex::new((end, last_timestamp));
+        Ok(Archive { store, objects, random, key, folder, hold, state, reached })
     }
 
     /// Archives what is durable. Whether there was anything.
@@ -92,8 +102,16 @@ impl Archive {
     /// # Errors
     /// `Io`, `Oplog`: it is tried again at the next call.
     pub fn step(&self) -> Result<bool> {
+        self.step_and_note(NOTED_EVERY_MILLIS)
+    }
+
+    /// Notes how far it is if that is so long ago.
+    fn step_and_note(&self, note_after_millis: i64) -> Result<bool> {
         let mut state = self.state.lock();
         let before = state.end;
+        // In this order: whatever is logged behind this end is of this time or later.
+        let now = self.store.clock().wall_millis();
+        let end = self.store.oplog().end_position();
         while let Some(piece) = self.store.copy_secured(state.end, CHUNK_BYTES)? {
             let segment = piece.segment.start;
             self.put(&piece)?;
@@ -102,7 +120,14 @@ impl Archive {
             }
             self.hold.advance(segment);
             state.pieces.push((segment.0, piece.start.0, piece.end().0));
-            (state.end, state.last_timestamp) = (piece.end(), piece.last_timestamp);
+            state.end = piece.end();
+            *self.reached.lock() = (piece.end(), piece.last_timestamp);
+        }
+        let is_due = state.noted_millis.is_none_or(|noted| now.abs_diff(noted) >= note_after_millis.unsigned_abs());
+        if is_due && state.end >= end {
+            let note = ReachedNote { millis: now, position: state.end.0 };
+            note.store(&*self.objects, &self.folder, &*self.random)?;
+            state.noted_millis = Some(now);
         }
         Ok(state.end > before)
     }
@@ -114,15 +139,33 @@ impl Archive {
     pub fn finish(&self) -> Result<()> {
         let oplog = self.store.oplog();
         let durable = oplog.wait_durable(oplog.end_position());
-        self.step()?;
+        self.step_and_note(0)?;
         Ok(durable?)
     }
 
-    /// How far it is.
+    /// How far it is. Never waits for the place.
     pub fn status(&self) -> ArchiveStatus {
-        let state = self.state.lock();
-        let bytes_behind = self.store.oplog().end_position().0.saturating_sub(state.end.0);
-        ArchiveStatus { position: state.end.0, timestamp: state.last_timestamp, bytes_behind }
+        let (position, timestamp) = *self.reached.lock();
+        let bytes_behind = self.store.oplog().end_position().0.saturating_sub(position.0);
+        ArchiveStatus { position: position.0, timestamp, bytes_behind }
+    }
+
+    /// The newest whole backup of this store in the same place: its name, and when it ended in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn newest_backup(&self) -> Result<Option<(String, i64)>> {
+        let own = hex::encode(self.store.engine().identity());
+        let ids = self.objects.list(BACKUPS).map_err(BackupError::io(BACKUPS, "listed"))?;
+        for id in ids.iter().rev() {
+            match Manifest::read(&*self.objects, id) {
+                Ok(manifest) if manifest.store == own => return Ok(Some((manifest.id, manifest.ended_millis))),
+                Err(error @ BackupError::Io { .. }) => return Err(error),
+                // Another store's, unfinished, or not to be read.
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     fn put(&self, piece: &oplog::OplogPiece) -> Result<()> {
@@ -147,6 +190,26 @@ impl Archive {
             }
         }
         Ok(())
+    }
+}
+
+/// The timestamp of the last entry in the archive.
+fn newest_timestamp(
+    objects: &dyn ObjectStore,
+    folder: &str,
+    pieces: &[(u64, u64, u64)],
+    key: Option<&OuterKey>,
+) -> Result<Timestamp> {
+    let Some((segment, start, end)) = pieces.iter().max_by_key(|piece| piece.2) else { return Ok(Timestamp::MIN) };
+    let name = format!("{folder}/{}", oplog_object::name_of(*segment, *start, *end));
+    let packed = objects.get(&name).map_err(BackupError::io(&name, "read"))?;
+    match unpack(&name, &packed, key).and_then(|content| oplog_object::decode(&name, &content)) {
+        Ok(piece) => Ok(piece.last_timestamp),
+        // A restore will tell; the archive goes on behind it.
+        Err(error) => {
+            tracing::warn!(target: "control", %error, "the newest piece of the archive cannot be read");
+            Ok(Timestamp::MIN)
+        }
     }
 }
 

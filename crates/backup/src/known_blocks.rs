@@ -16,6 +16,7 @@ use crate::manifest::{BACKUPS, Manifest, StoredChunk, StoredObject};
 use crate::object::unpack;
 use crate::object_store::ObjectStore;
 use crate::page_chunk::rows;
+use crate::read_ahead::in_order;
 
 /// Where the chunks of an unfinished backup are, and what was copied for it.
 pub(crate) const PAGES: &str = "pages";
@@ -71,26 +72,26 @@ impl KnownChunks {
         key: Option<&OuterKey>,
     ) -> Result<KnownBlocks> {
         let mut known = KnownBlocks::new();
-        for (number, chunk) in self.chunks.iter().enumerate() {
-            if chunk.last < range.start || chunk.first >= range.end {
-                continue;
-            }
+        let touches = |chunk: &StoredChunk| chunk.last >= range.start && chunk.first < range.end;
+        let numbers: Vec<usize> = (0..self.chunks.len()).filter(|number| touches(&self.chunks[*number])).collect();
+        let read = |number: &usize| {
+            let chunk = &self.chunks[*number];
             // One that is gone or cut is not built upon.
             let is_there = store.size(&chunk.blocks.name).is_ok_and(|bytes| bytes == chunk.blocks.bytes);
-            let index = match read_index(store, &chunk.index, key) {
-                Ok(index) if is_there => index,
-                Err(error @ (BackupError::Io { .. } | BackupError::Key(_))) => return Err(error),
+            match read_index(store, &chunk.index, key) {
+                Ok(index) if is_there => Ok(index.blocks),
+                Err(error @ (BackupError::Io { .. } | BackupError::Key(_))) => Err(error),
                 _ => {
                     tracing::warn!(name = chunk.blocks.name, "a file of an earlier backup is missing or damaged");
-                    continue;
-                }
-            };
-            for block in index.blocks {
-                if range.contains(&block.address.offset_bytes()) {
-                    known.insert(key_of(block), number);
+                    Ok(Vec::new())
                 }
             }
-        }
+        };
+        in_order(&numbers, store.side_by_side(), read, |number, mut blocks| {
+            blocks.retain(|block| range.contains(&block.address.offset_bytes()));
+            known.extend(blocks.into_iter().map(|block| (key_of(block), *number)));
+            Ok(())
+        })?;
         Ok(known)
     }
 }

@@ -1,7 +1,7 @@
 //! Backups of a running server, the archive of its oplog, and what is restored from them.
 //!
 //! ```text
-//! Store ── begin_copy ──▶ making ──▶ objects ──▶ ObjectStore (a directory)
+//! Store ── begin_copy ──▶ making ──▶ objects ──▶ ObjectStore (a directory, S3, ...)
 //!   └───── copy_durable ─▶ archive ──▶ objects ──▶     │
 //!                          restore ◀──────────────────┘ ──▶ a new data directory
 //! ```
@@ -15,6 +15,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod archive;
+mod cloud_connection;
+mod cloud_place;
+mod cloud_store;
 mod directory_store;
 mod error;
 mod keeping;
@@ -25,7 +28,10 @@ mod object;
 mod object_store;
 mod oplog_object;
 mod page_chunk;
+mod place;
 mod progress;
+mod reach;
+mod read_ahead;
 mod restore;
 mod target;
 #[cfg(test)]
@@ -33,13 +39,15 @@ mod tests;
 mod validation;
 
 pub use archive::{Archive, ArchiveStatus};
+pub use cloud_place::CloudPlace;
 pub use directory_store::DirectoryStore;
 pub use error::{BackupError, Result};
 pub use keeping::{KeepRules, Pruned, list, prune};
 pub use making::{BackupOptions, Extent, make};
 pub use manifest::{Manifest, time_of};
 pub use object::Packing;
-pub use object_store::{ObjectStore, Place};
+pub use self::object_store::ObjectStore;
+pub use place::Place;
 pub use progress::{Phase, Progress};
 pub use restore::{RESTORED_NOTE, RestoreOptions, Restored, UNFINISHED_NOTE, restore};
 pub use target::Target;

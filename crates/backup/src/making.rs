@@ -90,7 +90,7 @@ pub fn make(
         pace: Pace::new(options.bytes_per_second, &*clock),
         budget: WorkBudget::new(store.foreground().clone()),
         clock: &*clock,
-        sink: Sink::begin(objects.clone())?,
+        sink: Sink::begin(objects)?,
         manifest: Manifest::begin(new_id(began, random), began, options.server),
         known,
         used: BTreeSet::new(),
@@ -156,7 +156,10 @@ impl Making<'_> {
         let (mut pages, mut bytes) = (0, 0);
         pinned.pages().for_each(|(_, address)| (pages, bytes) = (pages + 1, bytes + address.length_bytes() as u64));
         let begun = format!("{identity} {}", self.key().is_some());
-        self.put(format!("{}/{BEGUN}", self.manifest.folder()), begun.as_bytes(), false, None)?;
+        let name = format!("{}/{BEGUN}", self.manifest.folder());
+        let packed = pack(&name, begun.as_bytes(), false, None, self.random)?;
+        // Before anything else of it: what has no `begun` is what later backups need of one that was removed.
+        self.objects.put(&name, &packed).map_err(BackupError::io(&name, "written"))?;
         self.manifest = Manifest {
             store: identity,
             checkpoint: pinned.number(),
@@ -245,24 +248,19 @@ impl Making<'_> {
         self.pace.copied(bytes, clock, self.is_stopped);
     }
 
-    /// Packs an object and hands it to the thread that stores them.
-    fn put(
-        &mut self,
-        name: String,
-        content: &[u8],
-        is_compressed: bool,
-        key: Option<&OuterKey>,
-    ) -> Result<StoredObject> {
-        let packed = pack(&name, content, is_compressed, key, self.random)?;
-        let stored = StoredObject::of(&name, &packed);
+    /// Packs an object.
+    fn packed(&mut self, name: &str, content: &[u8], is_compressed: bool) -> Result<(StoredObject, Vec<u8>)> {
+        let packed = pack(name, content, is_compressed, self.key(), self.random)?;
+        let stored = StoredObject::of(name, &packed);
         self.manifest.stored_bytes += stored.bytes;
-        self.sink.put(name, packed)?;
-        Ok(stored)
+        Ok((stored, packed))
     }
 
-    fn put_with_key(&mut self, name: String, content: &[u8], is_compressed: bool) -> Result<StoredObject> {
-        let key = self.options.packing.key.as_ref();
-        self.put(name, content, is_compressed, key)
+    /// Packs an object and hands it to the threads that store them.
+    fn put(&mut self, name: String, content: &[u8], is_compressed: bool) -> Result<StoredObject> {
+        let (stored, packed) = self.packed(&name, content, is_compressed)?;
+        self.sink.put(vec![(name, packed)])?;
+        Ok(stored)
     }
 
     fn store_chunk(&mut self, chunk: &mut Chunk) -> Result<()> {
@@ -272,10 +270,11 @@ impl Making<'_> {
         let Chunk { blocks, list, rows } = std::mem::take(chunk);
         let (folder, number) = (self.manifest.folder(), self.manifest.chunks.len());
         let name = format!("{folder}/{PAGES}/{number:08}");
-        let stored = self.put_with_key(name, &blocks, self.options.packing.compresses_pages)?;
+        let (stored, packed) = self.packed(&name, &blocks, self.options.packing.compresses_pages)?;
         // The index is stored behind its chunk: where it is, the chunk is whole.
         let index = format!("{folder}/{INDEX}/{number:08}");
-        self.put_with_key(index.clone(), &encode_index(&stored, &list)?, true)?;
+        let (_, packed_index) = self.packed(&index, &encode_index(&stored, &list)?, true)?;
+        self.sink.put(vec![(name, packed), (index.clone(), packed_index)])?;
         self.manifest.chunks.extend(described(stored, index, &rows));
         Ok(())
     }
@@ -284,7 +283,7 @@ impl Making<'_> {
         let table = std::mem::take(&mut self.table);
         if !table.is_empty() {
             let name = format!("{}/table/{:08}", self.manifest.folder(), self.manifest.table.len());
-            let stored = self.put_with_key(name, &table, true)?;
+            let stored = self.put(name, &table, true)?;
             self.manifest.table.push(stored);
         }
         Ok(())
@@ -308,7 +307,7 @@ impl Making<'_> {
             }
             let piece = &bytes[..filled];
             if piece.iter().any(|byte| *byte != 0) {
-                let stored = self.put_with_key(format!("{name}-{:08}", ring.pieces.len()), piece, true)?;
+                let stored = self.put(format!("{name}-{:08}", ring.pieces.len()), piece, true)?;
                 ring.pieces.push((offset, stored));
             }
             self.copied(filled as u64);
@@ -351,7 +350,7 @@ impl Making<'_> {
     fn store_piece(&mut self, piece: &OplogPiece) -> Result<()> {
         let part = oplog_object::name_of(piece.segment.start.0, piece.start.0, piece.end().0);
         let name = format!("{}/oplog/{part}", self.manifest.folder());
-        let stored = self.put_with_key(name, &oplog_object::encode(piece), true)?;
+        let stored = self.put(name, &oplog_object::encode(piece), true)?;
         self.manifest.oplog.push(stored);
         self.manifest.last_timestamp = piece.last_timestamp.0;
         self.copied(piece.bytes.len() as u64);

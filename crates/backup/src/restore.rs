@@ -22,6 +22,8 @@ use crate::object_store::ObjectStore;
 use crate::oplog_object;
 use crate::page_chunk::rows;
 use crate::progress::{Phase, Progress};
+use crate::reach::Reach;
+use crate::read_ahead::in_order;
 use crate::target::{Target, line_of};
 
 /// Says that a directory was restored, from what and up to when.
@@ -73,7 +75,7 @@ pub struct Restored {
 /// Restores into the empty `disk`. `notes` is the same directory as people read it, without encryption.
 ///
 /// # Errors
-/// `Unreachable`, `Missing`, `Damaged`, `Key`, `Io`, `Pages`, `Oplog`; `Place` when the directory is not empty.
+/// `Unreachable` (also: the moment is behind what there is), `Missing`, `Damaged`, `Key`, `Io`, `Pages`, `Oplog`; `Place` when the directory is not empty.
 pub fn restore(
     objects: &dyn ObjectStore,
     (disk, notes): (&Arc<dyn Disk>, &dyn Disk),
@@ -82,6 +84,7 @@ pub fn restore(
     progress: &Progress,
 ) -> Result<Restored> {
     let manifest = choose(objects, options)?;
+    Reach::of(objects, &manifest, options.key.as_ref())?.check(&options.target)?;
     begin(&**disk, notes)?;
     let mut uuid = [0; 16];
     random.fill(&mut uuid);
@@ -225,9 +228,13 @@ impl Restoring<'_> {
             is_written: vec![false; table.len()],
             table,
         };
-        for chunk in &self.manifest.chunks {
-            self.chunk(chunk, &mut pages)?;
-        }
+        let read = |chunk: &StoredChunk| {
+            let index = read_index(self.objects, &chunk.index, self.key())?;
+            Ok((index.blocks, chunk.blocks.read(self.objects, self.key())?))
+        };
+        in_order(&self.manifest.chunks, self.objects.side_by_side(), read, |chunk, (blocks, content)| {
+            self.chunk(chunk, &blocks, &content, &mut pages)
+        })?;
         let lacks = || pages.is_written.iter().zip(&pages.table).filter(|(is_written, _)| !**is_written);
         if let Some((_, first)) = lacks().next() {
             let reason = format!("its chunks lack {} pages, the first is {}", lacks().count(), first.page);
@@ -237,12 +244,10 @@ impl Restoring<'_> {
     }
 
     /// Writes those of a chunk's blocks that are the backup's.
-    fn chunk(&self, chunk: &StoredChunk, pages: &mut WrittenPages) -> Result<()> {
-        let index = read_index(self.objects, &chunk.index, self.key())?;
-        let content = chunk.blocks.read(self.objects, self.key())?;
+    fn chunk(&self, chunk: &StoredChunk, blocks: &[CopiedBlock], content: &[u8], pages: &mut WrittenPages) -> Result<()> {
         let mut run = Run::default();
         let mut at = 0;
-        for block in index.blocks {
+        for block in blocks.iter().copied() {
             let end = at + block.address.length_bytes();
             let bytes = content
                 .get(at..end)
@@ -253,12 +258,12 @@ impl Restoring<'_> {
                     return Err(BackupError::damaged(&chunk.blocks.name, format!("page {} is another", block.page)));
                 }
                 pages.is_written[place] = true;
-                run.add(block.address, at, &content, &pages.store)?;
+                run.add(block.address, at, content, &pages.store)?;
                 self.progress.done(bytes.len() as u64);
             }
             at = end;
         }
-        run.write(&content, &pages.store)
+        run.write(content, &pages.store)
     }
 
     fn ring(&self, ring: &StoredRing) -> Result<()> {

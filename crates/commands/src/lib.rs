@@ -35,7 +35,7 @@ pub use state::access_control::added_user::user_document;
 pub use state::access_control::login::LoginState;
 pub use state::admission::{Need, Permission};
 pub use state::audit::{AuditFilter, AuditSettings, AuditSink};
-pub use state::backups::BackupFacts;
+pub use state::backups::{ArchiveFigures, ArchiveReached, BackupFacts};
 pub use state::context::{BuildFacts, ClientContext, ServerContext, ServerFacts};
 pub use state::replica_set::{Initiation, ReplicaSetFacts};
 pub use state::server_hooks::{

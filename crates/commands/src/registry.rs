@@ -104,6 +104,7 @@ static COMMANDS: &[&Command] = &[
     &crud::plan_cache_list_filters::COMMAND,
     &crud::plan_cache_set_filter::COMMAND,
     &diagnostics::plimsoll_backup::COMMAND,
+    &diagnostics::plimsoll_figures::COMMAND,
     &schema::ring_positions::COMMAND,
     &diagnostics::plimsoll_profile::COMMAND,
     &diagnostics::profile::COMMAND,

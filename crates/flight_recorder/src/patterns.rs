@@ -83,6 +83,7 @@ const CERTIFICATE: &str = "security.SSLServerCertificateExpirationDate";
 const EXPIRY_LAG: &str = "metrics.ttl.lagSeconds";
 const DELAY: &str = "plimsoll.heldBack.delayMicros";
 const FOLLOWERS: &str = "plimsoll.oplog.listenersHeldBackBytes";
+const ARCHIVE_LAG: &str = "plimsoll.backups.archive.lagSeconds";
 
 /// The figures that patterns look at: who keeps only some needs these.
 pub const PATHS: &[&str] = &[
@@ -112,6 +113,7 @@ pub const PATHS: &[&str] = &[
     EXPIRY_LAG,
     DELAY,
     FOLLOWERS,
+    ARCHIVE_LAG,
 ];
 
 const MIB: f64 = 1_048_576.0;
@@ -294,6 +296,15 @@ const PATTERNS: &[Pattern] = &[
         seconds: 10.0,
         what: |mebibytes| format!("change streams and tailable cursors are {mebibytes:.0} MiB of the oplog behind"),
         advice: "all processors are busy with what goes first; fewer listeners, or more processors",
+    },
+    Pattern {
+        name: "archiveBehind",
+        severity: Severity::Warning,
+        value: |recording| recording.series(ARCHIVE_LAG).to_vec(),
+        threshold: 60.0,
+        seconds: 0.0,
+        what: |seconds| format!("the archive of the oplog is {seconds:.0} s behind: so much would be lost with the machine"),
+        advice: "serverStatus.plimsoll.backups.archive.error says why; the oplog is kept here meanwhile, and takes space",
     },
 ];
 

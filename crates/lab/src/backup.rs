@@ -21,7 +21,7 @@ const MIB: f64 = 1_048_576.0;
 /// Options of `plimsoll backup`.
 #[derive(Debug, Clone, Args)]
 pub struct BackupArguments {
-    /// Where to, as the server sees it: file:///var/backups/plimsoll
+    /// Where to, as the server sees it: file:///var/backups/plimsoll, s3://bucket/prefix, gs:// or az://
     #[arg(long, value_name = "URL")]
     to: String,
     /// Connection string of the server

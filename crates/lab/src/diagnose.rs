@@ -1,10 +1,11 @@
-//! `plimsoll diagnose DIR`: what a server's recorded figures say, as one report.
+//! `plimsoll diagnose DIR|URI`: what a server's recorded figures say, as one report.
 //!
-//! It reads the files of the flight recorder, of a server that runs or not, on this machine or brought from another. The crate
-//! `flight_recorder` knows their format and the patterns of trouble; `charts` says which figures are drawn.
+//! It reads the files of the flight recorder, of a server that runs or not, on this machine or brought from another, or asks a server for
+//! them (`over_the_wire`). The crate `flight_recorder` knows their format and the patterns of trouble; `charts` says which figures are drawn.
 
 mod charts;
 mod moment;
+mod over_the_wire;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,8 @@ pub(crate) use moment::in_words;
 /// Options of `plimsoll diagnose`.
 #[derive(Debug, Clone, Args)]
 pub struct DiagnoseArguments {
-    /// A data directory, or a folder with the files of its folder `figures`
-    directory: PathBuf,
+    /// A data directory, a folder with the files of its folder `figures`, or the connection string of a running server
+    source: String,
     /// From when on, as 2026-11-28T20:00:00Z, or how long before the end, as 90m, 6h or 2d [default: all that is kept]
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
@@ -77,14 +78,21 @@ pub(crate) struct Found {
 /// There are no figures, a time makes no sense, or the report cannot be written.
 pub async fn run(arguments: DiagnoseArguments) -> Result<ExitCode, LabError> {
     let mut unreadable = Vec::new();
-    let chunks = read(&arguments.directory, &mut unreadable)?;
+    let source = &arguments.source;
+    let is_server = ["mongodb://", "mongodb+srv://"].iter().any(|scheme| source.starts_with(scheme));
+    let files = match is_server {
+        true => over_the_wire::read(source).await?,
+        false => read(Path::new(source))?,
+    };
+    let chunks = decode(&files, &mut unreadable);
     let times = || chunks.iter().flat_map(|chunk| chunk.times.iter().copied());
     let (Some(first), Some(last)) = (times().min(), times().max()) else {
         let reason = match unreadable.first() {
             Some(reason) => reason.clone(),
+            None if is_server => return Err(LabError::Unsupported("the server has recorded no figures".to_owned())),
             None => "no figures are recorded here: is it a data directory?".to_owned(),
         };
-        return Err(LabError::Input { path: arguments.directory.clone(), reason });
+        return Err(LabError::Input { path: PathBuf::from(source), reason });
     };
     let moment = |text: &Option<String>, usual: i64| match text {
         None => Ok(usual),
@@ -118,12 +126,15 @@ pub async fn run(arguments: DiagnoseArguments) -> Result<ExitCode, LabError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The chunks of all files, in no order.
-fn read(directory: &Path, unreadable: &mut Vec<String>) -> Result<Vec<Chunk>, LabError> {
+/// Names and contents of the files.
+type Files = Vec<(String, Vec<u8>)>;
+
+/// The files of a directory, in no order.
+fn read(directory: &Path) -> Result<Files, LabError> {
     let inner = directory.join(file_names::DIRECTORY);
     let folder = if inner.is_dir() { inner } else { directory.to_owned() };
     let cannot = |error: std::io::Error| LabError::Input { path: folder.clone(), reason: error.to_string() };
-    let mut chunks = Vec::new();
+    let mut files = Files::new();
     for entry in std::fs::read_dir(&folder).map_err(cannot)? {
         let entry = entry.map_err(cannot)?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -132,7 +143,16 @@ fn read(directory: &Path, unreadable: &mut Vec<String>) -> Result<Vec<Chunk>, La
         }
         // A server that runs may have replaced it since it was listed.
         let Ok(bytes) = std::fs::read(entry.path()) else { continue };
-        for block in blocks(&bytes) {
+        files.push((name, bytes));
+    }
+    Ok(files)
+}
+
+/// The chunks of all files.
+fn decode(files: &Files, unreadable: &mut Vec<String>) -> Vec<Chunk> {
+    let mut chunks = Vec::new();
+    for (name, bytes) in files {
+        for block in blocks(bytes) {
             let chunk = block.map_err(|error| error.to_string());
             match chunk.and_then(|block| Chunk::decode(&block).map_err(|error| error.to_string())) {
                 Ok(chunk) => chunks.push(chunk),
@@ -140,7 +160,7 @@ fn read(directory: &Path, unreadable: &mut Vec<String>) -> Result<Vec<Chunk>, La
             }
         }
     }
-    Ok(chunks)
+    chunks
 }
 
 fn of(recording: &Recording, findings: &[Finding], unreadable: Vec<String>) -> Diagnosis {

@@ -15,11 +15,26 @@ pub(crate) enum Kind {
     View,
 }
 
+/// What a collection is called on the target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TargetName {
+    pub(crate) database: String,
+    pub(crate) name: String,
+}
+
+impl TargetName {
+    pub(crate) fn namespace(&self) -> String {
+        format!("{}.{}", self.database, self.name)
+    }
+}
+
 /// A collection, or a view.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed {
     pub(crate) database: String,
     pub(crate) name: String,
+    /// Where it is copied to.
+    pub(crate) target: TargetName,
     pub(crate) kind: Kind,
     /// What it was created with.
     pub(crate) options: Document,
@@ -80,8 +95,10 @@ async fn describe(client: &Client, database: &str, listed: &Document) -> Result<
         _ if options.get_bool("capped").unwrap_or(false) => Kind::Capped,
         _ => Kind::Ordinary,
     };
+    let target = TargetName { database: database.to_owned(), name: name.clone() };
+    let database_of = database.to_owned();
     let mut listed =
-        Listed { database: database.to_owned(), name, kind, options, indexes: Vec::new(), documents: 0, bytes: 0 };
+        Listed { database: database_of, name, target, kind, options, indexes: Vec::new(), documents: 0, bytes: 0 };
     if kind != Kind::View {
         listed.indexes = indexes(client, database, &listed.name).await?;
         let sizes = client.database(database).run_command(doc! { "collStats": &listed.name }).await;

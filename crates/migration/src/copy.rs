@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::catalog::{self, Kind, Listed};
 use crate::error::CopyError;
 use crate::ranges::parts;
+use crate::renaming::Renaming;
 use crate::report::Report;
 use crate::selection::Selection;
 use crate::state::{PartState, State};
@@ -40,6 +41,9 @@ pub struct CopyArguments {
     /// config and local]
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     namespaces: Vec<String>,
+    /// The name that the one namespace of --namespaces gets on the target: of a database, or DATABASE.COLLECTION
+    #[arg(long = "as", value_name = "NAME", requires = "namespaces", conflicts_with = "follow")]
+    renamed: Option<String>,
     /// Drop collections of the same names on the target first
     #[arg(long)]
     drop: bool,
@@ -69,12 +73,15 @@ pub struct CopyArguments {
 /// A server cannot be reached, or a command fails: what is copied stays, and the same command goes on.
 pub async fn run(arguments: CopyArguments) -> Result<ExitCode, CopyError> {
     let selection = Selection::new(&arguments.namespaces).map_err(CopyError::Refusal)?;
+    let renaming = Renaming::new(&arguments.namespaces, arguments.renamed.as_deref()).map_err(CopyError::Refusal)?;
     let (source, from) = connect("SOURCE", &arguments.source, "plimsoll copy").await?;
     let (target, to) = connect("TARGET", &arguments.target, "plimsoll copy").await?;
-    if from == to {
+    if from == to && renaming == Renaming::None {
         return Err(CopyError::Refusal("SOURCE and TARGET are the same server".to_owned()));
     }
-    let mut state = State::open(&arguments.state, format!("{from} to {to}, {}", arguments.namespaces.join(",")))?;
+    let renamed = arguments.renamed.as_ref().map_or_else(String::new, |name| format!(" as {name}"));
+    let between = format!("{from} to {to}, {}{renamed}", arguments.namespaces.join(","));
+    let mut state = State::open(&arguments.state, between)?;
     if state.is_resumed {
         eprintln!("going on with the copy that {} tells of", arguments.state.display());
     }
@@ -83,7 +90,13 @@ pub async fn run(arguments: CopyArguments) -> Result<ExitCode, CopyError> {
         state.began = Some(follow::now(&source).await?);
     }
     let mut report = Report::default();
-    let all = catalog::list(&source, &selection).await?;
+    let all = list(&source, &selection, &renaming).await?;
+    if all.is_empty() && !arguments.namespaces.is_empty() {
+        return Err(CopyError::Refusal(format!("the source has nothing of {}", arguments.namespaces.join(", "))));
+    }
+    if from == to && all.iter().any(|listed| listed.target.namespace() == listed.namespace()) {
+        return Err(CopyError::Refusal("SOURCE and TARGET are the same server, and --as is no other name".to_owned()));
+    }
     let copied = copy_collections(&source, &target, &arguments, &mut state, &all, &mut report).await?;
     for listed in &copied {
         definitions::build_indexes(&target, listed, &mut report).await?;
@@ -102,7 +115,7 @@ pub async fn run(arguments: CopyArguments) -> Result<ExitCode, CopyError> {
     }
     if arguments.verify {
         let mut differences = Vec::new();
-        for listed in catalog::list(&source, &selection).await? {
+        for listed in list(&source, &selection, &renaming).await? {
             differences.extend(verify::compare(&source, &target, &listed).await?);
         }
         report.differences = Some(differences);
@@ -110,6 +123,13 @@ pub async fn run(arguments: CopyArguments) -> Result<ExitCode, CopyError> {
     state.remove()?;
     print!("{}", report.in_text());
     Ok(if report.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(NOT_WHOLE) })
+}
+
+/// What is copied, with its names on the target.
+async fn list(source: &Client, selection: &Selection, renaming: &Renaming) -> Result<Vec<Listed>, CopyError> {
+    let mut all = catalog::list(source, selection).await?;
+    all.iter_mut().for_each(|listed| renaming.apply(listed));
+    Ok(all)
 }
 
 /// A client, and the hosts that it is of.
@@ -179,16 +199,16 @@ async fn prepare(
     if let Some(known) = state.collections.get_mut(&namespace) {
         // What has an order of its own is begun again, unless it is complete.
         if !listed.has_ranges() && !known.iter().all(|part| part.is_done) {
-            definitions::drop(target, &listed.database, &listed.name).await?;
+            definitions::drop(target, listed).await?;
             known.iter_mut().for_each(|part| *part = PartState { last: None, ..part.clone() });
         }
         return definitions::create(target, listed, report).await;
     }
     if arguments.drop {
-        definitions::drop(target, &listed.database, &listed.name).await?;
+        definitions::drop(target, listed).await?;
     } else if !definitions::is_empty(target, listed).await? {
         return Err(CopyError::Refusal(format!(
-            "the target has documents in {namespace} already; --drop drops what it has"
+            "the target has documents in {} already; --drop drops what it has", listed.target.namespace()
         )));
     }
     if !definitions::create(target, listed, report).await? {

@@ -15,13 +15,13 @@ const NAMESPACE_EXISTS: i32 = 48;
 
 /// Makes an empty collection as the source's is. Whether it could be made: if not, the report says why.
 pub(crate) async fn create(target: &Client, listed: &Listed, report: &mut Report) -> Result<bool, CopyError> {
-    let mut command = doc! { "create": &listed.name };
+    let mut command = doc! { "create": &listed.target.name };
     for (name, value) in &listed.options {
         if !NOT_OF_CREATION.contains(&name.as_str()) {
             command.insert(name, value.clone());
         }
     }
-    match target.database(&listed.database).run_command(command).await {
+    match target.database(&listed.target.database).run_command(command).await {
         Ok(_) => Ok(true),
         Err(error) if code(&error) == Some(NAMESPACE_EXISTS) => Ok(true),
         Err(error) if code(&error).is_some() => {
@@ -38,8 +38,8 @@ pub(crate) async fn build_indexes(target: &Client, listed: &Listed, report: &mut
     if indexes.is_empty() {
         return Ok(());
     }
-    let database = target.database(&listed.database);
-    let build = |indexes: &[Document]| doc! { "createIndexes": &listed.name, "indexes": indexes.to_vec() };
+    let database = target.database(&listed.target.database);
+    let build = |indexes: &[Document]| doc! { "createIndexes": &listed.target.name, "indexes": indexes.to_vec() };
     if database.run_command(build(&indexes)).await.is_ok() {
         report.indexes += indexes.len() as u64;
         return Ok(());
@@ -76,14 +76,14 @@ pub(crate) async fn create_view(target: &Client, listed: &Listed, report: &mut R
 
 /// How many documents the target has of this name, to begin with.
 pub(crate) async fn is_empty(target: &Client, listed: &Listed) -> Result<bool, CopyError> {
-    let collection = target.database(&listed.database).collection::<Document>(&listed.name);
+    let collection = target.database(&listed.target.database).collection::<Document>(&listed.target.name);
     let found = collection.find_one(doc! {}).projection(doc! { "_id": 1 }).await;
-    Ok(found.map_err(CopyError::command(format!("look into {} of the target", listed.namespace())))?.is_none())
+    Ok(found.map_err(CopyError::command(format!("look into {} of the target", listed.target.namespace())))?.is_none())
 }
 
-pub(crate) async fn drop(target: &Client, database: &str, name: &str) -> Result<(), CopyError> {
-    let collection = target.database(database).collection::<Document>(name);
-    collection.drop().await.map_err(CopyError::command(format!("drop {database}.{name} of the target")))
+pub(crate) async fn drop(target: &Client, listed: &Listed) -> Result<(), CopyError> {
+    let collection = target.database(&listed.target.database).collection::<Document>(&listed.target.name);
+    collection.drop().await.map_err(CopyError::command(format!("drop {} of the target", listed.target.namespace())))
 }
 
 pub(crate) fn code(error: &mongodb::error::Error) -> Option<i32> {

@@ -6,6 +6,7 @@
 //! ```text
 //! catalog   what the source has: collections, options, indexes, views
 //! selection which of it
+//! renaming  and what it is called on the target
 //! ranges    each collection in parts by _id, so that several are read at once
 //! transfer  one part: read, insert, remember how far (state)
 //! definitions  collections before, indexes and views after
@@ -28,6 +29,7 @@ mod definitions;
 mod error;
 mod follow;
 mod ranges;
+mod renaming;
 mod report;
 mod selection;
 mod state;

@@ -119,19 +119,19 @@ impl Transfer {
     async fn insert(&self, batch: Batch) -> Result<(), CopyError> {
         let is_capped = self.listed.kind == Kind::Capped;
         let mut command = rawdoc! {
-            "insert": &*self.listed.name,
+            "insert": &*self.listed.target.name,
             // One by one in a collection that has an order, and what is there already stops nothing elsewhere.
             "ordered": is_capped,
             "bypassDocumentValidation": true,
         };
         command.append(cstr!("documents"), batch.documents);
-        let what = CopyError::command(format!("insert into {}", self.listed.namespace()));
-        let reply = self.target.database(&self.listed.database).run_raw_command(command).await.map_err(what)?;
+        let what = CopyError::command(format!("insert into {}", self.listed.target.namespace()));
+        let reply = self.target.database(&self.listed.target.database).run_raw_command(command).await.map_err(what)?;
         let refusal = reply.get_array("writeErrors").ok().into_iter().flatten().filter_map(bson::Bson::as_document);
         let others = refusal.filter(|error| error.get_i32("code").ok() != Some(DUPLICATE_KEY) || !is_of_id(error));
         if let Some(error) = others.into_iter().next() {
             let reason = error.get_str("errmsg").unwrap_or("it does not say why").to_owned();
-            return Err(CopyError::Refused { namespace: self.listed.namespace(), reason });
+            return Err(CopyError::Refused { namespace: self.listed.target.namespace(), reason });
         }
         self.done.documents.fetch_add(batch.count as u64, Ordering::Relaxed);
         self.done.bytes.fetch_add(batch.bytes as u64, Ordering::Relaxed);

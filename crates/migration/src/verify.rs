@@ -23,7 +23,10 @@ pub(crate) async fn compare(source: &Client, target: &Client, listed: &Listed) -
     }
     let namespace = listed.namespace();
     let what = || CopyError::command(format!("compare {namespace}"));
-    let (mut left, mut right) = (open(source, listed).await?, open(target, listed).await?);
+    let (mut left, mut right) = (
+        open(source, listed, &listed.database, &listed.name).await?,
+        open(target, listed, &listed.target.database, &listed.target.name).await?,
+    );
     let (mut has_left, mut has_right) = (left.advance().await.map_err(what())?, right.advance().await.map_err(what())?);
     while (has_left || has_right) && found.len() < DIFFERENCES_MAX {
         let (mut steps_left, mut steps_right) = (has_left, has_right);
@@ -61,7 +64,7 @@ pub(crate) async fn compare(source: &Client, target: &Client, listed: &Listed) -
         all.sort_by(|left, right| left.0.cmp(&right.0));
         all
     };
-    let (here, there) = (of(listed.indexes.clone()), of(indexes(target, &listed.database, &listed.name).await?));
+    let (here, there) = (of(listed.indexes.clone()), of(indexes(target, &listed.target.database, &listed.target.name).await?));
     for (name, options) in &here {
         match there.iter().find(|(other, _)| other == name) {
             None => found.push(format!("{namespace}: the target lacks the index {name}")),
@@ -74,7 +77,12 @@ pub(crate) async fn compare(source: &Client, target: &Client, listed: &Listed) -
     Ok(found)
 }
 
-async fn open(client: &Client, listed: &Listed) -> Result<Cursor<RawDocumentBuf>, CopyError> {
+async fn open(
+    client: &Client,
+    listed: &Listed,
+    database: &str,
+    name: &str,
+) -> Result<Cursor<RawDocumentBuf>, CopyError> {
     let mut options = FindOptions::builder().batch_size(READ_DOCUMENTS).no_cursor_timeout(true).build();
     match listed.kind {
         Kind::Capped => options.hint = Some(Hint::Keys(doc! { "$natural": 1 })),
@@ -82,12 +90,12 @@ async fn open(client: &Client, listed: &Listed) -> Result<Cursor<RawDocumentBuf>
         _ => options.sort = Some(doc! { "_id": 1 }),
     }
     options.allow_disk_use = Some(true);
-    let collection = client.database(&listed.database).collection::<RawDocumentBuf>(&listed.name);
+    let collection = client.database(database).collection::<RawDocumentBuf>(name);
     collection
         .find(doc! {})
         .with_options(options)
         .await
-        .map_err(CopyError::command(format!("read {}", listed.namespace())))
+        .map_err(CopyError::command(format!("read {database}.{name}")))
 }
 
 fn time_order(listed: &Listed) -> Document {
@@ -97,7 +105,7 @@ fn time_order(listed: &Listed) -> Document {
 }
 
 async fn exists(target: &Client, listed: &Listed, cursor: &Cursor<RawDocumentBuf>) -> Result<bool, CopyError> {
-    let collection = target.database(&listed.database).collection::<RawDocumentBuf>(&listed.name);
+    let collection = target.database(&listed.target.database).collection::<RawDocumentBuf>(&listed.target.name);
     let Some(id) = id_of(cursor.current()) else { return Ok(false) };
     let found = collection.find_one(doc! { "_id": { "$eq": id } }).await;
     Ok(found.map_err(CopyError::command(format!("look into {} of the target", listed.namespace())))?.is_some())

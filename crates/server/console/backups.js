@@ -1,22 +1,60 @@
 // Backups: whether the oplog is archived, a backup that is being made, and making one.
 
 import { command } from "./api.js";
-import { bytes, confirm, count, duration, el, failure, field, fill, panel, repeat, toast } from "./elements.js";
+import { bytes, confirm, count, duration, el, failure, field, fill, panel, repeat, toast, when } from "./elements.js";
 
-/** The place of the archive, as the server was told. */
-async function archivePlace(signal) {
-  try {
-    const { parsed = {} } = await command("admin", { getCmdLineOpts: 1 }, signal);
-    const found = [];
-    const visit = (value) =>
-      Object.entries(value ?? {}).forEach(([name, inner]) =>
-        name === "archive" && typeof inner === "string" ? found.push(inner) : typeof inner === "object" && visit(inner),
-      );
-    visit(parsed);
-    return found[0];
-  } catch {
-    return null;
+/** Rows of a list of facts; what is not known has none. */
+function facts(rows) {
+  return el("dl", null, rows.filter(([, value]) => value !== undefined).map(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
+}
+
+/** How far the archive is, as the server says. */
+function archiveState(archive) {
+  if (!archive) {
+    return el(
+      "p",
+      { class: "notice warn" },
+      el("b", null, "There is none."),
+      el("span", null, "With --archive URL a restore gets to any moment, not only to that of a backup."),
+    );
   }
+  const trouble = archive.error;
+  return [
+    el(
+      "p",
+      { class: trouble ? "notice bad" : "notice good" },
+      el("b", null, archive.place),
+      el(
+        "span",
+        null,
+        trouble
+          ? `${trouble} Since ${when(archive.errorSince.$date)}; what is not there is kept here.`
+          : "The oplog is sent there every three seconds; what is not there yet is kept.",
+      ),
+    ),
+    facts([
+      ["Archived up to", archive.upTo && when(archive.upTo.$date)],
+      ["Not archived", archive.bytesBehind === undefined ? undefined : bytes(archive.bytesBehind)],
+      ["Behind for", archive.lagSeconds < 10 ? "a moment" : duration(archive.lagSeconds * 1000)],
+    ]),
+  ];
+}
+
+/** The last backup, and one that failed since. */
+function lastState({ last, lastFailed }) {
+  return [
+    last
+      ? facts([
+          ["Name", last.id],
+          ["To", last.to],
+          ["Ended", when(last.ended.$date)],
+          ["Stored", last.storedBytes === undefined ? undefined : bytes(last.storedBytes)],
+        ])
+      : el("p", { class: "empty" }, "None since the server began, nor in the place of the archive."),
+    lastFailed
+      ? el("p", { class: "notice bad" }, el("b", null, `One failed at ${when(lastFailed.ended.$date)}.`), el("span", null, lastFailed.reason))
+      : null,
+  ];
 }
 
 async function running(signal) {
@@ -41,7 +79,7 @@ function progress(entry) {
 
 /** The page. */
 export async function show(main, { signal }) {
-  const [archive, current, oplog, trouble] = [el("div"), el("div"), el("div"), el("div")];
+  const [archive, current, last, oplog, trouble] = [el("div"), el("div"), el("div"), el("div"), el("div")];
   const to = el("input", { type: "text", required: true, placeholder: "file:///var/backups/plimsoll", spellcheck: "false" });
   const full = el("input", { type: "checkbox" });
   const make = el("button", { type: "submit", class: "primary" }, "Make a backup");
@@ -83,7 +121,7 @@ export async function show(main, { signal }) {
     main,
     el("header", { class: "head" }, el("h1", null, "Backups")),
     trouble,
-    el("div", { class: "two" }, panel("Archive of the oplog", archive, oplog), panel("Being made", current)),
+    el("div", { class: "two" }, panel("Archive of the oplog", archive, oplog), el("div", null, panel("Last backup", last), panel("Being made", current))),
     panel(
       "A backup now",
       form,
@@ -98,25 +136,6 @@ export async function show(main, { signal }) {
       ),
     ),
   );
-  const place = await archivePlace(signal);
-  if (signal.aborted) return;
-  fill(
-    archive,
-    place
-      ? el(
-          "p",
-          { class: "notice good" },
-          el("b", null, place),
-          el("span", null, "The oplog is sent there every three seconds; what is not there yet is kept."),
-        )
-      : el(
-          "p",
-          { class: "notice warn" },
-          el("b", null, place === null ? "You may not see whether there is one." : "There is none."),
-          el("span", null, "With --archive URL a restore gets to any moment, not only to that of a backup."),
-        ),
-  );
-  if (place?.startsWith("file:")) to.value = place;
   await repeat(signal, 1000, async () => {
     try {
       const [entry, status] = await Promise.all([
@@ -126,7 +145,10 @@ export async function show(main, { signal }) {
       if (signal.aborted) return;
       fill(trouble);
       fill(current, entry ? progress(entry) : el("p", { class: "empty" }, "No backup is being made."));
-      const own = status.plimsoll.oplog;
+      const { oplog: own, backups } = status.plimsoll;
+      fill(archive, archiveState(backups.archive));
+      fill(last, lastState(backups));
+      if (backups.archive && to.value === "" && to !== document.activeElement) to.value = backups.archive.place;
       fill(
         oplog,
         el(

@@ -29,7 +29,7 @@ const MIB: f64 = 1_048_576.0;
 /// Where backups are, and how they are read.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlaceArguments {
-    /// Where the backups are, as file:///var/backups/plimsoll
+    /// Where the backups are, as file:///var/backups/plimsoll or s3://bucket/prefix
     #[arg(long, value_name = "URL")]
     pub(crate) from: String,
     /// File with the key that they are encrypted with [default: that of --encryption-key-file and its like]
@@ -96,7 +96,7 @@ struct OfStopped {
     /// The data directory. It is opened as a server opens it: what the last run left is recovered
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Where to, as file:///var/backups/plimsoll
+    /// Where to, as file:///var/backups/plimsoll or s3://bucket/prefix
     #[arg(long, value_name = "URL")]
     to: String,
     /// Store everything anew [default: what earlier backups there do not have]

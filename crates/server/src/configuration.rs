@@ -171,7 +171,7 @@ impl Configuration {
         let cache = ephemeral::cache(&settings, is_ephemeral);
         let (memory_bytes, cache_bytes) = memory_and_cache(settings.memory, cache, machine_bytes)?;
         let listen = settings.listen.unwrap_or_else(|| vec![format!("127.0.0.1:{PORT}")]);
-        if listen.is_empty() {
+        if listen.is_empty() && unix_socket.is_none() {
             return Err(ConfigurationError::bad_value("listen", "at least one address is needed"));
         }
         let connections_max = settings.max_connections.unwrap_or(CONNECTIONS_MAX);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use clap::Args;
 use platform::{DirectoryLock, Disk, EncryptedDisk, EncryptionError, KEYS_FILE, MemoryDisk, RealDisk, SystemRandom};
 use server::STARTUP_WARNINGS;
-use server::configuration::{Configuration, KeySource};
+use server::configuration::{Configuration, KeySource, Settings};
 
 use crate::decoy_secret::{DECOY_SECRET_FILE, NEW_DECOY_SECRET_FILE};
 use crate::restore_command;
@@ -65,6 +65,13 @@ impl KeyArguments {
         let KeyArguments { encryption_key_file, encryption_key_env, encryption_key_command } = self.clone();
         KeySource::of(encryption_key_file, encryption_key_env, encryption_key_command)
             .map_err(|error| error.to_string())
+    }
+
+    /// The same for a server.
+    pub(crate) fn give_to(&self, settings: &mut Settings) {
+        settings.encryption_key_file.clone_from(&self.encryption_key_file);
+        settings.encryption_key_env.clone_from(&self.encryption_key_env);
+        settings.encryption_key_command.clone_from(&self.encryption_key_command);
     }
 }
 

@@ -9,12 +9,12 @@ use std::time::Duration;
 use bson::raw::CString;
 use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use commands::{
-    AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity, LoginState, Need,
+    ArchiveFigures, AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity, LoginState, Need,
     NetworkFigures, Next, Outcome, PasswordLogin, Permission, SequenceSource, ServerContext, ServerHooks,
     StandingWarning, TransportCertificate, TransportFigures,
 };
 use flight_recorder::patterns::Finding;
-use platform::{Clock, DirectoryLock, MemoryReservation, SystemClock};
+use platform::{Clock, DirectoryLock, Disk, MemoryReservation, SystemClock};
 use server::console::ConsoleService;
 use server::metrics::StatusSource;
 use server::{
@@ -24,7 +24,7 @@ use server::{
 use transaction::Store;
 use wire_protocol::{DocumentSequences, ReplyBuilder};
 
-use crate::archiving::Archiving;
+use crate::archiving::{ArchiveWatch, Archiving};
 use crate::audit_log::AuditLog;
 use crate::decoy_secret::DecoySecret;
 use crate::following::Following;
@@ -300,6 +300,10 @@ pub(crate) struct Hooks {
     pub(crate) warnings: Warnings,
     /// Known once the data directory is open.
     pub(crate) backup: BackupFacts,
+    /// The data directory, where figures are recorded.
+    pub(crate) figures: Option<Arc<dyn Disk>>,
+    /// Known once archiving has begun, if it is wanted.
+    pub(crate) archive: Option<Arc<ArchiveWatch>>,
     /// Known once the data directory is open.
     pub(crate) decoy_secret: Option<DecoySecret>,
 }
@@ -308,13 +312,27 @@ impl Hooks {
     pub(crate) fn new(handle: ServerHandle, tls: Option<Arc<Tls>>, audit: Option<AuditLog>) -> Self {
         let backup = BackupFacts::default();
         let (clock, warnings) = (Arc::default(), Warnings::default());
-        Self { handle, clock, tls, audit, warnings, backup, decoy_secret: None }
+        Self { handle, clock, tls, audit, warnings, backup, figures: None, archive: None, decoy_secret: None }
     }
 }
 
 impl ServerHooks for Hooks {
     fn backup_facts(&self) -> BackupFacts {
         self.backup.clone()
+    }
+
+    fn recorded_figures(&self) -> Result<Vec<(String, u64)>, String> {
+        self.figures.as_deref().map_or(Ok(Vec::new()), server::recorded_figures).map_err(|error| error.to_string())
+    }
+
+    fn read_figures(&self, name: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>, String> {
+        let none = || format!("there are no figures {name}");
+        let disk = self.figures.as_deref().ok_or_else(none)?;
+        server::read_figures(disk, name, offset, bytes_max).map_err(|error| format!("{}: {error}", none()))
+    }
+
+    fn archive(&self) -> Option<ArchiveFigures> {
+        self.archive.as_ref().map(|archive| archive.figures())
     }
 
     fn decoy_secret(&self) -> Option<DecoySecret> {

@@ -18,6 +18,7 @@ use platform::{Clock, Disk};
 
 use crate::metrics::StatusSource;
 use files::{FigureFiles, Written};
+pub use files::{read_figures, recorded_figures};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Moments of a chunk.

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
@@ -37,21 +38,29 @@ impl LabArguments {
     }
 }
 
-/// Becomes the lab. Returns only when there is none.
-#[allow(clippy::disallowed_methods, reason = "starts a program, of which the simulator knows nothing")]
-pub(crate) fn become_lab(command: &str, arguments: LabArguments) -> String {
-    let own = match std::env::current_exe() {
-        Ok(own) => own,
-        Err(error) => return format!("cannot find the program itself, beside which {PROGRAM} lies: {error}"),
-    };
+/// Where the lab is.
+#[allow(clippy::disallowed_methods, reason = "a program, of which the simulator knows nothing")]
+pub(crate) fn program(command: &str) -> Result<PathBuf, String> {
+    let own = std::env::current_exe()
+        .map_err(|error| format!("cannot find the program itself, beside which {PROGRAM} lies: {error}"))?;
     let program = own.with_file_name(PROGRAM);
-    if !program.exists() {
-        return format!(
+    match program.exists() {
+        true => Ok(program),
+        false => Err(format!(
             "`{command}` is done by the program {PROGRAM}, which is not beside this one, in {}. \
              From the source, `cargo build --release -p lab` builds it",
             own.parent().unwrap_or(&own).display()
-        );
+        )),
     }
+}
+
+/// Becomes the lab. Returns only when there is none.
+#[allow(clippy::disallowed_methods, reason = "starts a program, of which the simulator knows nothing")]
+pub(crate) fn become_lab(command: &str, arguments: LabArguments) -> String {
+    let program = match program(command) {
+        Ok(program) => program,
+        Err(missing) => return missing,
+    };
     let error = Command::new(&program).arg(command).args(arguments.words).exec();
     format!("cannot run {}: {error}", program.display())
 }

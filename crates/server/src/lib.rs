@@ -46,7 +46,7 @@ mod tls;
 mod unix_socket;
 
 pub use crowd::command_waits;
-pub use flight_recording::{FlightRecording, Warnings};
+pub use flight_recording::{FlightRecording, Warnings, read_figures, recorded_figures};
 pub use handle::{ConnectionCounts, ConnectionLimits, NetworkCounts, ServerHandle};
 pub use http::HttpEndpoint;
 pub use listener::{ListenError, Listeners};

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use bson::raw::cstr;
 use bson::rawdoc;
@@ -49,6 +50,7 @@ mod profile_sampler;
 mod remote_access;
 mod repair_command;
 mod restore_command;
+mod restore_into;
 mod rotate_key_command;
 mod small_disk;
 mod user_command;
@@ -144,7 +146,7 @@ fn main() -> ExitCode {
         Command::Serve(settings) => serve(*settings, &Running::default()).map(|()| ExitCode::SUCCESS),
         Command::Mongod { arguments } => mongod_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Backup(arguments) => backup_command::run(arguments),
-        Command::Restore(arguments) => restore_command::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Restore(arguments) => restore_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Health(arguments) => health_command::run(&arguments),
         Command::RotateKey(arguments) => rotate_key_command::run(&arguments).map(|()| ExitCode::SUCCESS),
@@ -203,11 +205,13 @@ pub(crate) struct Running {
     pub(crate) log: LogDestination,
     /// Server parameters to set before clients are served, each with its value.
     pub(crate) parameters: Vec<(String, String)>,
+    /// Gets what stops the server, for whoever runs it on a thread of his own.
+    pub(crate) handle: Option<Sender<ServerHandle>>,
 }
 
 impl Default for Running {
     fn default() -> Self {
-        Self { log: LogDestination::StandardError, parameters: Vec::new() }
+        Self { log: LogDestination::StandardError, parameters: Vec::new(), handle: None }
     }
 }
 
@@ -252,6 +256,10 @@ fn serve_logged(
     let tls = configuration.tls.clone().map(Tls::load).transpose().map_err(|error| error.to_string())?.map(Arc::new);
     let audit = configuration.audit.as_ref().map(AuditLog::open).transpose()?;
     let handle = ServerHandle::new(configuration.connection_limits(), log.clone());
+    if let Some(waiting) = &running.handle {
+        // Nobody waits for it any more.
+        let _ = waiting.send(handle.clone());
+    }
     if configuration.checks_memory {
         memory_check::begin_counting();
     }
@@ -318,17 +326,22 @@ fn http_endpoints(
     Ok(endpoints)
 }
 
+/// Where figures are recorded. Not the store's disk: they have nothing of documents in them, and are read without a key.
+fn figures_disk(configuration: &Configuration) -> std::io::Result<Option<Arc<dyn Disk>>> {
+    match configuration.ephemeral_bytes {
+        Some(_) => Ok(None),
+        None => RealDisk::new(&configuration.data).map(|disk| Some(Arc::new(disk) as Arc<dyn Disk>)),
+    }
+}
+
 /// Without it the server serves all the same.
 fn begin_recording(
     configuration: &Configuration,
     service: Arc<DatabaseService>,
     warnings: Warnings,
 ) -> Option<FlightRecording> {
-    // Not through the store's disk: what is recorded has nothing of documents in it, and is read without a key.
-    let kept = match configuration.flight_recorder_bytes {
-        0 => Ok(None),
-        bytes => RealDisk::new(&configuration.data).map(|disk| Some((Arc::new(disk) as Arc<dyn Disk>, bytes))),
-    };
+    let bytes = configuration.flight_recorder_bytes;
+    let kept = figures_disk(configuration).map(|disk| disk.filter(|_| bytes > 0).map(|disk| (disk, bytes)));
     let begun = kept.and_then(|kept| FlightRecording::begin(service, Arc::new(SystemClock::new()), kept, warnings));
     begun.inspect_err(|error| tracing::warn!(target: "control", %error, "the server's figures are not recorded")).ok()
 }
@@ -372,6 +385,7 @@ fn open_service(
         small_disk::fit(&mut options, bytes);
     }
     hooks.backup = archiving::facts(configuration)?;
+    hooks.figures = figures_disk(configuration).ok().flatten();
     hooks.decoy_secret = decoy_secret::of_directory(&*disk, &*random);
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
         .map_err(|error| cannot("cannot use the temporary files of", &error))?;
@@ -387,6 +401,7 @@ fn open_service(
     }
     store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
     let archiving = Archiving::begin(configuration, &store, &hooks.backup)?;
+    hooks.archive = archiving.as_ref().map(Archiving::watch);
     let facts = server_facts(configuration, listeners);
     let lines = RecentLines { log: hooks.handle.log().clone(), warnings: Arc::clone(&hooks.warnings) };
     let lines = Arc::new(lines);

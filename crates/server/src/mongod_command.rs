@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<(), String> {
         background::detach()?;
     }
     let settings = settings(&options, data)?;
-    let running = Running { log: log_destination(&options)?, parameters: parameters(&options)? };
+    let running = Running { log: log_destination(&options)?, parameters: parameters(&options)?, handle: None };
     let _pid_file = options.pidfilepath.as_deref().map(background::PidFile::write).transpose()?;
     crate::serve(settings, &running).inspect_err(|error| complain(error))
 }

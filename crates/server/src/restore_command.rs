@@ -1,9 +1,11 @@
-//! `plimsoll restore --from URL --to DIR`: a new data directory from a backup and the archive.
+//! `plimsoll restore --from URL --to DIR`: a new data directory from a backup and the archive. With `--into` in place of `--to` single
+//! collections of it get into a running server (`restore_into`).
 //!
 //! Called by `main`. The work is `backup::restore`; here are the directory, its key, and what people are told. At the start of a
 //! server it says what a directory is, and refuses one that was not restored to the end.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use backup::{Place, Progress, RESTORED_NOTE, RestoreOptions, Restored, Target, UNFINISHED_NOTE};
@@ -12,6 +14,7 @@ use platform::{DirectoryLock, Disk, OpenMode, RealDisk, SystemClock, SystemRando
 
 use crate::backup_command::{PlaceArguments, with_progress_lines};
 use crate::data_disk::{self, KeyArguments, Unencrypted};
+use crate::restore_into::{self, IntoRunning};
 
 /// What is restored, and where.
 #[derive(Args)]
@@ -19,8 +22,10 @@ pub(crate) struct RestoreArguments {
     #[command(flatten)]
     place: PlaceArguments,
     /// The data directory to be made; it must be empty or missing
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "into")]
+    to: Option<PathBuf>,
+    #[command(flatten)]
+    running: IntoRunning,
     /// Begin with this backup [default: the newest that ends before the moment that is wanted]
     #[arg(long, value_name = "ID")]
     backup: Option<String>,
@@ -60,7 +65,7 @@ impl Moment {
 }
 
 /// Restores.
-pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), String> {
+pub(crate) fn run(arguments: &RestoreArguments) -> Result<ExitCode, String> {
     let key = arguments.key.source()?;
     let options = RestoreOptions {
         backup: arguments.backup.clone(),
@@ -68,9 +73,13 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), String> {
         key: arguments.place.key(key.as_ref())?,
         from: arguments.place.from.clone(),
     };
-    let restored = into(&arguments.place.from, &arguments.to, &arguments.key, &options)?;
-    print!("{}", described(&restored, &arguments.to));
-    Ok(())
+    if arguments.running.is_wanted() {
+        return restore_into::run(&arguments.running, &arguments.place.from, &arguments.key, &options);
+    }
+    let Some(to) = &arguments.to else { return Err("--to says which directory is made".to_owned()) };
+    let restored = into(&arguments.place.from, to, &arguments.key, &options)?;
+    print!("{}", described(&restored, to));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Restores into a directory.

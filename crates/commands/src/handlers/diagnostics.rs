@@ -28,6 +28,7 @@ pub(crate) mod lock_info;
 pub(crate) mod log_rotate;
 pub(crate) mod ping;
 pub(crate) mod plimsoll_backup;
+pub(crate) mod plimsoll_figures;
 pub(crate) mod plimsoll_profile;
 pub(crate) mod profile;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::state::audit::{AuditSettings, AuditSink};
-use crate::state::backups::BackupFacts;
+use crate::state::backups::{ArchiveFigures, BackupFacts};
 
 /// How much is logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,6 +50,18 @@ pub trait ServerHooks: Send + Sync {
     /// What backups are made with.
     fn backup_facts(&self) -> BackupFacts {
         BackupFacts::default()
+    }
+    /// The files of recorded figures with their sizes; an error text when they cannot be looked at.
+    fn recorded_figures(&self) -> Result<Vec<(String, u64)>, String> {
+        Ok(Vec::new())
+    }
+    /// At most so many bytes of one of them from an offset on, fewer only at its end; an error text when there is no such file.
+    fn read_figures(&self, name: &str, _offset: u64, _bytes_max: usize) -> Result<Vec<u8>, String> {
+        Err(format!("there are no figures {name}"))
+    }
+    /// How far the archive is, if there is to be one. Never waits for its place.
+    fn archive(&self) -> Option<ArchiveFigures> {
+        None
     }
     /// Encrypted connections.
     fn transport(&self) -> TransportFigures {

@@ -50,6 +50,15 @@ fn a_silent_disk_is_seen_only_while_somebody_waits_for_it() {
 }
 
 #[test]
+fn an_archive_that_is_behind_is_told_with_how_much_would_be_lost() {
+    let status = |lag: f64| rawdoc! { "plimsoll": { "backups": { "archive": { "lagSeconds": lag } } } };
+    assert_eq!(names(&recorded((0..20).map(|second| status(f64::from(second % 4))))), [""; 0]);
+    let behind = recorded((0..90).map(|second| status(f64::from(second))));
+    assert_eq!(names(&behind), ["archiveBehind"]);
+    assert!(findings(&behind)[0].what.contains("89 s behind"));
+}
+
+#[test]
 fn what_holds_only_briefly_is_no_finding_and_what_has_ended_is_none_of_now() {
     let dirty = |share: i64| rawdoc! { "plimsoll": { "cache": { "bytes": 100_i64, "dirtyBytes": share } } };
     let brief = recorded((0..40).map(|second| dirty(if second < 15 { 80 } else { 5 })));

@@ -132,7 +132,7 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_BACKUP_KEY_FILE", value_name = "FILE")]
     pub backup_key_file: Option<PathBuf>,
 
-    /// Send the oplog every few seconds to this place for backups, as file:///var/backups/plimsoll, so that `plimsoll restore` gets to any
+    /// Send the oplog every few seconds to this place for backups, as file:///var/backups/plimsoll or s3://bucket/prefix, so that `plimsoll restore` gets to any
     /// moment. It is kept here until it is there
     #[arg(long, env = "PLIMSOLL_ARCHIVE", value_name = "URL")]
     pub archive: Option<String>,

@@ -131,6 +131,45 @@ impl FigureFiles {
     }
 }
 
+/// The files of a data directory with their sizes.
+///
+/// # Errors
+/// Those of the disk.
+pub fn recorded_figures(disk: &dyn Disk) -> io::Result<Vec<(String, u64)>> {
+    if !disk.exists(Path::new(DIRECTORY))? {
+        return Ok(Vec::new());
+    }
+    let mut files = Vec::new();
+    for name in disk.list(Path::new(DIRECTORY))?.into_iter().filter(|name| is_ours(name)) {
+        match disk.open(&path(&name), OpenMode::Read) {
+            Ok(file) => files.push((name, file.length()?)),
+            // The recorder has removed it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(files)
+}
+
+/// A piece of one of them, empty at its end.
+///
+/// # Errors
+/// `NotFound`: it is none of them; those of the disk.
+pub fn read_figures(disk: &dyn Disk, name: &str, offset: u64, bytes_max: usize) -> io::Result<Vec<u8>> {
+    if !is_ours(name) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let file = disk.open(&path(name), OpenMode::Read)?;
+    let left = file.length()?.saturating_sub(offset).min(bytes_max as u64);
+    let mut bytes = vec![0; left as usize];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes)
+}
+
+fn is_ours(name: &str) -> bool {
+    name == CURRENT || begin(name).is_some()
+}
+
 fn read(file: &dyn File, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, 0)?;

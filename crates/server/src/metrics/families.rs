@@ -413,6 +413,26 @@ pub(super) const FAMILIES: &[Family] = &[
         &[is("", "plimsoll.oplog.listenersHeldBackBytes", ONE)],
     ),
     gauge(
+        "plimsoll_archive_lag_seconds",
+        "For how long there has been something that is not archived: so much would be lost with the machine.",
+        &[is("", "plimsoll.backups.archive.lagSeconds", ONE)],
+    ),
+    gauge(
+        "plimsoll_archive_behind_bytes",
+        "Bytes of the oplog that are not archived.",
+        &[is("", "plimsoll.backups.archive.bytesBehind", ONE)],
+    ),
+    gauge(
+        "plimsoll_archive_newest_timestamp_seconds",
+        "The time of the newest operation that is archived.",
+        &[is("", "plimsoll.backups.archive.upTo", MILLISECONDS)],
+    ),
+    gauge(
+        "plimsoll_backup_last_timestamp_seconds",
+        "When the last backup became whole.",
+        &[is("", "plimsoll.backups.last.ended", MILLISECONDS)],
+    ),
+    gauge(
         "plimsoll_collections",
         "Collections of users; those that are capped; those of the server.",
         &[

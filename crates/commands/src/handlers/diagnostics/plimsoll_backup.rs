@@ -18,7 +18,7 @@ use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::backups::{Backups, COMMAND_NAME};
+use crate::state::backups::{Backups, COMMAND_NAME, EndedBackup};
 use crate::state::operations::Operation;
 use crate::state::server_hooks::ServerHooks;
 
@@ -123,6 +123,12 @@ fn make(parts: &Parts<'_>, wanted: &Wanted, is_stopped: &dyn Fn() -> bool) -> Re
         Ok(manifest) => tracing::info!(target: "control", id = manifest.id, "the backup is whole"),
         Err(error) => tracing::warn!(target: "control", %error, "the backup was ended"),
     }
+    let outcome = made.as_ref().map(|manifest| (manifest.id.clone(), manifest.stored_bytes));
+    parts.backups.note(EndedBackup {
+        to: place.to_string(),
+        ended_millis: parts.store.clock().wall_millis(),
+        outcome: outcome.map_err(ToString::to_string),
+    });
     made.map_err(failed)
 }
 

@@ -207,6 +207,8 @@ fn write_plimsoll(server: &ServerContext, section: &mut DocumentWriter<'_>) -> R
             });
         }
     });
+    let archive = server.hooks.archive();
+    section.document("backups", |backups| server.backups.write_status(archive.as_ref(), backups));
     section.document("memory", |memory| write_budget(&server.memory, memory));
     engine_figures::write(&server.store, &server.admission, section)
 }

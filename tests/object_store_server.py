@@ -1,0 +1,203 @@
+"""An object store for tests: the requests of S3 that backups need (Google's XML interface has the same), in memory. Signatures are not checked. On
+request it fails as networks and stores do: errors that pass, connections that are cut before and within an answer, slow answers."""
+
+import hashlib
+import http.server
+import random
+import re
+import ssl
+import threading
+import time
+import urllib.parse
+import xml.sax.saxutils
+from email.utils import formatdate
+
+REGION = "here"
+
+
+class ObjectStoreServer:
+    """`with ObjectStoreServer() as store`: serves on a free port of this machine until the end of the block."""
+
+    def __init__(self, certificate=None):
+        self.objects, self.uploads, self.requests = {}, {}, []
+        self.trouble, self.draw, self.lock = 0.0, random.Random(11), threading.Lock()
+        self.is_gone = False
+        outer = self
+
+        class Handler(StoreHandler):
+            store = outer
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.endpoint = f"{'https' if certificate else 'http'}://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
+
+    def environment(self):
+        """What a client of S3 is told."""
+        plain = {"AWS_ALLOW_HTTP": "true"} if self.endpoint.startswith("http:") else {}
+        keys = {"AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "a secret", "AWS_REGION": REGION}
+        return keys | {"AWS_ENDPOINT_URL": self.endpoint} | plain
+
+    def google_environment(self):
+        """What a client of Google's is told."""
+        return {"GOOGLE_BASE_URL": self.endpoint, "GOOGLE_SKIP_SIGNATURE": "true", "GOOGLE_ALLOW_HTTP": "true"}
+
+    def names(self, bucket):
+        """Names in a bucket."""
+        with self.lock:
+            return sorted(name for of, name in self.objects if of == bucket)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+class StoreHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    store = None
+
+    def log_message(self, *_):
+        pass
+
+    def handle_one_request(self):
+        try:
+            super().handle_one_request()
+        except (ConnectionError, ssl.SSLError):
+            self.close_connection = True
+
+    def begin(self):
+        """Reads the request; whether it is to be answered."""
+        address = urllib.parse.urlsplit(self.path)
+        self.query = dict(urllib.parse.parse_qsl(address.query, keep_blank_values=True))
+        bucket, _, name = urllib.parse.unquote(address.path).lstrip("/").partition("/")
+        self.key = (bucket, name)
+        if self.store.is_gone or self.fails(0.3):
+            self.close_connection = True
+            return False
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        with self.store.lock:
+            self.store.requests.append((self.command, self.path))
+        if self.fails(0.3):
+            self.answer(self.store.draw.choice([500, 503]), b"<Error><Code>SlowDown</Code></Error>")
+            return False
+        if self.fails(0.1):
+            time.sleep(0.2)
+        return True
+
+    def fails(self, share):
+        with self.store.lock:
+            return self.store.draw.random() < self.store.trouble * share
+
+    def answer(self, status, content=b"", **headers):
+        self.send_response(status)
+        tag = f'"{hashlib.md5(content).hexdigest()}"'
+        headers = {"ETag": tag, "Last-Modified": formatdate(usegmt=True), "Content-Length": len(content)} | headers
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if content and status < 300 and self.fails(0.3):
+            # Cut within the answer.
+            self.wfile.write(content[: len(content) // 2])
+            self.close_connection = True
+            return
+        self.wfile.write(content)
+
+    def do_PUT(self):
+        if not self.begin():
+            return
+        with self.store.lock:
+            if "partNumber" in self.query:
+                self.store.uploads[self.query["uploadId"]][int(self.query["partNumber"])] = self.body
+            else:
+                self.store.objects[self.key] = self.body
+        self.answer(200, ETag=f'"{hashlib.md5(self.body).hexdigest()}"')
+
+    def do_GET(self):
+        if not self.begin():
+            return
+        if not self.key[1]:
+            self.answer(200, self.listing())
+            return
+        with self.store.lock:
+            content = self.store.objects.get(self.key)
+        if content is None:
+            self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+            return
+        tag = f'"{hashlib.md5(content).hexdigest()}"'
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if not wanted:
+            self.answer(200, content, ETag=tag)
+            return
+        begin, end = int(wanted[1]), min(int(wanted[2] or len(content) - 1), len(content) - 1)
+        self.answer(206, content[begin : end + 1], ETag=tag, Content_Range=f"bytes {begin}-{end}/{len(content)}")
+
+    do_HEAD = do_GET
+
+    def do_DELETE(self):
+        if not self.begin():
+            return
+        with self.store.lock:
+            if "uploadId" in self.query:
+                self.store.uploads.pop(self.query["uploadId"], None)
+                found = True
+            else:
+                found = self.store.objects.pop(self.key, None) is not None
+        # Google's store says when there was nothing; S3 does not, but is asked by do_POST.
+        self.answer(204 if found else 404)
+
+    def do_POST(self):
+        if not self.begin():
+            return
+        if "delete" in self.query:
+            names = [xml.sax.saxutils.unescape(name) for name in re.findall(r"<Key>(.*?)</Key>", self.body.decode())]
+            with self.store.lock:
+                for name in names:
+                    self.store.objects.pop((self.key[0], name), None)
+            deleted = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in names)
+            self.answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+        elif "uploads" in self.query:
+            with self.store.lock:
+                upload = f"upload-{len(self.store.uploads)}-{self.store.draw.random()}"
+                self.store.uploads[upload] = {}
+            self.answer(200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>".encode())
+        else:
+            with self.store.lock:
+                parts = self.store.uploads.pop(self.query["uploadId"], None)
+                if parts is not None:
+                    self.store.objects[self.key] = b"".join(parts[number] for number in sorted(parts))
+            self.answer(200, b"<CompleteMultipartUploadResult><ETag>&quot;whole&quot;</ETag></CompleteMultipartUploadResult>")
+
+    def listing(self):
+        """A page of at most three names, so that clients have to ask for the next."""
+        prefix, delimiter = self.query.get("prefix", ""), self.query.get("delimiter", "")
+        rows, seen = [], set()
+        with self.store.lock:
+            content = {name: len(value) for (bucket, name), value in self.store.objects.items() if bucket == self.key[0]}
+        for name, size in sorted(content.items()):
+            if not name.startswith(prefix):
+                continue
+            inner = name[len(prefix) :].partition(delimiter)[0] if delimiter else name
+            folder = f"{prefix}{inner}{delimiter}" if delimiter and delimiter in name[len(prefix) :] else None
+            if folder and folder not in seen:
+                seen.add(folder)
+                rows.append((folder, f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"))
+            elif not folder:
+                time_of = "2026-11-29T12:00:00.000Z"
+                rows.append((name, f"<Contents><Key>{name}</Key><LastModified>{time_of}</LastModified><ETag>&quot;e&quot;</ETag><Size>{size}</Size></Contents>"))
+        after = self.query.get("continuation-token", "")
+        rows = [(name, row) for name, row in rows if name > after]
+        page, more = rows[:3], len(rows) > 3
+        token = f"<NextContinuationToken>{page[-1][0]}</NextContinuationToken>" if more else ""
+        text = "".join(row for _, row in page)
+        return f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{text}{token}</ListBucketResult>".encode()
