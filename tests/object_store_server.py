@@ -3,6 +3,7 @@ request it fails as networks and stores do: errors that pass, connections that a
 
 import hashlib
 import http.server
+import json
 import random
 import re
 import ssl
@@ -44,7 +45,8 @@ class ObjectStoreServer:
 
     def google_environment(self):
         """What a client of Google's is told."""
-        return {"GOOGLE_BASE_URL": self.endpoint, "GOOGLE_SKIP_SIGNATURE": "true", "GOOGLE_ALLOW_HTTP": "true"}
+        account = {"private_key": "", "private_key_id": "", "client_email": "", "disable_oauth": True, "gcs_base_url": self.endpoint}
+        return {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(account), "GOOGLE_ALLOW_HTTP": "true"}
 
     def names(self, bucket):
         """Names in a bucket."""

@@ -1,5 +1,6 @@
 """Backups and the archive in an object store: the same as in a directory, while the store fails as stores and networks do."""
 
+import contextlib
 import os
 import re
 import secrets
@@ -105,17 +106,24 @@ def test_a_store_that_fails_often_costs_time_only(server, store, tmp_path):
     assert {"GET", "HEAD", "PUT"} <= methods
 
 
+def kill_when_more_is_stored(server, store):
+    """Ends the server once another chunk of a backup is there."""
+    chunks = lambda: sum("/index/" in name for name in store.names("shop-backups"))
+    before = chunks()
+    while chunks() == before:
+        time.sleep(0.01)
+    server.kill()
+
+
 def test_kills_and_a_store_that_goes_away(server, store, tmp_path):
     with MongoClient(server.uri) as client:
         fill(client, 0, 30_000)
-    for number in range(3):
-        killer = threading.Timer(0.3 + 0.3 * number, server.kill)
+    for _ in range(3):
+        killer = threading.Thread(target=kill_when_more_is_stored, args=(server, store))
         with MongoClient(server.uri, socketTimeoutMS=20_000) as client:
             killer.start()
-            try:
+            with contextlib.suppress(PyMongoError):
                 client.admin.command("plimsollBackup", 1, to=PLACE, bytesPerSecond=4_000_000)
-            except PyMongoError:
-                pass
         killer.join()
         server.start()
     with MongoClient(server.uri) as client:
