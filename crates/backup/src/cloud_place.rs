@@ -106,7 +106,8 @@ impl CloudPlace {
 
 /// Also by the names that Azure's own command line takes.
 fn azure_from_environment() -> MicrosoftAzureBuilder {
-    let own = [("AZURE_STORAGE_ACCOUNT", AzureConfigKey::AccountName), ("AZURE_STORAGE_KEY", AzureConfigKey::AccessKey)];
+    let own =
+        [("AZURE_STORAGE_ACCOUNT", AzureConfigKey::AccountName), ("AZURE_STORAGE_KEY", AzureConfigKey::AccessKey)];
     own.into_iter().fold(MicrosoftAzureBuilder::from_env(), |builder, (name, key)| match std::env::var(name) {
         Ok(value) if builder.get_config_value(&key).is_none() => builder.with_config(key, value),
         _ => builder,

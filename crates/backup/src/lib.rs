@@ -38,6 +38,7 @@ mod target;
 mod tests;
 mod validation;
 
+pub use self::object_store::ObjectStore;
 pub use archive::{Archive, ArchiveStatus};
 pub use cloud_place::CloudPlace;
 pub use directory_store::DirectoryStore;
@@ -46,7 +47,6 @@ pub use keeping::{KeepRules, Pruned, list, prune};
 pub use making::{BackupOptions, Extent, make};
 pub use manifest::{Manifest, time_of};
 pub use object::Packing;
-pub use self::object_store::ObjectStore;
 pub use place::Place;
 pub use progress::{Phase, Progress};
 pub use restore::{RESTORED_NOTE, RestoreOptions, Restored, UNFINISHED_NOTE, restore};

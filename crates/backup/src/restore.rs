@@ -244,7 +244,13 @@ impl Restoring<'_> {
     }
 
     /// Writes those of a chunk's blocks that are the backup's.
-    fn chunk(&self, chunk: &StoredChunk, blocks: &[CopiedBlock], content: &[u8], pages: &mut WrittenPages) -> Result<()> {
+    fn chunk(
+        &self,
+        chunk: &StoredChunk,
+        blocks: &[CopiedBlock],
+        content: &[u8],
+        pages: &mut WrittenPages,
+    ) -> Result<()> {
         let mut run = Run::default();
         let mut at = 0;
         for block in blocks.iter().copied() {

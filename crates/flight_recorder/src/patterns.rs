@@ -303,7 +303,9 @@ const PATTERNS: &[Pattern] = &[
         value: |recording| recording.series(ARCHIVE_LAG).to_vec(),
         threshold: 60.0,
         seconds: 0.0,
-        what: |seconds| format!("the archive of the oplog is {seconds:.0} s behind: so much would be lost with the machine"),
+        what: |seconds| {
+            format!("the archive of the oplog is {seconds:.0} s behind: so much would be lost with the machine")
+        },
         advice: "serverStatus.plimsoll.backups.archive.error says why; the oplog is kept here meanwhile, and takes space",
     },
 ];

@@ -208,7 +208,8 @@ async fn prepare(
         definitions::drop(target, listed).await?;
     } else if !definitions::is_empty(target, listed).await? {
         return Err(CopyError::Refusal(format!(
-            "the target has documents in {} already; --drop drops what it has", listed.target.namespace()
+            "the target has documents in {} already; --drop drops what it has",
+            listed.target.namespace()
         )));
     }
     if !definitions::create(target, listed, report).await? {

@@ -27,7 +27,9 @@ impl Renaming {
             (Some(_), Some((database, name))) if !database.is_empty() && !name.is_empty() => {
                 Ok(Renaming::Collection(database.to_owned(), name.to_owned()))
             }
-            _ => Err(format!("'{wanted}' is no other name for {pattern}: both are DATABASE, or both DATABASE.COLLECTION")),
+            _ => Err(format!(
+                "'{wanted}' is no other name for {pattern}: both are DATABASE, or both DATABASE.COLLECTION"
+            )),
         }
     }
 
@@ -57,9 +59,13 @@ mod tests {
         assert_eq!(of(&["shop"], Some("old")), Ok(Renaming::Database("old".to_owned())));
         let collection = Renaming::Collection("old".to_owned(), "orders.2025".to_owned());
         assert_eq!(of(&["shop.orders"], Some("old.orders.2025")), Ok(collection));
-        for (patterns, wanted) in
-            [(&["shop", "crm"][..], "old"), (&["shop.orders"], "old"), (&["shop"], "old.orders"), (&["shop.or*"], "a.b"), (&["shop"], "")]
-        {
+        for (patterns, wanted) in [
+            (&["shop", "crm"][..], "old"),
+            (&["shop.orders"], "old"),
+            (&["shop"], "old.orders"),
+            (&["shop.or*"], "a.b"),
+            (&["shop"], ""),
+        ] {
             assert!(of(patterns, Some(wanted)).is_err(), "{patterns:?} {wanted}");
         }
     }

@@ -64,7 +64,8 @@ pub(crate) async fn compare(source: &Client, target: &Client, listed: &Listed) -
         all.sort_by(|left, right| left.0.cmp(&right.0));
         all
     };
-    let (here, there) = (of(listed.indexes.clone()), of(indexes(target, &listed.target.database, &listed.target.name).await?));
+    let (here, there) =
+        (of(listed.indexes.clone()), of(indexes(target, &listed.target.database, &listed.target.name).await?));
     for (name, options) in &here {
         match there.iter().find(|(other, _)| other == name) {
             None => found.push(format!("{namespace}: the target lacks the index {name}")),
@@ -91,11 +92,7 @@ async fn open(
     }
     options.allow_disk_use = Some(true);
     let collection = client.database(database).collection::<RawDocumentBuf>(name);
-    collection
-        .find(doc! {})
-        .with_options(options)
-        .await
-        .map_err(CopyError::command(format!("read {database}.{name}")))
+    collection.find(doc! {}).with_options(options).await.map_err(CopyError::command(format!("read {database}.{name}")))
 }
 
 fn time_order(listed: &Listed) -> Document {

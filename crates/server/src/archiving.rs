@@ -173,7 +173,8 @@ impl Archiver {
 
     fn open(&self) -> Result<Arc<Archive>, BackupError> {
         let objects = self.place.open(self.facts.data.as_deref())?;
-        let archive = Archive::begin(self.watch.store.clone(), objects, Arc::new(SystemRandom), self.facts.key.clone())?;
+        let archive =
+            Archive::begin(self.watch.store.clone(), objects, Arc::new(SystemRandom), self.facts.key.clone())?;
         // Told only; a backup that cannot be read ends no archive.
         let backup_before = archive.newest_backup().ok().flatten();
         let archive = Arc::new(archive);

@@ -9,9 +9,9 @@ use std::time::Duration;
 use bson::raw::CString;
 use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use commands::{
-    ArchiveFigures, AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity, LoginState, Need,
-    NetworkFigures, Next, Outcome, PasswordLogin, Permission, SequenceSource, ServerContext, ServerHooks,
-    StandingWarning, TransportCertificate, TransportFigures,
+    ArchiveFigures, AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity,
+    LoginState, Need, NetworkFigures, Next, Outcome, PasswordLogin, Permission, SequenceSource, ServerContext,
+    ServerHooks, StandingWarning, TransportCertificate, TransportFigures,
 };
 use flight_recorder::patterns::Finding;
 use platform::{Clock, DirectoryLock, Disk, MemoryReservation, SystemClock};
