@@ -1,6 +1,7 @@
-"""An object store for tests: the requests of S3 that backups need (Google's XML interface has the same), in memory. Signatures are not checked. On
+"""An object store for tests: the requests of S3 that backups need (Google's XML interface has the same), and those of Azure's, in memory. Signatures are not checked. On
 request it fails as networks and stores do: errors that pass, connections that are cut before and within an answer, slow answers."""
 
+import base64
 import hashlib
 import http.server
 import json
@@ -47,6 +48,11 @@ class ObjectStoreServer:
         """What a client of Google's is told."""
         account = {"private_key": "", "private_key_id": "", "client_email": "", "disable_oauth": True, "gcs_base_url": self.endpoint}
         return {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(account), "GOOGLE_ALLOW_HTTP": "true"}
+
+    def azure_environment(self):
+        """What a client of Azure's is told."""
+        account = {"AZURE_STORAGE_ACCOUNT": "somebody", "AZURE_STORAGE_KEY": base64.b64encode(b"a secret").decode()}
+        return account | {"AZURE_STORAGE_ENDPOINT": self.endpoint, "AZURE_ALLOW_HTTP": "true"}
 
     def names(self, bucket):
         """Names in a bucket."""
@@ -161,7 +167,9 @@ class StoreHandler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         if not self.begin():
             return
-        if "delete" in self.query:
+        if self.query.get("comp") == "batch":
+            self.delete_batch()
+        elif "delete" in self.query:
             names = [xml.sax.saxutils.unescape(name) for name in re.findall(r"<Key>(.*?)</Key>", self.body.decode())]
             with self.store.lock:
                 for name in names:
@@ -180,26 +188,54 @@ class StoreHandler(http.server.BaseHTTPRequestHandler):
                     self.store.objects[self.key] = b"".join(parts[number] for number in sorted(parts))
             self.answer(200, b"<CompleteMultipartUploadResult><ETag>&quot;whole&quot;</ETag></CompleteMultipartUploadResult>")
 
+    def delete_batch(self):
+        """Azure's: a request for each object, with an answer for each."""
+        parts = []
+        for number, path in enumerate(re.findall(r"^DELETE /(\S+) HTTP/1.1", self.body.decode(), re.MULTILINE)):
+            bucket, _, name = urllib.parse.unquote(path).partition("/")
+            with self.store.lock:
+                found = self.store.objects.pop((bucket, name), None) is not None
+            status = "202 Accepted" if found else "404 Not Found"
+            head = f"Content-Type: application/http\r\nContent-ID: {number}\r\n\r\nHTTP/1.1 {status}\r\nx-ms-request-id: 1\r\n\r\n"
+            parts.append(f"--answers\r\n{head}\r\n")
+        self.answer(202, ("".join(parts) + "--answers--\r\n").encode(), Content_Type="multipart/mixed; boundary=answers")
+
     def listing(self):
         """A page of at most three names, so that clients have to ask for the next."""
+        rows = list(self.rows())
+        after = self.query.get("continuation-token", self.query.get("marker", ""))
+        rows = [row for row in rows if row[0] > after]
+        page, more = rows[:3], len(rows) > 3
+        newest = page[-1][0] if more else ""
+        if self.query.get("comp") == "list":
+            text = "".join(
+                f"<BlobPrefix><Name>{name}</Name></BlobPrefix>"
+                if size is None
+                else f"<Blob><Name>{name}</Name><Properties><Last-Modified>{formatdate(usegmt=True)}</Last-Modified><Content-Length>{size}</Content-Length><Content-Type>a/b</Content-Type><Etag>e</Etag></Properties></Blob>"
+                for name, size in page
+            )
+            return f"<EnumerationResults><Blobs>{text}</Blobs><NextMarker>{newest}</NextMarker></EnumerationResults>".encode()
+        text = "".join(
+            f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>"
+            if size is None
+            else f"<Contents><Key>{name}</Key><LastModified>2026-11-29T12:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag><Size>{size}</Size></Contents>"
+            for name, size in page
+        )
+        token = f"<NextContinuationToken>{newest}</NextContinuationToken>" if more else ""
+        return f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{text}{token}</ListBucketResult>".encode()
+
+    def rows(self):
+        """Names with sizes, and folders without."""
         prefix, delimiter = self.query.get("prefix", ""), self.query.get("delimiter", "")
-        rows, seen = [], set()
         with self.store.lock:
             content = {name: len(value) for (bucket, name), value in self.store.objects.items() if bucket == self.key[0]}
+        seen = set()
         for name, size in sorted(content.items()):
             if not name.startswith(prefix):
                 continue
-            inner = name[len(prefix) :].partition(delimiter)[0] if delimiter else name
-            folder = f"{prefix}{inner}{delimiter}" if delimiter and delimiter in name[len(prefix) :] else None
-            if folder and folder not in seen:
-                seen.add(folder)
-                rows.append((folder, f"<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>"))
-            elif not folder:
-                time_of = "2026-11-29T12:00:00.000Z"
-                rows.append((name, f"<Contents><Key>{name}</Key><LastModified>{time_of}</LastModified><ETag>&quot;e&quot;</ETag><Size>{size}</Size></Contents>"))
-        after = self.query.get("continuation-token", "")
-        rows = [(name, row) for name, row in rows if name > after]
-        page, more = rows[:3], len(rows) > 3
-        token = f"<NextContinuationToken>{page[-1][0]}</NextContinuationToken>" if more else ""
-        text = "".join(row for _, row in page)
-        return f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{text}{token}</ListBucketResult>".encode()
+            inner, found, _ = name[len(prefix) :].partition(delimiter) if delimiter else (name, "", "")
+            if not found:
+                yield name, size
+            elif inner not in seen:
+                seen.add(inner)
+                yield f"{prefix}{inner}{delimiter}", None

@@ -161,17 +161,20 @@ def test_a_large_object_is_sent_in_parts(server, store, tmp_path):
     assert restored_content(tmp_path, PLACE) == expected
 
 
-def test_google_s_store(server, store, tmp_path, monkeypatch):
-    for name, value in store.google_environment().items():
+@pytest.mark.parametrize("scheme", ["gs", "az"])
+def test_the_stores_of_google_and_azure(server, store, tmp_path, monkeypatch, scheme):
+    for name, value in (store.google_environment() | store.azure_environment()).items():
         monkeypatch.setenv(name, value)
     with MongoClient(server.uri) as client:
         fill(client, 0, 1000)
         expected = content(client)
     server.stop()
-    place = "gs://other-backups/plimsoll"
+    place = f"{scheme}://other-backups/plimsoll"
     run("backup", "--data", server.directory / "data", "--to", place)
     run("backup", "--data", server.directory / "data", "--to", place, "--full")
+    before = store.names("other-backups")
     assert "removed" in run("backup", "prune", "--from", place, "--keep", 1)
+    assert len(store.names("other-backups")) < len(before)
     assert restored_content(tmp_path, place) == expected
 
 

@@ -1,8 +1,10 @@
 //! Objects in an object store: S3, Google's, Azure's, through the crate `object_store`.
 //!
 //! Called through `ObjectStore`, by threads that wait. The requests are run by two threads of their own. A request that fails for a
-//! reason that passes is tried again for `RETRIED_FOR`; a large object is sent in parts, so that a cut connection costs one part.
+//! reason that passes is tried again for `RETRIED_FOR`, by the crate or, where an answer was cut, by us: each of ours may be made twice.
+//! A large object is sent in parts, so that a cut connection costs one part.
 
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -12,9 +14,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
+use object_store::client::{HttpError, HttpErrorKind};
 use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStoreExt, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep};
 
 use crate::cloud_place::CloudPlace;
 use crate::object_store::ObjectStore;
@@ -24,6 +28,7 @@ const RETRIED_FOR: Duration = Duration::from_secs(60);
 /// And the first one, which says whether the place can be reached at all.
 const FIRST_RETRIED_FOR: Duration = Duration::from_secs(5);
 const RETRIES_MAX: usize = 20;
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// What is larger is sent in parts.
 const WHOLE_BYTES_MAX: usize = 16 << 20;
@@ -70,7 +75,11 @@ impl CloudStore {
     /// What the store says.
     pub(crate) fn has_soon(&self, name: &str) -> io::Result<bool> {
         let (client, path) = (self.hasty.clone(), self.place.path_of(name).map_err(told)?);
-        match self.wait(async move { client.head(&path).await }) {
+        let asked = move || {
+            let (client, path) = (client.clone(), path.clone());
+            async move { client.head(&path).await }
+        };
+        match self.wait(FIRST_RETRIED_FOR, asked) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -83,29 +92,40 @@ impl CloudStore {
     /// What the store says.
     pub(crate) fn is_anything_there(&self) -> io::Result<bool> {
         let (client, path) = (self.client.clone(), self.place.path_of("").map_err(told)?);
-        self.wait(async move {
-            let prefix = Some(&path).filter(|path| !path.as_ref().is_empty());
-            client.list(prefix).try_next().await.map(|first| first.is_some())
-        })
+        let asked = move || {
+            let (client, path) = (client.clone(), path.clone());
+            async move {
+                let prefix = Some(&path).filter(|path| !path.as_ref().is_empty());
+                client.list(prefix).try_next().await.map(|first| first.is_some())
+            }
+        };
+        self.wait(FIRST_RETRIED_FOR, asked)
     }
 
     /// Runs a request. Whoever waits may be a thread of another runtime: it waits as for any other thread.
-    fn wait<T: Send + 'static>(
+    fn wait<T: Send + 'static, F: Future<Output = object_store::Result<T>> + Send + 'static>(
         &self,
-        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
+        patience: Duration,
+        request: impl Fn() -> F + Send + 'static,
     ) -> io::Result<T> {
         let ended = || io::Error::other("the thread of the object store has ended");
         let (sender, receiver) = sync_channel(1);
         let runtime = self.runtime.as_ref().ok_or_else(ended)?;
         runtime.spawn(async move {
             // Somebody waits for it.
-            let _ = sender.send(request.await);
+            let _ = sender.send(persist(patience, request).await);
         });
         receiver.recv().map_err(|_| ended())?.map_err(told)
     }
 
-    fn prepared(&self, name: &str) -> io::Result<(Client, Path)> {
-        Ok((self.client.clone(), self.place.path_of(name).map_err(told)?))
+    /// Runs a request about an object, or a folder.
+    fn ask<T: Send + 'static, F: Future<Output = object_store::Result<T>> + Send + 'static>(
+        &self,
+        name: &str,
+        request: impl Fn(Client, Path) -> F + Send + 'static,
+    ) -> io::Result<T> {
+        let (client, path) = (self.client.clone(), self.place.path_of(name).map_err(told)?);
+        self.wait(RETRIED_FOR, move || request(client.clone(), path.clone()))
     }
 }
 
@@ -126,41 +146,37 @@ impl fmt::Debug for CloudStore {
 
 impl ObjectStore for CloudStore {
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let (client, path) = self.prepared(name)?;
         let bytes = Bytes::copy_from_slice(bytes);
-        self.wait(async move {
-            match bytes.len() > WHOLE_BYTES_MAX {
-                true => put_in_parts(&client, &path, &bytes).await,
-                false => client.put(&path, bytes.into()).await.map(drop),
+        self.ask(name, move |client, path| {
+            let bytes = bytes.clone();
+            async move {
+                match bytes.len() > WHOLE_BYTES_MAX {
+                    true => put_in_parts(&client, &path, &bytes).await,
+                    false => client.put(&path, bytes.into()).await.map(drop),
+                }
             }
         })
     }
 
     fn size(&self, name: &str) -> io::Result<u64> {
-        let (client, path) = self.prepared(name)?;
-        self.wait(async move { client.head(&path).await.map(|found| found.size) })
+        self.ask(name, |client, path| async move { client.head(&path).await.map(|found| found.size) })
     }
 
     fn get(&self, name: &str) -> io::Result<Vec<u8>> {
-        let (client, path) = self.prepared(name)?;
-        self.wait(async move { client.get(&path).await?.bytes().await }).map(Vec::from)
+        self.ask(name, |client, path| async move { client.get(&path).await?.bytes().await }).map(Vec::from)
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        let (client, path) = self.prepared(folder)?;
-        self.wait(async move {
-            let found = client.list_with_delimiter(Some(&path)).await?;
-            let objects = found.objects.iter().map(|object| &object.location);
-            let names = objects.chain(&found.common_prefixes).filter_map(|path| path.filename());
-            let mut names: Vec<String> = names.map(str::to_owned).collect();
-            names.sort_unstable();
-            Ok(names)
-        })
+        let found = self.ask(folder, |client, path| async move { client.list_with_delimiter(Some(&path)).await })?;
+        let objects = found.objects.iter().map(|object| &object.location);
+        let names = objects.chain(&found.common_prefixes).filter_map(|path| path.filename());
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort_unstable();
+        Ok(names)
     }
 
     fn delete(&self, name: &str) -> io::Result<()> {
-        let (client, path) = self.prepared(name)?;
-        match self.wait(async move { client.delete(&path).await }) {
+        match self.ask(name, |client, path| async move { client.delete(&path).await }) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
@@ -169,6 +185,37 @@ impl ObjectStore for CloudStore {
     fn side_by_side(&self) -> usize {
         SIDE_BY_SIDE
     }
+}
+
+/// Makes a request again while it fails for a reason that passes.
+async fn persist<T, F: Future<Output = object_store::Result<T>>>(
+    patience: Duration,
+    request: impl Fn() -> F,
+) -> object_store::Result<T> {
+    let (until, mut pause) = (Instant::now() + patience, PAUSE_FIRST);
+    loop {
+        match request().await {
+            Err(error) if passes(&error) && Instant::now() < until => sleep(pause).await,
+            outcome => return outcome,
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Whether a connection is to blame, and not the request or the store.
+fn passes(error: &object_store::Error) -> bool {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<HttpError>() {
+            let kind = error.kind();
+            return matches!(
+                kind,
+                HttpErrorKind::Connect | HttpErrorKind::Request | HttpErrorKind::Timeout | HttpErrorKind::Interrupted
+            );
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// The object appears with the last request.
@@ -195,7 +242,7 @@ fn told(error: object_store::Error) -> io::Error {
         _ => io::ErrorKind::Other,
     };
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(&error);
+    let mut source = error.source();
     while let Some(inner) = source {
         let reason = inner.to_string();
         if !text.contains(&reason) {
