@@ -121,7 +121,7 @@ export async function show(main, { signal }) {
     main,
     el("header", { class: "head" }, el("h1", null, "Backups")),
     trouble,
-    el("div", { class: "two" }, panel("Archive of the oplog", archive, oplog), el("div", null, panel("Last backup", last), panel("Being made", current))),
+    el("div", { class: "two" }, panel("Archive of the oplog", archive, oplog), panel("Last backup", last), panel("Being made", current)),
     panel(
       "A backup now",
       form,
@@ -129,7 +129,7 @@ export async function show(main, { signal }) {
         "p",
         { class: "faint" },
         "Backups that are there: ",
-        el("code", null, "plimsoll backup list URL"),
+        el("code", null, "plimsoll backup list --from URL"),
         ". To a moment of any of them and the archive: ",
         el("code", null, "plimsoll restore"),
         ".",
