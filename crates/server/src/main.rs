@@ -365,25 +365,7 @@ fn open_service(
     let DataDisk { disk, memory: disk_in_memory, lock } = data_disk::open_for_server(configuration)?;
     let clock = Arc::clone(&hooks.clock);
     let random = Arc::new(SystemRandom);
-    let mut database_uuid = [0; 16];
-    random.fill(&mut database_uuid);
-    let engine = EngineOptions {
-        history_memory_bytes: plan.history_bytes,
-        history_quota_bytes: configuration.history_bytes,
-        ring_buffer_bytes: plan.ring_bytes,
-        memory: Arc::clone(&plan.budget),
-        cache_bytes: usize::try_from(configuration.cache_bytes).unwrap_or(usize::MAX),
-        database_uuid,
-        ..EngineOptions::default()
-    };
-    let mut options = StoreOptions { engine, ..StoreOptions::default() };
-    options.clock_drift_max = configuration.clock_drift_max;
-    options.oplog_retention_bytes = configuration.oplog_bytes;
-    options.oplog_retention_time = configuration.oplog_time;
-    options.oplog.buffer_bytes_max = plan.log_bytes;
-    if let Some(bytes) = configuration.ephemeral_bytes {
-        small_disk::fit(&mut options, bytes);
-    }
+    let options = store_options(configuration, &plan, &*random);
     hooks.backup = archiving::facts(configuration)?;
     hooks.figures = figures_disk(configuration).ok().flatten();
     hooks.decoy_secret = decoy_secret::of_directory(&*disk, &*random);
@@ -424,6 +406,29 @@ fn open_service(
         user_command::take_in(data, &context);
     }
     Ok(DatabaseService::new(context, lock, plan.reserved, directory, Threads { archiving, following }))
+}
+
+fn store_options(configuration: &Configuration, plan: &MemoryPlan, random: &dyn Random) -> StoreOptions {
+    let mut database_uuid = [0; 16];
+    random.fill(&mut database_uuid);
+    let engine = EngineOptions {
+        history_memory_bytes: plan.history_bytes,
+        history_quota_bytes: configuration.history_bytes,
+        ring_buffer_bytes: plan.ring_bytes,
+        memory: Arc::clone(&plan.budget),
+        cache_bytes: usize::try_from(configuration.cache_bytes).unwrap_or(usize::MAX),
+        database_uuid,
+        ..EngineOptions::default()
+    };
+    let mut options = StoreOptions { engine, ..StoreOptions::default() };
+    options.clock_drift_max = configuration.clock_drift_max;
+    options.oplog_retention_bytes = configuration.oplog_bytes;
+    options.oplog_retention_time = configuration.oplog_time;
+    options.oplog.buffer_bytes_max = plan.log_bytes;
+    if let Some(bytes) = configuration.ephemeral_bytes {
+        small_disk::fit(&mut options, bytes);
+    }
+    options
 }
 
 /// What to do about a database that does not open.
