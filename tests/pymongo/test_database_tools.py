@@ -75,7 +75,7 @@ class Restore:
     def __init__(self, client, dump, name, drop=False, stop_on_error=True):
         self.database = database = client[name]
         client.admin.command("ping")
-        assert dump.version[:2] == [7, 0]
+        assert dump.version[:2] == [8, 0]
         with pytest.raises(OperationFailure):
             client.admin.command("atlasVersion", 1)
         client.admin.command("buildInfo")

@@ -108,7 +108,7 @@ impl Store {
                 Ok(store.options.ttl_interval)
             })?,
             self.spawn("ttl", |store| {
-                store.expire_and_pause()?;
+                store.pause_and_expire()?;
                 Ok(Duration::ZERO)
             })?,
         ];
@@ -179,18 +179,19 @@ impl Store {
         }
     }
 
-    /// A pass of expiry, and the pause after it, which ends earlier when it is shortened meanwhile.
-    fn expire_and_pause(&self) -> Result<()> {
-        if self.expires_documents() {
+    /// The pause before a pass of expiry, which ends earlier when it is shortened meanwhile, and the pass. None comes at the
+    /// start: whoever starts a server may have it expire nothing.
+    fn pause_and_expire(&self) -> Result<()> {
+        let since = self.clock.monotonic();
+        let paused = || self.clock.monotonic().saturating_sub(since);
+        self.stopping.wait_while_left(|| self.ttl_interval().saturating_sub(paused()));
+        if self.expires_documents() && !self.is_stopping() {
             let _gives_way = LongWork::begin_writing(&self.foreground);
             let pass = self.ttl_pass(&mut WriteContext::new())?;
             if pass.deleted > 0 {
                 tracing::info!(deleted = pass.deleted, "expired documents deleted");
             }
         }
-        let since = self.clock.monotonic();
-        let paused = || self.clock.monotonic().saturating_sub(since);
-        self.stopping.wait_while_left(|| self.ttl_interval().saturating_sub(paused()));
         Ok(())
     }
 
