@@ -18,6 +18,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
+from backups import archiving_server, run
 from server_process import ServerProcess, binary_path
 
 WRITERS = 3
@@ -30,17 +31,8 @@ def place(tmp_path):
 
 @pytest.fixture
 def server(tmp_path, place):
-    (tmp_path / "original").mkdir()
-    process = ServerProcess(tmp_path / "original", ("--cache", "32MiB", "--archive", place))
-    process.start()
-    yield process
-    process.kill()
-
-
-def run(*words, code=0):
-    ended = subprocess.run([str(binary_path()), *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    return ended.stdout + ended.stderr
+    with archiving_server(tmp_path, place) as server:
+        yield server
 
 
 def back_up(client, place, **fields):

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import secrets
-import subprocess
 import threading
 import time
 
@@ -12,9 +11,10 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
+from backups import archiving_server, run
 from certificates import made_certificates
 from object_store_server import ObjectStoreServer
-from server_process import ServerProcess, binary_path
+from server_process import ServerProcess
 
 PLACE = "s3://shop-backups/plimsoll/first"
 
@@ -32,17 +32,8 @@ def store(monkeypatch):
 
 @pytest.fixture
 def server(tmp_path, store):
-    (tmp_path / "original").mkdir()
-    process = ServerProcess(tmp_path / "original", ("--cache", "32MiB", "--archive", PLACE))
-    process.start()
-    yield process
-    process.kill()
-
-
-def run(*words, code=0):
-    ended = subprocess.run([str(binary_path()), *map(str, words)], capture_output=True, text=True, timeout=120)
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    return ended.stdout + ended.stderr
+    with archiving_server(tmp_path, PLACE) as server:
+        yield server
 
 
 def fill(client, begin, count, size=400):

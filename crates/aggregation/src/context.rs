@@ -99,7 +99,12 @@ impl Memory {
 
     /// Gives everything back.
     pub(crate) fn clear(&mut self) {
-        self.counted.shrink(0);
+        self.shrink(0);
+    }
+
+    /// Gives back what is beyond `bytes`.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        self.counted.shrink(bytes);
     }
 }
 

@@ -13,7 +13,7 @@ use transaction::{OplogHold, Store};
 
 use crate::error::{BackupError, Result};
 use crate::manifest::{BACKUPS, Manifest};
-use crate::object::{pack, unpack};
+use crate::object::pack;
 use crate::object_store::ObjectStore;
 use crate::oplog_object;
 use crate::page_chunk::CHUNK_BYTES;
@@ -200,11 +200,10 @@ fn newest_timestamp(
     pieces: &[(u64, u64, u64)],
     key: Option<&OuterKey>,
 ) -> Result<Timestamp> {
-    let Some((segment, start, end)) = pieces.iter().max_by_key(|piece| piece.2) else { return Ok(Timestamp::MIN) };
-    let name = format!("{folder}/{}", oplog_object::name_of(*segment, *start, *end));
-    let packed = objects.get(&name).map_err(BackupError::io(&name, "read"))?;
-    match unpack(&name, &packed, key).and_then(|content| oplog_object::decode(&name, &content)) {
+    let Some(newest) = pieces.iter().max_by_key(|piece| piece.2) else { return Ok(Timestamp::MIN) };
+    match oplog_object::read(objects, folder, *newest, key) {
         Ok(piece) => Ok(piece.last_timestamp),
+        Err(error @ (BackupError::Io { .. } | BackupError::Missing(_))) => Err(error),
         // A restore will tell; the archive goes on behind it.
         Err(error) => {
             tracing::warn!(target: "control", %error, "the newest piece of the archive cannot be read");

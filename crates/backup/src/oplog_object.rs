@@ -4,9 +4,11 @@
 //! (milliseconds), the piece's start, its last timestamp (8 bytes each, little-endian), then the entries.
 
 use oplog::{OplogPiece, OplogPosition, SegmentFacts};
-use platform::Timestamp;
+use platform::{OuterKey, Timestamp};
 
 use crate::error::{BackupError, Result};
+use crate::object::unpack;
+use crate::object_store::ObjectStore;
 
 const HEADER_BYTES: usize = 40;
 const DIGITS: usize = 20;
@@ -34,6 +36,21 @@ pub(crate) fn encode(piece: &OplogPiece) -> Vec<u8> {
     }
     content.extend_from_slice(&piece.bytes);
     content
+}
+
+/// The piece of an archive in this folder that `name_of` named.
+///
+/// # Errors
+/// `Io`; those by which an object cannot be read (`BackupError::is_unreadable`).
+pub(crate) fn read(
+    objects: &dyn ObjectStore,
+    folder: &str,
+    (segment, start, end): (u64, u64, u64),
+    key: Option<&OuterKey>,
+) -> Result<OplogPiece> {
+    let name = format!("{folder}/{}", name_of(segment, start, end));
+    let packed = objects.get(&name).map_err(BackupError::io(&name, "read"))?;
+    decode(&name, &unpack(&name, &packed, key)?)
 }
 
 pub(crate) fn decode(name: &str, content: &[u8]) -> Result<OplogPiece> {

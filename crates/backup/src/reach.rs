@@ -61,12 +61,10 @@ impl Reach {
         let (folder, mut end) = (folder_of(&manifest.store), manifest.oplog_end);
         let pieces = list(objects, &folder)?;
         // The newest that can be read: who wants an earlier moment needs no later one.
-        for (segment, start, piece_end) in pieces.iter().rev().filter(|piece| piece.2 > manifest.oplog_end) {
-            let name = format!("{folder}/{}", oplog_object::name_of(*segment, *start, *piece_end));
-            let packed = objects.get(&name).map_err(BackupError::io(&name, "read"))?;
-            match unpack(&name, &packed, key).and_then(|content| oplog_object::decode(&name, &content)) {
+        for named in pieces.iter().rev().filter(|piece| piece.2 > manifest.oplog_end) {
+            match oplog_object::read(objects, &folder, *named, key) {
                 Ok(piece) => {
-                    (reach.last, end) = (reach.last.max(piece.last_timestamp), *piece_end);
+                    (reach.last, end) = (reach.last.max(piece.last_timestamp), named.2);
                     break;
                 }
                 Err(error) if error.is_unreadable() => {}

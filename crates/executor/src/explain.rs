@@ -111,17 +111,17 @@ impl QueryExecutor {
         if let Some(collator) = &self.query.collator {
             section.insert("collation", Document::try_from(collator.definition())?);
         }
-        let known = self.target.collection.as_ref();
-        let plan_cache_key = match known {
+        let shape_hash = query_hash(&query_shape(&self.query));
+        let plan_cache_key = match &self.target.collection {
             Some(collection) => planner::plan_cache_key(collection, &self.query),
-            None => query_hash(&query_shape(&self.query)),
+            None => shape_hash.clone(),
         };
         let rejected: Vec<Bson> = self.rejected.iter().map(|plan| Bson::Document(planned(&plan.root))).collect();
         section.extend(doc! {
             "indexFilterSet": self.has_index_filter,
             // The same by its name before and since 8.0.
-            "queryHash": query_hash(&query_shape(&self.query)),
-            "planCacheShapeHash": query_hash(&query_shape(&self.query)),
+            "queryHash": shape_hash.clone(),
+            "planCacheShapeHash": shape_hash,
             "planCacheKey": plan_cache_key,
             "optimizedPipeline": false,
             "maxIndexedOrSolutionsReached": false,

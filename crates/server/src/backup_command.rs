@@ -213,7 +213,7 @@ fn verify(
     };
     let within = within.unwrap_or_else(std::env::temp_dir);
     let directory = within.join(format!("plimsoll-verify-{}", std::process::id()));
-    let verified = restore_command::into(&place.from, &directory, key, &options).and_then(|restored| {
+    let verified = restore_command::into(&directory, key, &options).and_then(|restored| {
         print!("{}", restore_command::described(&restored, &directory));
         validate(&directory, key)
     });

@@ -74,18 +74,18 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<ExitCode, String> {
         from: arguments.place.from.clone(),
     };
     if arguments.running.is_wanted() {
-        return restore_into::run(&arguments.running, &arguments.place.from, &arguments.key, &options);
+        return restore_into::run(&arguments.running, &arguments.key, &options);
     }
     let Some(to) = &arguments.to else { return Err("--to says which directory is made".to_owned()) };
-    let restored = into(&arguments.place.from, to, &arguments.key, &options)?;
+    let restored = into(to, &arguments.key, &options)?;
     print!("{}", described(&restored, to));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Restores into a directory.
-pub(crate) fn into(from: &str, to: &Path, key: &KeyArguments, options: &RestoreOptions) -> Result<Restored, String> {
+pub(crate) fn into(to: &Path, key: &KeyArguments, options: &RestoreOptions) -> Result<Restored, String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
-    let objects = Place::of_url(from).and_then(|place| place.open_existing()).map_err(|error| told(&error))?;
+    let objects = Place::of_url(&options.from).and_then(|place| place.open_existing()).map_err(|error| told(&error))?;
     let real = RealDisk::new(to).map_err(|error| format!("cannot make {}: {error}", to.display()))?;
     let notes = RealDisk::new(to).map_err(|error| format!("cannot make {}: {error}", to.display()))?;
     let _lock = DirectoryLock::acquire(to).map_err(|error| told(&error))?;

@@ -77,16 +77,11 @@ fn percent_encoded(path: &Path) -> String {
 }
 
 /// Restores and copies; ends as `plimsoll copy` does.
-pub(crate) fn run(
-    wanted: &IntoRunning,
-    from: &str,
-    key: &KeyArguments,
-    options: &RestoreOptions,
-) -> Result<ExitCode, String> {
+pub(crate) fn run(wanted: &IntoRunning, key: &KeyArguments, options: &RestoreOptions) -> Result<ExitCode, String> {
     let program = lab_command::program("restore --into")?;
     let own = TemporaryDirectory::make(wanted.within.clone().unwrap_or_else(std::env::temp_dir))?;
     let data = own.path.join("data");
-    let restored = restore_command::into(from, &data, key, options)?;
+    let restored = restore_command::into(&data, key, options)?;
     print!("{}", restore_command::described(&restored, &data));
     // The driver knows a socket by the end of its name.
     let socket = own.path.join("server.sock");

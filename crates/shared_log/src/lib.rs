@@ -17,6 +17,7 @@ mod log;
 mod memory_log;
 mod reading;
 mod record;
+mod restless_log;
 #[cfg(test)]
 mod simulation;
 mod standing;
@@ -29,5 +30,6 @@ pub use log::{AppendOutcome, Bounds, LogIdentity, Offset, Sending, SharedLog, St
 pub use memory_log::{Connection, Faults, MemoryLog};
 pub use reading::{Effect, Ignored, Place, Reading, Rule};
 pub use record::{Leader, RANGE_BYTES_MAX, RECORD_BYTES_MAX, Record, RecordKind};
+pub use restless_log::RestlessLog;
 pub use standing::Standing;
 pub use writer::{Role, Writer};

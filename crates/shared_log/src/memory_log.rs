@@ -49,6 +49,19 @@ impl Faults {
             failed_read: 0.0,
         }
     }
+
+    /// Everything goes wrong so often, and is overtaken twice as often.
+    pub fn at_rate(rate: f64) -> Faults {
+        Faults {
+            is_slow: true,
+            overtaking: rate * 2.0,
+            repeat: rate,
+            lost_request: rate,
+            lost_answer: rate,
+            refusal: rate,
+            failed_read: rate,
+        }
+    }
 }
 
 /// The log itself; clones are handles on the same one.

@@ -4,78 +4,28 @@
 //! about it has random numbers of its own, so that plans without it run as they did.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use oplog::{LocalOplog, OplogPosition};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, Random, SeededRandom, Timestamp};
 use replication::{Joined, ReplicationError, Shipper, StandingFile, join};
-use shared_log::{
-    AppendOutcome, Bounds, Connection, Faults, Leader, LogIdentity, MemoryLog, Offset, Sending, SharedLog, StoredRecord,
-};
+use shared_log::{Faults, Leader, MemoryLog, RestlessLog};
 use transaction::{Leadership, Result, Store, TransactionError};
 
 use crate::simulation::Simulation;
 
 /// Turns after which what should be confirmed is not going to be.
 const TURNS_MAX: u64 = 20_000;
+/// Of a connection: fewer than so many things arrive at a time, and how often it is given up.
+const ARRIVALS: u64 = 4;
+const GIVEN_UP: f64 = 0.05;
 
 /// The log, and this life's part in it.
 pub(crate) struct Following {
     log: MemoryLog,
     random: SeededRandom,
-    shipper: Mutex<Option<(Shipper, Arc<FaultyLog>)>>,
+    shipper: Mutex<Option<(Shipper, Arc<RestlessLog>)>>,
     lives: Mutex<u64>,
-}
-
-/// A connection on which things arrive while somebody waits.
-struct FaultyLog {
-    log: MemoryLog,
-    connection: Connection,
-    random: SeededRandom,
-}
-
-impl FaultyLog {
-    fn let_things_happen(&self) {
-        for _ in 0..self.random.below(4) {
-            self.log.deliver();
-        }
-        if self.random.chance(0.05) {
-            self.connection.give_up();
-        }
-    }
-}
-
-impl SharedLog for FaultyLog {
-    fn identity(&self) -> shared_log::Result<LogIdentity> {
-        self.connection.identity()
-    }
-
-    fn begin_append(&self, batch: &[Sending]) {
-        self.connection.begin_append(batch);
-    }
-
-    fn outcomes(&self, longest: Duration) -> Vec<AppendOutcome> {
-        self.let_things_happen();
-        self.connection.outcomes(longest)
-    }
-
-    fn read(&self, from: Offset, bytes_max: usize, longest: Duration) -> shared_log::Result<Vec<StoredRecord>> {
-        self.let_things_happen();
-        self.connection.read(from, bytes_max, longest)
-    }
-
-    fn bounds(&self) -> shared_log::Result<Bounds> {
-        self.connection.bounds()
-    }
-
-    fn trim_before(&self, offset: Offset) -> shared_log::Result<Offset> {
-        self.connection.trim_before(offset)
-    }
-
-    fn check(&self) -> shared_log::Result<Vec<String>> {
-        self.connection.check()
-    }
 }
 
 impl Following {
@@ -84,15 +34,7 @@ impl Following {
         let log = MemoryLog::new(random.next_u64());
         if random.chance(0.8) {
             let rate = [0.01, 0.05, 0.2][random.below(3) as usize];
-            log.set_faults(Faults {
-                is_slow: true,
-                overtaking: rate * 2.0,
-                repeat: rate,
-                lost_request: rate,
-                lost_answer: rate,
-                refusal: rate,
-                failed_read: rate,
-            });
+            log.set_faults(Faults::at_rate(rate));
         }
         Following { log, random, shipper: Mutex::new(None), lives: Mutex::new(0) }
     }
@@ -112,8 +54,8 @@ impl Simulation {
         open: impl FnOnce(&mut dyn FnMut(&LocalOplog) -> std::result::Result<(), ReplicationError>) -> Result<Arc<Store>>,
     ) -> Result<Arc<Store>> {
         following.end_life();
-        let (log, random) = (following.log.clone(), SeededRandom::new(following.random.next_u64()));
-        let faulty = Arc::new(FaultyLog { connection: log.connect(), log, random });
+        let random = SeededRandom::new(following.random.next_u64());
+        let log = Arc::new(RestlessLog::new(&following.log, random, ARRIVALS, GIVEN_UP));
         let incarnation = {
             let mut lives = following.lives.lock();
             *lives += 1;
@@ -123,13 +65,13 @@ impl Simulation {
         let mut joined: Option<Joined> = None;
         let store = open(&mut |oplog| {
             let me = Leader { node: 1, incarnation, address: "simulated:27017".to_owned() };
-            joined = Some(join(&*faulty, oplog, StandingFile::open(disk.clone())?, me, &clock)?);
+            joined = Some(join(&*log, oplog, StandingFile::open(disk.clone())?, me, &clock)?);
             Ok(())
         })?;
         let Some(joined) = joined else { self.fail(format_args!("a store was opened that has not joined")) };
         self.say(format_args!("leads in term {}", joined.term()));
-        let shipper = Shipper::begin(faulty.clone(), clock, joined, &store);
-        *following.shipper.lock() = Some((shipper, faulty));
+        let shipper = Shipper::begin(log.clone(), clock, joined, &store);
+        *following.shipper.lock() = Some((shipper, log));
         self.ship_until(&store, oplog::Oplog::end_position(store.oplog()));
         // The disk has failed meanwhile.
         if store.leadership() == Leadership::Lost { Err(TransactionError::TermLost) } else { Ok(store) }
@@ -147,8 +89,8 @@ impl Simulation {
     /// `false`: the disk has failed it.
     fn ship_once(&self, following: &Following, store: &Store) -> bool {
         let mut shipper = following.shipper.lock();
-        let Some((shipper, faulty)) = shipper.as_mut() else { return false };
-        faulty.let_things_happen();
+        let Some((shipper, log)) = shipper.as_mut() else { return false };
+        log.let_things_happen();
         match shipper.step(store) {
             Ok(_) if !shipper.leads() => self.fail(format_args!("nobody else is there, and the lead is lost")),
             Ok(_) => true,

@@ -173,7 +173,7 @@ impl Windowing {
         for output in &stage.outputs {
             let results = output.function.evaluate(partition, stage.sort.as_ref())?;
             columns.push(results.into_run(partition)?);
-            partition.release(partition.bytes() - counted)?;
+            partition.release(partition.bytes() - counted);
         }
         Ok(Ready::Spilled { number: 0, columns })
     }

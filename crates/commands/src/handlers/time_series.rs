@@ -70,6 +70,15 @@ pub(crate) fn buckets_of(namespace: &Namespace) -> Option<Namespace> {
     Namespace::new(namespace.database(), &format!("{PREFIX}{name}")).ok()
 }
 
+/// The same for a new time series.
+///
+/// # Errors
+/// InvalidNamespace (73).
+pub(crate) fn new_buckets_of(namespace: &Namespace) -> Result<Namespace> {
+    buckets_of(namespace)
+        .ok_or_else(|| CommandError::named("InvalidNamespace", format!("Invalid name of a time series: {namespace}")))
+}
+
 /// The name that a collection of buckets is behind.
 pub(crate) fn face_of(collection: &Collection) -> Option<String> {
     let definition = collection.definition();

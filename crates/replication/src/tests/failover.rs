@@ -6,59 +6,13 @@
 use std::collections::BTreeSet;
 
 use platform::Random;
-use shared_log::{AppendOutcome, Bounds, LogIdentity, Sending, StoredRecord};
+use shared_log::RestlessLog;
 
 use super::*;
 
-/// A connection on which things arrive while somebody waits.
-struct Pumped {
-    log: MemoryLog,
-    connection: Connection,
-    random: SeededRandom,
-}
-
-impl Pumped {
-    fn let_things_happen(&self) {
-        for _ in 0..self.random.below(3) {
-            self.log.deliver();
-        }
-        if self.random.chance(0.1) {
-            self.connection.give_up();
-        }
-    }
-}
-
-impl SharedLog for Pumped {
-    fn identity(&self) -> shared_log::Result<LogIdentity> {
-        self.connection.identity()
-    }
-
-    fn begin_append(&self, batch: &[Sending]) {
-        self.connection.begin_append(batch);
-    }
-
-    fn outcomes(&self, longest: Duration) -> Vec<AppendOutcome> {
-        self.let_things_happen();
-        self.connection.outcomes(longest)
-    }
-
-    fn read(&self, from: Offset, bytes_max: usize, longest: Duration) -> shared_log::Result<Vec<StoredRecord>> {
-        self.let_things_happen();
-        self.connection.read(from, bytes_max, longest)
-    }
-
-    fn bounds(&self) -> shared_log::Result<Bounds> {
-        self.connection.bounds()
-    }
-
-    fn trim_before(&self, offset: Offset) -> shared_log::Result<Offset> {
-        self.connection.trim_before(offset)
-    }
-
-    fn check(&self) -> shared_log::Result<Vec<String>> {
-        self.connection.check()
-    }
-}
+/// Of a connection: fewer than so many things arrive at a time, and how often it is given up.
+const ARRIVALS: u64 = 3;
+const GIVEN_UP: f64 = 0.1;
 
 struct Running {
     store: Arc<Store>,
@@ -93,15 +47,7 @@ impl World {
         let random = SeededRandom::new(seed);
         let log = MemoryLog::new(random.next_u64());
         let rate = [0.0, 0.05, 0.2][random.below(3) as usize];
-        log.set_faults(Faults {
-            is_slow: true,
-            overtaking: rate * 2.0,
-            repeat: rate,
-            lost_request: rate,
-            lost_answer: rate,
-            refusal: rate,
-            failed_read: rate,
-        });
+        log.set_faults(Faults::at_rate(rate));
         let (machines, running) = ([Machine::new(1), Machine::new(2)], [None, None]);
         World { log, random, machines, running, sent: 0, told: BTreeSet::new(), begun_anew: 0, overtaken: 0 }
     }
@@ -112,14 +58,14 @@ impl World {
         let machine = &mut self.machines[place];
         machine.lives += 1;
         let random = SeededRandom::new(self.random.next_u64());
-        let pumped = Arc::new(Pumped { log: self.log.clone(), connection: self.log.connect(), random });
+        let log = Arc::new(RestlessLog::new(&self.log, random, ARRIVALS, GIVEN_UP));
         let (disk, clock): (Arc<dyn Disk>, Arc<dyn Clock>) = (machine.disk.clone(), machine.clock.clone());
         let me = Leader { node: machine.node, incarnation: machine.lives, address: "db:27017".to_owned() };
         let mut joined: Option<Joined> = None;
         let random = Arc::new(SeededRandom::new(self.random.next_u64()));
         let opened =
             Store::open_caught_up(disk.clone(), clock.clone(), random, Machine::options(), |oplog| -> Result<()> {
-                joined = Some(join(&*pumped, oplog, StandingFile::open(disk)?, me, &clock)?);
+                joined = Some(join(&*log, oplog, StandingFile::open(disk)?, me, &clock)?);
                 Ok(())
             });
         let store = match opened {
@@ -138,7 +84,7 @@ impl World {
             }
             Err(error) => panic!("{error}"),
         };
-        let mut shipper = Shipper::begin(pumped, clock, joined.unwrap(), &store);
+        let mut shipper = Shipper::begin(log, clock, joined.unwrap(), &store);
         // He serves once all that he has is confirmed.
         for _ in 0..5_000 {
             if store.is_confirmed(store.oplog().end_position()) {

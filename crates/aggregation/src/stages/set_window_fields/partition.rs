@@ -135,8 +135,8 @@ impl Partition {
         self.documents = Documents::Filling { writer: self.begin_run()?, layout: Layout::default() };
         self.bytes = 0;
         held.into_iter().try_for_each(|document| self.append(&document))?;
-        self.memory.clear();
-        self.hold(0)
+        self.memory.shrink(self.bytes);
+        Ok(())
     }
 
     fn append(&mut self, document: &RawDocument) -> Result<()> {
@@ -160,10 +160,9 @@ impl Partition {
     }
 
     /// Gives back some of what was counted.
-    pub(super) fn release(&mut self, bytes: usize) -> Result<()> {
+    pub(super) fn release(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
-        self.memory.clear();
-        self.hold(0)
+        self.memory.shrink(self.bytes);
     }
 
     pub(super) fn begin_run(&self) -> Result<Box<dyn SpillWriter>> {

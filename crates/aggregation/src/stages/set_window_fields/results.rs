@@ -50,7 +50,8 @@ impl Results {
     fn spill(&mut self, partition: &mut Partition) -> Result<()> {
         self.run = Some(partition.begin_run()?);
         std::mem::take(&mut self.held).into_iter().try_for_each(|result| self.append(result))?;
-        partition.release(self.bytes)
+        partition.release(self.bytes);
+        Ok(())
     }
 
     fn append(&mut self, result: Option<RawBson>) -> Result<()> {

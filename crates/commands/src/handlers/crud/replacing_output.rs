@@ -64,8 +64,8 @@ impl ReplacingOutput {
         let mut temporary = Namespace::new(target.database(), &format!("{TEMPORARY}{unique}"))?;
         let mut replaced = target.clone();
         if is_series {
-            temporary = buckets_of(&temporary)?;
-            replaced = buckets_of(&target)?;
+            temporary = time_series::new_buckets_of(&temporary)?;
+            replaced = time_series::new_buckets_of(&target)?;
         }
         let (collection, _) = store.create_collection(&temporary, options.clone())?;
         let series = options.time_series.as_ref();
@@ -91,10 +91,7 @@ impl ReplacingOutput {
     fn create_indexes(&self, existing: Option<&Collection>) -> Result<()> {
         let copied = match (existing, &self.series) {
             (Some(existing), _) => specifications(existing),
-            (None, Some(series)) => match index_face::usual(series)? {
-                Some(usual) => vec![usual.of_collection(self.collection.definition().options.collator.as_ref())?],
-                None => Vec::new(),
-            },
+            (None, Some(series)) => index_face::usual(series)?.into_iter().collect(),
             (None, None) => Vec::new(),
         };
         if !copied.is_empty() {
@@ -189,11 +186,6 @@ fn made_like(
 fn other_kind(target: &Namespace) -> CommandError {
     let message = format!("Cannot create a time-series collection from a non time-series collection or view: {target}");
     CommandError::named("InvalidOptions", message)
-}
-
-fn buckets_of(namespace: &Namespace) -> Result<Namespace> {
-    time_series::buckets_of(namespace)
-        .ok_or_else(|| CommandError::named("InvalidNamespace", format!("Invalid name of a time series: {namespace}")))
 }
 
 fn specifications(existing: &Collection) -> Vec<IndexSpecification> {

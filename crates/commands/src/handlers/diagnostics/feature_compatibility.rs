@@ -2,9 +2,10 @@
 //!
 //! The version is that of the server ([`crate::state::versions`]) and cannot be another.
 
-use bson::{RawBsonRef, RawDocument, doc};
+use bson::{RawBsonRef, doc};
 use collection::Namespace;
 use document::get_field;
+use executor::IdLookup;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -80,24 +81,16 @@ pub(crate) fn is_version_collection(namespace: &Namespace) -> bool {
 pub(crate) fn store_document(writing: &Writing) -> Result<()> {
     let namespace = Namespace::new(DATABASE, COLLECTION)?;
     let collection = writing.store.collection_or_create(&namespace)?;
-    let mut cursor = writing.store.newest_view().record_cursor(&collection);
-    cursor.seek_first()?;
-    let mut place = None;
-    while let Some(record) = cursor.next()? {
-        let document = cursor.document()?;
-        if text(document, "_id") == Some(ID) {
-            if text(document, "version") == Some(FEATURE_COMPATIBILITY_VERSION) {
-                return Ok(());
-            }
-            place = Some(record);
-            break;
-        }
+    let mut lookup = IdLookup::default();
+    let found = lookup.fetch(&writing.store.newest_view(), &collection, RawBsonRef::String(ID));
+    let (place, version) = match found? {
+        Some((place, document)) => (Some(place), get_field(document, "version")),
+        None => (None, None),
+    };
+    if version == Some(RawBsonRef::String(FEATURE_COMPATIBILITY_VERSION)) {
+        return Ok(());
     }
     let document = doc! { "_id": ID, "version": FEATURE_COMPATIBILITY_VERSION };
     writing.put_at(&collection, place, &bson::RawDocumentBuf::try_from(&document)?)?;
     Ok(())
-}
-
-fn text<'a>(document: &'a RawDocument, field: &str) -> Option<&'a str> {
-    get_field(document, field)?.as_str()
 }

@@ -125,16 +125,12 @@ fn create_series(
         let message = format!("Collection {namespace} already exists.");
         return Err(CommandError::named("NamespaceExists", message));
     }
-    let Some(buckets) = time_series::buckets_of(namespace) else {
-        return Err(CommandError::named("InvalidNamespace", format!("Invalid name of a time series: {namespace}")));
-    };
-    let commit = create(context, &buckets, options)?;
+    let commit = create(context, &time_series::new_buckets_of(namespace)?, options)?;
     let series = time_series::of(context.server.queries(), namespace);
     if let (Some(series), true) = (series, commit.is_some())
         && let Some(usual) = index_face::usual(&series)?
     {
-        let index = usual.of_collection(series.collection.definition().options.collator.as_ref())?;
-        let created = context.server.store.create_indexes_unless(&series.collection, vec![index], &|| false)?;
+        let created = context.server.store.create_indexes_unless(&series.collection, vec![usual], &|| false)?;
         return Ok(created.commit.or(commit));
     }
     Ok(commit)

@@ -110,7 +110,8 @@ pub(crate) fn usual(series: &TimeSeries) -> Result<Option<IndexSpecification>> {
     specification.append(cstr!("v"), 2);
     specification.append(cstr!("key"), key);
     specification.append(cstr!("name"), format!("{meta}_1_{}_1", series.fields.time));
-    Ok(Some(IndexSpecification::parse(&bucket_specification(series, &specification)?)?))
+    let usual = IndexSpecification::parse(&bucket_specification(series, &specification)?)?;
+    Ok(Some(usual.of_collection(series.collection.definition().options.collator.as_ref())?))
 }
 
 fn append(document: &mut RawDocumentBuf, name: &str, value: RawBsonRef<'_>) {
