@@ -18,7 +18,8 @@ pub struct Pushdown {
     pub skip: u64,
     /// Documents to give after those left out; `Some(0)` is none at all.
     pub limit: Option<u64>,
-    /// The paths of the documents that `rest` reads; `None` for whole documents. More may be given.
+    /// The paths of the documents that `rest` reads; `None` for whole documents. More may be given. An array on the way of
+    /// a path is given whole: a filter asks for its places, and a sort for elements that lack the field.
     pub needed_paths: Option<Vec<String>>,
     /// Fewer documents that are enough for `rest`.
     pub one_of_each: Option<OneOfEach>,

@@ -18,7 +18,8 @@ use crate::standing_file::StandingFile;
 
 /// An idle primary shows itself so often: often enough to notice in time that the log is silent. Nobody else waits for it yet.
 const BEAT: Duration = Duration::from_secs(2);
-/// After so long without anything read from the log, nothing new is begun.
+/// After so long without anything read from the log though something was sent, nothing new is begun. A process that was
+/// stopped for a while has sent nothing meanwhile.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// How often the standing is stored.
 const STANDING_EVERY: Duration = Duration::from_secs(10);
@@ -33,10 +34,11 @@ pub struct Shipper {
     writer: Writer,
     standing: StandingFile,
     reader: Option<CanonicalReader>,
-    /// When something was last sent, read, and stored.
+    /// When something was last sent, and stored.
     sent_at: Duration,
-    heard_at: Duration,
     stored_at: Duration,
+    /// When the first was sent since something was read.
+    unheard_since: Option<Duration>,
     told: u64,
 }
 
@@ -46,7 +48,7 @@ impl Shipper {
         let Joined { writer, standing } = joined;
         let (now, told) = (clock.monotonic(), writer.confirmed());
         store.begin_confirming(OplogPosition(told));
-        Shipper { log, clock, writer, standing, reader: None, sent_at: now, heard_at: now, stored_at: now, told }
+        Shipper { log, clock, writer, standing, reader: None, sent_at: now, stored_at: now, unheard_since: None, told }
     }
 
     /// Whether it leads.
@@ -105,7 +107,7 @@ impl Shipper {
         }
         let has_heard = self.writer.reading().next() > before;
         if has_heard {
-            self.heard_at = self.clock.monotonic();
+            self.unheard_since = None;
         }
         Ok(has_heard)
     }
@@ -139,6 +141,7 @@ impl Shipper {
         }
         self.log.begin_append(&batch);
         self.sent_at = self.clock.monotonic();
+        self.unheard_since.get_or_insert(self.sent_at);
         Ok(true)
     }
 
@@ -147,7 +150,7 @@ impl Shipper {
             self.told = self.writer.confirmed();
             store.confirm(OplogPosition(self.told));
         }
-        let silent = self.clock.monotonic().saturating_sub(self.heard_at);
+        let silent = self.unheard_since.map_or(Duration::ZERO, |since| self.clock.monotonic().saturating_sub(since));
         let leadership = match self.leads() {
             false => Leadership::Lost,
             true if silent >= STALLED_AFTER => Leadership::Stalled,

@@ -14,7 +14,7 @@ impl Simulation {
     /// Checks the whole store. Nothing may be under way and no fault may fire.
     pub(crate) fn check_all(&self, when: &str) {
         let store = self.store();
-        self.confirm_all();
+        let _ = self.confirm_all();
         let expected = {
             let mut model = self.model.lock();
             model.visible_at(store.readable_timestamp()).clone()

@@ -106,25 +106,25 @@ impl Simulation {
     }
 
     /// Somebody waits: ships until everything before `end` is confirmed. When the disk has failed, nothing more will be.
-    pub(crate) fn ship_until(&self, store: &Store, end: OplogPosition) {
-        let Some(following) = &self.following else { return };
+    /// `false`: it is not, as the disk has failed.
+    pub(crate) fn ship_until(&self, store: &Store, end: OplogPosition) -> bool {
+        let Some(following) = &self.following else { return true };
         for _ in 0..TURNS_MAX {
             if store.is_confirmed(end) {
-                return;
+                return true;
             }
             if !self.ship_once(following, store) {
-                return store.set_leadership(Leadership::Lost);
+                store.set_leadership(Leadership::Lost);
+                return false;
             }
         }
         self.fail(format_args!("what is logged up to {end} is not confirmed after {TURNS_MAX} turns"))
     }
 
-    /// Has all that is logged confirmed, so that the newest state is what readers see.
-    pub(crate) fn confirm_all(&self) {
-        if self.following.is_some() {
-            let store = self.store();
-            self.ship_until(&store, oplog::Oplog::end_position(store.oplog()));
-        }
+    /// Has all that is logged confirmed, so that the newest state is what readers see. `false`: it is not, as the disk has failed.
+    pub(crate) fn confirm_all(&self) -> bool {
+        let store = self.store();
+        self.following.is_none() || self.ship_until(&store, oplog::Oplog::end_position(store.oplog()))
     }
 
     /// A client has seen the state of this time: it must never be undone.

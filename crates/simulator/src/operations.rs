@@ -107,7 +107,8 @@ impl Simulation {
 
     pub(crate) fn check_clash(&self, clashes: bool, result: Result<Option<CommitInfo>>) -> Result<Option<CommitInfo>> {
         match &result {
-            Ok(_) if clashes => self.fail(format_args!("a duplicate key was accepted")),
+            // `None`: nothing was changed, as a store that has stopped does not have the document.
+            Ok(Some(_)) if clashes => self.fail(format_args!("a duplicate key was accepted")),
             Err(error) if kind(error) == Kind::DuplicateKey && !clashes && !self.is_stopped() => {
                 self.fail(format_args!("a key that is not there was called a duplicate: {error}"))
             }

@@ -289,7 +289,8 @@ impl Simulation {
             return self.model.lock().note_recovered(timestamp);
         }
         if let Moment::Unconfirmed { end } = moment {
-            return self.ship_until(&self.store(), end);
+            self.ship_until(&self.store(), end);
+            return;
         }
         let mut locked = self.in_transaction.lock().clone();
         let mut inside_definition = false;

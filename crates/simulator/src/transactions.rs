@@ -73,7 +73,9 @@ impl Simulation {
             _ => MemoryBudget::unlimited(),
         };
         // Its snapshot is what is confirmed, and what it changes must not have changed since.
-        self.confirm_all();
+        if !self.confirm_all() {
+            return;
+        }
         let begun = store.begin_transaction(&session, 1, budget.reservation(MemoryUse::WriteSets), 0);
         let transaction = begun.unwrap_or_else(|error| self.fail(format_args!("{error}")));
         let mut context = WriteContext::new();

@@ -16,10 +16,11 @@ mod rows;
 mod trial;
 mod windows;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use aggregation::{AggregationError, Namespace, Pipeline, PipelineContext, Pushdown, source_of};
-use bson::{DateTime, RawBson, RawDocument, RawDocumentBuf};
+use bson::{DateTime, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use query_language::ErrorKind;
 use query_language::expression::{ParseContext, Variables};
 use query_language::filter::{Filter, FilterOptions};
@@ -171,11 +172,14 @@ fn run_pushed_down_over(
     run(&pushdown.rest, documents, host)
 }
 
-/// A document with no more than these paths.
+/// The document with the needed paths alone. As an index that knows a path holds no arrays along it, an array on the
+/// way comes whole.
 pub(crate) fn only(paths: &[String], document: &RawDocumentBuf, variables: &Variables) -> RawDocumentBuf {
+    let given: BTreeSet<&str> = paths.iter().map(|path| up_to_array(path, document)).collect();
+    let is_inside = |path: &str| path.match_indices('.').any(|(at, _)| given.contains(&path[..at]));
     let mut inclusion = RawDocumentBuf::new();
-    for path in paths {
-        inclusion.append(<&bson::raw::CStr>::try_from(path.as_str()).unwrap(), true);
+    for path in given.iter().filter(|path| !is_inside(path)) {
+        inclusion.append(<&bson::raw::CStr>::try_from(*path).unwrap(), true);
     }
     if !paths.iter().any(|path| path == "_id" || path.starts_with("_id.")) {
         inclusion.append(bson::raw::cstr!("_id"), false);
@@ -185,6 +189,20 @@ pub(crate) fn only(paths: &[String], document: &RawDocumentBuf, variables: &Vari
         true => RawDocumentBuf::new(),
         false => projection.apply(document, None, variables).unwrap(),
     }
+}
+
+/// A path, up to the first array on its way in the document.
+fn up_to_array<'p>(path: &'p str, document: &RawDocumentBuf) -> &'p str {
+    let mut inside: &RawDocument = document;
+    for (end, _) in path.match_indices('.').chain([(path.len(), "")]) {
+        let name = path[..end].rsplit('.').next().unwrap();
+        match inside.get(name).unwrap() {
+            Some(RawBsonRef::Document(document)) => inside = document,
+            Some(RawBsonRef::Array(_)) => return &path[..end],
+            _ => break,
+        }
+    }
+    path
 }
 
 fn show_pushdown(pushdown: &Pushdown) -> String {
