@@ -108,13 +108,10 @@ impl Plan {
             is_background_busy: random.chance(0.3),
             // With a full disk seed 197 finds an index there that the model has not; why is not known yet.
             is_encrypted: (encryption.below(6) == 0 && trouble != Trouble::FullDisk) || wanted.is_encrypted,
-            // With errors one seed of a thousand fails, as 3438294073 does: what a store that has stopped shows is another
-            // thing with a log, and whether the model or the store is wrong is not known yet. So only who asks for it gets
-            // both. With the others it is not known yet what a start may do without.
-            follows_log: match (encryption.below(4) == 0, trouble) {
-                (is_drawn, Trouble::PowerLoss) => is_drawn || wanted.follows_log,
-                (_, Trouble::Errors) => wanted.follows_log,
-                _ => false,
+            // With the others it is not known yet what a start may do without.
+            follows_log: match trouble {
+                Trouble::PowerLoss | Trouble::Errors => encryption.below(4) == 0 || wanted.follows_log,
+                Trouble::FullDisk | Trouble::BitFlips => false,
             },
             ring_chance: [0.0, 0.0, 0.5, 1.0][rings.below(4) as usize],
             options: draw_options(random),

@@ -45,6 +45,8 @@ impl PageStore {
         let file = open_page_file(&*disk, OpenMode::ReadWrite)?;
         file.read_nothing_ahead();
         let found = current_superblock(&*file)?;
+        // If an earlier sync had failed, this one may be in the system's memory only, and the other slot's is all there is.
+        write_superblock(&*file, &found)?;
         let numbers = list_table_files(&*disk)?;
         let loaded = load_table(&*disk, &numbers, &found, OpenMode::ReadWrite)?;
         let (last_number, extents) = (loaded.number, load_extents(&*file, &found, &loaded.durable)?);

@@ -296,3 +296,23 @@ fn file_system_without_holes_reuses_extents_instead() {
     let live_bytes = store.statistics().unwrap().live_bytes;
     assert!(file_bytes < 4 * live_bytes, "{file_bytes} for {live_bytes}");
 }
+
+/// What a failed sync has lost is still read, and the next opening must not build on it.
+#[test]
+fn openings_that_fail_one_after_the_other_leave_a_store_that_opens() {
+    for seed in 0..2_000 {
+        let disk = SimulatedDisk::new(seed);
+        let (store, pages) = filled(&disk, 3);
+        drop(store);
+        disk.process_crash();
+        for (operation, after) in [(Operation::Sync, seed % 5), (Operation::Write, seed / 5 % 5)] {
+            disk.fail_after(operation, after, InjectedError::InputOutput);
+            drop(open_with(&disk, small_options()));
+            disk.clear_faults();
+            disk.process_crash();
+        }
+        disk.power_loss();
+        disk.power_on();
+        assert_durable(&open(&disk), &pages);
+    }
+}
