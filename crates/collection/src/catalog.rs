@@ -33,7 +33,7 @@ use crate::collection::{Collection, definition_bytes};
 use crate::document_change::NewlyMultikey;
 use crate::error::{CollectionError, Result};
 use crate::index::{Index, Succession};
-use crate::namespace::Namespace;
+use crate::namespace::{NAMESPACE_BYTES_MAX, Namespace};
 use names::CollectionMap;
 pub(crate) use shapes::IndexShapes;
 use stored::COUNTS_KEY;
@@ -42,7 +42,7 @@ pub(crate) use stored::{COLLECTION_KEY, DROPPED_TREE_KEY, decode_collection, spl
 /// Bytes of a collection's entry, which the engine stores as one value: below its bound, for names and marks that are added later.
 const DEFINITION_BYTES_MAX: usize = 15 << 20;
 /// What an index takes in it beside its definition, at most.
-const INDEX_BYTES: usize = 1 << 10;
+const STORED_INDEX_BYTES: usize = 1 << 10;
 
 /// All collections of one data directory.
 pub struct Catalog {
@@ -59,6 +59,7 @@ pub struct Catalog {
     /// What of the catalog could not be read at the start.
     unreadable: Mutex<Vec<String>>,
     private_trees: Mutex<Vec<TreeId>>,
+    shapes: Mutex<IndexShapes>,
 }
 
 /// Something dropped whose trees are still there.
@@ -78,6 +79,7 @@ impl Catalog {
     /// # Errors
     /// `Engine`.
     pub fn load(engine: Arc<Engine>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Catalog> {
+        let shapes = IndexShapes::new(engine.memory().reservation(MemoryUse::Definitions));
         let catalog = Catalog {
             engine,
             clock,
@@ -90,6 +92,7 @@ impl Catalog {
             session_tree: Mutex::default(),
             unreadable: Mutex::default(),
             private_trees: Mutex::default(),
+            shapes: Mutex::new(shapes),
         };
         catalog.load_all()?;
         catalog.rebuild_names();
@@ -201,7 +204,7 @@ impl Catalog {
         collection: Option<&Collection>,
         more: impl IntoIterator<Item = &'a RawDocument>,
     ) -> Result<()> {
-        let more = more.into_iter().map(|document| document.as_bytes().len() + INDEX_BYTES);
+        let more = more.into_iter().map(|document| document.as_bytes().len() + STORED_INDEX_BYTES);
         let there = collection.map_or(0, |collection| stored::encode_collection(collection).as_bytes().len());
         let bytes = more.fold(there, usize::saturating_add);
         if bytes <= DEFINITION_BYTES_MAX {
@@ -260,7 +263,7 @@ impl Catalog {
         let mut batch = Batch::new();
         let key = stored::key(COLLECTION_KEY, collection.ident());
         let stored = stored::encode_collection(collection);
-        collection.count_memory(stored.as_bytes().len());
+        collection.count_memory();
         batch.put(TreeId::CATALOG, &key, stored.as_bytes());
         Ok(self.engine.apply_settled(&batch)?)
     }
@@ -275,7 +278,7 @@ impl Catalog {
     /// # Errors
     /// `Engine(NoMemory)`.
     pub fn check_room(&self, stored_bytes: usize) -> Result<()> {
-        let room = self.engine.memory().check_lasting(MemoryUse::Definitions, definition_bytes(1, stored_bytes));
+        let room = self.engine.memory().check_lasting(MemoryUse::Definitions, definition_bytes(1, NAMESPACE_BYTES_MAX, stored_bytes));
         room.map_err(|error| EngineError::NoMemory(error).into())
     }
 

@@ -18,7 +18,7 @@ use platform::MemoryReservation;
 use storage_engine::{Engine, EngineError, Ring, TreeId};
 
 use crate::error::{CollectionError, Result};
-use crate::index::IndexList;
+use crate::index::{INDEX_BYTES, IndexList};
 use crate::namespace::Namespace;
 use crate::oplog_entry::EntryPrefix;
 use crate::options::CollectionOptions;
@@ -74,11 +74,12 @@ pub struct Collection {
     memory: Mutex<MemoryReservation>,
 }
 
-/// What a collection takes: itself, its names in three maps, its ring; and each index.
-const COLLECTION_BYTES: usize = 2 << 10;
-const INDEX_BYTES: usize = 1 << 10;
-/// How often what is stored of its definition is there in memory, parsed: a validator most of all.
-const DEFINITION_COPIES: usize = 6;
+/// What a collection takes beside its indexes: itself, its places in two maps, its ring.
+const COLLECTION_BYTES: usize = size_of::<Collection>() + size_of::<CollectionDefinition>() + size_of::<IndexList>() + 512;
+/// How often what is stored of its options is there in memory, parsed: a validator most of all.
+const OPTIONS_COPIES: usize = 6;
+/// Where its name is: in the definition, as a key, before each entry of the oplog, and in what is allocated for that.
+const NAME_COPIES: usize = 4;
 
 /// The part of a collection that `renameCollection` and `collMod` change.
 #[derive(Debug)]
@@ -109,9 +110,10 @@ pub struct ExclusiveAccess<'a> {
     _gate: RwLockWriteGuard<'a, ()>,
 }
 
-/// What a collection with so many indexes takes.
-pub(crate) fn definition_bytes(indexes: usize, stored_bytes: usize) -> u64 {
-    (COLLECTION_BYTES + indexes * INDEX_BYTES + stored_bytes * DEFINITION_COPIES) as u64
+/// What a collection with so many indexes takes, but for their shapes.
+pub(crate) fn definition_bytes(indexes: usize, name_bytes: usize, options_bytes: usize) -> u64 {
+    let of_definition = name_bytes * NAME_COPIES + options_bytes * OPTIONS_COPIES;
+    (COLLECTION_BYTES + indexes * INDEX_BYTES + of_definition) as u64
 }
 
 impl Collection {
@@ -145,10 +147,12 @@ impl Collection {
         }
     }
 
-    /// Has the memory budget know what it takes, with so many bytes stored of its definition. Whether there is room was asked before.
-    pub(crate) fn count_memory(&self, stored_bytes: usize) {
-        let indexes = self.indexes.load().all().len();
-        self.memory.lock().resize_unchecked(definition_bytes(indexes, stored_bytes));
+    /// Has the memory budget know what it takes. Whether there is room was asked before.
+    pub(crate) fn count_memory(&self) {
+        let (indexes, definition) = (self.indexes.load().all().len(), self.definition.load());
+        let options_bytes = definition.options.to_document().as_bytes().len();
+        let bytes = definition_bytes(indexes, definition.namespace.as_str().len(), options_bytes);
+        self.memory.lock().resize_unchecked(bytes);
     }
 
     /// Its number inside this data directory, never used again.

@@ -144,12 +144,12 @@ mod tests {
     use storage_engine::TreeId;
 
     use super::*;
-    use crate::index::IndexState;
+    use crate::index::{IndexShape, IndexState};
     use crate::index_specification::IndexSpecification;
 
     fn text(key: RawDocumentBuf, document: RawDocumentBuf) -> String {
         let specification = IndexSpecification::parse(&rawdoc! { "key": key, "name": "i_1", "unique": true }).unwrap();
-        let index = Index::new(specification, TreeId(9), IndexState::Ready, &[], 0);
+        let index = Index::of_shape(IndexShape::new(specification), TreeId(9), IndexState::Ready, &[], 0);
         let keys = keys_for_document(index.pattern(), Sparse::No, &document).unwrap();
         let entry = keys.iter().next().unwrap();
         duplicate_key_error("db.c", &index, entry.key, entry.value).to_string()

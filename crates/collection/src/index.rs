@@ -125,6 +125,9 @@ impl Succession {
     }
 }
 
+/// What an index takes, but for its shape: itself, its place in two lists and the heads of what is allocated.
+pub(crate) const INDEX_BYTES: usize = size_of::<Index>() + size_of::<IndexRuntime>() + 128;
+
 /// What is known while an index is being built.
 #[derive(Debug, Default)]
 struct BuildRuntime {
@@ -176,16 +179,6 @@ enum Dependencies {
 }
 
 impl Index {
-    pub(crate) fn new(
-        specification: IndexSpecification,
-        tree: TreeId,
-        state: IndexState,
-        multikey_paths: &[u64],
-        now_millis: i64,
-    ) -> Index {
-        Index::of_shape(IndexShape::new(specification), tree, state, multikey_paths, now_millis)
-    }
-
     pub(crate) fn of_shape(
         shape: Arc<IndexShape>,
         tree: TreeId,
@@ -210,8 +203,8 @@ impl Index {
     }
 
     /// The same index in another state or with other options that leave its entries as they are.
-    pub(crate) fn with(&self, specification: IndexSpecification, state: IndexState) -> Index {
-        Index { shape: IndexShape::new(specification), tree: self.tree, state, runtime: self.runtime.clone() }
+    pub(crate) fn with(&self, shape: Arc<IndexShape>, state: IndexState) -> Index {
+        Index { shape, tree: self.tree, state, runtime: self.runtime.clone() }
     }
 
     pub(crate) fn shape(&self) -> &Arc<IndexShape> {
@@ -581,18 +574,18 @@ impl IndexList {
         self.indexes.iter().position(|index| index.tree == tree)
     }
 
-    /// The list with the index of the same tree replaced, or added at the end.
-    pub(crate) fn with(&self, index: Arc<Index>) -> IndexList {
+    /// Its indexes with that of the same tree replaced, or added at the end.
+    pub(crate) fn with(&self, index: Arc<Index>) -> Vec<Arc<Index>> {
         let mut indexes = self.indexes.clone();
         match indexes.iter_mut().find(|present| present.tree == index.tree) {
             Some(present) => *present = index,
             None => indexes.push(index),
         }
-        IndexList::new(indexes)
+        indexes
     }
 
-    /// The list without the index of this tree.
-    pub(crate) fn without(&self, tree: TreeId) -> IndexList {
-        IndexList::new(self.indexes.iter().filter(|index| index.tree != tree).cloned().collect())
+    /// Its indexes without that of this tree.
+    pub(crate) fn without(&self, tree: TreeId) -> Vec<Arc<Index>> {
+        self.indexes.iter().filter(|index| index.tree != tree).cloned().collect()
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bson::{RawDocument, Uuid};
 use document::{Limits, validate_document};
 use oplog::OplogPosition;
+use platform::{MemoryBudget, MemoryUse};
 use storage_engine::{Engine, Timestamp, TreeId};
 
 use crate::catalog::{
@@ -84,7 +85,8 @@ pub fn decode_definition(key: &[u8], value: &[u8]) -> Result<SalvagedDefinition>
     let (kind, number) = split_key(key)?;
     match kind {
         COLLECTION_KEY => {
-            let stored = decode_collection(value, 0, &mut IndexShapes::default())?;
+            let uncounted = MemoryBudget::unlimited();
+            let stored = decode_collection(value, 0, &mut IndexShapes::new(uncounted.reservation(MemoryUse::Definitions)))?;
             let ready = stored.indexes.iter().filter(|index| index.is_complete() && index.is_readable());
             Ok(SalvagedDefinition::Collection(Box::new(SalvagedCollection {
                 uuid: stored.uuid,

@@ -10,7 +10,7 @@ use super::stored::{self, COLLECTION_KEY, COUNTS_KEY, DROPPED_TREE_KEY};
 use super::{Catalog, CatalogChange, Dropped, IndexChange, IndexModification, Modification};
 use crate::collection::Collection;
 use crate::error::Result;
-use crate::index::{Index, IndexList, IndexState};
+use crate::index::{Index, IndexState};
 use crate::index_specification::IndexSpecification;
 use crate::namespace::Namespace;
 use crate::options::CollectionOptions;
@@ -66,11 +66,13 @@ impl Catalog {
         };
         let now = self.clock.wall_millis();
         let specification = options.id_index()?;
-        let id_index = Index::new(specification, id_tree, IndexState::Ready, &[], now);
-        let indexes = IndexList::new(vec![Arc::new(id_index)]);
+        let mut shapes = self.shapes.lock();
+        let id_index = Index::of_shape(shapes.shape_of(specification), id_tree, IndexState::Ready, &[], now);
+        let indexes = shapes.list(vec![Arc::new(id_index)]);
+        drop(shapes);
         let (namespace, memory) = (namespace.clone(), self.reservation());
         let collection = Collection::new(ident, uuid, record_tree, ring, namespace, options, indexes, memory);
-        collection.count_memory(0);
+        collection.count_memory();
         Ok(Arc::new(collection))
     }
 
@@ -82,9 +84,15 @@ impl Catalog {
         tree: TreeId,
         state: IndexState,
     ) -> Arc<Index> {
-        let index = Arc::new(Index::new(specification, tree, state, &[], self.clock.wall_millis()));
-        collection.replace_indexes(collection.indexes().with(index.clone()));
+        let shape = self.shapes.lock().shape_of(specification);
+        let index = Arc::new(Index::of_shape(shape, tree, state, &[], self.clock.wall_millis()));
+        self.replace_indexes(collection, collection.indexes().with(index.clone()));
         index
+    }
+
+    pub(super) fn replace_indexes(&self, collection: &Collection, indexes: Vec<Arc<Index>>) {
+        let list = self.shapes.lock().list(indexes);
+        collection.replace_indexes(list);
     }
 
     /// From now on the collection can be found.
@@ -153,7 +161,7 @@ impl Catalog {
             }
         }
         if let Some(index) = &modification.index {
-            modify_index(&collection, index);
+            self.modify_index(&collection, index);
         }
         self.persist(&collection)
     }
@@ -175,7 +183,7 @@ impl Catalog {
             self.remove_index(collection, &double)?;
         }
         index.mark_dropped();
-        collection.replace_indexes(collection.indexes().without(index.tree()));
+        self.replace_indexes(collection, collection.indexes().without(index.tree()));
         let mut batch = Batch::new();
         batch.put(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, index.tree().0), &[]);
         self.engine.apply_settled(&batch)?;
@@ -209,26 +217,27 @@ impl Catalog {
     pub fn make_index_ready(&self, collection: &Collection, index: &Index, since: Timestamp) -> Result<()> {
         index.set_ready_since(since);
         index.forget_build();
-        let ready = index.with(index.specification().clone(), IndexState::Ready);
-        collection.replace_indexes(collection.indexes().with(Arc::new(ready)));
+        let ready = index.with(index.shape().clone(), IndexState::Ready);
+        self.replace_indexes(collection, collection.indexes().with(Arc::new(ready)));
         self.persist(collection)
     }
-}
 
-fn modify_index(collection: &Collection, modification: &IndexModification) {
-    let Some(index) = collection.indexes().find(&modification.name).cloned() else { return };
-    let mut specification = index.specification().clone();
-    if let Some(hidden) = modification.hidden {
-        specification.hidden = hidden;
+    fn modify_index(&self, collection: &Collection, modification: &IndexModification) {
+        let Some(index) = collection.indexes().find(&modification.name).cloned() else { return };
+        let mut specification = index.specification().clone();
+        if let Some(hidden) = modification.hidden {
+            specification.hidden = hidden;
+        }
+        if let Some(prepares) = modification.prepare_unique {
+            specification.prepare_unique = prepares;
+        }
+        if modification.unique {
+            (specification.unique, specification.prepare_unique) = (true, false);
+        }
+        if let Some(seconds) = modification.expire_after_seconds {
+            specification.expire_after_seconds = Some(seconds);
+        }
+        let changed = index.with(self.shapes.lock().shape_of(specification), index.state());
+        self.replace_indexes(collection, collection.indexes().with(Arc::new(changed)));
     }
-    if let Some(prepares) = modification.prepare_unique {
-        specification.prepare_unique = prepares;
-    }
-    if modification.unique {
-        (specification.unique, specification.prepare_unique) = (true, false);
-    }
-    if let Some(seconds) = modification.expire_after_seconds {
-        specification.expire_after_seconds = Some(seconds);
-    }
-    collection.replace_indexes(collection.indexes().with(Arc::new(index.with(specification, index.state()))));
 }

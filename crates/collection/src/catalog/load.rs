@@ -26,7 +26,6 @@ const KEY_BYTES: usize = 9;
 #[derive(Default)]
 struct Loading {
     by_ident: BTreeMap<u64, Arc<Collection>>,
-    shapes: IndexShapes,
     repairs: Batch,
     /// Trees that belong to nobody.
     abandoned: Vec<TreeId>,
@@ -80,7 +79,7 @@ impl Catalog {
         match kind {
             COLLECTION_KEY => {
                 self.next_ident.fetch_max(number + 1, Ordering::Relaxed);
-                let collection = self.decode_collection(number, cursor.value()?, &mut loading.shapes)?;
+                let collection = self.decode_collection(number, cursor.value()?, &mut self.shapes.lock())?;
                 loading.by_ident.insert(number, collection);
             }
             // Keys are in order of kind: every collection has been seen.
@@ -123,7 +122,7 @@ impl Catalog {
         let (namespace, memory) = (stored.namespace, self.reservation());
         let collection =
             Collection::new(ident, stored.uuid, stored.record_tree, ring, namespace, stored.options, indexes, memory);
-        collection.count_memory(value.len());
+        collection.count_memory();
         if let Some(reason) = stored.unreadable_options {
             collection.set_unreadable();
             aside = aside.or(Some(reason));

@@ -37,7 +37,7 @@ impl Catalog {
     /// `Engine`.
     pub fn add_private_index(&self, collection: &Collection, specification: IndexSpecification) -> Result<()> {
         self.add_index(collection, specification, self.create_private_tree()?, IndexState::Ready);
-        collection.count_memory(0);
+        collection.count_memory();
         Ok(())
     }
 

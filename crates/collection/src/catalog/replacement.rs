@@ -13,7 +13,7 @@ use super::stored::{self, COLLECTION_KEY, DROPPED_TREE_KEY};
 use super::{Catalog, Dropped};
 use crate::collection::Collection;
 use crate::error::{CollectionError, Result};
-use crate::index::{Index, IndexList, IndexState};
+use crate::index::{Index, IndexState};
 
 impl Catalog {
     /// Gives each index an empty double, and returns their trees.
@@ -51,13 +51,13 @@ impl Catalog {
                 return Err(CollectionError::IndexBuildAborted(message));
             };
             // Its options may have been changed meanwhile.
-            let ready = Arc::new(double.with(place.specification().clone(), IndexState::Ready));
+            let ready = Arc::new(double.with(place.shape().clone(), IndexState::Ready));
             ready.forget_build();
             let old = std::mem::replace(place, ready);
             replaced.push((place.succeed(&old, since), old));
         }
         let _newest_wins = collection.persisting.lock();
-        collection.replace_indexes(IndexList::new(indexes));
+        self.replace_indexes(collection, indexes);
         let mut batch = Batch::new();
         for tree in trees {
             batch.delete(TreeId::CATALOG, &stored::key(DROPPED_TREE_KEY, tree.0));
@@ -67,7 +67,7 @@ impl Catalog {
         }
         let key = stored::key(COLLECTION_KEY, collection.ident());
         let stored = stored::encode_collection(collection);
-        collection.count_memory(stored.as_bytes().len());
+        collection.count_memory();
         batch.put(TreeId::CATALOG, &key, stored.as_bytes());
         self.engine.apply_settled(&batch)?;
         self.dropped

@@ -1,12 +1,14 @@
-//! Index definitions met while a catalog is read: equal ones are parsed once and kept once.
+//! The definitions that the indexes of all collections have: equal ones are parsed once and kept once.
 //!
-//! Called by `load` and by `salvage`, for `stored`. A server of many tenants has hundreds of thousands of indexes, and few definitions.
+//! Called by the catalog whenever it makes an index or a list of them, and by `salvage`. A server of many tenants has hundreds of thousands of indexes, and few
+//! definitions. What no index has any more goes when the number of those that are kept has doubled.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bson::RawDocument;
 use index_key::KeyGenerator;
+use platform::MemoryReservation;
 
 use crate::error::Result;
 use crate::index::{Index, IndexList, IndexShape};
@@ -15,16 +17,43 @@ use crate::index_specification::IndexSpecification;
 /// A shape, and why the definition that it is of cannot be read, if it cannot.
 type Known = (Arc<IndexShape>, Option<Arc<str>>);
 
-/// What was met so far.
-#[derive(Default)]
+/// Of a definition that is stored in so many bytes, parsed: a partial filter most of all.
+const STORED_COPIES: usize = 6;
+/// What a definition takes beside that, and a list of them.
+const SHAPE_BYTES: usize = 1 << 10;
+const LIST_BYTES: usize = 1 << 10;
+/// So few are never looked through.
+const KEPT_MIN: usize = 256;
+
+/// Those that there are.
 pub(crate) struct IndexShapes {
     /// By the bytes of the stored specification.
     shapes: HashMap<Box<[u8]>, Known>,
     /// By the addresses of the shapes, which stay as long as `shapes` has them.
     generators: HashMap<Box<[usize]>, Arc<KeyGenerator>>,
+    /// Stored bytes of all definitions.
+    stored_bytes: usize,
+    /// When there are more, those that nobody has are let go.
+    kept_max: usize,
+    memory: MemoryReservation,
 }
 
 impl IndexShapes {
+    /// None yet. What they take is counted in `memory`.
+    pub(crate) fn new(memory: MemoryReservation) -> IndexShapes {
+        let (shapes, generators) = (HashMap::new(), HashMap::new());
+        IndexShapes { shapes, generators, stored_bytes: 0, kept_max: KEPT_MIN, memory }
+    }
+
+    /// The shape of an index of this definition.
+    pub(crate) fn shape_of(&mut self, specification: IndexSpecification) -> Arc<IndexShape> {
+        let stored = specification.to_document();
+        match self.shapes.get(stored.as_bytes()) {
+            Some((shape, None)) => shape.clone(),
+            _ => self.keep(&stored, (IndexShape::new(specification), None)).0,
+        }
+    }
+
     /// The shape of an index defined like this, and why its definition cannot be read, if it cannot.
     ///
     /// # Errors
@@ -40,18 +69,47 @@ impl IndexShapes {
                 (IndexShape::unreadable(specification)?, Some(reason.into()))
             }
         };
-        self.shapes.insert(specification.as_bytes().into(), shape.clone());
-        Ok(shape)
+        Ok(self.keep(specification, shape))
+    }
+
+    fn keep(&mut self, stored: &RawDocument, shape: Known) -> Known {
+        if self.shapes.len() + self.generators.len() >= self.kept_max {
+            self.let_unused_go();
+        }
+        if self.shapes.insert(stored.as_bytes().into(), shape.clone()).is_none() {
+            self.stored_bytes += stored.as_bytes().len();
+        }
+        self.count_memory();
+        shape
+    }
+
+    /// A list that somebody has keeps its shapes, so none of those goes whose address a kept generator is found by.
+    fn let_unused_go(&mut self) {
+        self.generators.retain(|_, generator| Arc::strong_count(generator) > 1);
+        self.shapes.retain(|_, (shape, _)| Arc::strong_count(shape) > 1);
+        self.kept_max = KEPT_MIN.max(2 * (self.shapes.len() + self.generators.len()));
+        self.stored_bytes = self.shapes.keys().map(|stored| stored.len()).sum();
+    }
+
+    fn count_memory(&mut self) {
+        let bytes = self.stored_bytes * STORED_COPIES
+            + self.shapes.len() * SHAPE_BYTES
+            + self.generators.len() * LIST_BYTES;
+        self.memory.resize_unchecked(bytes as u64);
     }
 
     /// The list of these indexes, whose shapes are from here.
     pub(crate) fn list(&mut self, indexes: Vec<Arc<Index>>) -> IndexList {
+        if self.shapes.len() + self.generators.len() >= self.kept_max {
+            self.let_unused_go();
+        }
         let addresses: Box<[usize]> = indexes.iter().map(|index| Arc::as_ptr(index.shape()) as usize).collect();
         match self.generators.get(&addresses) {
             Some(generator) => IndexList::with_generator(indexes, generator.clone()),
             None => {
                 let list = IndexList::new(indexes);
                 self.generators.insert(addresses, list.generator().clone());
+                self.count_memory();
                 list
             }
         }
