@@ -3,6 +3,7 @@
 //! The process is the one that listens at the target's port; the `pid` that a server reports can be of another name space (a
 //! container), so it is believed only where the listener cannot be looked up. Called by `target`.
 
+use std::collections::HashMap;
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
@@ -82,6 +83,17 @@ impl ServerProcess {
         }
     }
 
+    /// How long each of its threads has run so far, in nanoseconds, as the scheduler counts it; empty where the kernel does not say. For short times, of which a
+    /// clock tick is a part that matters.
+    pub(crate) fn thread_times(self) -> HashMap<u64, u64> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let times = tasks.filter_map(|task| {
+            let told = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            Some((task.file_name().to_str()?.parse().ok()?, told.split_whitespace().next()?.parse().ok()?))
+        });
+        times.collect()
+    }
+
     /// What it has used, or none once it has ended.
     pub(crate) fn sample(self) -> Option<ProcessSample> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
@@ -148,6 +160,18 @@ fn holds_one_of(descriptors: &Path, sockets: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_scheduler_tells_how_long_threads_have_run() {
+        let before = ServerProcess::own().thread_times();
+        let began = std::time::Instant::now();
+        while began.elapsed() < std::time::Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        let after = ServerProcess::own().thread_times();
+        let ran: u64 = after.iter().map(|(thread, time)| time - before.get(thread).unwrap_or(&0)).sum();
+        assert!(!before.is_empty() && ran > 0, "{before:?} {after:?}");
+    }
 
     #[test]
     fn a_process_name_may_hold_anything() {

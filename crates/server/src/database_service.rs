@@ -14,7 +14,7 @@ use commands::{
     ServerHooks, StandingWarning, TransportCertificate, TransportFigures,
 };
 use flight_recorder::patterns::Finding;
-use platform::{Clock, DirectoryLock, Disk, MemoryReservation, SystemClock};
+use platform::{Clock, DirectoryLock, Disk, IdlePause, MemoryReservation, SystemClock};
 use server::console::ConsoleService;
 use server::metrics::StatusSource;
 use server::{
@@ -36,8 +36,9 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 /// After how many of these times idle cursors and sessions are looked for.
 const IDLE_CHECK_ROUNDS: u64 = 10;
 
-/// How often admission is adapted.
+/// How often admission is adapted: while commands run, and while none do.
 const ADMISSION_INTERVAL: Duration = Duration::from_millis(100);
+const ADMISSION_INTERVAL_MAX: Duration = ADMISSION_INTERVAL.saturating_mul(8);
 
 /// Runs commands on a store.
 pub(crate) struct DatabaseService {
@@ -148,11 +149,11 @@ fn close_idle_now_and_then(server: &Arc<ServerContext>, data: Option<PathBuf>) {
 fn adapt_admission(server: &Arc<ServerContext>) {
     let server = Arc::downgrade(server);
     let thread = platform::spawn_named("admission", move || {
-        let clock = SystemClock::new();
+        let (clock, mut pause) = (SystemClock::new(), IdlePause::new(ADMISSION_INTERVAL, ADMISSION_INTERVAL_MAX));
         while let Some(server) = server.upgrade() {
-            server.adapt_admission();
+            let is_used = server.adapt_admission();
             drop(server);
-            clock.sleep(ADMISSION_INTERVAL);
+            clock.sleep(pause.after(is_used));
         }
     });
     if let Err(error) = thread {

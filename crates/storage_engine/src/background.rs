@@ -30,7 +30,7 @@ const EVICTION_PAUSE: Duration = Duration::from_millis(100);
 const EVICTION_PAUSE_MAX: Duration = EVICTION_PAUSE.saturating_mul(8);
 /// Pause of the reclaimer, and when there is nothing to do.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
-const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(8);
+const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(20);
 /// Pieces of free space that are given back to the file system one after the other.
 const PIECES_GIVEN_BACK: usize = 2;
 /// Leaves looked at, chains and pages freed in one step: a step of reclaiming is about one of writing.
@@ -87,16 +87,14 @@ impl Engine {
             })?;
         }
         let mut pause = IdlePause::new(RECLAIM_PAUSE, RECLAIM_PAUSE_MAX);
-        let mut found = false;
+        let (mut found, mut has_found) = (false, false);
         self.spawn("reclaimer", move |engine| {
             if !found {
-                engine.clock.sleep(pause.after(false));
+                engine.clock.sleep(pause.after(std::mem::take(&mut has_found)));
             }
             engine.look_at_system_memory();
             found = engine.reclaim_step()?;
-            if found {
-                pause = IdlePause::new(RECLAIM_PAUSE, RECLAIM_PAUSE_MAX);
-            }
+            has_found |= found;
             Ok(())
         })
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::store::Store;
 
 /// From one look at the names of all files to the next. Each sync looks at the file that it syncs, too.
-const PRESENCE_INTERVAL: Duration = Duration::from_millis(500);
+const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is to be done about it, in every case.
 pub const WRITES_STOPPED_ADVICE: &str = "nothing is written until the server is started again; everything that was acknowledged before is in the data \

@@ -73,6 +73,8 @@ pub(crate) struct Admission {
     /// How often a command that has worked for long has rested for others.
     gave_way: AtomicU64,
     crowd_stretch: Mutex<Stretch>,
+    /// Commands that had ended when the limits were adapted last.
+    finished_before: AtomicU64,
 }
 
 /// Of counting connections: when it began, and the processors' time of this process until then.
@@ -137,6 +139,7 @@ impl Admission {
             is_fixed: AtomicBool::new(false),
             gave_way: AtomicU64::new(0),
             crowd_stretch: Mutex::default(),
+            finished_before: AtomicU64::new(0),
         }
     }
 
@@ -193,14 +196,19 @@ impl Admission {
         gate.enter_by_queue(&*self.clock).map(|()| Some(Ticket::new(gate)))
     }
 
-    /// Adapts the limits to what was seen since the last call; for a thread that calls it a few times a second.
-    pub(crate) fn adapt(&self) {
+    /// Adapts the limits to what was seen since the last call; for a thread that calls it a few times a second. Whether anything was: otherwise the next call
+    /// may be later.
+    pub(crate) fn adapt(&self) -> bool {
         let now = self.clock.monotonic();
+        let finished = [&self.reads, &self.writes].map(|gate| gate.finished.load(Ordering::Relaxed)).iter().sum();
+        let is_used = self.finished_before.swap(finished, Ordering::Relaxed) != finished
+            || [&self.reads, &self.writes].iter().any(|gate| gate.running.load(Ordering::Relaxed) > 0);
         self.count_crowds(now);
         if !self.is_fixed.load(Ordering::Relaxed) {
             self.reads.adapt(now);
             self.writes.adapt(now);
         }
+        is_used
     }
 
     fn count_crowds(&self, now: Duration) {
@@ -348,7 +356,7 @@ mod tests {
             while admission.writes.waiting.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
-            (0..100).for_each(|_| admission.adapt());
+            (0..100).for_each(|_| _ = admission.adapt());
             assert_eq!(admission.limit(Class::Write), Some(1));
             assert_eq!(admission.set_limit(Class::Write, 2), Some(1));
             assert!(waiting.join().unwrap().unwrap());

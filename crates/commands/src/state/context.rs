@@ -186,9 +186,9 @@ impl ServerContext {
         }
     }
 
-    /// Adapts how many commands run at once. Called a few times a second by the server.
-    pub fn adapt_admission(&self) {
-        self.admission.adapt();
+    /// Adapts how many commands run at once. Called a few times a second by the server. `false`: none has run since the last call, so the next one may be later.
+    pub fn adapt_admission(&self) -> bool {
+        self.admission.adapt()
     }
 
     /// `told` is called once: when a place is taken for a request that needs it, or when it has waited for too long; perhaps at once.

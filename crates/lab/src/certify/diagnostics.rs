@@ -114,10 +114,13 @@ async fn alone(rig: &Rig) -> Result<Option<f64>, LabError> {
 /// CPU that the server uses in a while, in percent of the machine.
 async fn used(rig: &Rig) -> Option<f64> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let before = rig.process()?.cpu_microseconds;
+    let process = rig.server_process()?;
+    let before = process.thread_times();
     tokio::time::sleep(ALONE).await;
-    let microseconds = rig.process()?.cpu_microseconds as f64 - before as f64;
-    Some(microseconds / 1e6 / ALONE.as_secs_f64() / processors * 100.0)
+    let after = process.thread_times();
+    let ran = |(thread, time): (&u64, &u64)| time.saturating_sub(before.get(thread).copied().unwrap_or(0));
+    let nanoseconds: u64 = after.iter().map(ran).sum();
+    (!after.is_empty()).then(|| nanoseconds as f64 / 1e9 / ALONE.as_secs_f64() / processors * 100.0)
 }
 
 async fn start(rig: &Rig) -> Result<[Probe; 2], LabError> {

@@ -254,6 +254,11 @@ impl Rig {
         self.process.and_then(ServerProcess::sample)
     }
 
+    /// The server's process, when it is on this machine.
+    pub(super) fn server_process(&self) -> Option<ServerProcess> {
+        self.process
+    }
+
     pub(super) fn pid(&self) -> Option<u32> {
         self.process.map(|process| process.pid)
     }
