@@ -56,6 +56,16 @@ fn a_removed_file_lives_as_long_as_it_is_open_and_then_its_room_returns() {
 }
 
 #[test]
+fn what_was_not_written_does_not_make_a_file_longer() {
+    let disk = MemoryDisk::new(PAGE_BYTES as u64);
+    let (full, empty) = (file(&disk, "a"), file(&disk, "b"));
+    full.write_all_at(&[7; PAGE_BYTES], 0).unwrap();
+    empty.write_all_at(&[], 9).unwrap();
+    assert_eq!(empty.write_all_at(b"x", 9).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    assert_eq!(empty.length().unwrap(), 0);
+}
+
+#[test]
 fn a_full_disk_says_so() {
     let disk = MemoryDisk::new(2 * PAGE_BYTES as u64);
     let open = file(&disk, "a");
