@@ -1,6 +1,6 @@
 //! Sends the oplog to the archive (`--archive`) every few seconds, and knows what backups are made with.
 //!
-//! Called by `main`. A place that cannot be reached is tried again and again, and told of in the log; the oplog is kept until
+//! Called by `database`. A place that cannot be reached is tried again and again, and told of in the log; the oplog is kept until
 //! it is archived. `serverStatus` looks through `ArchiveWatch`, which never waits for the place.
 
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::configuration::Configuration;
 use backup::{Archive, BackupError, Place};
 use commands::{ArchiveFigures, ArchiveReached, BackupFacts};
 use parking_lot::Mutex;
 use platform::SystemRandom;
-use server::configuration::Configuration;
 use transaction::Store;
 
 /// Between two looks at the oplog.

@@ -1,4 +1,4 @@
-//! Where the audit log goes: a file with one JSON object a line, or the diagnostics log. Made by `main`, written by `commands`.
+//! Where the audit log goes: a file with one JSON object a line, or the diagnostics log. Made by `database`, written by `commands`.
 //!
 //! ```text
 //! relaxed ─ a bounded queue ─ a thread that writes; what finds the queue full, or the disk, is counted and told
@@ -19,13 +19,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::configuration::{AuditConfiguration, AuditDestination, AuditMode};
+use crate::rotated_file::{put_aside, put_back};
 use bson::{Bson, Document, RawDocument};
 use commands::{AuditFilter, AuditSettings, AuditSink};
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use server::configuration::{AuditConfiguration, AuditDestination, AuditMode};
-use server::rotated_file::{put_aside, put_back};
 
 const QUEUE_LINES: usize = 4096;
 /// What a strict log takes from the disk before it is needed: the events of all commands that run at once.

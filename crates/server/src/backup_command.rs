@@ -17,9 +17,10 @@ use platform::{Clock, DirectoryLock, OuterKey, RealDisk, SystemClock, SystemRand
 use server::configuration::KeySource;
 use transaction::{Store, StoreOptions};
 
-use crate::data_disk::{self, KeyArguments, Unencrypted};
 use crate::lab_command::{LabArguments, become_lab};
 use crate::restore_command;
+use server::data_disk::{self, KeyArguments, Unencrypted};
+use server::restored_directory;
 
 /// Between two lines of progress.
 const LINES_APART: Duration = Duration::from_secs(2);
@@ -126,7 +127,7 @@ fn of_stopped(wanted: &OfStopped) -> Result<(), String> {
     let _lock = DirectoryLock::acquire(data).map_err(|error| told(&error))?;
     let (directory_key, own) = (wanted.key.source()?, wanted.backup_key_file.clone().map(KeySource::File));
     let disk = RealDisk::new(data).map_err(|error| told(&error))?;
-    restore_command::tell(&disk, data)?;
+    restored_directory::tell(&disk, data)?;
     let disk = data_disk::open(disk, data, directory_key.as_ref(), Unencrypted::Refuse)?;
     let key = own.as_ref().or(directory_key.as_ref()).map(KeySource::read).transpose()?;
     let objects = Place::of_url(&wanted.to).and_then(|place| place.open(Some(data))).map_err(|error| told(&error))?;

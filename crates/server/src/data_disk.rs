@@ -8,18 +8,19 @@
 //!
 //! The disk of an ephemeral server is in memory.
 //!
-//! Called by `main`, `inspect`, `repair` and `rotate-key`, once the directory is locked.
+//! Called by `database`, and by the binary's `inspect`, `repair` and `rotate-key`, once the directory is locked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::STARTUP_WARNINGS;
+use crate::configuration::{Configuration, KeySource, Settings};
 use clap::Args;
 use platform::{DirectoryLock, Disk, EncryptedDisk, EncryptionError, KEYS_FILE, MemoryDisk, RealDisk, SystemRandom};
-use server::STARTUP_WARNINGS;
-use server::configuration::{Configuration, KeySource, Settings};
 
+use crate::database::{OpenError, TEMPORARY_DIRECTORY};
 use crate::decoy_secret::{DECOY_SECRET_FILE, NEW_DECOY_SECRET_FILE};
-use crate::restore_command;
+use crate::restored_directory;
 
 /// Files that others may read, told one by one.
 const ACCESS_PROBLEMS_TOLD: usize = 10;
@@ -28,7 +29,7 @@ const ACCESS_PROBLEMS_TOLD: usize = 10;
 const NO_DATA: &[&str] = &[
     "plimsoll.lock",
     flight_recorder::file_names::DIRECTORY,
-    crate::TEMPORARY_DIRECTORY,
+    TEMPORARY_DIRECTORY,
     "user-to-add",
     "user-to-add.partial",
     "user-to-add.answer",
@@ -42,7 +43,7 @@ const NO_DATA: &[&str] = &[
 
 /// The key, for the commands on a directory.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct KeyArguments {
+pub struct KeyArguments {
     /// Of an encrypted directory: file with the key, 32 bytes in base64 or hexadecimal
     #[arg(long, env = "PLIMSOLL_ENCRYPTION_KEY_FILE", value_name = "FILE", global = true)]
     encryption_key_file: Option<PathBuf>,
@@ -61,14 +62,18 @@ pub(crate) struct KeyArguments {
 }
 
 impl KeyArguments {
-    pub(crate) fn source(&self) -> Result<Option<KeySource>, String> {
+    /// Where the key comes from; `None`: there is none.
+    ///
+    /// # Errors
+    /// More than one place is named.
+    pub fn source(&self) -> Result<Option<KeySource>, String> {
         let KeyArguments { encryption_key_file, encryption_key_env, encryption_key_command } = self.clone();
         KeySource::of(encryption_key_file, encryption_key_env, encryption_key_command)
             .map_err(|error| error.to_string())
     }
 
     /// The same for a server.
-    pub(crate) fn give_to(&self, settings: &mut Settings) {
+    pub fn give_to(&self, settings: &mut Settings) {
         settings.encryption_key_file.clone_from(&self.encryption_key_file);
         settings.encryption_key_env.clone_from(&self.encryption_key_env);
         settings.encryption_key_command.clone_from(&self.encryption_key_command);
@@ -77,7 +82,7 @@ impl KeyArguments {
 
 /// What a directory that is not encrypted is, when there is a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unencrypted {
+pub enum Unencrypted {
     /// It becomes encrypted, unless it has data.
     Encrypt,
     /// It is read as it is: the key is for another one.
@@ -91,7 +96,7 @@ pub(crate) enum Unencrypted {
 /// # Errors
 /// There is none.
 #[allow(clippy::disallowed_methods, reason = "asked before there is a disk to go through")]
-pub(crate) fn check_is_there(data: &Path) -> Result<(), String> {
+pub fn check_is_there(data: &Path) -> Result<(), String> {
     if data.is_dir() { Ok(()) } else { Err(format!("there is no data directory {}", data.display())) }
 }
 
@@ -105,7 +110,10 @@ pub(crate) struct DataDisk {
 }
 
 /// The disk of a server: in memory if it is ephemeral.
-pub(crate) fn open_for_server(configuration: &Configuration) -> Result<DataDisk, String> {
+///
+/// # Errors
+/// `InUse`: another server has the directory. `Refused`: it does not fit its key, or its restore has not ended.
+pub(crate) fn open_for_server(configuration: &Configuration) -> Result<DataDisk, OpenError> {
     if let Some(bytes) = configuration.ephemeral_bytes {
         let memory = Arc::new(MemoryDisk::new(bytes));
         return Ok(DataDisk { disk: memory.clone(), memory: Some(memory), lock: None });
@@ -113,8 +121,8 @@ pub(crate) fn open_for_server(configuration: &Configuration) -> Result<DataDisk,
     let data = &configuration.data;
     let disk =
         RealDisk::new(data).map_err(|error| format!("cannot use the data directory {}: {error}", data.display()))?;
-    let lock = DirectoryLock::acquire(data).map_err(|error| error.to_string())?;
-    restore_command::tell(&disk, data)?;
+    let lock = DirectoryLock::acquire(data)?;
+    restored_directory::tell(&disk, data)?;
     for problem in disk.restrict_access().iter().take(ACCESS_PROBLEMS_TOLD) {
         tracing::warn!(target: STARTUP_WARNINGS, problem, "others than the server's user may read the data, and that could not be changed");
     }
@@ -127,7 +135,10 @@ pub(crate) fn open_for_server(configuration: &Configuration) -> Result<DataDisk,
 }
 
 /// The disk to go through.
-pub(crate) fn open(
+///
+/// # Errors
+/// Directory and key do not fit, as the module's head says, or the disk fails.
+pub fn open(
     real: RealDisk,
     data: &Path,
     key: Option<&KeySource>,

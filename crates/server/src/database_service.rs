@@ -1,11 +1,17 @@
-//! The commands behind the network: an adapter from [`server::CommandService`] to the `commands` crate's dispatcher.
+//! The commands behind the network: an adapter from [`crate::CommandService`] to the `commands` crate's dispatcher.
 //!
-//! Called by `main`, which opens the store and hands it over. Nothing is decided here.
+//! Called by `database`, which opens the store and hands it over. Nothing is decided here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::console::ConsoleService;
+use crate::metrics::StatusSource;
+use crate::{
+    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle,
+    Standing, Tls, TlsVersion, Warnings,
+};
 use bson::raw::CString;
 use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use commands::{
@@ -14,22 +20,18 @@ use commands::{
     ServerHooks, StandingWarning, TransportCertificate, TransportFigures,
 };
 use flight_recorder::patterns::Finding;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use platform::{Clock, DirectoryLock, Disk, IdlePause, MemoryReservation, SystemClock};
-use server::console::ConsoleService;
-use server::metrics::StatusSource;
-use server::{
-    Attempt, CommandService, Completion, ConnectionInfo, DiagnosticLog, Protocol, RecentLog, Request, ServerHandle,
-    Standing, Tls, TlsVersion, Warnings,
-};
 use transaction::Store;
 use wire_protocol::{DocumentSequences, ReplyBuilder};
 
 use crate::archiving::{ArchiveWatch, Archiving};
 use crate::audit_log::AuditLog;
+use crate::database::ProfileSampler;
 use crate::decoy_secret::DecoySecret;
 use crate::following::Following;
+use crate::left_user;
 use crate::movable_clock::MovableClock;
-use crate::user_command;
 
 /// How often transactions that are open for too long are looked for.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,7 +47,11 @@ pub(crate) struct DatabaseService {
     dispatcher: Dispatcher,
     store: Arc<Store>,
     /// Keeps other servers out of the data directory for as long as this one uses it.
-    _lock: Option<DirectoryLock>,
+    lock: Mutex<Option<DirectoryLock>>,
+    /// Whether it is closed. Held by commands of the program itself for as long as they run.
+    is_closed: RwLock<bool>,
+    /// Why it could not be closed in order.
+    closing_trouble: Mutex<Option<String>>,
     /// What of the memory budget is taken for as long as the server runs.
     _reserved: Vec<MemoryReservation>,
     threads: Threads,
@@ -70,7 +76,31 @@ impl DatabaseService {
         let store = server.store().clone();
         close_idle_now_and_then(&server, data);
         adapt_admission(&server);
-        Self { dispatcher: Dispatcher::new(server), store, _lock: lock, _reserved: reserved, threads }
+        Self {
+            dispatcher: Dispatcher::new(server),
+            store,
+            lock: Mutex::new(lock),
+            is_closed: RwLock::new(false),
+            closing_trouble: Mutex::default(),
+            _reserved: reserved,
+            threads,
+        }
+    }
+
+    /// Keeps it from being closed until what this gives is dropped. `None`: it is closed, or is about to be.
+    pub(crate) fn keep_open(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        let guard = self.is_closed.read();
+        (!*guard).then_some(guard)
+    }
+
+    /// Why it could not be closed in order, if it could not.
+    pub(crate) fn closing_trouble(&self) -> Option<String> {
+        self.closing_trouble.lock().clone()
+    }
+
+    /// A client who is the program itself.
+    pub(crate) fn connect_owner(&self, name: &str) -> ClientContext {
+        self.dispatcher.server().connect_itself(name)
     }
 }
 
@@ -130,7 +160,7 @@ fn close_idle_now_and_then(server: &Arc<ServerContext>, data: Option<PathBuf>) {
             server.expire_transactions();
             server.look_at_writes();
             if let Some(data) = &data {
-                user_command::take_in(data, &server);
+                left_user::take_in(data, &server);
             }
             if round.is_multiple_of(IDLE_CHECK_ROUNDS) {
                 server.close_idle();
@@ -210,9 +240,9 @@ impl CommandService for DatabaseService {
         };
         match self.dispatcher.run(&command, client, reply.buffer()) {
             Outcome::Reply => Completion::Reply,
-            Outcome::ReplyAndMore(Next::AtOnce) => Completion::ReplyAndMore(server::Next::AtOnce),
+            Outcome::ReplyAndMore(Next::AtOnce) => Completion::ReplyAndMore(crate::Next::AtOnce),
             Outcome::ReplyAndMore(Next::OnTopologyChange(longest)) => {
-                Completion::ReplyAndMore(server::Next::OnTopologyChange { longest })
+                Completion::ReplyAndMore(crate::Next::OnTopologyChange { longest })
             }
             Outcome::CloseConnection => Completion::CloseConnection,
             Outcome::WaitForTopologyChange(longest) => Completion::WaitForTopologyChange { longest },
@@ -266,19 +296,24 @@ impl CommandService for DatabaseService {
     }
 
     fn stopped(&self) {
+        // Waits for commands of the program itself. They were told to end.
+        *self.is_closed.write() = true;
         if let Some(archiving) = &self.threads.archiving {
             archiving.stop();
         }
         match self.store.shutdown() {
             Ok(()) => tracing::info!(target: "storage", "the store is closed"),
             Err(error) => {
-                tracing::error!(target: "storage", %error, "the store could not be closed in order; the next start recovers")
+                tracing::error!(target: "storage", %error, "the store could not be closed in order; the next start recovers");
+                *self.closing_trouble.lock() = Some(error.to_string());
             }
         }
         // Not before: the last checkpoint waits until all that it has is confirmed.
         if let Some(following) = &self.threads.following {
             following.stop();
         }
+        // A program may go on after this, and open the directory again.
+        self.lock.lock().take();
     }
 }
 
@@ -307,13 +342,28 @@ pub(crate) struct Hooks {
     pub(crate) archive: Option<Arc<ArchiveWatch>>,
     /// Known once the data directory is open.
     pub(crate) decoy_secret: Option<DecoySecret>,
+    sample_profile: Option<ProfileSampler>,
 }
 
 impl Hooks {
-    pub(crate) fn new(handle: ServerHandle, tls: Option<Arc<Tls>>, audit: Option<AuditLog>) -> Self {
-        let backup = BackupFacts::default();
-        let (clock, warnings) = (Arc::default(), Warnings::default());
-        Self { handle, clock, tls, audit, warnings, backup, figures: None, archive: None, decoy_secret: None }
+    pub(crate) fn new(
+        handle: ServerHandle,
+        tls: Option<Arc<Tls>>,
+        audit: Option<AuditLog>,
+        sample_profile: Option<ProfileSampler>,
+    ) -> Self {
+        Self {
+            handle,
+            clock: Arc::default(),
+            tls,
+            audit,
+            warnings: Warnings::default(),
+            backup: BackupFacts::default(),
+            figures: None,
+            archive: None,
+            decoy_secret: None,
+            sample_profile,
+        }
     }
 }
 
@@ -323,13 +373,13 @@ impl ServerHooks for Hooks {
     }
 
     fn recorded_figures(&self) -> Result<Vec<(String, u64)>, String> {
-        self.figures.as_deref().map_or(Ok(Vec::new()), server::recorded_figures).map_err(|error| error.to_string())
+        self.figures.as_deref().map_or(Ok(Vec::new()), crate::recorded_figures).map_err(|error| error.to_string())
     }
 
     fn read_figures(&self, name: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>, String> {
         let none = || format!("there are no figures {name}");
         let disk = self.figures.as_deref().ok_or_else(none)?;
-        server::read_figures(disk, name, offset, bytes_max).map_err(|error| format!("{}: {error}", none()))
+        crate::read_figures(disk, name, offset, bytes_max).map_err(|error| format!("{}: {error}", none()))
     }
 
     fn archive(&self) -> Option<ArchiveFigures> {
@@ -378,7 +428,7 @@ impl ServerHooks for Hooks {
     }
 
     fn command_waits(&self) {
-        server::command_waits();
+        crate::command_waits();
     }
 
     fn audit_settings(&self) -> Option<AuditSettings> {
@@ -423,7 +473,10 @@ impl ServerHooks for Hooks {
     }
 
     fn sample_profile(&self, length: Duration, hertz: u32) -> Result<String, String> {
-        crate::profile_sampler::sample(length, hertz)
+        let Some(sample) = self.sample_profile else {
+            return Err("the program that this database runs in takes no profiles".to_owned());
+        };
+        sample(length, hertz)
     }
 
     fn set_wall_clock_ahead(&self, millis: i64) {

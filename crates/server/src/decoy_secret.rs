@@ -1,13 +1,13 @@
 //! What the salts and keys follow from that users who do not exist seem to have: 32 random bytes of the data directory.
 //!
-//! Kept, because a salt that another start of the server changes is of nobody. Called by `main`, once the directory is
+//! Kept, because a salt that another start of the server changes is of nobody. Called by `database`, once the directory is
 //! open. Whoever has this file can tell which users there are, and nothing else.
 
 use std::io;
 use std::path::Path;
 
+use crate::STARTUP_WARNINGS;
 use platform::{Disk, OpenMode, Random, replace_file};
-use server::STARTUP_WARNINGS;
 
 /// Its name in the data directory.
 pub(crate) const DECOY_SECRET_FILE: &str = "decoys.secret";

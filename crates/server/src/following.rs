@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::ServerHandle;
+use crate::configuration::Configuration;
 use oplog::Oplog;
 use parking_lot::Mutex;
 use platform::{Clock, Disk, Random, RealDisk, SystemClock, SystemRandom};
 use replication::{Joined, ReplicationError, Shipper, StandingFile, join};
-use server::ServerHandle;
-use server::configuration::Configuration;
 use shared_log::{DirectoryLog, Leader, SharedLog, SharedLogError};
 use transaction::{Store, StoreOptions, TransactionError};
 

@@ -35,6 +35,7 @@ struct State {
     bytes_saved_in: AtomicI64,
     bytes_saved_out: AtomicI64,
     requests: AtomicU64,
+    serving: AtomicBool,
     stopping: AtomicBool,
     stop_requested: Notify,
     connections_gone: Notify,
@@ -112,6 +113,7 @@ impl ServerHandle {
             bytes_saved_in: AtomicI64::new(0),
             bytes_saved_out: AtomicI64::new(0),
             requests: AtomicU64::new(0),
+            serving: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stop_requested: Notify::new(),
             connections_gone: Notify::new(),
@@ -125,6 +127,15 @@ impl ServerHandle {
     /// Asks the server to stop, as SIGTERM does. Returns at once.
     pub fn request_stop(&self) {
         self.state.stop_requested.notify_one();
+    }
+
+    /// Whether clients are let in, or were.
+    pub fn has_begun_to_serve(&self) -> bool {
+        self.state.serving.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn begin_serving(&self) {
+        self.state.serving.store(true, Ordering::Release);
     }
 
     /// Whether the server has begun to stop.

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use commands::inspect::{self, Subject};
 use platform::{DirectoryLock, RealDisk};
 
-use crate::data_disk::{self, KeyArguments, Unencrypted};
+use server::data_disk::{self, KeyArguments, Unencrypted};
 
 /// The command line of `inspect`.
 #[derive(Args)]

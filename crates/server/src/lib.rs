@@ -4,11 +4,12 @@
 //! Called by the binary `plimsoll` (`main.rs`) and by tests that bring a service of their own. Asynchronous code lives
 //! in this crate only, and only to watch idle connections; commands run on blocking threads (see `connection`).
 //!
-//! Must not know: documents' content, storage. It reads a command's name and database and hands the rest to a
-//! [`CommandService`].
+//! What is on the network must not know documents' content or storage: it reads a command's name and database and hands the rest to a
+//! [`CommandService`]. [`Database`] puts both together, for the binary and for programs that have databases of their own (the crate `plimsoll`).
+//! What belongs to a process stays in the binary.
 //!
 //! ```text
-//! main ─ configuration ─ Listeners::bind ─ open the service ─ serve
+//! main ─ configuration ─ Listeners::bind ─ Database::open ─ serve
 //!                                                              ├─ listener   accepts
 //!                                                              ├─ tls        handshakes, certificates
 //!                                                              ├─ connection idle / active / waiting
@@ -20,6 +21,8 @@
 //!                                                              └─ stop on a signal or ServerHandle::request_stop
 //! ```
 
+mod archiving;
+mod audit_log;
 mod before_login;
 mod channel;
 pub mod configuration;
@@ -27,32 +30,45 @@ mod connection;
 mod connection_memory;
 pub mod console;
 mod crowd;
+pub mod data_disk;
+mod database;
+mod database_service;
+mod decoy_secret;
 mod exchange;
 mod flight_recording;
+mod following;
 mod handle;
 mod http;
+pub mod left_user;
 mod listener;
 mod logging;
+mod memory_plan;
+mod memory_watch;
 pub mod metrics;
+mod movable_clock;
 mod peer;
 mod read_buffer;
 mod readiness;
 mod refusal;
+mod remote_access;
 mod reply_writing;
-pub mod rotated_file;
+pub mod restored_directory;
+mod rotated_file;
 mod serve;
 mod service;
+mod small_disk;
 mod tls;
 mod unix_socket;
 
 pub use crowd::command_waits;
+pub use database::{Caller, Database, DirectClient, EndError, IsClosed, OpenError, ProfileSampler, Surroundings};
 pub use flight_recording::{FlightRecording, Warnings, read_figures, recorded_figures};
 pub use handle::{ConnectionCounts, ConnectionLimits, NetworkCounts, ServerHandle};
 pub use http::HttpEndpoint;
 pub use listener::{ListenError, Listeners};
 pub use logging::{DiagnosticLog, LogDestination, LogFormat, RecentLog, STARTUP_WARNINGS};
 pub use peer::Peer;
-pub use serve::{ServeError, ServeOptions, serve};
+pub use serve::{ServeError, ServeOptions, Signals, serve};
 pub use service::{
     Attempt, CommandService, Completion, ConnectionInfo, Next, Protocol, ReplyWanted, Request, Standing,
 };

@@ -1,70 +1,40 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
-//! The binary `plimsoll`: reads the command line, opens the service, serves.
+//! The binary `plimsoll`: reads the command line, sets the process up, and serves a database (`server::Database`).
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use bson::raw::cstr;
-use bson::rawdoc;
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::{Authorization, BuildFacts, Initiation, ReplicaSetFacts, ServerContext, ServerFacts};
-use platform::{Disk, Random, RealDisk, SystemClock, SystemRandom, TemporaryStore, WorkingMemory, memory_check};
-use server::configuration::{Configuration, ReplicaSet, ReplicaSetInitiation, Settings, machine_memory_bytes};
-use server::console::{self, ConsoleOptions};
-use server::{
-    CommandService, DiagnosticLog, FlightRecording, HttpEndpoint, Listeners, LogDestination, STARTUP_WARNINGS,
-    ServeOptions, ServerHandle, Tls, Warnings, metrics,
-};
-use storage_engine::EngineOptions;
-use transaction::{StoreOptions, TransactionError};
+use platform::memory_check;
+use server::configuration::{Configuration, Settings, machine_memory_bytes};
+use server::{Database, DiagnosticLog, EndError, Listeners, LogDestination, ServerHandle, Signals, Surroundings};
 
-use crate::archiving::Archiving;
-use crate::audit_log::AuditLog;
-use crate::data_disk::DataDisk;
-use crate::database_service::{DatabaseService, Hooks, RecentLines, Threads};
 use crate::health_command::HealthArguments;
 use crate::inspect_command::InspectArguments;
 use crate::lab_command::{LabArguments, become_lab};
-use crate::memory_plan::MemoryPlan;
 
 mod allocator;
-mod archiving;
-mod audit_log;
 mod backup_command;
-mod data_disk;
-mod database_service;
-mod decoy_secret;
 mod descriptor_limit;
-mod following;
 mod health_command;
 mod inspect_command;
 mod lab_command;
-mod memory_plan;
-mod memory_watch;
 mod mongod_command;
-mod movable_clock;
 mod profile_sampler;
-mod remote_access;
 mod repair_command;
 mod restore_command;
 mod restore_into;
 mod rotate_key_command;
-mod small_disk;
 mod user_command;
 mod whoever_started;
 
-/// Where sorts and groups put what exceeds their memory, inside the data directory.
-const TEMPORARY_DIRECTORY: &str = "temporary";
 /// Its value is never told.
 const SECRET_OPTION: &str = "--tlsCertificateKeyFilePassword";
 /// It may have secrets among its arguments.
 const SECRET_COMMAND: &str = "--encryption-key-command";
 const HIDDEN: &str = "<password>";
-/// Seconds until the operator has started the server again.
-const ENOUGH_FOR_A_START: i64 = 3600;
 
 /// A document database that speaks the MongoDB wire protocol.
 #[derive(Parser)]
@@ -247,14 +217,6 @@ fn serve_logged(
         connections_max = configuration.connections_max,
         "starting"
     );
-    remote_access::check(
-        &listeners.addresses(),
-        configuration.requires_login,
-        configuration.allows_remote_without_login,
-        &configuration.data,
-    )?;
-    let tls = configuration.tls.clone().map(Tls::load).transpose().map_err(|error| error.to_string())?.map(Arc::new);
-    let audit = configuration.audit.as_ref().map(AuditLog::open).transpose()?;
     let handle = ServerHandle::new(configuration.connection_limits(), log.clone());
     if let Some(waiting) = &running.handle {
         // Nobody waits for it any more.
@@ -263,227 +225,28 @@ fn serve_logged(
     if configuration.checks_memory {
         memory_check::begin_counting();
     }
-    let plan = MemoryPlan::new(configuration);
-    plan.warn_if_tight();
     allocator::keep_within(configuration.memory_bytes);
-    let mut options = ServeOptions {
-        compressors: configuration.compressors.clone(),
-        memory: plan.budget.clone(),
-        stop_grace: configuration.stop_grace,
-        tls: tls.clone(),
-        http: Vec::new(),
+    let surroundings = Surroundings {
+        handle: handle.clone(),
+        arguments: told_arguments(std::env::args()),
+        parameters: running.parameters.clone(),
+        sample_profile: Some(profile_sampler::sample),
+        signals: Signals::OfServer,
     };
-    let hooks = Hooks::new(handle.clone(), tls, audit);
-    let warnings = Arc::clone(&hooks.warnings);
-    let service = Arc::new(open_service(configuration, plan, &listeners, hooks)?);
-    match http_endpoints(configuration, &service, &handle, &options) {
-        Ok(endpoints) => options.http = endpoints,
-        Err(reason) => return give_up(&service, reason),
+    let database = Database::open(configuration, listeners, surroundings).map_err(|error| error.to_string())?;
+    let watched = if configuration.stops_with_input { whoever_started::stop_with_input(handle) } else { Ok(()) };
+    if let Err(reason) = watched {
+        // The first reason is the one to tell; trouble with closing is in the log.
+        let _ = database.close();
+        return Err(reason);
     }
-    let set = running.parameters.iter().try_for_each(|(name, value)| service.set_parameter(name, value));
-    if let Err(refused) = set {
-        return give_up(&service, refused);
+    match database.serve() {
+        // It is in the log, and the next start recovers.
+        Ok(()) | Err(EndError::NotInOrder(_)) => {}
+        Err(error) => return Err(error.to_string()),
     }
-    log.start_is_over();
-    if configuration.stops_with_input {
-        whoever_started::stop_with_input(handle.clone())?;
-    }
-    let recording = begin_recording(configuration, Arc::clone(&service), warnings);
-    let outcome = server::serve(listeners, service, &handle, &options).map_err(|error| error.to_string());
-    if let Some(recording) = recording {
-        recording.stop();
-    }
-    outcome?;
     tracing::info!(target: "control", "stopped");
     Ok(())
-}
-
-/// What is answered over HTTP.
-fn http_endpoints(
-    configuration: &Configuration,
-    service: &Arc<DatabaseService>,
-    handle: &ServerHandle,
-    options: &ServeOptions,
-) -> Result<Vec<HttpEndpoint>, String> {
-    let mut endpoints = Vec::new();
-    if let Some(address) = &configuration.metrics {
-        let figures = metrics::router(Arc::clone(service) as Arc<dyn metrics::StatusSource>);
-        endpoints.push(HttpEndpoint::bind(address)?.answering(figures));
-    }
-    if let Some(listen) = &configuration.console {
-        let endpoint = HttpEndpoint::bind(listen)?.encrypted(options.tls.clone());
-        let address = endpoint.address().ok_or_else(|| format!("{listen} has no address"))?;
-        remote_access::check_console(address, configuration, options.tls.is_some())?;
-        let console = ConsoleOptions {
-            listen: listen.clone(),
-            address,
-            is_encrypted: options.tls.is_some(),
-            memory: Arc::clone(&options.memory),
-            clock: Arc::new(SystemClock::new()),
-        };
-        endpoints.push(endpoint.answering(console::router(Arc::clone(service), handle.clone(), console)));
-    }
-    Ok(endpoints)
-}
-
-/// Where figures are recorded. Not the store's disk: they have nothing of documents in them, and are read without a key.
-fn figures_disk(configuration: &Configuration) -> std::io::Result<Option<Arc<dyn Disk>>> {
-    match configuration.ephemeral_bytes {
-        Some(_) => Ok(None),
-        None => RealDisk::new(&configuration.data).map(|disk| Some(Arc::new(disk) as Arc<dyn Disk>)),
-    }
-}
-
-/// Without it the server serves all the same.
-fn begin_recording(
-    configuration: &Configuration,
-    service: Arc<DatabaseService>,
-    warnings: Warnings,
-) -> Option<FlightRecording> {
-    let bytes = configuration.flight_recorder_bytes;
-    let kept = figures_disk(configuration).map(|disk| disk.filter(|_| bytes > 0).map(|disk| (disk, bytes)));
-    let begun = kept.and_then(|kept| FlightRecording::begin(service, Arc::new(SystemClock::new()), kept, warnings));
-    begun.inspect_err(|error| tracing::warn!(target: "control", %error, "the server's figures are not recorded")).ok()
-}
-
-/// Closes what was opened, since it cannot be served.
-fn give_up(service: &DatabaseService, reason: String) -> Result<(), String> {
-    service.stopping();
-    service.stopped();
-    Err(reason)
-}
-
-/// Opens the data directory, which recovers what the last run left, and puts the commands on top of it.
-fn open_service(
-    configuration: &Configuration,
-    plan: MemoryPlan,
-    listeners: &Listeners,
-    mut hooks: Hooks,
-) -> Result<DatabaseService, String> {
-    let data = &configuration.data;
-    let cannot = |what: &str, cause: &dyn std::fmt::Display| format!("{what} {}: {cause}", data.display());
-    let DataDisk { disk, memory: disk_in_memory, lock } = data_disk::open_for_server(configuration)?;
-    let clock = Arc::clone(&hooks.clock);
-    let random = Arc::new(SystemRandom);
-    let options = store_options(configuration, &plan, &*random);
-    hooks.backup = archiving::facts(configuration)?;
-    hooks.figures = figures_disk(configuration).ok().flatten();
-    hooks.decoy_secret = decoy_secret::of_directory(&*disk, &*random);
-    let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
-        .map_err(|error| cannot("cannot use the temporary files of", &error))?;
-    let (store, following) = following::open_store(configuration, disk, clock.clone(), options, &hooks.handle)
-        .map_err(|error| cannot("cannot open the database in", &error) + &way_out(&error, data))?;
-    let recovery = store.recovery();
-    tracing::info!(target: "storage", ?recovery, "the database is open");
-    if let Some(reason) = store.writes_stopped() {
-        tracing::warn!(target: STARTUP_WARNINGS, reason, "the server takes no writes");
-    }
-    if configuration.checks_memory {
-        memory_watch::begin(&store, &plan.budget, &plan.reserved, disk_in_memory);
-    }
-    store.start_background().map_err(|error| cannot("cannot start the background work of", &error))?;
-    let archiving = Archiving::begin(configuration, &store, &hooks.backup)?;
-    hooks.archive = archiving.as_ref().map(Archiving::watch);
-    let facts = server_facts(configuration, listeners);
-    let lines = RecentLines { log: hooks.handle.log().clone(), warnings: Arc::clone(&hooks.warnings) };
-    let lines = Arc::new(lines);
-    let memory = WorkingMemory::new(plan.budget, temporary);
-    let clock = store.clock().clone();
-    let context = ServerContext::new(store, clock, &*random, facts, Arc::new(hooks), lines, memory);
-    context.begin().map_err(|error| cannot("cannot take up the replica set in", &error))?;
-    context.redact(configuration.redacts);
-    context.audit_itself("startup").map_err(|error| error.message)?;
-    context.note_start();
-    if let Err(error) = context.store_own_documents() {
-        // A disk that is full: everything else works.
-        tracing::warn!(target: STARTUP_WARNINGS, %error, "the document of the feature compatibility version could not be stored");
-    }
-    if let Err(error) = context.drop_abandoned_outputs() {
-        tracing::warn!(target: STARTUP_WARNINGS, %error, "what an unfinished $out has left could not be dropped");
-    }
-    let directory = lock.as_ref().map(|_| data.clone());
-    if let Some(data) = &directory {
-        user_command::take_in(data, &context);
-    }
-    Ok(DatabaseService::new(context, lock, plan.reserved, directory, Threads { archiving, following }))
-}
-
-fn store_options(configuration: &Configuration, plan: &MemoryPlan, random: &dyn Random) -> StoreOptions {
-    let mut database_uuid = [0; 16];
-    random.fill(&mut database_uuid);
-    let engine = EngineOptions {
-        history_memory_bytes: plan.history_bytes,
-        history_quota_bytes: configuration.history_bytes,
-        ring_buffer_bytes: plan.ring_bytes,
-        memory: Arc::clone(&plan.budget),
-        cache_bytes: usize::try_from(configuration.cache_bytes).unwrap_or(usize::MAX),
-        database_uuid,
-        ..EngineOptions::default()
-    };
-    let mut options = StoreOptions { engine, ..StoreOptions::default() };
-    options.clock_drift_max = configuration.clock_drift_max;
-    options.oplog_retention_bytes = configuration.oplog_bytes;
-    options.oplog_retention_time = configuration.oplog_time;
-    options.oplog.buffer_bytes_max = plan.log_bytes;
-    if let Some(bytes) = configuration.ephemeral_bytes {
-        small_disk::fit(&mut options, bytes);
-    }
-    options
-}
-
-/// What to do about a database that does not open.
-fn way_out(error: &TransactionError, data: &Path) -> String {
-    let data = data.display();
-    if error.is_damage() {
-        return format!(
-            ". Opening it would lose something, so nothing was changed. `plimsoll repair --data {data} --into NEWDIR` saves everything that can be read \
-             into a new directory, and says what cannot"
-        );
-    }
-    if let TransactionError::ClockAhead { ahead_seconds, .. } = error {
-        let enough = ahead_seconds + ENOUGH_FOR_A_START;
-        return format!(
-            ". Nothing was changed. Set the clock right; if it is right, because nobody has written for so long, start once with \
-             --max-clock-drift-seconds {enough} (mongod: --setParameter maxAcceptableLogicalClockDriftSecs={enough})"
-        );
-    }
-    String::new()
-}
-
-fn server_facts(configuration: &Configuration, listeners: &Listeners) -> ServerFacts {
-    let mut listed = bson::RawDocumentBuf::new();
-    let addresses = configuration.listen.join(",");
-    let (data, memory, cache) =
-        (configuration.data.display().to_string(), configuration.memory_bytes, configuration.cache_bytes);
-    listed.append(
-        cstr!("net"),
-        rawdoc! { "listen": addresses, "maxIncomingConnections": configuration.connections_max as i64 },
-    );
-    listed
-        .append(cstr!("storage"), rawdoc! { "dbPath": data, "memoryBytes": memory as i64, "cacheBytes": cache as i64 });
-    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    ServerFacts {
-        build: BuildFacts {
-            version: env!("CARGO_PKG_VERSION"),
-            git_version: option_env!("PLIMSOLL_GIT_VERSION").unwrap_or("unknown"),
-        },
-        arguments: told_arguments(std::env::args()),
-        configuration: listed,
-        port: listeners.addresses().first().map_or(0, std::net::SocketAddr::port),
-        memory_bytes: memory,
-        cache_bytes: cache,
-        compressors: configuration.compressors.iter().map(|compressor| compressor.name()).collect(),
-        connections_max: configuration.connections_max as u64,
-        has_test_commands: configuration.has_test_commands,
-        has_scripting: configuration.has_scripting,
-        authorization: match (configuration.requires_login, configuration.has_localhost_exception) {
-            (false, _) => Authorization::Disabled,
-            (true, true) => Authorization::Enabled,
-            (true, false) => Authorization::EnabledForAll,
-        },
-        replica_set: configuration.replica_set.as_ref().map(|set| replica_set_facts(set, listeners, &host_name)),
-        host_name,
-    }
 }
 
 /// The arguments as clients are told them: a passphrase is none of their business.
@@ -501,27 +264,6 @@ fn told_arguments(arguments: impl Iterator<Item = String>) -> Vec<String> {
         is_secret = is_name && !argument.contains('=');
     }
     told
-}
-
-fn replica_set_facts(set: &ReplicaSet, listeners: &Listeners, host_name: &str) -> ReplicaSetFacts {
-    ReplicaSetFacts {
-        name: set.name.clone(),
-        advertised: set.advertised.clone(),
-        address: reachable_address(listeners, host_name),
-        initiation: match set.initiation {
-            ReplicaSetInitiation::Automatic => Initiation::Automatic,
-            ReplicaSetInitiation::OnCommand => Initiation::OnCommand,
-        },
-    }
-}
-
-/// Where others find the first listener: what listens on all addresses is found by the name of the host.
-fn reachable_address(listeners: &Listeners, host_name: &str) -> String {
-    match listeners.addresses().first() {
-        Some(address) if address.ip().is_unspecified() => format!("{host_name}:{}", address.port()),
-        Some(address) => address.to_string(),
-        None => host_name.to_owned(),
-    }
 }
 
 #[cfg(test)]

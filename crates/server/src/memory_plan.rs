@@ -1,13 +1,13 @@
 //! How the memory budget is divided when the server starts.
 //!
-//! Called by `main`. What has a size of its own from the start is reserved here, once; what is left is for connections,
+//! Called by `database`. What has a size of its own from the start is reserved here, once; what is left is for connections,
 //! cursors, sorts and groups, which reserve and give back as they go.
 
 use std::sync::Arc;
 
+use crate::STARTUP_WARNINGS;
+use crate::configuration::Configuration;
 use platform::{MemoryBudget, MemoryReservation, MemoryUse};
-use server::STARTUP_WARNINGS;
-use server::configuration::Configuration;
 
 /// Of the budget, one part in so many for the version history in memory, and the same for rings.
 const BUFFER_SHARE: u64 = 16;

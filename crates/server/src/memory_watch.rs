@@ -1,6 +1,6 @@
 //! `--check-memory`: says in the log when more is allocated than the memory budget accounts for.
 //!
-//! Called by `main`. The sum is kept by `platform::memory_check`; this file tells it what of the reservations that are made at the start is not
+//! Called by `database`. The sum is kept by `platform::memory_check`; this file tells it what of the reservations that are made at the start is not
 //! allocated (yet), and looks at it.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The machine's clock, whose wall time can be set apart from it: for tests of what happens when somebody sets the clock of a machine.
 //!
-//! Made by `main` with every server; moved by the fail point `wallClockIsAhead` alone, which needs `--enable-test-commands`.
+//! Made by `database` with every server; moved by the fail point `wallClockIsAhead` alone, which needs `--enable-test-commands`.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

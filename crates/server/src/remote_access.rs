@@ -1,13 +1,13 @@
 //! Whether the server may listen where other machines reach it.
 //!
-//! Called by `main` before anything is opened. Where nobody has to log in, whoever reaches the address can read, change and drop everything. So an address
+//! Called by `database` before anything is opened. Where nobody has to log in, whoever reaches the address can read, change and drop everything. So an address
 //! beyond loopback is refused unless the operator says that something else (a firewall, a private network, a container's) keeps others away.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-use server::STARTUP_WARNINGS;
-use server::configuration::Configuration;
+use crate::STARTUP_WARNINGS;
+use crate::configuration::Configuration;
 
 /// Looks at the addresses that are listened on.
 ///

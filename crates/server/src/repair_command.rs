@@ -9,7 +9,7 @@ use clap::Args;
 use platform::{Clock, DirectoryLock, Random, RealDisk, SystemClock, SystemRandom};
 use transaction::{RepairReport, StoreOptions, repair};
 
-use crate::data_disk::{self, KeyArguments, Unencrypted};
+use server::data_disk::{self, KeyArguments, Unencrypted};
 
 /// Lost things listed one by one.
 const LOST_LISTED_MAX: usize = 1_000;

@@ -1,20 +1,19 @@
 //! `plimsoll restore --from URL --to DIR`: a new data directory from a backup and the archive. With `--into` in place of `--to` single
 //! collections of it get into a running server (`restore_into`).
 //!
-//! Called by `main`. The work is `backup::restore`; here are the directory, its key, and what people are told. At the start of a
-//! server it says what a directory is, and refuses one that was not restored to the end.
+//! Called by `main`. The work is `backup::restore`; here are the directory, its key, and what people are told.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use backup::{Place, Progress, RESTORED_NOTE, RestoreOptions, Restored, Target, UNFINISHED_NOTE};
+use backup::{Place, Progress, RestoreOptions, Restored, Target, UNFINISHED_NOTE};
 use clap::Args;
-use platform::{DirectoryLock, Disk, OpenMode, RealDisk, SystemClock, SystemRandom};
+use platform::{DirectoryLock, Disk, RealDisk, SystemClock, SystemRandom};
 
 use crate::backup_command::{PlaceArguments, with_progress_lines};
-use crate::data_disk::{self, KeyArguments, Unencrypted};
 use crate::restore_into::{self, IntoRunning};
+use server::data_disk::{self, KeyArguments, Unencrypted};
 
 /// What is restored, and where.
 #[derive(Args)]
@@ -131,27 +130,4 @@ pub(crate) fn described(restored: &Restored, to: &Path) -> String {
         text += &format!("the first operation that is left out: {short}\n");
     }
     text
-}
-
-/// At the start of a server: refuses a directory whose restore has not ended, and tells of one that was restored.
-pub(crate) fn tell(disk: &RealDisk, data: &Path) -> Result<(), String> {
-    let has = |name: &str| {
-        disk.exists(Path::new(name)).map_err(|error| format!("cannot look into {}: {error}", data.display()))
-    };
-    if has(UNFINISHED_NOTE)? {
-        return Err(format!("a restore into {} has not ended: run `plimsoll restore` again", data.display()));
-    }
-    if has(RESTORED_NOTE)? {
-        let note = read_note(disk).unwrap_or_else(|error| format!("its note {RESTORED_NOTE} cannot be read: {error}"));
-        tracing::info!(target: "storage", note, "this data directory was restored from a backup");
-    }
-    Ok(())
-}
-
-fn read_note(disk: &RealDisk) -> std::io::Result<String> {
-    let file = disk.open(Path::new(RESTORED_NOTE), OpenMode::Read)?;
-    let mut bytes = vec![0; usize::try_from(file.length()?).unwrap_or(0)];
-    file.read_exact_at(&mut bytes, 0)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

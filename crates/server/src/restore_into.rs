@@ -18,9 +18,9 @@ use platform::{Clock, SystemClock};
 use server::configuration::{Settings, Size};
 
 use crate::Running;
-use crate::data_disk::KeyArguments;
 use crate::lab_command;
 use crate::restore_command;
+use server::data_disk::KeyArguments;
 
 /// Memory of the server that serves what was restored, beside the one that it goes into.
 const MEMORY: Size = Size::Bytes(256 << 20);

@@ -8,7 +8,7 @@ use clap::Args;
 use platform::{DirectoryLock, RealDisk, SystemRandom};
 use server::configuration::KeySource;
 
-use crate::data_disk::{self, KeyArguments};
+use server::data_disk::{self, KeyArguments};
 
 /// Which directory, from which key to which.
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use platform::{Clock, SystemClock};
 /// # Errors
 /// Those of the file system.
 #[allow(clippy::disallowed_methods, reason = "the operator's file, beside the data")]
-pub fn put_aside(path: &Path) -> io::Result<Option<PathBuf>> {
+pub(crate) fn put_aside(path: &Path) -> io::Result<Option<PathBuf>> {
     let aside = free_name(path);
     match std::fs::rename(path, &aside) {
         Ok(()) => Ok(Some(aside)),
@@ -25,7 +25,7 @@ pub fn put_aside(path: &Path) -> io::Result<Option<PathBuf>> {
 /// # Errors
 /// Those of the file system.
 #[allow(clippy::disallowed_methods, reason = "the operator's file, beside the data")]
-pub fn put_back(aside: &Path, path: &Path) -> io::Result<()> {
+pub(crate) fn put_back(aside: &Path, path: &Path) -> io::Result<()> {
     std::fs::rename(aside, path)
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use platform::MemoryBudget;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use wire_protocol::Compressor;
 
@@ -22,7 +22,7 @@ use crate::crowd::Crowd;
 use crate::exchange::Shared;
 use crate::handle::ServerHandle;
 use crate::http::HttpEndpoint;
-use crate::listener::{ListenError, Listeners, accept};
+use crate::listener::{ListenError, Listener, Listeners, accept};
 use crate::readiness;
 use crate::service::CommandService;
 use crate::tls::Tls;
@@ -52,6 +52,17 @@ pub struct ServeOptions {
     pub tls: Option<Arc<Tls>>,
     /// What is answered over HTTP beside.
     pub http: Vec<HttpEndpoint>,
+    /// Whose the process's signals are.
+    pub signals: Signals,
+}
+
+/// Whose the signals of the process are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signals {
+    /// The server's: they stop it, and have it rotate its logs and certificates. The service manager is told how it is, too.
+    OfServer,
+    /// The program's that it runs in, which has its own use for them.
+    OfProgram,
 }
 
 /// Why the server cannot serve.
@@ -116,13 +127,75 @@ async fn listen_until_stopped<S: CommandService>(
     shared: &Arc<Shared<S>>,
     options: &ServeOptions,
 ) -> Result<(), ServeError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Reactor)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Reactor)?;
-    let (addresses, unix_path) = (listeners.addresses(), listeners.unix_path());
-    let mut accepting = JoinSet::new();
-    for listener in listeners.listen()? {
-        accepting.spawn(accept(listener, Arc::clone(shared)));
+    let mut ending = match options.signals {
+        Signals::OfServer => Some(EndingSignals::take().map_err(ServeError::Reactor)?),
+        Signals::OfProgram => None,
+    };
+    let mut tasks = JoinSet::new();
+    for listener in begin_to_listen(listeners, shared)? {
+        tasks.spawn(accept(listener, Arc::clone(shared)));
     }
+    shared.handle.begin_serving();
+    let endpoints = serve_http(&options.http);
+    tasks.spawn(watch_clients(Arc::clone(shared)));
+    if ending.is_some() {
+        readiness::is_ready();
+        tasks.spawn(readiness::tell_that_it_lives());
+        tasks.spawn(rotate_logs_on_signal(Arc::clone(shared)));
+        if let Some(tls) = shared.tls.clone() {
+            tasks.spawn(rotate_certificates_on_signal(tls));
+        }
+    }
+    let reason = tokio::select! {
+        signal = EndingSignals::next(ending.as_mut()) => signal,
+        () = shared.handle.stop_requested() => "asked by a command",
+    };
+    tracing::info!(target: "control", reason, "the server is stopping");
+    if let Some(mut ending) = ending {
+        readiness::is_stopping();
+        tokio::spawn(async move {
+            ending.recv().await;
+            tracing::warn!(target: "control", "a second signal: exiting at once, the next start recovers");
+            std::process::exit(130);
+        });
+    }
+    tasks.shutdown().await;
+    stop_connections(shared, options.stop_grace).await;
+    drop(endpoints);
+    Ok(())
+}
+
+/// The signals that end a server.
+struct EndingSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl EndingSignals {
+    fn take() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn recv(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+
+    /// Where they are not the server's, none ever comes.
+    async fn next(signals: Option<&mut Self>) -> &'static str {
+        match signals {
+            Some(signals) => signals.recv().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// From here on clients are answered.
+fn begin_to_listen<S: CommandService>(listeners: Listeners, shared: &Shared<S>) -> Result<Vec<Listener>, ListenError> {
+    let (addresses, unix_path) = (listeners.addresses(), listeners.unix_path());
+    let listening = listeners.listen()?;
     if let Some(path) = unix_path {
         tracing::info!(target: "network", address = %path.display(), "listening on a socket in the file system");
     }
@@ -131,34 +204,7 @@ async fn listen_until_stopped<S: CommandService>(
         let port = address.port();
         tracing::info!(target: "network", log_id = 23016, %address, port, ssl, "Waiting for connections");
     }
-    let endpoints = serve_http(&options.http);
-    readiness::is_ready();
-    let living = tokio::spawn(readiness::tell_that_it_lives());
-    let watching = tokio::spawn(watch_clients(Arc::clone(shared)));
-    let rotating = tokio::spawn(rotate_logs_on_signal(Arc::clone(shared)));
-    let renewing = shared.tls.clone().map(|tls| tokio::spawn(rotate_certificates_on_signal(tls)));
-    let reason = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
-        () = shared.handle.stop_requested() => "asked by a command",
-    };
-    tracing::info!(target: "control", reason, "the server is stopping");
-    readiness::is_stopping();
-    tokio::spawn(async move {
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        tracing::warn!(target: "control", "a second signal: exiting at once, the next start recovers");
-        std::process::exit(130);
-    });
-    accepting.shutdown().await;
-    for task in [watching, rotating, living] {
-        task.abort();
-    }
-    if let Some(renewing) = renewing {
-        renewing.abort();
-    }
-    stop_connections(shared, options.stop_grace).await;
-    drop(endpoints);
-    Ok(())
+    Ok(listening)
 }
 
 /// Endpoints of HTTP are served for as long as what this gives is kept: also while the server stops, so that who watches sees it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bson::RawDocument;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
-use wire_protocol::{DocumentSequences, ReplyBuilder};
+use wire_protocol::{DocumentSequences, ReplyBuilder, ReplyTo};
 
 use crate::peer::Peer;
 
@@ -181,6 +181,37 @@ pub struct ConnectionInfo {
     pub local: Peer,
     /// The subject of the certificate that the client has shown and that was verified, as RFC 2253 writes it.
     pub certificate_subject: Option<String>,
+}
+
+/// Runs a command as a client. `None`: the connection would be closed in place of a reply.
+pub(crate) fn run_on<S: CommandService>(
+    service: &S,
+    client: &mut S::Client,
+    database: &str,
+    body: &RawDocument,
+) -> Option<ReplyBuilder> {
+    let mut reply = ReplyBuilder::default();
+    let name = body.iter().next().and_then(Result::ok).map_or("", |(name, _)| name.as_str());
+    for attempt in [Attempt::First, Attempt::AfterWait] {
+        reply.begin(ReplyTo::Msg { checksum: false });
+        let request = Request {
+            command: name,
+            database,
+            body,
+            sequences: DocumentSequences::default(),
+            protocol: Protocol::Msg,
+            attempt,
+            reply_wanted: ReplyWanted::Yes,
+            request_id: 0,
+        };
+        match service.run(&request, client, &mut reply) {
+            Completion::CloseConnection => return None,
+            // Nothing is waited for here.
+            Completion::WaitForTopologyChange { .. } => {}
+            Completion::Reply | Completion::ReplyAndMore(_) => break,
+        }
+    }
+    Some(reply)
 }
 
 /// Whether the client has closed its side, whatever it has sent before. One system call.

@@ -1,6 +1,6 @@
 //! How the store of an ephemeral server lives on a disk that is small: what is usually kept for minutes of load would fill it.
 //!
-//! Called by `main`. Shares of the disk, where they are below what is usual.
+//! Called by `database`. Shares of the disk, where they are below what is usual.
 
 use transaction::StoreOptions;
 

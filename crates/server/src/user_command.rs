@@ -5,28 +5,21 @@
 //!                   ◀─ DATA/user-to-add.answer ──────────────────────┘
 //! ```
 //!
-//! Called by `main`; the running server calls [`take_in`] now and then. Who may write into the data directory may do
-//! everything, so that is all the proof there is.
+//! Called by `main`; the running server looks for the request now and then (`left_user` of the library).
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bson::RawDocument;
 use clap::{Args, Subcommand};
-use commands::ServerContext;
 use platform::{Clock, DirectoryLock, SystemClock, SystemRandom};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use server::left_user::{ANSWER, REQUEST, TAKEN_IN};
 
-const REQUEST: &str = "user-to-add";
-const ANSWER: &str = "user-to-add.answer";
-const TAKEN_IN: &str = "ok";
 /// How long a running server is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Bytes of a request: more is none.
-const REQUEST_BYTES_MAX: u64 = 64 << 10;
 
 /// What is done about users.
 #[derive(Debug, Args)]
@@ -114,35 +107,6 @@ fn take_answer(data: &Path) -> Option<String> {
     let answer = std::fs::read_to_string(&path).ok()?;
     let _ = std::fs::remove_file(path);
     Some(answer)
-}
-
-/// In the server: takes in the user whom the operator has left, if there is one.
-#[allow(clippy::disallowed_methods, reason = "a request beside the data, which no simulation has")]
-pub(crate) fn take_in(data: &Path, server: &ServerContext) {
-    let request = data.join(REQUEST);
-    let Ok(found) = std::fs::metadata(&request) else { return };
-    let answer =
-        if found.len() > REQUEST_BYTES_MAX { Err("it is too large".to_owned()) } else { read(&request, server) };
-    if let Err(reason) = &answer {
-        tracing::warn!(target: "access", reason, "a user who was left in the data directory was not taken in");
-    }
-    let text = answer.map_or_else(|reason| reason, |()| TAKEN_IN.to_owned());
-    let partial = data.join(format!("{ANSWER}.partial"));
-    let mut file = std::fs::OpenOptions::new();
-    let written = file.write(true).create(true).truncate(true).mode(0o600).open(&partial);
-    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
-    // First the request goes, so that a failure in between does not repeat it for ever.
-    let ended = std::fs::remove_file(&request).and(written).and_then(|()| std::fs::rename(&partial, data.join(ANSWER)));
-    if let Err(error) = ended {
-        tracing::warn!(target: "access", %error, "who has left a user in the data directory cannot be answered");
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "a request beside the data, which no simulation has")]
-fn read(request: &Path, server: &ServerContext) -> Result<(), String> {
-    let bytes = std::fs::read(request).map_err(|error| error.to_string())?;
-    let document = RawDocument::from_bytes(&bytes).map_err(|error| error.to_string())?;
-    server.take_in_user(document).map_err(|error| error.message)
 }
 
 #[allow(clippy::disallowed_methods, reason = "read once, by a command of its own")]

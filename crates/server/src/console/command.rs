@@ -15,14 +15,13 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use platform::{MemoryUse, WorkClass};
-use wire_protocol::{DocumentSequences, ReplyBuilder, ReplyTo};
 
 use super::extended_json::{self, Format};
 use super::sessions::Session;
 use super::{Console, ConsoleService, Refused, body};
 use crate::handle::{CallOfBrowser, ServerHandle};
 use crate::http::Ends;
-use crate::service::{Attempt, CommandService, Completion, Protocol, ReplyWanted, Request, Standing};
+use crate::service::{CommandService, Standing, run_on};
 
 /// A document of the largest size, in Extended JSON, with the command around it.
 pub(super) const COMMAND_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -151,37 +150,6 @@ fn read(text: &[u8]) -> Result<Asked, String> {
     }
     let database = database.ok_or("\"db\" is missing")?;
     Ok(Asked { database, command: command.ok_or("\"command\" is missing")?, format })
-}
-
-/// Runs a command as a client. `None`: the connection would be closed in place of a reply.
-pub(super) fn run_on<S: CommandService>(
-    service: &S,
-    client: &mut S::Client,
-    database: &str,
-    body: &RawDocument,
-) -> Option<ReplyBuilder> {
-    let mut reply = ReplyBuilder::default();
-    let name = body.iter().next().and_then(Result::ok).map_or("", |(name, _)| name.as_str());
-    for attempt in [Attempt::First, Attempt::AfterWait] {
-        reply.begin(ReplyTo::Msg { checksum: false });
-        let request = Request {
-            command: name,
-            database,
-            body,
-            sequences: DocumentSequences::default(),
-            protocol: Protocol::Msg,
-            attempt,
-            reply_wanted: ReplyWanted::Yes,
-            request_id: 0,
-        };
-        match service.run(&request, client, &mut reply) {
-            Completion::CloseConnection => return None,
-            // Nothing is waited for here.
-            Completion::WaitForTopologyChange { .. } => {}
-            Completion::Reply | Completion::ReplyAndMore(_) => break,
-        }
-    }
-    Some(reply)
 }
 
 /// Says who it is, as drivers do, so that `currentOp` and the log can tell.

@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use platform::MemoryUse;
 use serde::Deserialize;
 
-use super::command::{greet, run_on};
+use super::command::greet;
 use super::sessions::SESSION_BYTES;
 use super::{Console, ConsoleService, Refused, body, json};
 use crate::http::Ends;
-use crate::service::Standing;
+use crate::service::{Standing, run_on};
 
 /// A name, a password, a database.
 pub(super) const LOGIN_BYTES_MAX: usize = 4 * 1024;

@@ -13,7 +13,7 @@ use platform::{MemoryBudget, SystemClock};
 use server::console::{self, ConsoleOptions, ConsoleService};
 use server::{
     Attempt, CommandService, Completion, ConnectionInfo, ConnectionLimits, DiagnosticLog, HttpEndpoint, Listeners,
-    LogFormat, Next, ReplyWanted, Request, ServeOptions, ServerHandle, Standing, Tls, serve,
+    LogFormat, Next, ReplyWanted, Request, ServeOptions, ServerHandle, Signals, Standing, Tls, serve,
 };
 use wire_protocol::{Compressor, ReplyBuilder};
 
@@ -379,7 +379,14 @@ impl TestServer {
             clock: Arc::new(SystemClock::new()),
         };
         let endpoint = endpoint.answering(console::router(Arc::clone(&service), handle.clone(), told));
-        let options = ServeOptions { compressors: COMPRESSORS.to_vec(), memory, stop_grace, tls, http: vec![endpoint] };
+        let options = ServeOptions {
+            compressors: COMPRESSORS.to_vec(),
+            memory,
+            stop_grace,
+            tls,
+            http: vec![endpoint],
+            signals: Signals::OfServer,
+        };
         let of_thread = handle.clone();
         let thread = std::thread::spawn(move || serve(listeners, service, &of_thread, &options).unwrap());
         Self { address, console, handle, seen, thread: Some(thread) }

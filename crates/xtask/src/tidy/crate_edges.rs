@@ -74,6 +74,8 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("platform", &[]),
+    // The binary's `Database` as a library for programs. `platform` for its thread and for whose a locked directory is.
+    ("plimsoll", &["platform", "server"]),
     ("query_language", &["document", "geometry", "javascript", "text_search"]),
     ("replication", &["oplog", "platform", "shared_log", "transaction"]),
     ("script_test", &[]),
