@@ -1,4 +1,4 @@
-//! Connections to object stores: HTTP/1.1 by `hyper`, encrypted by `rustls` with the authorities that the machine trusts.
+//! Connections to object stores, by the client of `outgoing_http`.
 //!
 //! Called by the crate `object_store`, which makes the requests and tries them again; what may be tried again it learns from the kind
 //! of an error. Without encryption only where it was asked for (`AWS_ALLOW_HTTP=true` and its like). Nothing here waits for ever.
@@ -7,7 +7,6 @@ use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -16,26 +15,19 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use object_store::ClientOptions;
 use object_store::client::{
     ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
     HttpResponseBody, HttpService,
 };
-use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, Sleep, timeout};
 
-/// For a connection.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
+use crate::outgoing_http::{OutgoingClient, Unencrypted, outgoing_client};
+
 /// From sending a request to the head of its answer: a part of an object is sent meanwhile.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// Between two pieces of an answer.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// A connection that nobody uses is kept for so long; the stores close theirs a little later.
-const IDLE_MAX: Duration = Duration::from_secs(15);
 
 /// Makes clients.
 #[derive(Debug)]
@@ -45,35 +37,15 @@ impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let failed = |error| object_store::Error::Generic { store: "connection", source: error };
         let allows_plain = options.get_config_value(&ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
-        let mut tcp = TcpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIME));
-        let builder = HttpsConnectorBuilder::new().with_tls_config(encryption().map_err(failed)?);
-        let connector = match allows_plain {
-            true => builder.https_or_http(),
-            false => builder.https_only(),
-        };
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_MAX)
-            .build(connector.enable_http1().wrap_connector(tcp));
+        let unencrypted = if allows_plain { Unencrypted::Allowed } else { Unencrypted::Refused };
+        let client = outgoing_client(unencrypted).map_err(failed)?;
         Ok(HttpClient::new(Connections { client, allows_plain }))
     }
 }
 
-fn encryption() -> Result<ClientConfig, Box<dyn Error + Send + Sync>> {
-    let mut roots = RootCertStore::empty();
-    // None that can be read: a connection says that the store's certificate is of nobody whom the machine knows.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
-}
-
 #[derive(Debug)]
 struct Connections {
-    client: Client<HttpsConnector<TcpConnector>, HttpRequestBody>,
+    client: OutgoingClient<HttpRequestBody>,
     allows_plain: bool,
 }
 

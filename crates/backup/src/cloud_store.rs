@@ -175,6 +175,13 @@ impl ObjectStore for CloudStore {
         Ok(names)
     }
 
+    fn sizes(&self, folder: &str) -> io::Result<Vec<(String, u64)>> {
+        let found = self.ask(folder, |client, path| async move { client.list_with_delimiter(Some(&path)).await })?;
+        let sized =
+            found.objects.iter().filter_map(|object| Some((object.location.filename()?.to_owned(), object.size)));
+        Ok(sized.collect())
+    }
+
     fn delete(&self, name: &str) -> io::Result<()> {
         match self.ask(name, |client, path| async move { client.delete(&path).await }) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

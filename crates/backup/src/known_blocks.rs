@@ -40,14 +40,14 @@ type BlockKey = (PageId, u64, u64, u32);
 impl KnownChunks {
     /// Of all backups of `of_store`, finished or not, that are encrypted or not as the next one is.
     pub(crate) fn load(store: &dyn ObjectStore, of_store: &str, key: Option<&OuterKey>) -> Result<KnownChunks> {
-        let mut known = KnownChunks::default();
+        let (mut known, mut sizes) = (KnownChunks::default(), Sizes::default());
         for id in store.list(BACKUPS).map_err(BackupError::io(BACKUPS, "listed"))? {
             match Manifest::read(store, &id) {
                 Ok(manifest) if manifest.store == of_store && manifest.is_encrypted == key.is_some() => {
-                    known.add(readable(store, manifest.chunks, key));
+                    known.add(readable(store, manifest.chunks, key), &mut sizes, store)?;
                 }
                 Ok(_) => {}
-                Err(BackupError::Missing(_)) => known.add(unfinished(store, &id, of_store, key)?),
+                Err(BackupError::Missing(_)) => known.add(unfinished(store, &id, of_store, key)?, &mut sizes, store)?,
                 // Not built upon.
                 Err(error) if error.is_unreadable() => tracing::warn!(%error, "a backup cannot be read"),
                 Err(error) => return Err(error),
@@ -56,12 +56,21 @@ impl KnownChunks {
         Ok(known)
     }
 
-    fn add(&mut self, chunks: Vec<StoredChunk>) {
+    /// One that is gone or cut is not built upon.
+    fn add(&mut self, chunks: Vec<StoredChunk>, sizes: &mut Sizes, store: &dyn ObjectStore) -> Result<()> {
         for chunk in chunks {
-            if self.names.insert(chunk.blocks.name.clone()) {
-                self.chunks.push(chunk);
+            let StoredObject { name, bytes, .. } = &chunk.blocks;
+            if self.names.contains(name) {
+                continue;
             }
+            if sizes.of(name, store)? != Some(*bytes) {
+                tracing::warn!(name, "a file of an earlier backup is missing or damaged");
+                continue;
+            }
+            self.names.insert(name.clone());
+            self.chunks.push(chunk);
         }
+        Ok(())
     }
 
     /// Those of the blocks in a range of the page file.
@@ -76,10 +85,8 @@ impl KnownChunks {
         let numbers: Vec<usize> = (0..self.chunks.len()).filter(|number| touches(&self.chunks[*number])).collect();
         let read = |number: &usize| {
             let chunk = &self.chunks[*number];
-            // One that is gone or cut is not built upon.
-            let is_there = store.size(&chunk.blocks.name).is_ok_and(|bytes| bytes == chunk.blocks.bytes);
             match read_index(store, &chunk.index, key) {
-                Ok(index) if is_there => Ok(index.blocks),
+                Ok(index) => Ok(index.blocks),
                 Err(error @ (BackupError::Io { .. } | BackupError::Key(_))) => Err(error),
                 _ => {
                     tracing::warn!(name = chunk.blocks.name, "a file of an earlier backup is missing or damaged");
@@ -93,6 +100,24 @@ impl KnownChunks {
             Ok(())
         })?;
         Ok(known)
+    }
+}
+
+/// How large objects are: by folders, each of which is listed once.
+#[derive(Default)]
+struct Sizes {
+    folders: HashMap<String, HashMap<String, u64>>,
+}
+
+impl Sizes {
+    /// `None`: there is no such object.
+    fn of(&mut self, name: &str, store: &dyn ObjectStore) -> Result<Option<u64>> {
+        let Some((folder, own)) = name.rsplit_once('/') else { return Ok(None) };
+        if !self.folders.contains_key(folder) {
+            let listed = store.sizes(folder).map_err(BackupError::io(folder, "listed"))?;
+            self.folders.insert(folder.to_owned(), listed.into_iter().collect());
+        }
+        Ok(self.folders.get(folder).and_then(|sizes| sizes.get(own)).copied())
     }
 }
 

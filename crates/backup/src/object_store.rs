@@ -32,6 +32,18 @@ pub trait ObjectStore: Send + Sync {
     /// What the store says.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 
+    /// The objects of a folder, each with its bytes, by the last parts of their names. A store that lists sizes is asked once for all.
+    ///
+    /// # Errors
+    /// What the store says.
+    fn sizes(&self, folder: &str) -> io::Result<Vec<(String, u64)>> {
+        let sized = |name: String| match self.size(&format!("{folder}/{name}")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            size => Some(size.map(|bytes| (name, bytes))),
+        };
+        self.list(folder)?.into_iter().filter_map(sized).collect()
+    }
+
     /// Removes an object; fine if it is not there.
     ///
     /// # Errors

@@ -41,4 +41,5 @@ pub use state::replica_set::{Initiation, ReplicaSetFacts};
 pub use state::server_hooks::{
     DiagnosticLog, LogVerbosity, NetworkFigures, ServerHooks, StandingWarning, TransportCertificate, TransportFigures,
 };
+pub use state::traces::{OperationSpan, TraceFigures, TraceParent, TraceSettings, TraceSink};
 pub use state::versions::VERSION as ANNOUNCED_VERSION;

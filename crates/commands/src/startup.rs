@@ -33,6 +33,7 @@ use crate::state::replica_set::ReplicaSet;
 use crate::state::server_hooks::{DiagnosticLog, ServerHooks};
 use crate::state::session_end::TIMEOUT;
 use crate::state::topology::Topology;
+use crate::state::traces::Traces;
 use crate::state::writing::Writing;
 
 impl ServerContext {
@@ -51,6 +52,7 @@ impl ServerContext {
         let object_ids = ObjectIdGenerator::new(process, random.next_u64() as u32);
         let process_id = object_ids.next((clock.wall_millis() / 1000) as u32);
         let fail_points = Arc::<FailPoints>::default();
+        let traces = hooks.traces().map(Traces::new);
         let context = Arc::new(Self {
             audit: Audit::new(hooks.audit_settings()),
             backups: Default::default(),
@@ -70,7 +72,8 @@ impl ServerContext {
             usage: NamespaceUsage::new(memory.budget()),
             timestamps: Arc::default(),
             figures: CommandFigures::new(&mut registry::declarations()),
-            profiler: Profiler::default(),
+            profiler: Profiler::new(traces.is_some()),
+            traces,
             fsync_lock: FsyncLock::default(),
             started: clock.monotonic(),
             access: AccessControl::new(facts.authorization, random, hooks.decoy_secret()),

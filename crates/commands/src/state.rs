@@ -30,5 +30,6 @@ pub(crate) mod replica_set;
 pub(crate) mod server_hooks;
 pub(crate) mod session_end;
 pub(crate) mod topology;
+pub(crate) mod traces;
 pub(crate) mod versions;
 pub(crate) mod writing;

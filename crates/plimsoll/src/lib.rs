@@ -42,6 +42,11 @@ mod options;
 
 pub use bson;
 
+/// The programs of the guide, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/in-a-program.md")]
+pub struct Guide;
+
 pub use database::{Connection, Database};
 pub use errors::{CloseError, CommandError, OpenError};
 pub use options::Options;

@@ -3,6 +3,7 @@
 mod audit;
 mod encryption;
 mod ephemeral;
+mod otlp;
 mod replica_set;
 mod settings;
 mod size;
@@ -20,6 +21,7 @@ use crate::tls::TlsSettings;
 
 pub use audit::{AuditConfiguration, AuditDestination, AuditMode};
 pub use encryption::KeySource;
+pub use otlp::TraceConfiguration;
 pub use platform::machine_memory_bytes;
 pub use replica_set::{ReplicaSet, ReplicaSetInitiation};
 pub use settings::Settings;
@@ -131,6 +133,8 @@ pub struct Configuration {
     pub flight_recorder_bytes: u64,
     /// Where figures are told over HTTP, `HOST:PORT`, if they are.
     pub metrics: Option<String>,
+    /// Where traces of operations are sent, if they are.
+    pub traces: Option<TraceConfiguration>,
     /// Where the console is served, `HOST:PORT`, if it is.
     pub console: Option<String>,
     /// The socket in the file system, if there is one.
@@ -166,6 +170,7 @@ impl Configuration {
         };
         let replica_set = ReplicaSet::resolve(&settings)?;
         let (tls, unix_socket) = (transport::tls(&settings)?, transport::unix_socket(&settings)?);
+        let traces = otlp::traces(&settings)?;
         let (audit, encryption_key) = (audit::audit(&settings)?, encryption::key_source(&settings)?);
         let is_ephemeral = ephemeral::check(&settings)?;
         let cache = ephemeral::cache(&settings, is_ephemeral);
@@ -216,6 +221,7 @@ impl Configuration {
                 _ => flight_recorder_bytes(settings.flight_recorder_size)?,
             },
             metrics: settings.metrics.as_deref().map(|text| http_address("metrics", text)).transpose()?,
+            traces,
             console: settings.console.as_deref().map(|text| http_address("console", text)).transpose()?,
             unix_socket,
             compressors: compressors(settings.compressors)?,

@@ -17,7 +17,7 @@ use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use commands::{
     ArchiveFigures, AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity,
     LoginState, Need, NetworkFigures, Next, Outcome, PasswordLogin, Permission, SequenceSource, ServerContext,
-    ServerHooks, StandingWarning, TransportCertificate, TransportFigures,
+    ServerHooks, StandingWarning, TraceSettings, TransportCertificate, TransportFigures,
 };
 use flight_recorder::patterns::Finding;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -32,6 +32,7 @@ use crate::decoy_secret::DecoySecret;
 use crate::following::Following;
 use crate::left_user;
 use crate::movable_clock::MovableClock;
+use crate::otlp::TraceExport;
 
 /// How often transactions that are open for too long are looked for.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,6 +64,8 @@ pub(crate) struct Threads {
     pub(crate) archiving: Option<Archiving>,
     /// Ships it to the shared log, if there is one.
     pub(crate) following: Option<Following>,
+    /// Sends traces of operations, if anybody wants them.
+    pub(crate) traces: Option<Arc<TraceExport>>,
 }
 
 impl DatabaseService {
@@ -312,6 +315,9 @@ impl CommandService for DatabaseService {
         if let Some(following) = &self.threads.following {
             following.stop();
         }
+        if let Some(traces) = &self.threads.traces {
+            traces.stop();
+        }
         // A program may go on after this, and open the directory again.
         self.lock.lock().take();
     }
@@ -343,6 +349,8 @@ pub(crate) struct Hooks {
     /// Known once the data directory is open.
     pub(crate) decoy_secret: Option<DecoySecret>,
     sample_profile: Option<ProfileSampler>,
+    /// Known once they are sent somewhere.
+    pub(crate) traces: Option<TraceSettings>,
 }
 
 impl Hooks {
@@ -363,6 +371,7 @@ impl Hooks {
             archive: None,
             decoy_secret: None,
             sample_profile,
+            traces: None,
         }
     }
 }
@@ -384,6 +393,10 @@ impl ServerHooks for Hooks {
 
     fn archive(&self) -> Option<ArchiveFigures> {
         self.archive.as_ref().map(|archive| archive.figures())
+    }
+
+    fn traces(&self) -> Option<TraceSettings> {
+        self.traces.clone()
     }
 
     fn decoy_secret(&self) -> Option<DecoySecret> {

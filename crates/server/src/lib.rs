@@ -46,6 +46,7 @@ mod memory_plan;
 mod memory_watch;
 pub mod metrics;
 mod movable_clock;
+mod otlp;
 mod peer;
 mod read_buffer;
 mod readiness;

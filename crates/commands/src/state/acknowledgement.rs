@@ -48,14 +48,26 @@ impl WriteConcern {
         }
         let store = &context.server.store;
         let is_durable = self.durable && !store.is_confirming();
-        match (commit, is_durable, self.time_limit) {
-            (None, false, _) => {}
-            (None, true, _) => return self.wait_for_all(store, &context.server.replica_set),
-            (Some(commit), false, _) => store.acknowledge(commit, Acknowledgement::Visible)?,
-            (Some(commit), true, None) => store.acknowledge(commit, Acknowledgement::Durable)?,
-            (Some(commit), true, Some(longest)) => in_time(store.acknowledge_within(commit, longest)?)?,
+        match (commit, is_durable) {
+            (None, false) => {}
+            (None, true) => return self.wait_for_all_of(context),
+            (Some(commit), false) => store.acknowledge(commit, Acknowledgement::Visible)?,
+            (Some(commit), true) => context.waiting_for_log(|| self.wait_durable(store, commit))?,
         }
         self.check_satisfiable(&context.server.replica_set)
+    }
+
+    /// As [`WriteConcern::wait_for_all`], for a command.
+    pub(crate) fn wait_for_all_of(&self, context: &Context<'_>) -> Result<()> {
+        let server = context.server;
+        context.waiting_for_log(|| self.wait_for_all(&server.store, &server.replica_set))
+    }
+
+    fn wait_durable(&self, store: &Store, commit: &CommitInfo) -> Result<()> {
+        match self.time_limit {
+            None => Ok(store.acknowledge(commit, Acknowledgement::Durable)?),
+            Some(longest) => in_time(store.acknowledge_within(commit, longest)?),
+        }
     }
 
     /// Whether one member can be enough.

@@ -38,6 +38,7 @@ use crate::state::replica_set::{ReplicaSet, ReplicaSetFacts};
 use crate::state::server_hooks::{DiagnosticLog, ServerHooks};
 use crate::state::session_end::end_expired;
 use crate::state::topology::Topology;
+use crate::state::traces::Traces;
 use crate::state::writing::Writing;
 
 /// What the build knows of itself.
@@ -86,6 +87,8 @@ pub struct ServerContext {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) facts: ServerFacts,
     pub(crate) hooks: Arc<dyn ServerHooks>,
+    /// What is told of operations to those who trace them, if anybody does.
+    pub(crate) traces: Option<Traces>,
     pub(crate) log: Arc<dyn DiagnosticLog>,
     pub(crate) plan_cache: Arc<planner::PlanCache>,
     pub(crate) index_filters: Arc<planner::IndexFilters>,
@@ -374,6 +377,18 @@ impl Context<'_> {
     pub(crate) fn detail(&self) -> Detail {
         let is_wanted = self.server.profiler.may_record(self.operation.elapsed());
         if is_wanted { Detail::WithPlan } else { Detail::Counts }
+    }
+
+    /// Waits for the log. For how long is noted where somebody traces operations.
+    pub(crate) fn waiting_for_log<T>(&self, wait: impl FnOnce() -> T) -> T {
+        if self.server.traces.is_none() {
+            return wait();
+        }
+        let began = self.operation.elapsed();
+        let outcome = wait();
+        let before = self.notes.waited_for_log.get();
+        self.notes.waited_for_log.set(before + self.operation.elapsed().saturating_sub(began));
+        outcome
     }
 
     /// Notes all that an executor has done.

@@ -45,6 +45,8 @@ pub(crate) struct ExecutionNotes {
     pub(crate) is_exhausted: Cell<bool>,
     /// Time that it has waited for data to come.
     pub(crate) waited: Cell<Duration>,
+    /// Time that it has waited for the log, if somebody traces operations.
+    pub(crate) waited_for_log: Cell<Duration>,
 }
 
 /// Whether the plan is described, which costs a few allocations.

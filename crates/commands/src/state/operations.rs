@@ -413,6 +413,11 @@ impl<'a> Operation<'a> {
         operations.clock.monotonic().saturating_sub(started)
     }
 
+    /// How long it has waited for its place.
+    pub(crate) fn waited_for_place(&self) -> Duration {
+        self.turn.began().saturating_sub(self.registered.started)
+    }
+
     /// Fails when the command was killed, has run out of time, or the server stops. A command that has worked for long may wait
     /// here, so that others come to their turn: nothing may be locked.
     pub(crate) fn check_interrupt(&self) -> Result<()> {

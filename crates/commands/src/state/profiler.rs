@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::{RawDocument, RawDocumentBuf};
@@ -16,6 +16,11 @@ use crate::request::error::Result;
 
 /// Milliseconds from which on an operation is slow, unless told otherwise.
 const SLOW_MILLIS: i64 = 100;
+
+/// Of `watches`: a database is profiled.
+const PROFILED: u8 = 1;
+/// Of `watches`: operations are traced.
+const TRACED: u8 = 2;
 
 /// What is profiled in a database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,8 +61,8 @@ pub(crate) struct Verdict {
 #[derive(Debug)]
 pub(crate) struct Profiler {
     databases: RwLock<HashMap<String, DatabaseProfile>>,
-    /// Whether any database has a level or a filter.
-    is_set: AtomicBool,
+    /// Whether any database has a level or a filter, and whether operations are traced: one look tells that there is neither.
+    watches: AtomicU8,
     slow_millis: AtomicI64,
     sample_rate_bits: AtomicU64,
     samples: AtomicU64,
@@ -67,7 +72,7 @@ impl Default for Profiler {
     fn default() -> Self {
         Self {
             databases: RwLock::default(),
-            is_set: AtomicBool::new(false),
+            watches: AtomicU8::new(0),
             slow_millis: AtomicI64::new(SLOW_MILLIS),
             sample_rate_bits: AtomicU64::new(1f64.to_bits()),
             samples: AtomicU64::new(0),
@@ -93,6 +98,11 @@ impl ProfileFilter {
 }
 
 impl Profiler {
+    /// With nothing profiled; whether operations are traced never changes.
+    pub(crate) fn new(traces: bool) -> Self {
+        Self { watches: AtomicU8::new(if traces { TRACED } else { 0 }), ..Self::default() }
+    }
+
     pub(crate) fn of_database(&self, database: &str) -> DatabaseProfile {
         self.databases.read().get(database).cloned().unwrap_or_default()
     }
@@ -109,7 +119,10 @@ impl Profiler {
         } else {
             databases.insert(database.to_owned(), profile);
         }
-        self.is_set.store(!databases.is_empty(), Ordering::Relaxed);
+        match databases.is_empty() {
+            true => self.watches.fetch_and(!PROFILED, Ordering::Relaxed),
+            false => self.watches.fetch_or(PROFILED, Ordering::Relaxed),
+        };
     }
 
     pub(crate) fn slow_millis(&self) -> i64 {
@@ -134,11 +147,16 @@ impl Profiler {
 
     /// Whether there may be a record for `system.profile` of anything; cheap.
     pub(crate) fn may_profile(&self) -> bool {
-        self.is_set.load(Ordering::Relaxed)
+        self.watches.load(Ordering::Relaxed) & PROFILED != 0
     }
 
     /// Whether there may be anything to be done about an operation; cheap.
     pub(crate) fn may_record(&self, elapsed: Duration) -> bool {
+        self.watches.load(Ordering::Relaxed) != 0 || self.is_slow(elapsed)
+    }
+
+    /// The same without those that are only traced.
+    pub(crate) fn may_keep_record(&self, elapsed: Duration) -> bool {
         self.may_profile() || self.is_slow(elapsed)
     }
 

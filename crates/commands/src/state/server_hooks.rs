@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::state::audit::{AuditSettings, AuditSink};
 use crate::state::backups::{ArchiveFigures, BackupFacts};
+use crate::state::traces::TraceSettings;
 
 /// How much is logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,6 +46,10 @@ pub trait ServerHooks: Send + Sync {
     fn set_redaction(&self, _redacts: bool) {}
     /// What the salts and keys of users who do not exist follow from, if it is kept. Asked once.
     fn decoy_secret(&self) -> Option<[u8; 32]> {
+        None
+    }
+    /// What is traced, if anything is. Asked once.
+    fn traces(&self) -> Option<TraceSettings> {
         None
     }
     /// What backups are made with.

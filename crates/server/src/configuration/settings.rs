@@ -45,6 +45,16 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_METRICS", value_name = "HOST:PORT")]
     pub metrics: Option<String>,
 
+    /// Send traces of operations to an OpenTelemetry collector there, by OTLP over HTTP: a span for each, with no values of documents. Without a path
+    /// the URL is that of /v1/traces
+    #[arg(long, env = "PLIMSOLL_OTLP", value_name = "URL")]
+    pub otlp: Option<String>,
+
+    /// The share of operations that are traced, from 0 to 1. Where a client says of an operation whether it is (comment: {traceparent: ...}) that counts
+    /// [default: 1]
+    #[arg(long, env = "PLIMSOLL_OTLP_SAMPLE", value_name = "SHARE")]
+    pub otlp_sample: Option<f64>,
+
     /// Serve a console for browsers at this address: charts, operations, collections, queries, documents. A port alone is one of 127.0.0.1. With
     /// --auth browsers log in as clients do; without it an address beyond this machine is refused. With --tls-mode it is https
     #[arg(long, env = "PLIMSOLL_CONSOLE", value_name = "HOST:PORT")]
@@ -294,6 +304,8 @@ impl Settings {
             no_flight_recorder: self.no_flight_recorder.or(other.no_flight_recorder),
             flight_recorder_size: self.flight_recorder_size.or(other.flight_recorder_size),
             metrics: self.metrics.or(other.metrics),
+            otlp: self.otlp.or(other.otlp),
+            otlp_sample: self.otlp_sample.or(other.otlp_sample),
             console: self.console.or(other.console),
             unix_socket: self.unix_socket.or(other.unix_socket),
             unix_socket_permissions: self.unix_socket_permissions.or(other.unix_socket_permissions),

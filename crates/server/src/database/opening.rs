@@ -15,6 +15,7 @@ use crate::data_disk::{self, DataDisk};
 use crate::database_service::{DatabaseService, Hooks, RecentLines, Threads};
 use crate::logging::STARTUP_WARNINGS;
 use crate::memory_plan::MemoryPlan;
+use crate::otlp::TraceExport;
 use crate::{decoy_secret, following, left_user, memory_watch, small_disk};
 
 /// Seconds until the operator has started the server again.
@@ -38,6 +39,8 @@ pub(super) fn open_service(
     let options = store_options(configuration, &plan, &*random);
     hooks.backup = archiving::facts(configuration)?;
     hooks.figures = figures_disk(configuration).ok().flatten();
+    let traces = configuration.traces.as_ref().map(TraceExport::begin).transpose()?;
+    hooks.traces = traces.as_ref().map(TraceExport::settings);
     hooks.decoy_secret = decoy_secret::of_directory(&*disk, &*random);
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
         .map_err(|error| cannot("cannot use the temporary files of", &error))?;
@@ -74,7 +77,7 @@ pub(super) fn open_service(
     if let Some(data) = &directory {
         left_user::take_in(data, &context);
     }
-    Ok(DatabaseService::new(context, lock, plan.reserved, directory, Threads { archiving, following }))
+    Ok(DatabaseService::new(context, lock, plan.reserved, directory, Threads { archiving, following, traces }))
 }
 
 fn store_options(configuration: &Configuration, plan: &MemoryPlan, random: &dyn Random) -> StoreOptions {

@@ -432,6 +432,15 @@ pub(super) const FAMILIES: &[Family] = &[
         "When the last backup became whole.",
         &[is("", "plimsoll.backups.last.ended", MILLISECONDS)],
     ),
+    counter(
+        "plimsoll_trace_spans_total",
+        "Spans of operations: taken by the collector, lost as the queue was full, not taken.",
+        &[
+            is("outcome=\"sent\"", "plimsoll.traces.sent", ONE),
+            is("outcome=\"dropped\"", "plimsoll.traces.dropped", ONE),
+            is("outcome=\"failed\"", "plimsoll.traces.failed", ONE),
+        ],
+    ),
     gauge(
         "plimsoll_collections",
         "Collections of users; those that are capped; those of the server.",

@@ -216,7 +216,7 @@ impl WriteStatements {
     fn wait(&self, concern: &WriteConcern, context: &mut Context<'_>) -> Result<()> {
         self.retried.wait(concern, context, self.commit.as_ref())?;
         match self.has_only_found {
-            true => concern.wait_for_all(&context.server.store, &context.server.replica_set),
+            true => concern.wait_for_all_of(context),
             false => Ok(()),
         }
     }
@@ -313,10 +313,6 @@ impl RetriedStatements {
         commit: Option<&CommitInfo>,
     ) -> Result<()> {
         concern.wait(context, commit)?;
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            concern.wait_for_all(&context.server.store, &context.server.replica_set)
-        }
+        if self.0.is_empty() { Ok(()) } else { concern.wait_for_all_of(context) }
     }
 }

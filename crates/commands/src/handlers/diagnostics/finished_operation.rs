@@ -17,6 +17,7 @@ use crate::request::secrets::write_without_secrets;
 use crate::state::context::{Context, ServerContext, count};
 use crate::state::execution_notes::{ExecutionNotes, Noted};
 use crate::state::namespace_usage::UsageKind;
+use crate::state::traces::{OperationSpan, parent_of};
 
 /// Bytes of a command in a record; a larger one is left out.
 const COMMAND_BYTES_MAX: usize = 50 << 10;
@@ -32,7 +33,10 @@ pub(crate) fn finished(context: &Context<'_>, command: &Declaration, reply_bytes
     record_usage(server, command, &full_name, notes, elapsed);
     if server.profiler.may_record(elapsed) {
         let ended = Ended { context, command, namespace: &full_name, elapsed, reply_bytes, error };
-        if let Err(error) = ended.record() {
+        ended.trace();
+        if server.profiler.may_keep_record(elapsed)
+            && let Err(error) = ended.record()
+        {
             tracing::warn!(target: "command", %error, "a record of an operation could not be written");
         }
     }
@@ -98,6 +102,34 @@ impl Ended<'_, '_> {
         // Its statements have records of their own.
         let has_statements = matches!(kind(self.command.name), "update" | "remove") && self.error.is_none();
         if verdict.profiles && !has_statements { store(self.context, &record) } else { Ok(()) }
+    }
+
+    /// Tells those who trace operations.
+    fn trace(&self) {
+        let (context, notes) = (self.context, &self.context.notes);
+        let Some(traces) = &context.server.traces else { return };
+        let parent = parent_of(context.request.body);
+        if !traces.takes(parent) {
+            return;
+        }
+        let elapsed = context.operation.elapsed();
+        let began_millis = context.server.clock.wall_millis().saturating_sub(elapsed.as_millis() as i64);
+        traces.sink().take(OperationSpan {
+            command: self.command.name,
+            namespace: self.namespace.to_owned(),
+            client: context.slot.client.clone(),
+            began_millis,
+            elapsed,
+            waited_for_place: context.operation.waited_for_place(),
+            waited_for_log: notes.waited_for_log.get(),
+            waited_for_data: notes.waited.get(),
+            plan: notes.plan.borrow().clone(),
+            keys_examined: notes.keys_examined.get(),
+            docs_examined: notes.docs_examined.get(),
+            returned: notes.returned.get(),
+            error: self.error.map(|error| (error.code, error.code_name.to_string())),
+            parent,
+        });
     }
 
     fn log(&self) {

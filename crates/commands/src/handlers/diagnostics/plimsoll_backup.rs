@@ -110,7 +110,6 @@ fn make(parts: &Parts<'_>, wanted: &Wanted, is_stopped: &dyn Fn() -> bool) -> Re
     let Some(running) = parts.backups.begin() else {
         return Err(CommandError::named("ConflictingOperationInProgress", "another backup is being made"));
     };
-    let objects = place.open(facts.data.as_deref()).map_err(failed)?;
     let options = BackupOptions {
         packing: Packing { compresses_pages: wanted.compresses, key: facts.key },
         bytes_per_second: wanted.bytes_per_second,
@@ -118,7 +117,9 @@ fn make(parts: &Parts<'_>, wanted: &Wanted, is_stopped: &dyn Fn() -> bool) -> Re
         server: parts.version,
     };
     tracing::info!(target: "control", to, "a backup begins");
-    let made = backup::make(parts.store, &objects, &SystemRandom, &options, &running.progress, is_stopped);
+    let made = place.open(facts.data.as_deref()).and_then(|objects| {
+        backup::make(parts.store, &objects, &SystemRandom, &options, &running.progress, is_stopped)
+    });
     match &made {
         Ok(manifest) => tracing::info!(target: "control", id = manifest.id, "the backup is whole"),
         Err(error) => tracing::warn!(target: "control", %error, "the backup was ended"),

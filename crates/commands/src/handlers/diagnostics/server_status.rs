@@ -209,6 +209,14 @@ fn write_plimsoll(server: &ServerContext, section: &mut DocumentWriter<'_>) -> R
     });
     let archive = server.hooks.archive();
     section.document("backups", |backups| server.backups.write_status(archive.as_ref(), backups));
+    if let Some(traces) = &server.traces {
+        let figures = traces.sink().figures();
+        section.document("traces", |traces| {
+            traces.size("sent", figures.sent);
+            traces.size("dropped", figures.dropped);
+            traces.size("failed", figures.failed);
+        });
+    }
     section.document("memory", |memory| write_budget(&server.memory, memory));
     engine_figures::write(&server.store, &server.admission, section)
 }

@@ -42,7 +42,7 @@ pub(crate) fn run(
     let waited = match committed? {
         Some(commit) => concern.wait(context, Some(&commit)),
         // Whatever it was, it is before the end of the oplog.
-        None => concern.wait_for_all(&context.server.store, &context.server.replica_set),
+        None => concern.wait_for_all_of(context),
     };
     write_concern_error(waited, reply);
     Ok(())

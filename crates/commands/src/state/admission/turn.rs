@@ -42,6 +42,11 @@ struct Long {
 }
 
 impl<'a> Turn<'a> {
+    /// When it began.
+    pub(crate) fn began(&self) -> Duration {
+        self.began
+    }
+
     /// Begins at `now` with what the admission gave.
     pub(crate) fn begin(
         admission: &'a Admission,
