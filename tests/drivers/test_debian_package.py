@@ -206,7 +206,7 @@ def test_the_container_is_built_and_serves(debian, tmp_path):
 def serves(machine):
     """What the recipe says of the process, by hand: chroot is all that this needs of the machine."""
     user = machine.user()
-    environment = {"PATH": "/usr/bin:/bin", "PLIMSOLL_DATA": "/" + DATA, "PLIMSOLL_LISTEN": f"127.0.0.1:{machine.port}", "PLIMSOLL_MEMORY": "192MiB"}
+    environment = {"PATH": "/usr/sbin:/usr/bin:/bin", "PLIMSOLL_DATA": "/" + DATA, "PLIMSOLL_LISTEN": f"127.0.0.1:{machine.port}", "PLIMSOLL_MEMORY": "192MiB"}
     inside = ["chroot", "--userspec", f"{user[2]}:{user[3]}", str(machine.root)]
     with subprocess.Popen([*inside, "plimsoll", "serve"], env=environment, stderr=subprocess.PIPE, text=True) as server:
         try:

@@ -22,8 +22,10 @@ PORTS = ("27017", "27018")
 USERS = {"ada": "a%20long%20password"}
 # What begins so is run by other tests.
 ELSEWHERE = {
-    "apt install": "test_packages.py: the Debian package",
+    "apt install": "test_debian_package.py: by dpkg",
     "systemctl": "test_readiness.py",
+    "tar --extract": "test_static_programs.py",
+    "plimsoll-VERSION-x86_64-linux-static/bin/plimsoll serve": "test_static_programs.py",
     "cargo run": "the build that is tested",
     "pip install": "test_packages.py: the wheel",
     "npm install": "test_packages.py: the npm package",

@@ -7,13 +7,21 @@ use std::path::Path;
 /// The memory this process may use, in bytes.
 ///
 /// # Errors
-/// When `/proc/meminfo` cannot be read, which is then the only way to know.
+/// The kernel says of no memory at all.
 #[allow(clippy::disallowed_methods, reason = "the kernel's own files, not data")]
 pub fn machine_memory_bytes() -> std::io::Result<u64> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo")?;
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let machine = total_of_meminfo(&meminfo).ok_or_else(|| std::io::Error::other("/proc/meminfo has no MemTotal"))?;
+    let machine = total_of_meminfo(&meminfo).or_else(total_by_system_call);
+    let machine = machine.ok_or_else(|| std::io::Error::other("the kernel does not say how much memory there is"))?;
     Ok(group_limits(&groups, Path::new("/sys/fs/cgroup")).into_iter().fold(machine, u64::min))
+}
+
+/// Where nobody has mounted `/proc`, as in a root of a program's own.
+fn total_by_system_call() -> Option<u64> {
+    let known = rustix::system::sysinfo();
+    let bytes = (known.totalram as u64).checked_mul(u64::from(known.mem_unit))?;
+    (bytes > 0).then_some(bytes)
 }
 
 fn total_of_meminfo(meminfo: &str) -> Option<u64> {
@@ -55,6 +63,8 @@ mod tests {
         assert_eq!(total_of_meminfo("MemFree: 1 kB\nMemTotal:       16384 kB\n"), Some(16 << 20));
         assert_eq!(total_of_meminfo("nothing"), None);
         assert!(machine_memory_bytes().unwrap() > 1 << 20);
+        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+        assert_eq!(total_by_system_call(), total_of_meminfo(&meminfo));
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub fn run(root: &Path, name: &str, options: &[&str]) -> Outcome {
         let example = ["run", "--release", "-p", "commands", "--example", IN_PROCESS, "--"];
         return step::run(Command::new("cargo").args(example).args(options).current_dir(root));
     }
-    let mut command = Command::new(dist::build(root)?.join("plimsoll"));
+    let mut command = Command::new(dist::build(root, dist::Linked::Dynamically)?.join("plimsoll"));
     step::run(command.args(["bench", name]).args(options).current_dir(root))
 }
 

@@ -14,12 +14,21 @@ use crate::{Outcome, step};
 /// The program, and the package that it is in.
 const PROGRAMS: [(&str, &str); 2] = [("plimsoll", "server"), ("plimsoll-lab", "lab")];
 
+/// How the programs are linked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Linked {
+    /// With the machine's C library, as packages for its system are.
+    Dynamically,
+    /// With glibc within: they run on every Linux of the processor, also where there is nothing else.
+    Statically,
+}
+
 /// Builds the programs and prints where they are.
 ///
 /// # Errors
 /// One cannot be built, or binutils' `objcopy` is missing.
 pub fn run(root: &Path) -> Outcome {
-    let folder = build(root)?;
+    let folder = build(root, Linked::Dynamically)?;
     for (program, _) in PROGRAMS {
         let (program, debug) = (folder.join(program), folder.join(format!("{program}.debug")));
         println!(
@@ -34,13 +43,17 @@ pub fn run(root: &Path) -> Outcome {
 }
 
 /// Builds the programs, copies each without its debug information, and gives the folder that they are in.
-pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
-    let mut command = step::cargo(&["build", "--profile", "dist"]);
-    command.args(PROGRAMS.iter().flat_map(|(program, package)| ["--package", package, "--bin", program]));
-    step::run(command.current_dir(root))?;
-    let (built, shipped) = (target_folder(root).join("dist"), target_folder(root).join("shipped"));
+pub(crate) fn build(root: &Path, linked: Linked) -> Result<PathBuf, String> {
+    let folder = if linked == Linked::Statically { "shipped-static" } else { "shipped" };
+    let (built, shipped) = (target_folder(root).join("dist"), target_folder(root).join(folder));
     fs::create_dir_all(&shipped).map_err(|error| format!("{}: {error}", shipped.display()))?;
-    for (program, _) in PROGRAMS {
+    for (program, package) in PROGRAMS {
+        let mut command = step::cargo(&["rustc", "--profile", "dist", "--package", package, "--bin", program]);
+        if linked == Linked::Statically {
+            // For the program alone: what it is made of is the same.
+            command.args(["--", "-C", "target-feature=+crt-static"]);
+        }
+        step::run(command.current_dir(root))?;
         separate(&built.join(program), &shipped.join(program))?;
     }
     Ok(shipped)

@@ -21,7 +21,7 @@ Tasks of this repository:
   cargo xtask fuzz [TARGET]    inputs that lead to new code, for each target of fuzz/; --seconds N each (300)
   cargo xtask simulate [...]   the deterministic simulator; options as --seed N --verbose, --seeds COUNT, --trouble NAME
   cargo xtask dist             the programs as they are shipped: optimised across crates, debug information beside them; ten minutes
-  cargo xtask package [...]    what people install: Debian package, wheel, npm package; --programs DIR takes programs that are built
+  cargo xtask package [...]    what people install: Debian package, wheel, npm package; --static: an archive for any Linux; --programs DIR takes programs that are built
   cargo xtask bench [NAME ...] lists the benchmarks of docs/benchmarks.md, or runs one with its options
   cargo xtask sensitivity      how often `plimsoll compare` is wrong: 40 comparisons by instructions (valgrind), 15 minutes
   cargo xtask tidy             the rules that no compiler checks

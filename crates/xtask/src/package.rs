@@ -2,6 +2,7 @@
 //!
 //! Called by people, and by the driver tests, which install what comes out. One file for each kind of package.
 
+mod archive;
 mod debian;
 mod npm;
 mod wheel;
@@ -10,11 +11,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::dist::{self, Linked};
 use crate::driver_tests::target_folder;
-use crate::{Outcome, dist, step};
+use crate::{Outcome, step};
 
 const SERVER: &str = "plimsoll";
 const LAB: &str = "plimsoll-lab";
+/// Where each shell looks for completions, below `/usr`.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/plimsoll"),
+    ("zsh", "share/zsh/vendor-completions/_plimsoll"),
+    ("fish", "share/fish/vendor_completions.d/plimsoll.fish"),
+];
 
 /// What all packages are made of.
 struct Parts<'a> {
@@ -28,17 +36,19 @@ struct Parts<'a> {
     version: String,
 }
 
-/// Builds all packages and prints where they are. `--programs DIR` takes those that are there.
+/// Builds all packages and prints where they are; with `--static` the archive with static programs alone. `--programs DIR` takes those that are there.
 ///
 /// # Errors
 /// A program cannot be built, or what makes a package is missing.
 pub fn run(root: &Path, options: &[&str]) -> Outcome {
-    let programs = match options {
-        [] => dist::build(root)?,
-        ["--programs", folder] => PathBuf::from(folder),
-        _ => return Err("cargo xtask package [--programs DIR]".to_owned()),
+    let packages = match options {
+        [] => build(root, &dist::build(root, Linked::Dynamically)?)?,
+        ["--programs", folder] => build(root, Path::new(folder))?,
+        ["--static"] => vec![build_static(root, &dist::build(root, Linked::Statically)?)?],
+        ["--static", "--programs", folder] => vec![build_static(root, Path::new(folder))?],
+        _ => return Err("cargo xtask package [--static] [--programs DIR]".to_owned()),
     };
-    for package in build(root, &programs)? {
+    for package in packages {
         println!("{}: {} MB", package.display(), fs::metadata(&package).map_or(0, |facts| facts.len() / 1_000_000));
     }
     Ok(())
@@ -46,22 +56,35 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
 
 /// Builds all packages from the programs of a folder, and gives where each is.
 pub(crate) fn build(root: &Path, programs: &Path) -> Result<Vec<PathBuf>, String> {
-    let finished = target_folder(root).join("packages");
-    let stripped = finished.join("programs");
-    renew(&finished)?;
-    make(&stripped)?;
-    for program in [SERVER, LAB] {
-        let mut strip = Command::new("objcopy");
-        step::run(strip.arg("--strip-all").arg(programs.join(program)).arg(stripped.join(program)))?;
-    }
-    let stage = finished.join("stage");
-    let parts = Parts { root, programs: stripped, stage, finished, version: version(root)? };
+    let parts = Parts::prepare(root, programs, "packages")?;
     let packages = [debian::build(&parts)?, wheel::build(&parts)?, npm::build(&parts)?];
     remove(&parts.stage)?;
     Ok(packages.into())
 }
 
-impl Parts<'_> {
+/// Puts static programs into an archive, and gives where it is.
+fn build_static(root: &Path, programs: &Path) -> Result<PathBuf, String> {
+    let parts = Parts::prepare(root, programs, "packages-static")?;
+    let package = archive::build(&parts)?;
+    remove(&parts.stage)?;
+    Ok(package)
+}
+
+impl<'a> Parts<'a> {
+    /// From the programs of a folder, to end in a new folder of the target's.
+    fn prepare(root: &'a Path, programs: &Path, finished: &str) -> Result<Self, String> {
+        let finished = target_folder(root).join(finished);
+        let stripped = finished.join("programs");
+        renew(&finished)?;
+        make(&stripped)?;
+        for program in [SERVER, LAB] {
+            let mut strip = Command::new("objcopy");
+            step::run(strip.arg("--strip-all").arg(programs.join(program)).arg(stripped.join(program)))?;
+        }
+        let stage = finished.join("stage");
+        Ok(Parts { root, programs: stripped, stage, finished, version: version(root)? })
+    }
+
     /// An empty folder to put a package together in.
     fn empty_stage(&self) -> Result<&Path, String> {
         renew(&self.stage)?;
@@ -85,6 +108,19 @@ fn version(root: &Path) -> Result<String, String> {
     let version =
         manifest.get("workspace").and_then(|table| table.get("package")).and_then(|table| table.get("version"));
     version.and_then(toml::Value::as_str).map(str::to_owned).ok_or_else(|| "Cargo.toml: no version".to_owned())
+}
+
+/// What the program makes from its own definition: completions of each shell and manual pages, below a folder.
+fn generate(parts: &Parts<'_>, into: &Path) -> Outcome {
+    for (shell, place) in COMPLETIONS {
+        write(&into.join(place), output(Command::new(parts.server()).args(["completions", shell]))?)?;
+    }
+    let pages = into.join("share/man/man1");
+    make(&pages)?;
+    step::run(Command::new(parts.server()).arg("manual-pages").arg(&pages))?;
+    let written: Vec<PathBuf> =
+        fs::read_dir(&pages).map_err(failed(&pages))?.flatten().map(|entry| entry.path()).collect();
+    step::run(Command::new("gzip").args(["--best", "--no-name"]).args(written))
 }
 
 /// The newest version of glibc that a program asks for: it runs with that and every later one.

@@ -5,15 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{LAB, Parts, SERVER, copy, failed, glibc_needed, make, output, read, write};
+use super::{LAB, Parts, SERVER, copy, failed, generate, glibc_needed, output, read, write};
 use crate::{Outcome, step};
 
-/// Where each shell looks for completions.
-const COMPLETIONS: [(&str, &str); 3] = [
-    ("bash", "usr/share/bash-completion/completions/plimsoll"),
-    ("zsh", "usr/share/zsh/vendor-completions/_plimsoll"),
-    ("fish", "usr/share/fish/vendor_completions.d/plimsoll.fish"),
-];
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
 pub(super) fn build(parts: &Parts<'_>) -> Result<PathBuf, String> {
@@ -24,7 +18,7 @@ pub(super) fn build(parts: &Parts<'_>) -> Result<PathBuf, String> {
     copy(&source.join("plimsoll.toml"), &stage.join("etc/plimsoll.toml"))?;
     copy(&source.join("plimsoll.service"), &stage.join("usr/lib/systemd/system/plimsoll.service"))?;
     copy(&parts.root.join("LICENSE"), &stage.join("usr/share/doc/plimsoll/copyright"))?;
-    generated(parts, stage)?;
+    generate(parts, &stage.join("usr"))?;
     let installed_kilobytes = size(stage)? / 1024;
     control(parts, stage, installed_kilobytes)?;
     let package = parts.finished.join(format!("plimsoll_{}_{}.deb", parts.version, architecture()?));
@@ -33,19 +27,6 @@ pub(super) fn build(parts: &Parts<'_>) -> Result<PathBuf, String> {
     let options = ["--root-owner-group", "-Zxz", "-z1", "--build"];
     step::run(Command::new("dpkg-deb").args(options).arg(stage).arg(&package))?;
     Ok(package)
-}
-
-/// What the program makes from its own definition.
-fn generated(parts: &Parts<'_>, stage: &Path) -> Outcome {
-    for (shell, place) in COMPLETIONS {
-        write(&stage.join(place), output(Command::new(parts.server()).args(["completions", shell]))?)?;
-    }
-    let pages = stage.join("usr/share/man/man1");
-    make(&pages)?;
-    step::run(Command::new(parts.server()).arg("manual-pages").arg(&pages))?;
-    let written: Vec<PathBuf> =
-        fs::read_dir(&pages).map_err(failed(&pages))?.flatten().map(|entry| entry.path()).collect();
-    step::run(Command::new("gzip").args(["--best", "--no-name"]).args(written))
 }
 
 fn control(parts: &Parts<'_>, stage: &Path, installed_kilobytes: u64) -> Outcome {
