@@ -139,7 +139,7 @@ def test_it_is_installed_upgraded_removed_and_purged(machine, tmp_path):
 
     machine.run("dpkg", "--remove", "plimsoll")
     assert not (machine.root / "usr/bin/plimsoll").exists()
-    assert configuration.read_text() == changed and (machine.root / DATA / "pages").exists() and machine.user()
+    assert configuration.read_text() == changed and (machine.root / DATA / "plimsoll.lock").exists() and machine.user()
     # Installed again it goes on.
     machine.install(package())
     with machine.served() as client:
@@ -210,7 +210,7 @@ def serves(machine):
     inside = ["chroot", "--userspec", f"{user[2]}:{user[3]}", str(machine.root)]
     with subprocess.Popen([*inside, "plimsoll", "serve"], env=environment, stderr=subprocess.PIPE, text=True) as server:
         try:
-            healthy = subprocess.run([*inside, "plimsoll", "health", "--wait", "60"], env=environment, capture_output=True, text=True, timeout=120, check=False)
+            healthy = subprocess.run([*inside, "plimsoll", "health", "--wait", "60", f"mongodb://127.0.0.1:{machine.port}"], env=environment, capture_output=True, text=True, timeout=120, check=False)
             assert healthy.returncode == 0, healthy.stdout + healthy.stderr
             with MongoClient(port=machine.port, directConnection=True) as client:
                 client.shop.orders.insert_one({"_id": 1})
@@ -218,4 +218,4 @@ def serves(machine):
             server.terminate()
             said = server.communicate(timeout=120)[1]
         assert server.returncode == 0, said
-    assert (machine.root / DATA / "pages").stat().st_uid == int(user[2])
+    assert (machine.root / DATA / "plimsoll.lock").stat().st_uid == int(user[2])
