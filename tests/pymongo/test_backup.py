@@ -377,9 +377,13 @@ def test_the_server_says_how_far_archive_and_backups_are(server, tmp_path, place
         made = back_up(client, place)
         last = status()["last"]
         assert (last["id"], last["to"], last["storedBytes"]) == (made["id"], place, made["storedBytes"])
-        with pytest.raises(OperationFailure):
-            back_up(client, f"file://{server.directory}/data/backups")
-        assert "lastFailed" not in status()
+        # One that does not get as far as its place is one that failed, too.
+        within = f"file://{server.directory}/data/backups"
+        with pytest.raises(OperationFailure) as refused:
+            back_up(client, within)
+        failed = status()["lastFailed"]
+        assert failed["to"] == within and failed["reason"] in refused.value.details["errmsg"]
+        assert status()["last"]["id"] == made["id"]
     server.stop()
     server.start()
     with MongoClient(server.uri) as client:
