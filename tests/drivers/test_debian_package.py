@@ -64,8 +64,8 @@ class Machine:
         return run("chroot", *by, str(self.root), *command, code=code, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"})
 
     def install(self, package):
-        shutil.copy(package, self.root / "tmp/plimsoll.deb")
-        return self.run("dpkg", "--install", "/tmp/plimsoll.deb")
+        shutil.copy(package, self.root / "plimsoll.deb")
+        return self.run("dpkg", "--install", "/plimsoll.deb")
 
     def status(self):
         return self.run("dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}|${Version}", "plimsoll").strip()

@@ -187,7 +187,6 @@ impl Configuration {
             return Err(ConfigurationError::bad_value("max-connections-per-address", "must be at least 1"));
         }
         let level = settings.log_level.unwrap_or_else(|| "info".to_owned());
-        let grace = settings.stop_grace_seconds.map_or(STOP_GRACE, Duration::from_secs);
         Ok(Self {
             data: settings.data.unwrap_or_else(|| PathBuf::from("data")),
             ephemeral_bytes: is_ephemeral.then(|| ephemeral::file_bytes(memory_bytes, cache_bytes)).transpose()?,
@@ -225,7 +224,7 @@ impl Configuration {
             console: settings.console.as_deref().map(|text| http_address("console", text)).transpose()?,
             unix_socket,
             compressors: compressors(settings.compressors)?,
-            stop_grace: grace,
+            stop_grace: settings.stop_grace_seconds.map_or(STOP_GRACE, Duration::from_secs),
             stops_with_input: settings.stop_with_input.unwrap_or(false),
             clock_drift_max: settings.max_clock_drift_seconds.map_or(CLOCK_DRIFT_MAX, Duration::from_secs),
             has_test_commands: settings.enable_test_commands.unwrap_or(false),
