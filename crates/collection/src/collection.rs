@@ -323,6 +323,14 @@ impl Collection {
         if self.ring.is_some() { Ok(()) } else { self.record_ids.settle(engine, self.record_tree) }
     }
 
+    /// Another member has given this record id out.
+    pub(crate) fn note_record_id(&self, record_id: RecordId) {
+        // One that is looked up later is found in the tree.
+        if self.record_ids.last.load(Ordering::Acquire) != 0 {
+            self.record_ids.last.fetch_max(record_id.0, Ordering::AcqRel);
+        }
+    }
+
     /// The last record id handed out, if record ids are settled: whatever was committed before has no greater one. Says nothing of rings.
     pub fn last_record_id(&self) -> Option<RecordId> {
         Some(self.record_ids.last.load(Ordering::Acquire)).filter(|last| *last != 0).map(RecordId)

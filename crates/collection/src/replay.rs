@@ -11,6 +11,7 @@
 //! what came before.
 
 mod apply;
+mod live;
 mod progress;
 mod ring;
 mod unread;
@@ -35,6 +36,7 @@ use crate::oplog_entry::{
 };
 use crate::options::CollectionOptions;
 pub(crate) use apply::EntryApplier;
+pub use live::LiveApplier;
 use progress::Progress;
 pub use unread::{UnreadEntries, UnreadEntry};
 use workers::Workers;
@@ -48,7 +50,7 @@ pub struct ReplaySummary {
     pub bytes: u64,
     /// Timestamp of the last one; 0 when there was none.
     pub last_timestamp: Timestamp,
-    /// Transactions that were decided and are applied now, and whose commits are still to be logged.
+    /// Transactions that were decided and whose commits are still to be logged; they are applied, unless they were to be left.
     pub decided: Vec<TransactionCommit>,
     /// Indexes that could not be built again and are gone.
     pub lost_indexes: Vec<LostIndex>,
@@ -83,7 +85,8 @@ pub struct LoggedStatement {
 }
 
 impl LoggedStatement {
-    fn of(entry: &DocumentEntry<'_>, position: OplogPosition) -> Option<LoggedStatement> {
+    /// That of an entry at a position, if it has one.
+    pub fn of(entry: &DocumentEntry<'_>, position: OplogPosition) -> Option<LoggedStatement> {
         let origin = entry.origin?;
         Some(LoggedStatement {
             session: origin.session,
@@ -103,6 +106,15 @@ pub trait SessionReplay {
     fn commit(&mut self, session: Uuid, txn_number: i64);
 }
 
+/// What is done about transactions that are decided and not committed at the end of the oplog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecidedAre {
+    /// They are applied, and whoever replays logs their commits.
+    Applied,
+    /// Somebody else does.
+    Left,
+}
+
 /// Replays all entries from `from` on.
 ///
 /// # Errors
@@ -112,7 +124,7 @@ pub fn replay(
     engine: &Arc<Engine>,
     oplog: &dyn Oplog,
     from: OplogPosition,
-    threads: usize,
+    (threads, decided): (usize, DecidedAre),
     sessions: &mut dyn SessionReplay,
 ) -> Result<ReplaySummary> {
     let mut reader = oplog.read_from(from)?;
@@ -128,7 +140,7 @@ pub fn replay(
     while let Some(entry) = reader.next_entry().map_err(|error| damaged_start(error, from))? {
         replay.replay_entry(&entry)?;
     }
-    replay.finish()
+    replay.finish(decided)
 }
 
 /// A replay that is under way.
@@ -241,12 +253,14 @@ impl Replay<'_> {
     }
 
     /// Applies what was decided, and waits for everything.
-    fn finish(mut self) -> Result<ReplaySummary> {
+    fn finish(mut self, decided_are: DecidedAre) -> Result<ReplaySummary> {
+        let left = if decided_are == DecidedAre::Left { std::mem::take(&mut self.summary.decided) } else { Vec::new() };
         // What they changed was theirs alone until they were committed, so nothing since the decision is in their way.
         for decided in &std::mem::take(&mut self.summary.decided) {
             self.replay_parts(decided, self.summary.last_timestamp)?;
             self.summary.decided.push(decided.clone());
         }
+        self.summary.decided.extend(left);
         for uuid in self.workers.stop()? {
             let found = self.catalog.lookup_uuid(uuid).filter(|collection| collection.aside().is_none());
             let Some(collection) = found else { continue };

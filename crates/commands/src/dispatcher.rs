@@ -392,6 +392,8 @@ impl Dispatcher {
         }
         if server.replica_set.is_uninitiated() {
             role::check_uninitiated(command, request.database, request.body)?;
+        } else if server.replica_set.is_secondary() {
+            role::check_secondary(command, request.database, request.body)?;
         }
         check_sequences(request, command.sequences)?;
         count(&server.counts.command, u64::from(is_new && command.counts_as_command));

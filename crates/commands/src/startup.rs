@@ -62,7 +62,7 @@ impl ServerContext {
             operations: Operations::new(clock.clone(), fail_points.clone()),
             admission: Arc::new(Admission::new(clock.clone(), store.foreground().clone())),
             fail_points,
-            replica_set: ReplicaSet::new(facts.replica_set.clone()),
+            replica_set: ReplicaSet::new(facts.replica_set.clone(), hooks.set_members()),
             default_concerns: DefaultConcerns::default(),
             query_settings: QuerySettings::new(memory.budget().clone()),
             query_statistics: QueryStatistics::new(memory.budget()),
@@ -78,7 +78,7 @@ impl ServerContext {
             started: clock.monotonic(),
             access: AccessControl::new(facts.authorization, random, hooks.decoy_secret()),
             writing: Writing::new(store.clone(), clock.clone(), object_ids),
-            topology: Topology::new(process_id),
+            topology: Topology::new(process_id, hooks.set_members()),
             tells_of_stop: AtomicBool::new(false),
             store,
             clock,
@@ -97,6 +97,10 @@ impl ServerContext {
     /// # Errors
     /// Those of an insert.
     pub fn store_own_documents(&self) -> Result<()> {
+        // A secondary has the primary's.
+        if self.replica_set.is_secondary() {
+            return Ok(());
+        }
         feature_compatibility::store_document(&self.writing)
     }
 
@@ -105,11 +109,17 @@ impl ServerContext {
     /// # Errors
     /// Those of dropping a collection.
     pub fn drop_abandoned_outputs(&self) -> Result<()> {
+        if self.replica_set.is_secondary() {
+            return Ok(());
+        }
         replacing_output::drop_abandoned(&self.store)
     }
 
     /// Notes that the server starts.
     pub fn note_start(&self) {
+        if self.replica_set.is_secondary() {
+            return;
+        }
         if let Err(error) = startup_log::note(&self.writing, &self.facts) {
             tracing::warn!(%error, "the start is not noted in local.startup_log");
         }

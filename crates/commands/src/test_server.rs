@@ -8,6 +8,7 @@ use platform::{SeededRandom, SimulatedClock, SimulatedDisk, WorkingMemory};
 use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions};
 
+use crate::SetMembers;
 use crate::state::access_control::names::UserName;
 use crate::{
     Attempt, Authorization, BuildFacts, ClientContext, CommandRequest, DiagnosticLog, Dispatcher, LogVerbosity,
@@ -29,9 +30,14 @@ pub(crate) struct TestHooks {
     pub(crate) shutdowns: Mutex<u32>,
     pub(crate) topology_changes: Mutex<u32>,
     pub(crate) verbosities: Mutex<Vec<LogVerbosity>>,
+    members: Option<Arc<dyn SetMembers>>,
 }
 
 impl ServerHooks for TestHooks {
+    fn set_members(&self) -> Option<Arc<dyn SetMembers>> {
+        self.members.clone()
+    }
+
     fn shut_down(&self) {
         *self.shutdowns.lock() += 1;
     }
@@ -109,6 +115,13 @@ impl TestServer {
         Self::on(Arc::new(SimulatedDisk::new(7)), Some(facts)).unwrap()
     }
 
+    /// A member of a set with others.
+    pub(crate) fn of_members(set: ReplicaSetFacts, members: Arc<dyn SetMembers>) -> Self {
+        let facts = ServerFacts { replica_set: Some(set), ..facts() };
+        let hooks = TestHooks { members: Some(members), ..TestHooks::default() };
+        Self::try_with(Arc::new(SimulatedDisk::new(7)), facts, hooks).unwrap()
+    }
+
     /// Stopped in order, and started again on the same disk.
     pub(crate) fn restarted(self) -> Self {
         let facts = self.dispatcher.server().facts.replica_set.clone();
@@ -145,12 +158,16 @@ impl TestServer {
     }
 
     fn try_on(disk: Arc<SimulatedDisk>, facts: ServerFacts) -> crate::Result<Self> {
+        Self::try_with(disk, facts, TestHooks::default())
+    }
+
+    fn try_with(disk: Arc<SimulatedDisk>, facts: ServerFacts, hooks: TestHooks) -> crate::Result<Self> {
         let clock = Arc::new(SimulatedClock::new(1_790_000_000_000));
         let random = Arc::new(SeededRandom::new(7));
         let engine = EngineOptions { cache_bytes: 16 << 20, ..EngineOptions::default() };
         let options = StoreOptions { engine, engine_threads: false, replay_threads: 0, ..StoreOptions::default() };
         let store = Store::open(disk.clone(), clock.clone(), random.clone(), options).unwrap();
-        let hooks = Arc::new(TestHooks::default());
+        let hooks = Arc::new(hooks);
         let server = ServerContext::new(
             store,
             clock.clone(),

@@ -17,8 +17,8 @@ mod log;
 
 pub use error::{OplogError, Result};
 pub use local_oplog::{
-    CanonicalReader, Checkpointed, LocalOplog, OplogOptions, OplogPiece, RestoredOplog, SalvagedOplog, SegmentFacts,
-    SetAside, StoredRetention, check_piece, read_offline, salvage_entries, salvage_entry,
+    CanonicalReader, Checkpointed, LocalOplog, OplogOptions, OplogPiece, ReceivedEntry, RestoredOplog, SalvagedOplog,
+    SegmentFacts, SetAside, StoredRetention, check_piece, cut_from, read_offline, salvage_entries, salvage_entry,
 };
 pub use log::{Appended, Flushed, Oplog, OplogEntry, OplogPosition, OplogReader, OplogStatistics, SpaceReturn};
 pub use platform::Timestamp;

@@ -17,6 +17,7 @@
 mod cached;
 mod canonical;
 mod copying;
+mod cutting;
 mod flush;
 mod offline;
 mod reader;
@@ -35,8 +36,9 @@ mod tail;
 mod tests;
 mod window;
 
-pub use self::canonical::CanonicalReader;
+pub use self::canonical::{CanonicalReader, ReceivedEntry};
 pub use self::copying::{OplogPiece, RestoredOplog, check_piece};
+pub use self::cutting::cut_from;
 pub use self::offline::read_offline;
 pub use self::retention::SegmentFacts;
 pub use self::stored_retention::StoredRetention;

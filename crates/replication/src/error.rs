@@ -15,6 +15,9 @@ pub enum ReplicationError {
     /// From the oplog of this member.
     #[error(transparent)]
     Oplog(#[from] OplogError),
+    /// From the store, which applies what the log has.
+    #[error(transparent)]
+    Store(#[from] transaction::TransactionError),
     /// The file that says how far this member has read.
     #[error("the file {file} could not be read or written: {cause}")]
     StandingFile {
@@ -62,6 +65,12 @@ pub enum ReplicationError {
         from: u64,
         /// They differ before.
         to: u64,
+    },
+    /// Another member leads, and this one has logged what the set has not. Nobody was told of it; it is to be cut before this member can follow.
+    #[error("this member has logged entries from position {from} on that the set does not have")]
+    Unconfirmed {
+        /// What is before is the set's.
+        from: u64,
     },
     /// Somebody else has claimed the lead meanwhile.
     #[error("{address} leads the replica set, in term {term}")]

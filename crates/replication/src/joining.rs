@@ -1,7 +1,9 @@
-//! How a member comes to lead: it reads the shared log to its end, brings its oplog to where the log is, and claims the lead.
+//! How a member joins its set: it reads the shared log to its end, brings its oplog to where the log is, and claims the lead or follows.
 //!
-//! Called while a store is being opened, before its oplog is replayed. What the oplog has beyond the log stays: nobody was told of it, and it is shipped in the new
-//! term. What the log has beyond the oplog is appended: a client may have been told of it.
+//! Called while a store is being opened, before its oplog is replayed. What the log has beyond the oplog is appended: a client may have been told of it. What the
+//! oplog has beyond the log stays in a member that leads, and is shipped in the new term: nobody was told of it. A member that follows must not have it.
+//!
+//! Who led last leads again (`enter`): it is known that nobody of that name is there. Whoever finds that another one led follows, and claims when that one is silent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +47,20 @@ impl Joined {
     }
 }
 
+/// A member that follows.
+pub struct Follows {
+    pub(crate) reading: Reading,
+    pub(crate) standing: StandingFile,
+}
+
+/// How a member has joined.
+pub enum Entered {
+    /// It leads.
+    Leads(Joined),
+    /// Another one does, or has until now.
+    Follows(Follows),
+}
+
 /// Brings the oplog to the end of the log, and claims the lead.
 ///
 /// # Errors
@@ -52,47 +68,113 @@ impl Joined {
 pub fn join(
     log: &dyn SharedLog,
     oplog: &LocalOplog,
-    mut standing: StandingFile,
+    standing: StandingFile,
     me: Leader,
     clock: &Arc<dyn Clock>,
 ) -> Result<Joined> {
-    let mut patience = Patience::new(clock.clone());
-    let reading = begin_reading(log, oplog, &standing, &mut patience)?;
-    let mut copy = LocalCopy::new(oplog, reading.whole().position);
-    let reading = read_to_end(log, reading, &mut copy, &mut patience)?;
-    // A first claim says that the set's oplog begins where this one ends, so that must stay its end.
-    oplog.wait_durable(oplog.end_position())?;
-    let mut writer = Writer::claim(reading, me.clone())?;
-    while *writer.role() != Role::Leading {
-        if let Some(sending) = writer.next_sending()? {
-            log.begin_append(&[sending]);
-        }
-        for outcome in log.outcomes(LOOK) {
-            if let Some(record) = writer.answered(outcome.ticket, outcome.result) {
-                copy.take(&writer.read(record.offset, &record.bytes)?)?;
-            }
-        }
-        for record in patience.records(log.read(writer.reading().next(), READ_BYTES, LOOK))? {
-            // An answer has brought it already.
-            if record.offset == writer.reading().next() {
-                copy.take(&writer.read(record.offset, &record.bytes)?)?;
-            }
-        }
-        match writer.role() {
-            // A claim of an earlier life has arrived late.
-            Role::Lost { leader, .. } if leader.node == me.node => {
-                writer = Writer::claim(writer.into_reading(), me.clone())?;
-            }
-            Role::Lost { term, leader } => {
-                return Err(ReplicationError::OtherLeads { address: leader.address.clone(), term: *term });
-            }
-            _ => {}
+    let mut joining = Joining::begin(log, oplog, &standing, clock)?;
+    match joining.claim(me)? {
+        Claimed::Leads(writer) => joining.leads(writer, standing),
+        Claimed::Lost { term, leader, .. } => Err(ReplicationError::OtherLeads { address: leader.address, term }),
+    }
+}
+
+/// Brings the oplog to the end of the log. Claims the lead if nobody has it, or this member had it; follows otherwise.
+///
+/// # Errors
+/// Everything that `ReplicationError` knows; with `Unconfirmed` and `Differs` the oplog is to be cut, and it is to be tried again.
+pub fn enter(
+    log: &dyn SharedLog,
+    oplog: &LocalOplog,
+    mut standing: StandingFile,
+    me: Leader,
+    clock: &Arc<dyn Clock>,
+) -> Result<Entered> {
+    let mut joining = Joining::begin(log, oplog, &standing, clock)?;
+    let mut reading = joining.reading.clone();
+    if reading.leader().is_none_or(|leader| leader.node == me.node) {
+        match joining.claim(me)? {
+            Claimed::Leads(writer) => return joining.leads(writer, standing).map(Entered::Leads),
+            Claimed::Lost { reading: found, .. } => reading = found,
         }
     }
-    // What the log has is here for good before a standing says so.
+    let whole = reading.whole().position;
+    if oplog.end_position().0 > whole {
+        return Err(ReplicationError::Unconfirmed { from: whole });
+    }
     oplog.wait_durable(oplog.end_position())?;
-    standing.store(writer.reading().standing())?;
-    Ok(Joined { writer, standing })
+    standing.store(reading.standing())?;
+    // Half an entry is read again: it is to be kept until it is whole.
+    let reading = Reading::resumed(reading.standing());
+    Ok(Entered::Follows(Follows { reading, standing }))
+}
+
+/// What has become of a claim.
+enum Claimed {
+    Leads(Writer),
+    Lost { term: u64, leader: Leader, reading: Reading },
+}
+
+struct Joining<'a> {
+    log: &'a dyn SharedLog,
+    oplog: &'a LocalOplog,
+    reading: Reading,
+    copy: LocalCopy<'a>,
+    patience: Patience,
+}
+
+impl<'a> Joining<'a> {
+    /// Reads to the end.
+    fn begin(
+        log: &'a dyn SharedLog,
+        oplog: &'a LocalOplog,
+        standing: &StandingFile,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Joining<'a>> {
+        let mut patience = Patience::new(clock.clone());
+        let reading = begin_reading(log, oplog, standing, &mut patience)?;
+        let mut copy = LocalCopy::new(oplog, reading.whole().position);
+        let reading = read_to_end(log, reading, &mut copy, &mut patience)?;
+        Ok(Joining { log, oplog, reading, copy, patience })
+    }
+
+    fn claim(&mut self, me: Leader) -> Result<Claimed> {
+        let Joining { log, oplog, reading, copy, patience } = self;
+        // A first claim says that the set's oplog begins where this one ends, so that must stay its end.
+        oplog.wait_durable(oplog.end_position())?;
+        let mut writer = Writer::claim(reading.clone(), me.clone())?;
+        while *writer.role() == Role::Claiming {
+            if let Some(sending) = writer.next_sending()? {
+                log.begin_append(&[sending]);
+            }
+            for outcome in log.outcomes(LOOK) {
+                if let Some(record) = writer.answered(outcome.ticket, outcome.result) {
+                    copy.take(&writer.read(record.offset, &record.bytes)?)?;
+                }
+            }
+            for record in patience.records(log.read(writer.reading().next(), READ_BYTES, LOOK))? {
+                // An answer has brought it already.
+                if record.offset == writer.reading().next() {
+                    copy.take(&writer.read(record.offset, &record.bytes)?)?;
+                }
+            }
+            // A claim of an earlier life has arrived late.
+            if matches!(writer.role(), Role::Lost { leader, .. } if leader.node == me.node) {
+                writer = Writer::claim(writer.into_reading(), me.clone())?;
+            }
+        }
+        match writer.role().clone() {
+            Role::Lost { term, leader } => Ok(Claimed::Lost { term, leader, reading: writer.into_reading() }),
+            _ => Ok(Claimed::Leads(writer)),
+        }
+    }
+
+    fn leads(&self, writer: Writer, mut standing: StandingFile) -> Result<Joined> {
+        // What the log has is here for good before a standing says so.
+        self.oplog.wait_durable(self.oplog.end_position())?;
+        standing.store(writer.reading().standing())?;
+        Ok(Joined { writer, standing })
+    }
 }
 
 fn begin_reading(

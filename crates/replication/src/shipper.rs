@@ -16,8 +16,8 @@ use crate::error::{ReplicationError, Result};
 use crate::joining::{Joined, READ_BYTES};
 use crate::standing_file::StandingFile;
 
-/// An idle primary shows itself so often: often enough to notice in time that the log is silent. Nobody else waits for it yet.
-const BEAT: Duration = Duration::from_secs(2);
+/// An idle primary shows itself so often: the others claim the lead after five seconds without a sign of it.
+const BEAT: Duration = Duration::from_millis(500);
 /// After so long without anything read from the log though something was sent, nothing new is begun. A process that was
 /// stopped for a while has sent nothing meanwhile.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -40,15 +40,62 @@ pub struct Shipper {
     /// When the first was sent since something was read.
     unheard_since: Option<Duration>,
     told: u64,
+    /// Somebody else says whether the store's leadership is held: the lead is being given up, or is handed on when it is lost.
+    tells_leadership: bool,
+    hands_on: bool,
 }
 
 impl Shipper {
     /// Goes on for a member that leads. The store has been opened, and confirms what the log confirms from here on.
     pub fn begin(log: Arc<dyn SharedLog>, clock: Arc<dyn Clock>, joined: Joined, store: &Store) -> Shipper {
+        store.begin_confirming(OplogPosition(joined.confirmed()));
+        Shipper::go_on(log, clock, joined)
+    }
+
+    /// The same for a member whose store was open when it came to lead.
+    pub(crate) fn go_on(log: Arc<dyn SharedLog>, clock: Arc<dyn Clock>, joined: Joined) -> Shipper {
         let Joined { writer, standing } = joined;
         let (now, told) = (clock.monotonic(), writer.confirmed());
-        store.begin_confirming(OplogPosition(told));
-        Shipper { log, clock, writer, standing, reader: None, sent_at: now, stored_at: now, unheard_since: None, told }
+        let (sent_at, stored_at, unheard_since) = (now, now, None);
+        let (tells_leadership, hands_on) = (true, false);
+        Shipper {
+            log,
+            clock,
+            writer,
+            standing,
+            reader: None,
+            sent_at,
+            stored_at,
+            unheard_since,
+            told,
+            tells_leadership,
+            hands_on,
+        }
+    }
+
+    /// When the lead is lost, whoever calls this says what becomes of the store.
+    pub(crate) fn hand_on(&mut self) {
+        self.hands_on = true;
+    }
+
+    /// The store's writers are stopped: the lead is given up once everything is in the log. `false`: some of it is still to be shipped; to be called again.
+    pub(crate) fn give_up(&mut self, store: &Store, successor: Option<u64>) -> bool {
+        self.tells_leadership = false;
+        let is_shipped = self.writer.wanted() == Some(store.oplog().end_position().0);
+        if is_shipped {
+            self.writer.step_down(successor);
+        }
+        is_shipped
+    }
+
+    /// What it has read, to go on as a follower.
+    pub(crate) fn into_parts(self) -> (Writer, StandingFile) {
+        (self.writer, self.standing)
+    }
+
+    /// What it writes with.
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
     }
 
     /// Whether it leads.
@@ -89,11 +136,14 @@ impl Shipper {
     fn hear(&mut self) -> Result<bool> {
         let before = self.writer.reading().next();
         for outcome in self.log.outcomes(Duration::ZERO) {
-            if let Some(record) = self.writer.answered(outcome.ticket, outcome.result) {
+            if let Some(record) = self.writer.answered(outcome.ticket, outcome.result)
+                && self.leads()
+            {
                 self.writer.read(record.offset, &record.bytes)?;
             }
         }
-        while self.writer.wants_to_read() {
+        // What follows the end of the lead is a follower's to read.
+        while self.leads() && self.writer.wants_to_read() {
             let records = match self.log.read(self.writer.reading().next(), READ_BYTES, Duration::ZERO) {
                 Err(error) if error.is_passing() => break,
                 records => records?,
@@ -103,6 +153,9 @@ impl Shipper {
             }
             for record in records {
                 self.writer.read(record.offset, &record.bytes)?;
+                if !self.leads() {
+                    break;
+                }
             }
         }
         let has_heard = self.writer.reading().next() > before;
@@ -151,6 +204,9 @@ impl Shipper {
             store.confirm(OplogPosition(self.told));
         }
         let silent = self.unheard_since.map_or(Duration::ZERO, |since| self.clock.monotonic().saturating_sub(since));
+        if !self.tells_leadership || (self.hands_on && !self.leads()) {
+            return;
+        }
         let leadership = match self.leads() {
             false => Leadership::Lost,
             true if silent >= STALLED_AFTER => Leadership::Stalled,
@@ -162,6 +218,7 @@ impl Shipper {
                 Leadership::Stalled => {
                     tracing::error!("the shared log does not answer; writes are refused until it does")
                 }
+                Leadership::Following => {}
                 Leadership::Lost => tracing::error!(role = ?self.writer.role(), "another member leads the replica set"),
             }
             store.set_leadership(leadership);

@@ -1,6 +1,8 @@
 //! Members on simulated machines over a shared log in memory.
 
 mod failover;
+mod members;
+mod rate;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +16,8 @@ use shared_log::{
     Connection, Effect, Faults, Leader, MemoryLog, Offset, Place, Reading, Rule, SharedLog, SharedLogError,
 };
 use transaction::{
-    Acknowledgement, CommitInfo, Leadership, Statement, Store, StoreOptions, TransactionError, Urgency, WriteContext,
+    Acknowledgement, CommitInfo, Leadership, OpensAs, Statement, Store, StoreOptions, TransactionError, Urgency,
+    WriteContext,
 };
 
 use crate::{Joined, ReplicationError, Result, Shipper, StandingFile, join};
@@ -55,9 +58,9 @@ impl Machine {
         let mut joined: Option<Joined> = None;
         let random = Arc::new(SeededRandom::new(self.node * 100 + self.lives));
         let store =
-            Store::open_caught_up(disk.clone(), clock.clone(), random, Self::options(), |oplog| -> Result<()> {
+            Store::open_caught_up(disk.clone(), clock.clone(), random, Self::options(), |oplog| -> Result<OpensAs> {
                 joined = Some(join(&*connection, oplog, StandingFile::open(disk)?, me, &clock)?);
-                Ok(())
+                Ok(OpensAs::Leader)
             })?;
         let shipper = Shipper::begin(connection.clone(), clock, joined.unwrap(), &store);
         let mut member = Member { store, shipper, connection };

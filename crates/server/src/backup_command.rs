@@ -6,11 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use backup::{
-    BackupOptions, Extent, KeepRules, Manifest, ObjectStore, Packing, Place, Progress, RestoreOptions, Target, time_of,
+    BackupOptions, Extent, KeepRules, Manifest, ObjectStore, Packing, Place, RestoreOptions, Target, time_of,
 };
 use clap::{Args, Parser, Subcommand};
 use platform::{Clock, DirectoryLock, OuterKey, RealDisk, SystemClock, SystemRandom};
@@ -20,11 +18,10 @@ use transaction::{Store, StoreOptions};
 use crate::lab_command::{LabArguments, become_lab};
 use crate::restore_command;
 use server::data_disk::{self, KeyArguments, Unencrypted};
+use server::progress_lines::with_progress_lines;
 use server::restored_directory;
 
-/// Between two lines of progress.
-const LINES_APART: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(50);
+
 const MIB: f64 = 1_048_576.0;
 
 /// Where backups are, and how they are read.
@@ -236,39 +233,4 @@ fn validate(directory: &Path, key: &KeyArguments) -> Result<Vec<String>, String>
     let validated = backup::validate(disk, clock, random).map_err(|error| error.to_string())?;
     println!("{} collections with {} documents were validated", validated.collections, validated.documents);
     Ok(validated.problems)
-}
-
-/// Does something while another thread prints how far it is.
-pub(crate) fn with_progress_lines<T>(what: &str, act: impl FnOnce(&Progress) -> T) -> T {
-    let (progress, is_done) = (Arc::new(Progress::default()), Arc::new(AtomicBool::new(false)));
-    let (shown, ends, name) = (Arc::clone(&progress), Arc::clone(&is_done), what.to_owned());
-    let printer = platform::spawn_named("progress", move || print_lines(&name, &shown, &ends));
-    let result = act(&progress);
-    is_done.store(true, Ordering::Release);
-    if let Ok(printer) = printer {
-        // It only prints.
-        let _ = printer.join();
-    }
-    result
-}
-
-fn print_lines(what: &str, progress: &Progress, is_done: &AtomicBool) {
-    let clock = SystemClock::new();
-    let began = clock.monotonic();
-    let mut next = began + LINES_APART;
-    loop {
-        let ends = is_done.load(Ordering::Acquire);
-        let now = clock.monotonic();
-        if ends || now >= next {
-            let (phase, done, total) = progress.look();
-            let seconds = (now - began).as_secs_f64().max(0.001);
-            let (done, total) = (done as f64 / MIB, total as f64 / MIB);
-            eprintln!("{what}: {}: {done:.0} of {total:.0} MiB, {:.0} MiB/s", phase.name(), done / seconds);
-            next = now + LINES_APART;
-        }
-        if ends {
-            return;
-        }
-        clock.sleep(LOOK);
-    }
 }

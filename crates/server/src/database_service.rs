@@ -17,7 +17,7 @@ use bson::{RawBson, RawDocument, RawDocumentBuf, rawdoc};
 use commands::{
     ArchiveFigures, AuditSettings, AuditSink, BackupFacts, ClientContext, CommandRequest, Dispatcher, LogVerbosity,
     LoginState, Need, NetworkFigures, Next, Outcome, PasswordLogin, Permission, SequenceSource, ServerContext,
-    ServerHooks, StandingWarning, TraceSettings, TransportCertificate, TransportFigures,
+    ServerHooks, SetMembers, StandingWarning, TraceSettings, TransportCertificate, TransportFigures,
 };
 use flight_recorder::patterns::Finding;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -304,6 +304,8 @@ impl CommandService for DatabaseService {
         if let Some(archiving) = &self.threads.archiving {
             archiving.stop();
         }
+        // Others need not find out by its silence.
+        self.threads.following.as_ref().into_iter().for_each(Following::hand_over);
         match self.store.shutdown() {
             Ok(()) => tracing::info!(target: "storage", "the store is closed"),
             Err(error) => {
@@ -351,6 +353,8 @@ pub(crate) struct Hooks {
     sample_profile: Option<ProfileSampler>,
     /// Known once they are sent somewhere.
     pub(crate) traces: Option<TraceSettings>,
+    /// The replica set, if it follows a shared log. Known once the store is open.
+    pub(crate) members: Option<Arc<dyn SetMembers>>,
 }
 
 impl Hooks {
@@ -372,6 +376,7 @@ impl Hooks {
             decoy_secret: None,
             sample_profile,
             traces: None,
+            members: None,
         }
     }
 }
@@ -389,6 +394,10 @@ impl ServerHooks for Hooks {
         let none = || format!("there are no figures {name}");
         let disk = self.figures.as_deref().ok_or_else(none)?;
         crate::read_figures(disk, name, offset, bytes_max).map_err(|error| format!("{}: {error}", none()))
+    }
+
+    fn set_members(&self) -> Option<Arc<dyn SetMembers>> {
+        self.members.clone()
     }
 
     fn archive(&self) -> Option<ArchiveFigures> {

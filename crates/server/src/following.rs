@@ -1,6 +1,12 @@
-//! A server whose commits a shared log confirms (`--log`): opens the log, has the store join it, and runs the thread that ships.
+//! A server whose commits a shared log confirms (`--log`): opens the log, has the store join its set, and runs the thread that leads or follows.
 //!
-//! Called by `main`. When the lead is lost, or the log cannot be followed, the server stops and says so: what it has not confirmed may vanish, and a start finds out.
+//! Called by `main`. A member that is overtaken with commits that nobody was told of opens its store again in the same process; one that cannot follow the log stops,
+//! and says why.
+
+mod copies;
+mod notice_board;
+mod role_changes;
+mod set_state;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,36 +15,79 @@ use std::time::Duration;
 
 use crate::ServerHandle;
 use crate::configuration::Configuration;
-use oplog::Oplog;
+use commands::{ServerContext, SetMembers, StepDown};
+use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, Random, RealDisk, SystemClock, SystemRandom};
-use replication::{Joined, ReplicationError, Shipper, StandingFile, join};
+use replication::{Entered, Member, ReplicationError, StandingFile, enter};
 use shared_log::{DirectoryLog, Leader, SharedLog, SharedLogError};
-use transaction::{Store, StoreOptions, TransactionError};
+use transaction::{OpensAs, Store, StoreOptions, TransactionError};
+
+use self::copies::Copies;
+use self::notice_board::NoticeBoard;
+use self::set_state::{Asked, SetState};
 
 /// How long a start waits until the log has all that the oplog has.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server that stops waits for another member to catch up.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(1);
+/// How long the member's thread rests while somebody waits for news of others.
+const SHORT_REST: Duration = Duration::from_millis(2);
 /// Pause after an error of this machine's disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
+/// How often a start cuts what this member has logged and the set has not, before it is given up.
+const CUTS_MAX: usize = 5;
 
-/// The thread that ships.
+/// The threads of a member.
 pub(crate) struct Following {
+    state: Arc<SetState>,
     stop: Arc<AtomicBool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Following {
-    /// Ends it. The store has been closed.
+    /// Ends them. The store has been closed.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.lock().take() {
+        self.state.wake();
+        for thread in self.threads.lock().drain(..) {
             // It panicked: that is in the log.
             let _ = thread.join();
         }
     }
+
+    /// The server stops: whoever is to lead next begins at once.
+    pub(crate) fn hand_over(&self) {
+        self.state.close();
+        if !self.state.look().members.iter().any(|member| member.is_alive && !member.is_self) {
+            return;
+        }
+        let how = StepDown { longest: Duration::ZERO, patience: HAND_OVER_PATIENCE, is_forced: false };
+        if self.state.leads()
+            && let Err(refused) = self.state.step_down(&how)
+        {
+            tracing::info!(target: "replication", ?refused, "nobody takes the lead at once");
+        }
+    }
+
+    /// What commands ask of the set.
+    pub(crate) fn members(&self) -> Arc<dyn SetMembers> {
+        self.state.clone()
+    }
+
+    /// From now on the server's state is told when the role changes.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(crate) fn serve(&self, context: Arc<ServerContext>) -> Result<(), String> {
+        let thread = role_changes::begin(self.state.clone(), self.stop.clone(), context);
+        self.threads.lock().push(thread.map_err(|error| format!("cannot start a thread of the replica set: {error}"))?);
+        Ok(())
+    }
 }
 
-/// Opens the store: alone, or as a member that leads and has everything confirmed.
+/// Opens the store: alone, as a member that leads and has everything confirmed, or as one that follows. `address`: where clients find this server unless it
+/// advertises another.
 ///
 /// # Errors
 /// As `Store::open`; `SharedLog`.
@@ -47,32 +96,32 @@ pub(crate) fn open_store(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     options: StoreOptions,
-    handle: &ServerHandle,
+    (handle, address): (&ServerHandle, String),
 ) -> Result<(Arc<Store>, Option<Following>), TransactionError> {
-    let random = Arc::new(SystemRandom);
     let set = configuration.replica_set.as_ref();
     let Some((set, directory)) = set.and_then(|set| Some((set, set.log.as_deref()?))) else {
-        return Ok((Store::open(disk, clock, random, options)?, None));
+        return Ok((Store::open(disk, clock, Arc::new(SystemRandom), options)?, None));
     };
-    let failed = |error: ReplicationError| TransactionError::SharedLog(Box::new(error));
     let standing = StandingFile::open(disk.clone()).map_err(failed)?;
     // A log that was followed and is not there is a file system that is not mounted, and must not be begun anew.
-    let may_be_made = standing.stored().is_none();
-    let log = open_log(directory, may_be_made).map_err(|error| failed(error.into()))?;
-    let address = set.advertised.clone().unwrap_or_else(|| configuration.listen.first().cloned().unwrap_or_default());
-    // Until a set has members with numbers of their own there is one.
-    let me = Leader { node: 0, incarnation: random.next_u64(), address };
-    let mut joined: Option<Joined> = None;
-    let store = Store::open_caught_up(disk, clock.clone(), random, options, |oplog| {
-        joined = Some(join(&*log, oplog, standing, me, &clock)?);
-        Ok::<_, ReplicationError>(())
-    })?;
-    let Some(joined) = joined else { return Ok((store, None)) };
-    tracing::info!(target: "replication", term = joined.term(), confirmed = joined.confirmed(), "leads the replica set");
-    let shipper = Shipper::begin(log, clock, joined, &store);
-    let following = begin(shipper, store.clone(), handle.clone())?;
+    let log = open_log(directory, standing.stored().is_none()).map_err(|error| failed(error.into()))?;
+    let address = set.advertised.clone().unwrap_or(address);
+    let me = Leader { node: Leader::node_at(&address), incarnation: SystemRandom.next_u64(), address };
+    let data = disk.clone();
+    let (store, entered) = join_set(&*log, (disk, clock.clone()), options, &me)?;
+    let leads = matches!(entered, Entered::Leads(_));
+    let member = Member::begin(log.clone(), clock, Arc::new(SystemRandom), me.clone(), entered, &store);
+    let state = Arc::new(SetState::new(log, me, store.clone(), leads));
+    let stop = Arc::new(AtomicBool::new(false));
+    let thread = begin(member, store.clone(), state.clone(), (handle.clone(), stop.clone()))?;
+    let giver = copies::begin_giving(Copies::of_log(directory), state.clone(), data, stop.clone());
+    let threads = vec![thread, giver.map_err(TransactionError::Thread)?];
+    let following = Following { state, stop, threads: Mutex::new(threads) };
     let began = SystemClock::new();
     let is_over = || began.monotonic() >= PATIENCE;
+    if !leads {
+        return Ok((store, Some(following)));
+    }
     match store.wait_confirmed(store.oplog().end_position(), &is_over) {
         Ok(true) => Ok((store, Some(following))),
         outcome => {
@@ -83,24 +132,123 @@ pub(crate) fn open_store(
     }
 }
 
-fn begin(mut shipper: Shipper, store: Arc<Store>, handle: ServerHandle) -> Result<Following, TransactionError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
-    let thread = platform::spawn_named("log-shipper", move || {
+/// Before the data directory is used: gets the data of another member if this one is new and the log does not have everything.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn prepare(configuration: &Configuration, address: String) -> Result<(), String> {
+    let set = configuration.replica_set.as_ref();
+    let Some((set, directory)) = set.and_then(|set| Some((set, set.log.as_deref()?))) else { return Ok(()) };
+    match open_log(directory, false) {
+        // It is made when the store is opened.
+        Err(SharedLogError::Absent) => Ok(()),
+        Err(error) => Err(error.to_string()),
+        Ok(log) => {
+            let address = set.advertised.clone().unwrap_or(address);
+            copies::fetch_if_needed(&Copies::of_log(directory), &*log, &configuration.data, &address)
+        }
+    }
+}
+
+fn failed(error: ReplicationError) -> TransactionError {
+    TransactionError::SharedLog(Box::new(error))
+}
+
+/// Opens the store where the log is. What this member has logged and the set has not is cut first, if another one leads: nobody was told of it. Nothing is cut of
+/// a server that has never followed this log: what it has is its own, and is not the set's.
+fn join_set(
+    log: &dyn SharedLog,
+    (disk, clock): (Arc<dyn Disk>, Arc<dyn Clock>),
+    options: StoreOptions,
+    me: &Leader,
+) -> Result<(Arc<Store>, Entered), TransactionError> {
+    let mut cuts = 0;
+    loop {
+        let mut entered: Option<Entered> = None;
+        let random = Arc::new(SystemRandom);
+        let catch_up = |oplog: &oplog::LocalOplog| {
+            let standing = StandingFile::open(disk.clone())?;
+            let found = enter(log, oplog, standing, me.clone(), &clock)?;
+            let opens_as = if matches!(found, Entered::Leads(_)) { OpensAs::Leader } else { OpensAs::Follower };
+            entered = Some(found);
+            Ok::<_, ReplicationError>(opens_as)
+        };
+        let error = match Store::open_caught_up(disk.clone(), clock.clone(), random, options.clone(), catch_up) {
+            Ok(store) => {
+                let entered = entered.ok_or_else(|| failed(ReplicationError::NoAnswer { seconds: 0 }))?;
+                return Ok((store, entered));
+            }
+            Err(TransactionError::SharedLog(error)) => error,
+            Err(error) => return Err(error),
+        };
+        let from = match error.downcast_ref::<ReplicationError>() {
+            Some(ReplicationError::Unconfirmed { from } | ReplicationError::Differs { from, .. }) => *from,
+            _ => return Err(TransactionError::SharedLog(error)),
+        };
+        cuts += 1;
+        let is_of_the_set = StandingFile::open(disk.clone()).map_err(failed)?.stored().is_some();
+        if !is_of_the_set {
+            tracing::error!(
+                target: "replication",
+                "this server has data of its own, which is not the replica set's: start it with an empty data directory to have it join"
+            );
+        }
+        if cuts > CUTS_MAX || !is_of_the_set {
+            return Err(TransactionError::SharedLog(error));
+        }
+        tracing::warn!(target: "replication", from, "cuts what was logged here and never confirmed: {error}");
+        let directory = options.oplog.directory.clone();
+        oplog::cut_from(disk.clone(), clock.clone(), directory, OplogPosition(from))?;
+    }
+}
+
+/// Starts the thread that leads or follows.
+fn begin(
+    mut member: Member,
+    store: Arc<Store>,
+    state: Arc<SetState>,
+    (handle, stop): (ServerHandle, Arc<AtomicBool>),
+) -> Result<JoinHandle<()>, TransactionError> {
+    let thread = platform::spawn_named("log-member", move || {
+        storage_engine::mark_background_thread();
         let (clock, mut told) = (SystemClock::new(), String::new());
-        while !stopped.load(Ordering::Acquire) {
-            match shipper.step(&store) {
-                Ok(_) if !shipper.leads() => return handle.request_stop(),
-                Ok(true) => {}
-                Ok(false) => shipper.rest(&store),
-                Err(error @ ReplicationError::Log(_)) => {
+        let mut board = NoticeBoard::new();
+        let leaving = state.clone();
+        member.call_when_leaving(move || leaving.set_leads(false));
+        while !stop.load(Ordering::Acquire) {
+            for asked in state.take_asked() {
+                match asked {
+                    Asked::StepDown { successor } => {
+                        let led = state.leads();
+                        state.answer_step_down(member.step_down(&store, successor), led);
+                    }
+                    Asked::Freeze(longest) => member.freeze(longest),
+                }
+            }
+            let stepped = member.step(&store);
+            if matches!(stepped, Ok(false)) {
+                state.has_caught_up();
+            }
+            state.note(member.standpoint());
+            state.set_may_lead(member.may_lead());
+            board.turn(&state, &store, &clock);
+            if state.is_over() {
+                tracing::warn!(target: "replication", "another member leads: the store is opened again");
+                return handle.request_reopening();
+            }
+            match stepped {
+                Ok(true) => told.clear(),
+                // Somebody waits until others have applied something.
+                Ok(false) if state.is_waited_for() => clock.sleep(SHORT_REST),
+                Ok(false) => member.rest(&store),
+                Err(error) if error.is_final() => {
                     tracing::error!(target: "replication", %error, "the shared log cannot be followed: the server stops");
                     return handle.request_stop();
                 }
                 Err(error) => {
                     let message = error.to_string();
                     if message != told {
-                        tracing::error!(target: "replication", %error, "the oplog could not be shipped");
+                        tracing::error!(target: "replication", %error, "the member could not go on");
                         told = message;
                     }
                     clock.sleep(ERROR_PAUSE);
@@ -108,7 +256,7 @@ fn begin(mut shipper: Shipper, store: Arc<Store>, handle: ServerHandle) -> Resul
             }
         }
     });
-    Ok(Following { stop, thread: Mutex::new(Some(thread.map_err(TransactionError::Thread)?)) })
+    thread.map_err(TransactionError::Thread)
 }
 
 /// The log in a directory, which may have to be made.
@@ -118,8 +266,14 @@ fn open_log(directory: &std::path::Path, may_be_made: bool) -> Result<Arc<dyn Sh
     let open = || DirectoryLog::open(disk.clone(), Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let log = match open() {
         Err(SharedLogError::Absent) if may_be_made => {
-            let identity = DirectoryLog::create(&*disk, &SystemRandom)?;
-            tracing::info!(target: "replication", directory = %directory.display(), %identity, "made a shared log");
+            match DirectoryLog::create(&*disk, &SystemRandom) {
+                Ok(identity) => {
+                    tracing::info!(target: "replication", directory = %directory.display(), %identity, "made a shared log");
+                }
+                // Another member was faster.
+                Err(SharedLogError::Exists) => {}
+                Err(error) => return Err(error),
+            }
             open()?
         }
         opened => opened?,

@@ -38,6 +38,8 @@ struct State {
     serving: AtomicBool,
     stopping: AtomicBool,
     stop_requested: Notify,
+    /// The server is to begin again once it has stopped.
+    reopens: AtomicBool,
     connections_gone: Notify,
     connection_came: Notify,
     topology: watch::Sender<u64>,
@@ -116,6 +118,7 @@ impl ServerHandle {
             serving: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             stop_requested: Notify::new(),
+            reopens: AtomicBool::new(false),
             connections_gone: Notify::new(),
             connection_came: Notify::new(),
             topology: watch::Sender::new(0),
@@ -136,6 +139,17 @@ impl ServerHandle {
 
     pub(crate) fn begin_serving(&self) {
         self.state.serving.store(true, Ordering::Release);
+    }
+
+    /// Asks the server to stop, and whoever runs it to begin again in the same process: its store is to be opened anew.
+    pub fn request_reopening(&self) {
+        self.state.reopens.store(true, Ordering::Release);
+        self.request_stop();
+    }
+
+    /// Whether it is to begin again.
+    pub fn wants_reopening(&self) -> bool {
+        self.state.reopens.load(Ordering::Acquire)
     }
 
     /// Whether the server has begun to stop.

@@ -48,6 +48,7 @@ pub mod metrics;
 mod movable_clock;
 mod otlp;
 mod peer;
+pub mod progress_lines;
 mod read_buffer;
 mod readiness;
 mod refusal;

@@ -196,9 +196,27 @@ fn serve(settings: Settings, running: &Running) -> Result<(), String> {
     let log = DiagnosticLog::install(configuration.log_format, configuration.log_level.clone(), running.log.clone())
         .map_err(|error| format!("cannot start the diagnostic log: {error}"))?;
     log.set_redaction(configuration.redacts);
-    let outcome = serve_logged(&mut configuration, listeners, &log, running);
+    let addresses: Vec<String> = listeners.addresses().iter().map(ToString::to_string).collect();
+    let mut outcome = serve_logged(&mut configuration, listeners, &log, running);
+    // A member of a replica set that was overtaken opens its store anew, where clients have found it.
+    while let Ok(Ended::ToBeginAgain) = outcome {
+        let bound = Listeners::bind(&addresses).and_then(|mut listeners| {
+            configuration.unix_socket.as_ref().map_or(Ok(()), |socket| listeners.bind_unix(socket)).map(|()| listeners)
+        });
+        outcome = match bound {
+            Ok(listeners) => serve_logged(&mut configuration, listeners, &log, running),
+            Err(error) => Err(error.to_string()),
+        };
+    }
     log.flush();
-    outcome
+    outcome.map(|_| ())
+}
+
+/// How a server has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    ForGood,
+    ToBeginAgain,
 }
 
 fn serve_logged(
@@ -206,7 +224,7 @@ fn serve_logged(
     listeners: Listeners,
     log: &DiagnosticLog,
     running: &Running,
-) -> Result<(), String> {
+) -> Result<Ended, String> {
     configuration.connections_max = descriptor_limit::connections_possible(configuration.connections_max)?;
     tracing::info!(
         target: "control",
@@ -234,7 +252,7 @@ fn serve_logged(
         signals: Signals::OfServer,
     };
     let database = Database::open(configuration, listeners, surroundings).map_err(|error| error.to_string())?;
-    let watched = if configuration.stops_with_input { whoever_started::stop_with_input(handle) } else { Ok(()) };
+    let watched = if configuration.stops_with_input { whoever_started::stop_with_input(handle.clone()) } else { Ok(()) };
     if let Err(reason) = watched {
         // The first reason is the one to tell; trouble with closing is in the log.
         let _ = database.close();
@@ -246,7 +264,7 @@ fn serve_logged(
         Err(error) => return Err(error.to_string()),
     }
     tracing::info!(target: "control", "stopped");
-    Ok(())
+    Ok(if handle.wants_reopening() { Ended::ToBeginAgain } else { Ended::ForGood })
 }
 
 /// The arguments as clients are told them: a passphrase is none of their business.

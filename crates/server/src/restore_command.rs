@@ -11,9 +11,10 @@ use backup::{Place, Progress, RestoreOptions, Restored, Target, UNFINISHED_NOTE}
 use clap::Args;
 use platform::{DirectoryLock, Disk, RealDisk, SystemClock, SystemRandom};
 
-use crate::backup_command::{PlaceArguments, with_progress_lines};
+use crate::backup_command::PlaceArguments;
 use crate::restore_into::{self, IntoRunning};
 use server::data_disk::{self, KeyArguments, Unencrypted};
+use server::progress_lines::with_progress_lines;
 
 /// What is restored, and where.
 #[derive(Args)]

@@ -15,6 +15,7 @@
 //! and whoever has appended or read looks there afterwards: then what he did counts, or the log began behind it.
 
 mod names;
+mod notice_board;
 
 use std::io;
 use std::path::Path;
@@ -337,6 +338,19 @@ impl SharedLog for DirectoryLog {
         let first = self.first()?;
         self.remove_before(first).map_err(failed("remove records"))?;
         Ok(first)
+    }
+
+    fn post(&self, node: u64, notice: &[u8]) -> Result<()> {
+        notice_board::post(&*self.disk, node, self.random.next_u64(), notice)
+            .map_err(SharedLogError::io("put up a notice"))
+    }
+
+    fn notices(&self) -> Result<Vec<Vec<u8>>> {
+        notice_board::notices(&*self.disk).map_err(SharedLogError::io("read notices"))
+    }
+
+    fn withdraw(&self, node: u64) -> Result<()> {
+        notice_board::withdraw(&*self.disk, node).map_err(SharedLogError::io("take a notice down"))
     }
 
     fn check(&self) -> Result<Vec<String>> {

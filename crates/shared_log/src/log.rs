@@ -118,6 +118,24 @@ pub trait SharedLog: Send + Sync {
     /// `Shorter` when `offset` is behind the end; `Unreachable`, `Damaged`.
     fn trim_before(&self, offset: Offset) -> Result<Offset>;
 
+    /// Puts up a notice of a member beside the log, in the place of its last one. What counts never depends on notices: they may be lost, late, or of long ago.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    fn post(&self, node: u64, notice: &[u8]) -> Result<()>;
+
+    /// The last notice of each member.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    fn notices(&self) -> Result<Vec<Vec<u8>>>;
+
+    /// Takes a member's notice down: it does not belong to the set any more.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    fn withdraw(&self, node: u64) -> Result<()>;
+
     /// Examines whether the log keeps its promises as it is set up; each complaint is a sentence for the operator. A member with
     /// complaints does not serve.
     ///

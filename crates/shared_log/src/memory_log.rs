@@ -82,6 +82,7 @@ struct State {
     records: Vec<Arc<[u8]>>,
     on_the_way: Vec<Request>,
     connections: BTreeMap<u64, Ends>,
+    notices: BTreeMap<u64, Vec<u8>>,
     last_connection: u64,
 }
 
@@ -125,6 +126,7 @@ impl MemoryLog {
             records: Vec::new(),
             on_the_way: Vec::new(),
             connections: BTreeMap::new(),
+            notices: BTreeMap::new(),
             last_connection: 0,
         };
         MemoryLog { shared: Arc::new(Shared { state: Mutex::new(state), random, identity: LogIdentity(identity) }) }
@@ -300,6 +302,26 @@ impl SharedLog for Connection {
         state.records.drain(..given_up as usize);
         state.first += given_up;
         Ok(Offset(state.first))
+    }
+
+    fn post(&self, node: u64, notice: &[u8]) -> Result<()> {
+        let mut state = self.log.shared.state.lock();
+        self.check_reachable(&state)?;
+        state.notices.insert(node, notice.to_vec());
+        Ok(())
+    }
+
+    fn notices(&self) -> Result<Vec<Vec<u8>>> {
+        let state = self.log.shared.state.lock();
+        self.check_reachable(&state)?;
+        Ok(state.notices.values().cloned().collect())
+    }
+
+    fn withdraw(&self, node: u64) -> Result<()> {
+        let mut state = self.log.shared.state.lock();
+        self.check_reachable(&state)?;
+        state.notices.remove(&node);
+        Ok(())
     }
 
     fn check(&self) -> Result<Vec<String>> {

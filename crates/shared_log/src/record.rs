@@ -70,6 +70,13 @@ pub enum RecordKind<'b> {
     },
 }
 
+impl Leader {
+    /// The number of the member at an address: a copy of its data elsewhere is another member. FNV-1a in 64 bits.
+    pub fn node_at(address: &str) -> u64 {
+        address.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    }
+}
+
 impl<'b> Record<'b> {
     /// As bytes of a shared log.
     ///

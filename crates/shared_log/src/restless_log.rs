@@ -66,6 +66,18 @@ impl SharedLog for RestlessLog {
         self.connection.trim_before(offset)
     }
 
+    fn post(&self, node: u64, notice: &[u8]) -> Result<()> {
+        self.connection.post(node, notice)
+    }
+
+    fn notices(&self) -> Result<Vec<Vec<u8>>> {
+        self.connection.notices()
+    }
+
+    fn withdraw(&self, node: u64) -> Result<()> {
+        self.connection.withdraw(node)
+    }
+
     fn check(&self) -> Result<Vec<String>> {
         self.connection.check()
     }

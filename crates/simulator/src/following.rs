@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use platform::{Clock, Disk, Random, SeededRandom, Timestamp};
 use replication::{Joined, ReplicationError, Shipper, StandingFile, join};
 use shared_log::{Faults, Leader, MemoryLog, RestlessLog};
-use transaction::{Leadership, Result, Store, TransactionError};
+use transaction::{Leadership, OpensAs, Result, Store, TransactionError};
 
 use crate::simulation::Simulation;
 
@@ -51,7 +51,9 @@ impl Simulation {
         &self,
         following: &Following,
         disk: Arc<dyn Disk>,
-        open: impl FnOnce(&mut dyn FnMut(&LocalOplog) -> std::result::Result<(), ReplicationError>) -> Result<Arc<Store>>,
+        open: impl FnOnce(
+            &mut dyn FnMut(&LocalOplog) -> std::result::Result<OpensAs, ReplicationError>,
+        ) -> Result<Arc<Store>>,
     ) -> Result<Arc<Store>> {
         following.end_life();
         let random = SeededRandom::new(following.random.next_u64());
@@ -66,7 +68,7 @@ impl Simulation {
         let store = open(&mut |oplog| {
             let me = Leader { node: 1, incarnation, address: "simulated:27017".to_owned() };
             joined = Some(join(&*log, oplog, StandingFile::open(disk.clone())?, me, &clock)?);
-            Ok(())
+            Ok(OpensAs::Leader)
         })?;
         let Some(joined) = joined else { self.fail(format_args!("a store was opened that has not joined")) };
         self.say(format_args!("leads in term {}", joined.term()));

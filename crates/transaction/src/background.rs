@@ -185,7 +185,8 @@ impl Store {
         let since = self.clock.monotonic();
         let paused = || self.clock.monotonic().saturating_sub(since);
         self.stopping.wait_while_left(|| self.ttl_interval().saturating_sub(paused()));
-        if self.expires_documents() && !self.is_stopping() {
+        // What expires is the primary's to say.
+        if self.expires_documents() && !self.is_stopping() && self.leads() {
             let _gives_way = LongWork::begin_writing(&self.foreground);
             let pass = self.ttl_pass(&mut WriteContext::new())?;
             if pass.deleted > 0 {

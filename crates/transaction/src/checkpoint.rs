@@ -290,7 +290,7 @@ impl Store {
                 || (logged > 0 && (is_time || self.is_short_of_space()))
                 || (is_quiet && logged >= LOGGED_IN_QUIET.min(self.options.checkpoint_log_bytes / QUIET_ONE_IN).max(1))
                 || self.engine.space_wants_checkpoint(since_last, is_time);
-            if urgency == Urgency::IfDue && !is_due {
+            if urgency == Urgency::IfDue && (!is_due || self.received.check_decided().is_err()) {
                 return Ok(CheckpointProgress::NotDue);
             }
             last.in_progress = Some(self.begin_checkpoint(now)?);
@@ -313,6 +313,7 @@ impl Store {
     fn begin_checkpoint(&self, now: Duration) -> Result<Beginning> {
         // Nor when the oplog is closed: its end might be durable, and the directory away.
         self.check_writable()?;
+        self.received.check_decided()?;
         let number = self.checkpoints.begun.fetch_add(1, Ordering::AcqRel) + 1;
         self.renew_damaged_sessions()?;
         // Most sessions now, so that there are few to store while definitions are locked.

@@ -67,6 +67,8 @@ struct Queue {
     changed: Vec<Arc<Collection>>,
     /// Where the parts of transactions begin that are being committed.
     held: Vec<OplogPosition>,
+    /// The same of the primary's, on a member that follows.
+    received_from: Option<OplogPosition>,
     /// Commits that are decided and not visible, in the order of their decisions.
     concealed: Vec<Concealed>,
     waiting: usize,
@@ -141,6 +143,7 @@ impl CommitOrder {
             unconfirmed: None,
             changed,
             held: Vec::new(),
+            received_from: None,
             concealed: Vec::new(),
             waiting: 0,
         };
@@ -166,6 +169,17 @@ impl CommitOrder {
     /// A place in the queue that is still to be taken, by `register`.
     pub(crate) fn prepare(&self) -> InFlight<'_> {
         InFlight { order: self, number: None }
+    }
+
+    /// The oplog is needed from here on for transactions of the primary whose commits have not come.
+    pub(crate) fn keep_received(&self, from: Option<OplogPosition>) {
+        self.queue.lock().received_from = from;
+    }
+
+    /// The primary has decided on a transaction. It is applied with its commit, so nobody sees anything of it before.
+    pub(crate) fn note_decided(&self, position: OplogPosition, first_part: OplogPosition) {
+        let concealed = Concealed { position, needed_from: first_part.min(position), beyond: HashMap::new() };
+        self.queue.lock().concealed.push(concealed);
     }
 
     /// Waits until the commit at `timestamp` is visible.
@@ -203,7 +217,7 @@ impl CommitOrder {
         match self.leadership() {
             _ if self.has_stopped() => Err(TransactionError::Stopped),
             Leadership::Lost => Err(TransactionError::TermLost),
-            Leadership::Held | Leadership::Stalled => Ok(()),
+            Leadership::Held | Leadership::Stalled | Leadership::Following => Ok(()),
         }
     }
 
@@ -222,7 +236,8 @@ impl CommitOrder {
         });
         let counts = counts.collect();
         queue.report_beyond_mark();
-        let needed = queue.held.iter().copied().chain(queue.concealed.iter().map(|concealed| concealed.needed_from));
+        let held = queue.held.iter().chain(&queue.received_from).copied();
+        let needed = held.chain(queue.concealed.iter().map(|concealed| concealed.needed_from));
         (mark, needed.fold(position, OplogPosition::min), counts)
     }
 
@@ -386,9 +401,19 @@ impl InFlight<'_> {
     }
 
     /// The commit is applied, to several collections.
-    pub(crate) fn complete_all(mut self, end: OplogPosition, effects: Vec<Effect>) {
+    pub(crate) fn complete_all(self, end: OplogPosition, effects: Vec<Effect>) {
+        self.complete_revealing(end, effects, None);
+    }
+
+    /// The same of one that was decided before, with what `note_decided` was told.
+    pub(crate) fn complete_revealing(
+        mut self,
+        end: OplogPosition,
+        effects: Vec<Effect>,
+        reveals: Option<OplogPosition>,
+    ) {
         if let Some(number) = self.number.take() {
-            self.order.complete(number, Applied { end, effect: None, others: effects, reveals: None });
+            self.order.complete(number, Applied { end, effect: None, others: effects, reveals });
         }
     }
 }

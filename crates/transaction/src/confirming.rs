@@ -16,6 +16,8 @@ use crate::store::Store;
 
 /// How long is waited at a time before somebody looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
+/// The same of what is to come from the primary.
+const COMES_LOOK: Duration = Duration::from_millis(2);
 /// How long a store that is being closed waits for the log.
 const PATIENCE_AT_END: Duration = Duration::from_secs(5);
 
@@ -39,6 +41,11 @@ impl Store {
     /// See `set_leadership`.
     pub fn leadership(&self) -> Leadership {
         self.commits.leadership()
+    }
+
+    /// Whether what is written here may happen: it is alone, or leads its set.
+    pub(crate) fn leads(&self) -> bool {
+        matches!(self.leadership(), Leadership::Held | Leadership::Stalled)
     }
 
     /// Whether commits are confirmed by a shared log.
@@ -105,11 +112,17 @@ impl Store {
         Ok(true)
     }
 
-    /// Waits until readers see everything up to `timestamp`. `false`: nothing so new has been committed.
+    /// Waits until readers see everything up to `timestamp`. `false`: nothing so new has been committed. A member that follows waits until it has come.
     ///
     /// # Errors
     /// `Stopped`, `TermLost`; `Interrupted` when `is_over` says that nobody waits any more for what is to be confirmed.
     pub fn wait_until_readable(&self, timestamp: Timestamp, is_over: &dyn Fn() -> bool) -> Result<bool> {
+        while self.leadership() == Leadership::Following && self.oplog.last_timestamp() < timestamp {
+            if is_over() {
+                return Err(TransactionError::Interrupted);
+            }
+            self.clock.sleep(COMES_LOOK);
+        }
         let is_known = self.oplog.last_timestamp() >= timestamp;
         if is_known {
             self.commits.wait_visible(timestamp)?;

@@ -29,6 +29,12 @@ pub enum TransactionError {
     /// InterruptedDueToReplStateChange (11602): another member leads now, and whether what was waited for is in the shared log is not known.
     #[error("this member does not lead the replica set any more; whether the operation has happened is not known")]
     TermLost,
+    /// NotWritablePrimary (10107): another member leads the replica set.
+    #[error("not primary")]
+    NotPrimary,
+    /// A large transaction of the primary is decided and its commit has not come: until then no checkpoint can be made of what a restart has found of it.
+    #[error("a large transaction that the primary has decided is not committed yet")]
+    Undecided,
     /// NotWritablePrimary (10107): the shared log has not answered for a while, so nothing new is begun.
     #[error("the replica set's log has not answered for a while; nothing is written until it does")]
     LogUnreachable,

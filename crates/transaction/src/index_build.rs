@@ -49,6 +49,13 @@ pub(crate) struct StartedBuild {
     commit: Option<CommitInfo>,
 }
 
+impl StartedBuild {
+    /// That of one index, begun at another time.
+    pub(crate) fn of(tree: TreeId) -> StartedBuild {
+        StartedBuild { trees: vec![tree], commit: None }
+    }
+}
+
 /// The builder's buffers.
 #[derive(Default)]
 struct BuildBuffers {
@@ -110,7 +117,9 @@ impl Store {
             error => error,
         });
         let is_stopped = matches!(built, Err(TransactionError::Collection(CollectionError::Stopped)));
+        // Where another member leads now, that one goes on with it, or gives it up.
         if built.is_err()
+            && self.leads()
             && !(is_stopped && (self.is_stopping() || self.keeps_builds()))
             && let Err(error) = self.abort_index_build(collection, &started.trees)
         {
@@ -121,7 +130,7 @@ impl Store {
     }
 
     /// Step 2.
-    fn fill_indexes(
+    pub(crate) fn fill_indexes(
         &self,
         collection: &Arc<Collection>,
         started: &StartedBuild,

@@ -19,6 +19,7 @@ use storage_engine::{Engine, LostPage, Salvage, TreeId, is_ring_state, salvage_r
 
 use crate::checkpoint::Urgency;
 use crate::error::{Result, TransactionError};
+use crate::opening::OpensAs;
 use crate::store::{Store, StoreOptions};
 use crate::waiting::Waiting;
 
@@ -59,7 +60,14 @@ pub fn repair(
         capped: Vec::new(),
     };
     let fill = |catalog: &Arc<Catalog>, engine: &Arc<Engine>| work.fill(catalog, engine);
-    let store = Store::open_filled(into.clone(), clock.clone(), random.clone(), options.clone(), |_| Ok(()), fill)?;
+    let store = Store::open_filled(
+        into.clone(),
+        clock.clone(),
+        random.clone(),
+        options.clone(),
+        |_| Ok(OpensAs::Leader),
+        fill,
+    )?;
     let (mut report, capped) = (work.report, work.capped);
     for (uuid, limits) in capped {
         report.lost.extend(make_capped(&store, uuid, limits)?);

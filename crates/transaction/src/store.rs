@@ -8,16 +8,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use collection::{
-    Catalog, ChangeContext, Collection, DocumentChange, LoggedEntry, RingChange, StatementDetails, TransactionCommit,
-    TransactionEncoder, UpdateStyle, Validation, WriteAccess,
+    Catalog, ChangeContext, Collection, DocumentChange, LoggedEntry, RingChange, StatementDetails, UpdateStyle,
+    Validation, WriteAccess,
 };
-use oplog::{Appended, Checkpointed, LocalOplog, Oplog, OplogError, OplogOptions, OplogPosition};
+use oplog::{Appended, LocalOplog, Oplog, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, Foreground, Random, WorkClass, WorkScope, WorkingMemory};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
-use crate::bounded_clock::BoundedClock;
 use crate::checkpoint::CheckpointState;
 use crate::commit_order::{CommitInfo, CommitOrder, Effect, tell_why_stopped};
 use crate::error::{Result, TransactionError};
@@ -26,7 +25,9 @@ use crate::feed::Feed;
 use crate::interleaving::{Interleaving, Moment};
 use crate::lock_table::LockTable;
 use crate::multi_document::{LargeCommits, OpenTransactions, is_large};
+use crate::opening::{Opened, OpensAs, changed_counts, end_recovery, log_decided, replay_start};
 use crate::read_view::ReadView;
+use crate::received::Received;
 use crate::retained_snapshots::RetainedSnapshots;
 use crate::retention::Retention;
 use crate::sessions::{ExecutedStatement, SessionTable};
@@ -133,6 +134,7 @@ pub struct Store {
     pub(crate) retention: Retention,
     pub(crate) write_freeze: WriteFreeze,
     pub(crate) feed: Feed,
+    pub(crate) received: Received,
     pub(crate) background: Mutex<Option<BackgroundThreads>>,
     pub(crate) stopping: StopSignal,
     /// Index builds that are stopped from here on are to go on at the next start.
@@ -155,11 +157,11 @@ impl Store {
         random: Arc<dyn Random>,
         options: StoreOptions,
     ) -> Result<Arc<Store>> {
-        Store::open_filled(disk, clock, random, options, |_| Ok(()), |_, _| Ok(()))
+        Store::open_filled(disk, clock, random, options, |_| Ok(OpensAs::Leader), |_, _| Ok(()))
     }
 
-    /// The same for a member that follows a shared log. `catch_up` is called before the oplog is replayed: it brings the oplog to where that log is, and claims the
-    /// lead. What is appended to the oplog from there on is this member's.
+    /// The same for a member that follows a shared log. `catch_up` is called before the oplog is replayed: it brings the oplog to where that log is, and says
+    /// whether it has claimed the lead. If so, what is appended to the oplog from there on is this member's.
     ///
     /// # Errors
     /// As `open`; `SharedLog` with the error of `catch_up`.
@@ -168,7 +170,7 @@ impl Store {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
         options: StoreOptions,
-        catch_up: impl FnOnce(&LocalOplog) -> std::result::Result<(), E>,
+        catch_up: impl FnOnce(&LocalOplog) -> std::result::Result<OpensAs, E>,
     ) -> Result<Arc<Store>> {
         let catch_up =
             |oplog: &LocalOplog| catch_up(oplog).map_err(|error| TransactionError::SharedLog(Box::new(error)));
@@ -182,12 +184,12 @@ impl Store {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
         options: StoreOptions,
-        catch_up: impl FnOnce(&LocalOplog) -> Result<()>,
+        catch_up: impl FnOnce(&LocalOplog) -> Result<OpensAs>,
         fill: impl FnOnce(&Arc<Catalog>, &Arc<Engine>) -> Result<()>,
     ) -> Result<Arc<Store>> {
         let space = SpaceWatch::new(disk.clone(), options.space_reserve_bytes);
         let Opened { engine, oplog, clock } = Opened::open(disk, clock, &*random, &options)?;
-        catch_up(&oplog)?;
+        let opens_as = catch_up(&oplog)?;
         let from = replay_start(&engine, &oplog)?;
         // The checkpoint may have commits from after its mark. From here on every snapshot sees all there is: there are
         // no older versions in this life.
@@ -196,18 +198,18 @@ impl Store {
         fill(&catalog, &engine)?;
         let sessions = SessionTable::new(clock.clone(), engine.memory());
         let lost_sessions = sessions.load_or_lose(&engine, &catalog)?;
-        let recovery = collection::replay(&catalog, &engine, &oplog, from, options.replay_threads, &mut &sessions)?;
+        let how = (options.replay_threads, opens_as.decided_are());
+        let recovery = collection::replay(&catalog, &engine, &oplog, from, how, &mut &sessions)?;
         keep_unread_entries(&oplog, &recovery.unread)?;
         options.interleaving.at(Moment::Recovered { timestamp: oplog.last_timestamp() });
-        log_decided(&oplog, &recovery.decided, clock.wall_millis(), &options.interleaving)?;
+        if opens_as == OpensAs::Leader {
+            log_decided(&oplog, &recovery.decided, clock.wall_millis(), &options.interleaving)?;
+        }
         engine.set_visible(oplog.last_timestamp());
         end_recovery(&engine, &catalog, &oplog)?;
-        let mut changed = catalog.all_collections();
-        changed.retain(|collection| collection.counts().has_changed());
-        // In a fixed order, so that a simulated run can be repeated.
-        changed.sort_by_key(|collection| collection.ident());
         let retention = Retention::open(&oplog, options.oplog_retention_bytes, options.oplog_retention_time)?;
-        let commits = CommitOrder::new(engine.clone(), oplog.end_position(), changed);
+        let commits = CommitOrder::new(engine.clone(), oplog.end_position(), changed_counts(&catalog));
+        let received = Received::new(opens_as, &recovery, oplog.first_position(), clock.monotonic());
         let store = Arc::new(Store {
             checkpoints: CheckpointState::new(from, clock.monotonic()),
             engine,
@@ -221,6 +223,7 @@ impl Store {
             retention,
             write_freeze: WriteFreeze::default(),
             feed: Feed::default(),
+            received,
             background: Mutex::new(None),
             stopping: StopSignal::default(),
             keeps_builds: AtomicBool::new(false),
@@ -238,13 +241,21 @@ impl Store {
             options,
             recovery,
         });
-        store.watch_space();
-        store.note_damage_of_start();
-        store.note_interrupted_builds();
-        store.note_lost_indexes();
-        store.note_unread_entries();
-        lost_sessions.into_iter().for_each(|work| store.set_aside(None, work));
+        if opens_as == OpensAs::Follower {
+            store.follow();
+        }
+        store.note_start(lost_sessions);
         Ok(store)
+    }
+
+    /// What is looked at and told once a store is open.
+    fn note_start(&self, lost_sessions: Option<SetAsideWork>) {
+        self.watch_space();
+        self.note_damage_of_start();
+        self.note_interrupted_builds();
+        self.note_lost_indexes();
+        self.note_unread_entries();
+        lost_sessions.into_iter().for_each(|work| self.set_aside(None, work));
     }
 
     /// Tells of the indexes that replay could not build again.
@@ -480,113 +491,4 @@ impl Store {
     pub(crate) fn apply_uncommitted(&self, batch: &Batch) -> Result<()> {
         Ok(self.engine.apply_settled(batch)?)
     }
-}
-
-/// Gives back what nobody needs once everything is replayed.
-fn end_recovery(engine: &Engine, catalog: &Catalog, oplog: &LocalOplog) -> Result<()> {
-    // A capped collection that cannot be opened keeps its file for a repair.
-    if catalog.is_whole() && catalog.all_collections().iter().all(|collection| collection.aside().is_none()) {
-        engine.remove_unknown_rings()?;
-    }
-    // On a disk that is full that is tried again at the next start.
-    if let Err(error) = oplog.put_passed_over_aside() {
-        tracing::warn!(%error, "damaged segments of the oplog keep their names");
-    }
-    Ok(engine.end_recovery()?)
-}
-
-/// Logs the commits of transactions that a crash interrupted between their decision and their commit, for those who follow the oplog.
-fn log_decided(
-    oplog: &LocalOplog,
-    decided: &[TransactionCommit],
-    wall_millis: i64,
-    interleaving: &Interleaving,
-) -> Result<()> {
-    for commit in decided {
-        let mut entry = TransactionEncoder::new();
-        let payload = entry.finish_commit(&commit.parts, commit.transaction, wall_millis);
-        match oplog.append(&mut |_, bytes| bytes.extend_from_slice(payload), &mut |_, _| {}) {
-            // It is applied all the same; a store on a full disk is to open.
-            Err(error @ OplogError::DiskFull) => {
-                tracing::warn!(%error, "the commit of a transaction could not be logged")
-            }
-            appended => interleaving.at(Moment::Logged { timestamp: appended?.timestamp, entry: payload }),
-        }
-    }
-    if decided.is_empty() {
-        return Ok(());
-    }
-    // So that their commits stay where they are now.
-    match oplog.wait_durable(oplog.end_position()) {
-        Err(error @ OplogError::DiskFull) => tracing::warn!(%error, "the commit of a transaction is not durable"),
-        durable => durable?,
-    }
-    Ok(())
-}
-
-/// The engine at its last checkpoint and the oplog behind it, nothing replayed yet.
-struct Opened {
-    engine: Arc<Engine>,
-    oplog: LocalOplog,
-    /// As far as it is believed.
-    clock: Arc<dyn Clock>,
-}
-
-impl Opened {
-    fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, random: &dyn Random, options: &StoreOptions) -> Result<Opened> {
-        let mut engine_options = options.engine.clone();
-        random.fill(&mut engine_options.database_uuid);
-        let bounded = Arc::new(BoundedClock::new(clock, options.clock_drift_max));
-        let clock: Arc<dyn Clock> = bounded.clone();
-        let engine = Engine::open(disk.clone(), clock.clone(), engine_options)?;
-        engine.begin_recovery();
-        let checkpointed = engine.recovered().map(|mark| Checkpointed {
-            position: OplogPosition(mark.oplog_position),
-            oplog_end: OplogPosition(mark.oplog_end),
-            timestamp: mark.timestamp,
-        });
-        let oplog = LocalOplog::open_behind(disk, clock.clone(), options.oplog.clone(), checkpointed)?;
-        tell_set_aside(&oplog, options);
-        bounded.check_start(oplog.last_timestamp())?;
-        if options.engine_threads {
-            engine.start_background()?;
-        }
-        Ok(Opened { engine, oplog, clock })
-    }
-}
-
-/// Says what a damaged oplog costs that nobody's data needed.
-fn tell_set_aside(oplog: &LocalOplog, options: &StoreOptions) {
-    let Some(aside) = oplog.set_aside() else { return };
-    tracing::warn!(
-        damage = %aside.damage,
-        files = aside.files.join(", "),
-        directory = %options.oplog.directory.display(),
-        begins_after = %aside.begins_after,
-        "the oplog was damaged where the last checkpoint has everything: no document is lost. These files are put aside; what is damaged without being in one of \
-         them is passed over. Change streams \
-         that are resumed at or before this time get ChangeStreamHistoryLost (286), local.oplog.rs and pre-images begin behind it, and a retry of an upsert or a \
-         findAndModify from before gets IncompleteTransactionHistory (217). The files may be removed"
-    );
-}
-
-/// From where the oplog is replayed.
-fn replay_start(engine: &Engine, oplog: &LocalOplog) -> Result<OplogPosition> {
-    let (first, end) = (oplog.first_position(), oplog.end_position());
-    let from = match engine.recovered() {
-        Some(mark) => OplogPosition(mark.oplog_position),
-        None => OplogPosition::default().max(first),
-    };
-    if engine.recovered().is_none() && first > OplogPosition::default() {
-        return Err(TransactionError::OplogMissing(format!("there is no checkpoint, and the oplog begins at {first}")));
-    }
-    if from < first || from > end {
-        let message = format!("the checkpoint is at {from}, the oplog has {first} to {end}");
-        return Err(TransactionError::OplogMissing(message));
-    }
-    if let Some(mark) = engine.recovered().filter(|mark| mark.oplog_end > end.0) {
-        let message = format!("the checkpoint has commits up to {}, the oplog ends at {end}", mark.oplog_end);
-        return Err(TransactionError::OplogMissing(message));
-    }
-    Ok(from)
 }

@@ -81,9 +81,31 @@ impl Store {
     /// Before a commit is logged.
     ///
     /// # Errors
-    /// `Stopped`: the store is being closed. `TermLost`, `LogUnreachable`: what is written now could not be confirmed.
+    /// `Stopped`: the store is being closed. `TermLost`, `LogUnreachable`, `NotPrimary`: what is written now could not be confirmed.
     pub(crate) fn may_write(&self) -> Result<MayWrite<'_>> {
+        let may_write = self.may_apply()?;
+        // Not before it is counted: who gives up the lead waits for those who were let in.
         self.commits.check_leading()?;
+        Ok(may_write)
+    }
+
+    /// Waits until nobody is in the midst of a commit; `false`: it took longer than that. Whoever asks has let nobody in since.
+    pub(crate) fn wait_until_written(&self, longest: Duration) -> bool {
+        let give_up = self.clock.monotonic() + longest;
+        while self.write_freeze.active.load(Ordering::SeqCst) > 0 {
+            if self.clock.monotonic() >= give_up || self.is_stopping() {
+                return false;
+            }
+            self.clock.sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    /// Before what another member has logged is appended here.
+    ///
+    /// # Errors
+    /// `Stopped`: the store is being closed.
+    pub(crate) fn may_apply(&self) -> Result<MayWrite<'_>> {
         let freeze = &self.write_freeze;
         loop {
             freeze.active.fetch_add(1, Ordering::SeqCst);

@@ -109,7 +109,7 @@ pub struct IndexModification {
 
 impl CatalogChange {
     /// The collection that it is about.
-    pub(crate) fn uuid(&self) -> Option<Uuid> {
+    pub fn uuid(&self) -> Option<Uuid> {
         match self {
             CatalogChange::Create { uuid, .. }
             | CatalogChange::Drop { uuid, .. }

@@ -19,8 +19,18 @@ use crate::oplog_entry::{DocumentEntry, DocumentOperation, apply_delta};
 use crate::record_id::RecordId;
 use crate::replay::is_of_what_is_stored;
 
+/// How entries are applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applying {
+    /// When a store is opened: nobody reads, and counts are changed at once.
+    AtStart,
+    /// While others read: what was before is kept for them. The caller counts.
+    Live,
+}
+
 /// Applies document entries; has the buffers for it.
 pub(crate) struct EntryApplier {
+    pub(super) applying: Applying,
     catalog: Arc<Catalog>,
     pub(super) engine: Arc<Engine>,
     /// The collection of the last entry: mostly the next one is about it, too.
@@ -38,7 +48,12 @@ pub(crate) struct EntryApplier {
 
 impl EntryApplier {
     pub(crate) fn new(catalog: Arc<Catalog>, engine: Arc<Engine>) -> EntryApplier {
+        EntryApplier::applying(Applying::AtStart, catalog, engine)
+    }
+
+    pub(crate) fn applying(applying: Applying, catalog: Arc<Catalog>, engine: Arc<Engine>) -> EntryApplier {
         EntryApplier {
+            applying,
             catalog,
             engine,
             last: None,
@@ -80,7 +95,11 @@ impl EntryApplier {
         timestamp: Timestamp,
     ) -> Result<()> {
         check_new(entry.operation)?;
-        collection.counts().add(entry.count_change(), entry.size_change);
+        if self.applying == Applying::AtStart {
+            collection.counts().add(entry.count_change(), entry.size_change);
+        } else if collection.ring().is_none() {
+            note_record_id(&self.engine, collection, entry)?;
+        }
         if let Some(ring) = collection.ring() {
             return self.apply_to_ring(collection, ring, entry, timestamp);
         }
@@ -89,7 +108,7 @@ impl EntryApplier {
         let found = collection.read_latest(&self.engine, entry.record_id, &mut stored)?;
         let old = if found { Some(read(&stored)?) } else { None };
         let new = new_version(entry.operation, old, &mut patched)?;
-        let applied = self.replace(collection, entry.record_id, old, new);
+        let applied = self.replace(collection, entry.record_id, (old, new), timestamp);
         self.stored = stored;
         self.patched = patched;
         applied
@@ -110,13 +129,16 @@ impl EntryApplier {
         &mut self,
         collection: &Collection,
         record_id: RecordId,
-        old: Option<&RawDocument>,
-        new: Option<&RawDocument>,
+        (old, new): (Option<&RawDocument>, Option<&RawDocument>),
+        timestamp: Timestamp,
     ) -> Result<()> {
         if !self.prepare(collection, record_id, old, new)? {
             return Ok(());
         }
-        Ok(self.engine.apply_settled(&self.batch)?)
+        match self.applying {
+            Applying::AtStart => Ok(self.engine.apply_settled(&self.batch)?),
+            Applying::Live => Ok(self.engine.apply(&self.batch, timestamp)?),
+        }
     }
 
     /// Fills the batch. `false`: there is nothing to do.
@@ -181,6 +203,16 @@ impl EntryApplier {
         }
         Ok(())
     }
+}
+
+/// So that whoever leads next gives out none that is taken, or that a snapshot sees.
+fn note_record_id(engine: &Arc<Engine>, collection: &Collection, entry: &DocumentEntry<'_>) -> Result<()> {
+    match entry.operation {
+        DocumentOperation::Insert(_) => collection.note_record_id(entry.record_id),
+        DocumentOperation::Delete => collection.settle_record_ids(engine)?,
+        DocumentOperation::Replace(_) | DocumentOperation::Delta(_) => {}
+    }
+    Ok(())
 }
 
 /// Nothing is stored that whoever reads it would stumble over.

@@ -11,7 +11,7 @@ use storage_engine::{
     Batch, Engine, LatestInRing, Ring, RingLimits, RingOverride, RingWriter, Timestamp, TreeId, ring_key,
 };
 
-use super::apply::{EntryApplier, new_version, read};
+use super::apply::{Applying, EntryApplier, new_version, read};
 use crate::collection::Collection;
 use crate::error::{CollectionError, Result};
 use crate::oplog_entry::{DocumentEntry, DocumentOperation};
@@ -33,10 +33,11 @@ impl EntryApplier {
             DocumentOperation::Insert(document) => {
                 self.insert_into_ring(collection, &mut writer, entry, document, timestamp)?;
             }
-            _ => self.change_in_ring(collection, &writer, entry)?,
+            _ => self.change_in_ring(collection, &writer, entry, timestamp)?,
         }
         drop(writer);
-        if self.engine.rings_are_full() {
+        // Others write rings while others read.
+        if self.applying == Applying::AtStart && self.engine.rings_are_full() {
             // What is being replayed is durable.
             match self.engine.write_rings(|| Ok(())) {
                 // A start must not be refused because of that: it stays in memory until there is space.
@@ -84,7 +85,14 @@ impl EntryApplier {
         }
         insert.set_overtaken(moved.slots, moved.documents, (length as i64 - entry.size_change).max(0) as u64);
         self.change_entries(collection, entry.record_id, None, Some(document))?;
-        Ok(engine.apply_ring_insert_settled(writer, &insert, document.as_bytes(), &self.batch, timestamp)?)
+        match self.applying {
+            Applying::AtStart => {
+                Ok(engine.apply_ring_insert_settled(writer, &insert, document.as_bytes(), &self.batch, timestamp)?)
+            }
+            Applying::Live => {
+                Ok(engine.apply_ring_insert(writer, &insert, document.as_bytes(), &self.batch, timestamp)?)
+            }
+        }
     }
 
     fn change_in_ring(
@@ -92,12 +100,14 @@ impl EntryApplier {
         collection: &Collection,
         writer: &RingWriter<'_>,
         entry: &DocumentEntry<'_>,
+        timestamp: Timestamp,
     ) -> Result<()> {
+        let kept_at = (self.applying == Applying::Live).then_some(timestamp);
         let (mut stored, mut patched) = (Vec::new(), Vec::new());
         let latest = self.engine.get_latest_in_ring(writer.ring(), entry.record_id.0, &mut stored)?;
         match latest {
             LatestInRing::Absent => return Ok(()),
-            LatestInRing::Unreadable => return self.change_of_lost(collection, writer, entry),
+            LatestInRing::Unreadable => return self.change_of_lost(collection, writer, entry, kept_at),
             LatestInRing::AsInserted | LatestInRing::Changed => {}
         }
         let old = read(&stored)?;
@@ -111,7 +121,7 @@ impl EntryApplier {
             bytes: new_bytes as i64 - stored.len() as i64,
             is_first: latest == LatestInRing::AsInserted,
         };
-        Ok(self.engine.apply_ring_override(writer, change, &self.batch, None)?)
+        Ok(self.engine.apply_ring_override(writer, change, &self.batch, kept_at)?)
     }
 
     /// The document was overwritten before the crash, so a later entry overtakes it. Until then only the ring's counts matter.
@@ -120,6 +130,7 @@ impl EntryApplier {
         collection: &Collection,
         writer: &RingWriter<'_>,
         entry: &DocumentEntry<'_>,
+        kept_at: Option<Timestamp>,
     ) -> Result<()> {
         self.to_sweep.insert(collection.uuid());
         self.batch.clear();
@@ -137,7 +148,7 @@ impl EntryApplier {
         };
         let (documents, bytes) = (entry.operation.count_change(), entry.size_change);
         let change = RingOverride { documents, bytes, is_first };
-        Ok(self.engine.apply_ring_override(writer, change, &self.batch, None)?)
+        Ok(self.engine.apply_ring_override(writer, change, &self.batch, kept_at)?)
     }
 }
 

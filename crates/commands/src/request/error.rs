@@ -388,7 +388,7 @@ impl From<TransactionError> for CommandError {
                     TransactionError::NotInTransaction(_) => "OperationNotSupportedInTransaction",
                     TransactionError::Interrupted => "Interrupted",
                     TransactionError::TermLost => "InterruptedDueToReplStateChange",
-                    TransactionError::LogUnreachable => "NotWritablePrimary",
+                    TransactionError::LogUnreachable | TransactionError::NotPrimary => "NotWritablePrimary",
                     _ => "InternalError",
                 };
                 Self::named(name, error.to_string())

@@ -5,8 +5,8 @@
 //! `w: "majority"`), and no reply at all (`w: 0`, which the client also says by not waiting). What only more servers could satisfy is answered as a replica set answers
 //! it: the write is done, and the reply has a `writeConcernError`.
 //!
-//! `wtimeout` is the longest that a client wants to wait for `w: "majority"`, here for the disk: beyond it the reply has a `writeConcernError`, and the
-//! write stays. As the manual has it, it says nothing for `w: 1`, `j` or not.
+//! `wtimeout` is the longest that a client wants to wait for `w: "majority"`, here for the disk, or for several members: beyond it the reply has a
+//! `writeConcernError`, and the write stays. As the manual has it, it says nothing for `w: 1`, `j` or not.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(crate) enum Members {
     #[default]
     One,
     Majority,
-    /// That of so many, which are more than there are.
+    /// That of so many. More than one are there only on a set with a shared log.
     Number(i64),
     /// Those that the replica set's configuration describes under this name.
     Mode(Box<str>),
@@ -80,8 +80,9 @@ impl WriteConcern {
         }
         // A majority is durable unless the client says otherwise.
         let is_majority = parsed.members == Members::Majority;
+        let has_limit = is_majority || matches!(parsed.members, Members::Number(_));
         parsed.durable = journal.unwrap_or(parsed.durable || is_majority);
-        parsed.time_limit = time_limit.filter(|_| is_majority).map(Duration::from_millis);
+        parsed.time_limit = time_limit.filter(|_| has_limit).map(Duration::from_millis);
         Ok(parsed)
     }
 

@@ -2,14 +2,19 @@
 //!
 //! Called by every command that writes, at its end; by `dispatcher` beside an error.
 
+use std::time::Duration;
+
 use bson::{RawBsonRef, RawDocument};
 use oplog::Oplog;
-use transaction::{Acknowledgement, CommitInfo, Store};
+use transaction::{Acknowledgement, CommitInfo, Leadership, Store, TransactionError};
 
 use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::{Members, WriteConcern};
 use crate::state::context::Context;
 use crate::state::replica_set::ReplicaSet;
+
+/// How long news of other members are waited for at a time.
+const NEWS_WAIT: Duration = Duration::from_millis(20);
 
 /// What a command that has failed says of its write concern: a client that asks for more members than there are is told
 /// so in any case.
@@ -36,14 +41,37 @@ impl WriteConcern {
             (true, None) => oplog.wait_durable(end)?,
             (true, Some(longest)) => in_time(oplog.wait_durable_within(end, longest)?)?,
         }
-        self.check_satisfiable(replica_set)
+        self.check_satisfiable(replica_set)?;
+        self.wait_for_members(store, replica_set, &|| false)
+    }
+
+    /// Waits until as many members as are asked for have applied everything so far; on a set with a shared log, which has it then.
+    fn wait_for_members(&self, store: &Store, replica_set: &ReplicaSet, is_over: &dyn Fn() -> bool) -> Result<()> {
+        let (Members::Number(wanted), Some(members)) = (&self.members, replica_set.members()) else { return Ok(()) };
+        let (end, begun) = (store.oplog().end_position(), store.clock().monotonic());
+        while (members.have_applied(end.0) as i64) < *wanted {
+            let waited = store.clock().monotonic().saturating_sub(begun);
+            if self.time_limit.is_some_and(|longest| waited >= longest) {
+                return in_time(false);
+            }
+            match store.leadership() {
+                Leadership::Held | Leadership::Stalled => {}
+                Leadership::Lost | Leadership::Following => return Err(TransactionError::TermLost.into()),
+            }
+            // What has ended the command is told by whoever looks next.
+            if is_over() {
+                return Ok(());
+            }
+            members.wait_for_news(NEWS_WAIT);
+        }
+        Ok(())
     }
 
     /// Waits until every later read sees a commit, and until it is durable if that was asked for. A command that has changed nothing
     /// waits for everything that was committed before: what it found as it wanted it may be what somebody else, or the same client,
     /// has written a moment ago, and a power loss must not take that away from who was told that it is safe.
     pub(crate) fn wait(&self, context: &mut Context<'_>, commit: Option<&CommitInfo>) -> Result<()> {
-        if self.durable {
+        if self.durable || matches!(self.members, Members::Number(_)) {
             context.release_ticket();
         }
         let store = &context.server.store;
@@ -54,7 +82,9 @@ impl WriteConcern {
             (Some(commit), false) => store.acknowledge(commit, Acknowledgement::Visible)?,
             (Some(commit), true) => context.waiting_for_log(|| self.wait_durable(store, commit))?,
         }
-        self.check_satisfiable(&context.server.replica_set)
+        self.check_satisfiable(&context.server.replica_set)?;
+        let is_over = || context.operation.check_locked().is_err();
+        self.wait_for_members(store, &context.server.replica_set, &is_over)
     }
 
     /// As [`WriteConcern::wait_for_all`], for a command.
@@ -70,14 +100,19 @@ impl WriteConcern {
         }
     }
 
-    /// Whether one member can be enough.
+    /// Whether there are enough members.
     ///
     /// # Errors
     /// UnsatisfiableWriteConcern, UnknownReplWriteConcern.
     pub(crate) fn check_satisfiable(&self, replica_set: &ReplicaSet) -> Result<()> {
         let too_few = || CommandError::named("UnsatisfiableWriteConcern", "Not enough data-bearing nodes");
         let Members::Mode(mode) = &self.members else {
-            return if matches!(self.members, Members::Number(_)) { Err(too_few()) } else { Ok(()) };
+            let there = replica_set.members().map_or(1, |members| members.look().members.len() as i64);
+            return if matches!(self.members, Members::Number(wanted) if wanted > there) {
+                Err(too_few())
+            } else {
+                Ok(())
+            };
         };
         let membership = replica_set.membership();
         match membership.and_then(|membership| membership.configuration.can_satisfy(mode)) {

@@ -134,6 +134,31 @@ impl ServerContext {
         self.query_settings.load(&self.writing)
     }
 
+    /// This server's member has come to lead: takes office, which is in the log when this returns. Not the primary's yet to clients.
+    ///
+    /// # Errors
+    /// Those of the store; the lead may be lost again.
+    pub fn take_office(&self) -> Result<(), CommandError> {
+        self.replica_set.lead(&self.writing)?;
+        self.default_concerns.load(&self.writing)?;
+        self.query_settings.load(&self.writing)
+    }
+
+    /// Another member leads, or somebody has changed what is stored of the set: takes it up, and tells those who wait. Transactions that are open are aborted, as a
+    /// secondary commits none.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn follow_set(&self) -> Result<(), CommandError> {
+        for (session, txn_number) in self.store.expire_transactions(Duration::ZERO) {
+            self.cursors.close_of_transaction(session, txn_number);
+        }
+        let followed = self.replica_set.follow(&self.writing);
+        self.topology_changed();
+        followed?;
+        self.default_concerns.load(&self.writing)
+    }
+
     /// What `hello` says has changed: counts it, and has all that wait for it answered.
     pub fn topology_changed(&self) {
         self.topology.count_change();
@@ -183,7 +208,8 @@ impl ServerContext {
 
     /// Tells clients that wait for news once writes have stopped, or are accepted again because the shared log answers. Called every second by the server.
     pub fn look_at_writes(&self) {
-        let is_stopped = self.store.writes_stopped().is_some() || self.store.leadership() != Leadership::Held;
+        let is_silent = matches!(self.store.leadership(), Leadership::Stalled | Leadership::Lost);
+        let is_stopped = self.store.writes_stopped().is_some() || is_silent;
         if self.tells_of_stop.swap(is_stopped, Ordering::AcqRel) != is_stopped {
             self.topology_changed();
         }

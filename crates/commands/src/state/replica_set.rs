@@ -1,15 +1,18 @@
 //! The server as a member of a replica set: its role, its configuration, its term.
 //!
-//! A set has one member yet, so its member is the primary as soon as there is a configuration. Nothing is claimed that is not kept: the configuration and the term are
-//! durable before anybody is told of them, and each start as the primary begins a term of its own, so that clients can tell an earlier life of the server.
+//! A member of a set without a shared log is alone in it, and the primary as soon as there is a configuration. With one, `members` says who leads. Nothing is claimed
+//! that is not kept: the configuration and the term are durable before anybody is told of them, and each start as the primary begins a term of its own, so that
+//! clients can tell an earlier life of the server, and another primary. What is stored of the set is in the oplog, so every member has it.
 //!
 //! ```text
-//! NotInitiated ── replSetInitiate, or by itself at the first start ──▶ Primary (term 1) ── restart ──▶ Primary (term + 1)
+//! NotInitiated ── replSetInitiate, or by itself at the first start ──▶ Primary (term 1) ── restart, or another one leads ──▶ Primary (term + 1)
+//! Secondary ── it has come to lead, and taken office ──▶ Primary ── it has lost or given up the lead ──▶ Secondary
 //! ```
 //!
 //! Held by `ServerContext`. `dispatcher` asks whether a command may run (`role`), `hello` what to say, `write_concern` what can be satisfied, `oplog_entries` which term an entry is of.
 
 pub(crate) mod configuration;
+pub(crate) mod members;
 pub(crate) mod role;
 pub(crate) mod stored;
 pub(crate) mod terms;
@@ -26,6 +29,7 @@ use platform::Timestamp;
 use transaction::Store;
 
 use self::configuration::Configuration;
+use self::members::SetMembers;
 use self::terms::Terms;
 use crate::request::error::{CommandError, Result};
 use crate::state::writing::Writing;
@@ -73,11 +77,15 @@ pub(crate) enum Identity {
     NotInitiated,
     /// The primary.
     Primary(Arc<Membership>),
+    /// A member that follows the primary, or would, if there were one.
+    Secondary(Arc<Membership>),
 }
 
 /// See the module's head.
 pub(crate) struct ReplicaSet {
     facts: Option<ReplicaSetFacts>,
+    /// Of a set with a shared log.
+    members: Option<Arc<dyn SetMembers>>,
     membership: RwLock<Option<Arc<Membership>>>,
     terms: RwLock<Arc<Terms>>,
     /// The timestamp of a commit up to which all is known to be durable.
@@ -96,9 +104,10 @@ impl Membership {
 }
 
 impl ReplicaSet {
-    pub(crate) fn new(facts: Option<ReplicaSetFacts>) -> Self {
+    pub(crate) fn new(facts: Option<ReplicaSetFacts>, members: Option<Arc<dyn SetMembers>>) -> Self {
         Self {
             facts,
+            members,
             membership: RwLock::default(),
             terms: RwLock::default(),
             durable: AtomicU64::new(0),
@@ -112,9 +121,20 @@ impl ReplicaSet {
             return Identity::Alone;
         }
         match &*self.membership.read() {
+            Some(membership) if self.is_secondary() => Identity::Secondary(membership.clone()),
             Some(membership) => Identity::Primary(membership.clone()),
             None => Identity::NotInitiated,
         }
+    }
+
+    /// The members, if the set has a shared log.
+    pub(crate) fn members(&self) -> Option<&dyn SetMembers> {
+        self.members.as_deref()
+    }
+
+    /// Whether another member is the primary, or nobody.
+    pub(crate) fn is_secondary(&self) -> bool {
+        self.members.as_ref().is_some_and(|members| !members.leads())
     }
 
     /// Whether it belongs to no set.
@@ -165,8 +185,27 @@ impl ReplicaSet {
         self.membership().ok_or_else(|| CommandError::named("NotYetInitialized", "no replset config has been received"))
     }
 
-    /// A member as it is after a start: the primary, if the set has a configuration or need not be told to begin.
+    /// A member as it is after a start: the primary, if the set has a configuration or need not be told to begin; a secondary, if another one leads.
     pub(crate) fn begin(&self, writing: &Writing) -> Result<()> {
+        if self.is_secondary() { self.follow(writing) } else { self.lead(writing) }
+    }
+
+    /// Takes up what the primary has stored of the set.
+    pub(crate) fn follow(&self, writing: &Writing) -> Result<()> {
+        let _changing = self.changing.lock();
+        let facts = self.facts()?;
+        *self.terms.write() = Arc::new(Terms::of_member(&stored::read_all(writing, stored::TERMS)?));
+        let stored = stored::read(writing, stored::CONFIGURATION)?;
+        let stored = stored.and_then(|stored| Configuration::parse(&stored).ok());
+        // As soon as this member has read the log, it has one.
+        let mut configuration = stored.unwrap_or_else(|| Configuration::of_one(&facts.name, facts.host()));
+        configuration.member.host = self.host(facts).to_owned();
+        self.stay(writing, configuration);
+        Ok(())
+    }
+
+    /// Becomes the primary. The member has the lead.
+    pub(crate) fn lead(&self, writing: &Writing) -> Result<()> {
         let _changing = self.changing.lock();
         let had_one = writing.store.catalog().lookup(stored::CONFIGURATION).is_some();
         let stored = stored::read(writing, stored::CONFIGURATION)?;
@@ -192,7 +231,7 @@ impl ReplicaSet {
             (None, _) if writing.store.writes_stopped().is_some() => Ok(()),
             (Some(stored), _) => self.go_on(writing, facts, stored),
             (None, initiation) if had_one || initiation == Initiation::Automatic => {
-                self.take_office(writing, Configuration::of_one(&facts.name, facts.host()))
+                self.take_office(writing, Configuration::of_one(&facts.name, self.host(facts)))
             }
             (None, _) => {
                 tracing::info!(set = facts.name, "the replica set waits for replSetInitiate");
@@ -216,9 +255,10 @@ impl ReplicaSet {
                 configuration.name, facts.name
             )));
         }
-        if let Some(advertised) = facts.advertised.as_ref().filter(|host| **host != configuration.member.host) {
-            tracing::info!(before = configuration.member.host, now = advertised, "the member has another address");
-            configuration.member.host.clone_from(advertised);
+        let own = self.members.as_ref().map(|members| members.address()).or(facts.advertised.as_deref());
+        if let Some(own) = own.filter(|host| *host != configuration.member.host) {
+            tracing::info!(before = configuration.member.host, now = own, "the member has another address");
+            configuration.member.host = own.to_owned();
             configuration.version = configuration.version.saturating_add(1);
         }
         self.take_office(writing, configuration)
@@ -280,7 +320,8 @@ impl ReplicaSet {
     fn take_office(&self, writing: &Writing, configuration: Configuration) -> Result<()> {
         let voted = stored::read(writing, stored::ELECTION)?;
         let last = voted.as_ref().and_then(|vote| document::get_field(vote, "term")?.as_i64()).unwrap_or(0);
-        let term = last.max(configuration.term) + 1;
+        let led = self.members.as_ref().map_or(0, |members| members.term().min(i64::MAX as u64) as i64);
+        let term = (last.max(configuration.term) + 1).max(led);
         let id = voted.and_then(|vote| document::get_field(&vote, "_id")?.as_object_id());
         let vote =
             rawdoc! { "_id": id.unwrap_or_else(|| writing.new_object_id()), "term": term, "candidateIndex": 0i64 };
@@ -319,6 +360,10 @@ impl ReplicaSet {
         }
         *self.terms.write() = Arc::new(known);
         Ok(())
+    }
+
+    fn host<'h>(&'h self, facts: &'h ReplicaSetFacts) -> &'h str {
+        self.members.as_ref().map_or(facts.host(), |members| members.address())
     }
 
     /// Makes it known; who has called this tells the clients that wait (`ServerContext::topology_changed`).

@@ -2,10 +2,12 @@
 //!
 //! Implemented by `server`; [`ServerHooks`] is given to commands once, at the start. It must not know of commands.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::state::audit::{AuditSettings, AuditSink};
 use crate::state::backups::{ArchiveFigures, BackupFacts};
+use crate::state::replica_set::members::SetMembers;
 use crate::state::traces::TraceSettings;
 
 /// How much is logged.
@@ -66,6 +68,10 @@ pub trait ServerHooks: Send + Sync {
     }
     /// How far the archive is, if there is to be one. Never waits for its place.
     fn archive(&self) -> Option<ArchiveFigures> {
+        None
+    }
+    /// The members of the replica set, if they follow a shared log. Asked once.
+    fn set_members(&self) -> Option<Arc<dyn SetMembers>> {
         None
     }
     /// Encrypted connections.

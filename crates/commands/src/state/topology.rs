@@ -3,24 +3,32 @@
 //! Written by `hello` and with errors that say that the server's state has changed. Whoever changes what `hello` says calls
 //! `ServerContext::topology_changed` afterwards: clients that wait are then answered at once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bson::oid::ObjectId;
 
 use crate::DocumentWriter;
+use crate::state::replica_set::members::SetMembers;
 
 /// Which version of the topology there is.
-#[derive(Debug)]
 pub(crate) struct Topology {
     /// Changes with every start.
     process_id: ObjectId,
     /// How often the topology has changed since the start.
     counter: AtomicI64,
+    /// Its changes of role count, too, from the moment on at which somebody is refused because of them.
+    members: Option<Arc<dyn SetMembers>>,
 }
 
 impl Topology {
-    pub(crate) fn new(process_id: ObjectId) -> Self {
-        Self { process_id, counter: AtomicI64::new(0) }
+    pub(crate) fn new(process_id: ObjectId, members: Option<Arc<dyn SetMembers>>) -> Self {
+        Self { process_id, counter: AtomicI64::new(0), members }
+    }
+
+    fn counter(&self) -> i64 {
+        let changes = self.members.as_ref().map_or(0, |members| members.role_changes());
+        self.counter.load(Ordering::Acquire) + changes as i64
     }
 
     /// Another one at every start.
@@ -30,14 +38,14 @@ impl Topology {
 
     /// How often it has changed, if the process is this one.
     pub(crate) fn counter_of(&self, process_id: ObjectId) -> Option<i64> {
-        (process_id == self.process_id).then(|| self.counter.load(Ordering::Acquire))
+        (process_id == self.process_id).then(|| self.counter())
     }
 
     /// Appends `topologyVersion`.
     pub(crate) fn write_version(&self, reply: &mut DocumentWriter<'_>) {
         reply.document("topologyVersion", |version| {
             version.object_id("processId", self.process_id);
-            version.int64("counter", self.counter.load(Ordering::Acquire));
+            version.int64("counter", self.counter());
         });
     }
 

@@ -10,10 +10,23 @@ use platform::Timestamp;
 use super::LocalOplog;
 use super::tail::Attempt;
 use crate::entry::{self, ENTRY_HEADER_BYTES};
-use crate::{Oplog, OplogError, OplogPosition, OplogReader, Result};
+use crate::{Appended, Oplog, OplogError, OplogPosition, OplogReader, Result};
 
 /// Memory for one entry that is kept for the next.
 const ENTRY_BYTES_KEPT: usize = 1 << 20;
+
+/// An entry that another member has logged, in its place here.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceivedEntry<'b> {
+    /// Where it goes.
+    pub position: OplogPosition,
+    /// Its commit timestamp.
+    pub timestamp: Timestamp,
+    /// What was logged.
+    pub payload: &'b [u8],
+    /// Bytes of it, with its framing.
+    pub length: usize,
+}
 
 /// Reads the log's canonical bytes in order, in pieces of any size.
 pub struct CanonicalReader {
@@ -82,32 +95,52 @@ impl LocalOplog {
     pub fn append_received(&self, bytes: &[u8]) -> Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let position = self.end_position();
-            let corrupt = |reason| OplogError::NotAsLogged { position, reason };
-            let header = entry::parse(rest, position.0).ok_or_else(|| corrupt("its header is none of this place"))?;
-            let (entry, behind) =
-                rest.split_at_checked(header.entry_bytes).ok_or_else(|| corrupt("it is not whole"))?;
-            if !header.payload_is_intact(entry) || header.flush_distance != 0 {
-                return Err(corrupt("its checksum is wrong"));
-            }
-            if header.timestamp <= self.last_timestamp() {
-                return Err(corrupt("its timestamp is not after the one before"));
-            }
-            self.append_at(header.timestamp, &entry[ENTRY_HEADER_BYTES..])?;
-            rest = behind;
+            let received = self.next_received(rest)?;
+            self.append_one_received(&received, &mut |_, _| {})?;
+            rest = &rest[received.length..];
         }
         Ok(())
     }
 
-    fn append_at(&self, timestamp: Timestamp, payload: &[u8]) -> Result<()> {
+    /// The first of these entries, which is to be appended next.
+    ///
+    /// # Errors
+    /// `NotAsLogged` when it is no such entry.
+    pub fn next_received<'b>(&self, bytes: &'b [u8]) -> Result<ReceivedEntry<'b>> {
+        let position = self.end_position();
+        let corrupt = |reason| OplogError::NotAsLogged { position, reason };
+        let header = entry::parse(bytes, position.0).ok_or_else(|| corrupt("its header is none of this place"))?;
+        let entry = bytes.get(..header.entry_bytes).ok_or_else(|| corrupt("it is not whole"))?;
+        if !header.payload_is_intact(entry) || header.flush_distance != 0 {
+            return Err(corrupt("its checksum is wrong"));
+        }
+        if header.timestamp <= self.last_timestamp() {
+            return Err(corrupt("its timestamp is not after the one before"));
+        }
+        let payload = &entry[ENTRY_HEADER_BYTES..];
+        Ok(ReceivedEntry { position, timestamp: header.timestamp, payload, length: entry.len() })
+    }
+
+    /// Appends it. `on_assigned` is called as by `append`.
+    ///
+    /// # Errors
+    /// As `append`.
+    pub fn append_one_received(
+        &self,
+        entry: &ReceivedEntry<'_>,
+        on_assigned: &mut dyn FnMut(Timestamp, OplogPosition),
+    ) -> Result<Appended> {
         loop {
             let mut tail = self.shared.tail.lock();
-            let mut build = |_: Timestamp, bytes: &mut Vec<u8>| bytes.extend_from_slice(payload);
-            match tail.try_append_at(timestamp, &mut build, &mut |_, _| {})? {
-                Attempt::Done { .. } => {
+            let mut build = |_: Timestamp, bytes: &mut Vec<u8>| bytes.extend_from_slice(entry.payload);
+            match tail.try_append_at(entry.timestamp, &mut build, on_assigned)? {
+                Attempt::Done { appended, flush, .. } => {
                     drop(tail);
+                    if flush {
+                        self.shared.signal.request();
+                    }
                     self.shared.signal.note_append();
-                    return Ok(());
+                    return Ok(appended);
                 }
                 Attempt::Wait => self.shared.wait_for_flusher(tail)?,
             }

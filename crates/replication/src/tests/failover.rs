@@ -63,11 +63,16 @@ impl World {
         let me = Leader { node: machine.node, incarnation: machine.lives, address: "db:27017".to_owned() };
         let mut joined: Option<Joined> = None;
         let random = Arc::new(SeededRandom::new(self.random.next_u64()));
-        let opened =
-            Store::open_caught_up(disk.clone(), clock.clone(), random, Machine::options(), |oplog| -> Result<()> {
+        let opened = Store::open_caught_up(
+            disk.clone(),
+            clock.clone(),
+            random,
+            Machine::options(),
+            |oplog| -> Result<OpensAs> {
                 joined = Some(join(&*log, oplog, StandingFile::open(disk)?, me, &clock)?);
-                Ok(())
-            });
+                Ok(OpensAs::Leader)
+            },
+        );
         let store = match opened {
             Ok(store) => store,
             Err(TransactionError::SharedLog(error)) => {

@@ -13,6 +13,7 @@ use crate::archiving::{self, Archiving};
 use crate::configuration::Configuration;
 use crate::data_disk::{self, DataDisk};
 use crate::database_service::{DatabaseService, Hooks, RecentLines, Threads};
+use crate::following::Following;
 use crate::logging::STARTUP_WARNINGS;
 use crate::memory_plan::MemoryPlan;
 use crate::otlp::TraceExport;
@@ -33,6 +34,9 @@ pub(super) fn open_service(
 ) -> Result<DatabaseService, OpenError> {
     let data = &configuration.data;
     let cannot = |what: &str, cause: &dyn std::fmt::Display| format!("{what} {}: {cause}", data.display());
+    // Only a replica set's members need one.
+    let address = facts.replica_set.as_ref().map(|set| set.address.clone()).unwrap_or_default();
+    following::prepare(configuration, address.clone())?;
     let DataDisk { disk, memory: disk_in_memory, lock } = data_disk::open_for_server(configuration)?;
     let clock = Arc::clone(&hooks.clock);
     let random = Arc::new(SystemRandom);
@@ -44,8 +48,10 @@ pub(super) fn open_service(
     hooks.decoy_secret = decoy_secret::of_directory(&*disk, &*random);
     let temporary = TemporaryStore::open(disk.clone(), Path::new(TEMPORARY_DIRECTORY))
         .map_err(|error| cannot("cannot use the temporary files of", &error))?;
-    let (store, following) = following::open_store(configuration, disk, clock.clone(), options, &hooks.handle)
-        .map_err(|error| not_opened(error, data))?;
+    let (store, following) =
+        following::open_store(configuration, disk, clock.clone(), options, (&hooks.handle, address))
+            .map_err(|error| not_opened(error, data))?;
+    hooks.members = following.as_ref().map(Following::members);
     let recovery = store.recovery();
     tracing::info!(target: "storage", ?recovery, "the database is open");
     if let Some(reason) = store.writes_stopped() {
@@ -63,6 +69,7 @@ pub(super) fn open_service(
     let clock = store.clock().clone();
     let context = ServerContext::new(store, clock, &*random, facts, Arc::new(hooks), lines, memory);
     context.begin().map_err(|error| cannot("cannot take up the replica set in", &error))?;
+    following.as_ref().map_or(Ok(()), |following| following.serve(context.clone()))?;
     context.redact(configuration.redacts);
     context.audit_itself("startup").map_err(|error| error.message)?;
     context.note_start();

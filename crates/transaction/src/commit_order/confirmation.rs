@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! follows no log ── begin ──> confirming ──┬── stalled ⇄ confirming     writes are refused while it is stalled
+//!                                          ├── following ⇄ confirming   another member leads; all that is here is confirmed
 //!                                          └── lost                     for good: what is not confirmed may vanish
 //! ```
 
@@ -38,8 +39,10 @@ pub enum Leadership {
     Held = 0,
     /// The log has not answered for a while.
     Stalled = 1,
-    /// Another one leads. Final.
+    /// Another one leads, and what is here may not be in the log. Final.
     Lost = 2,
+    /// Another one leads, and this one applies what that one logs.
+    Following = 3,
 }
 
 /// The queue's part.
@@ -69,9 +72,10 @@ impl Confirmed {
     }
 
     fn leadership(&self) -> Leadership {
-        match self.leadership.load(Ordering::Acquire) {
+        match self.leadership.load(Ordering::SeqCst) {
             0 => Leadership::Held,
             1 => Leadership::Stalled,
+            3 => Leadership::Following,
             _ => Leadership::Lost,
         }
     }
@@ -129,7 +133,7 @@ impl CommitOrder {
         // Under the lock, so that nobody who looks before waiting misses it.
         let _queue = self.queue.lock();
         if self.confirmed.leadership() != Leadership::Lost {
-            self.confirmed.leadership.store(leadership as u8, Ordering::Release);
+            self.confirmed.leadership.store(leadership as u8, Ordering::SeqCst);
         }
         self.confirmed.wake();
         self.moved.notify_all();
@@ -143,13 +147,14 @@ impl CommitOrder {
     /// Asked before a commit is logged. What is decided is logged in any case.
     ///
     /// # Errors
-    /// `LogUnreachable`, `TermLost`.
+    /// `LogUnreachable`, `TermLost`, `NotPrimary`.
     #[inline]
     pub(crate) fn check_leading(&self) -> Result<()> {
         match self.leadership() {
             Leadership::Held => Ok(()),
             Leadership::Stalled => Err(TransactionError::LogUnreachable),
             Leadership::Lost => Err(TransactionError::TermLost),
+            Leadership::Following => Err(TransactionError::NotPrimary),
         }
     }
 
@@ -184,7 +189,7 @@ impl CommitOrder {
             _ if self.is_confirmed(end) => Ok(true),
             _ if self.has_stopped() => Err(TransactionError::Stopped),
             Leadership::Lost => Err(TransactionError::TermLost),
-            Leadership::Held | Leadership::Stalled => Ok(false),
+            Leadership::Held | Leadership::Stalled | Leadership::Following => Ok(false),
         }
     }
 

@@ -77,7 +77,8 @@ impl Store {
     /// Goes on with all of them. One turn of the background.
     pub(crate) fn resume_all_builds(&self) {
         for collection in self.interrupted_builds() {
-            if self.is_stopping() {
+            // Whoever leads says when an index is ready.
+            if self.is_stopping() || !self.leads() {
                 return;
             }
             let indexes = collection.indexes();

@@ -27,6 +27,7 @@ use crate::request::declaration::{Authentication, Declaration, Needs, StableApi}
 use crate::request::error::{CommandError, Result};
 use crate::request::outcome::{Next, Outcome};
 use crate::state::context::{Context, ServerContext};
+use crate::state::replica_set::members::SetMembers;
 use crate::state::replica_set::{Identity, Membership};
 use crate::state::session_end::TIMEOUT_MINUTES;
 use crate::state::versions::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX, WIRE_VERSION_MAX, WIRE_VERSION_MIN};
@@ -301,6 +302,10 @@ pub(crate) fn write_identity(server: &ServerContext, reply: &mut DocumentWriter<
             is_writable(reply, accepts_writes);
             write_membership(server, &membership, accepts_writes, reply);
         }
+        Identity::Secondary(membership) => {
+            is_writable(reply, false);
+            write_membership(server, &membership, false, reply);
+        }
     }
 }
 
@@ -312,16 +317,27 @@ fn write_membership(
     reply: &mut DocumentWriter<'_>,
 ) {
     let (configuration, member) = (&membership.configuration, &membership.configuration.member);
+    let look = server.replica_set.members().map(SetMembers::look);
+    let is_listed = look.as_ref().is_none_or(|look| look.members.iter().any(|member| member.is_self));
     reply.string("setName", &configuration.name);
     reply.int32("setVersion", configuration.version);
-    reply.boolean("secondary", !accepts_writes);
-    reply.array("hosts", |hosts| hosts.push_string(&member.host));
-    if accepts_writes {
-        reply.string("primary", &member.host);
+    // One that has not caught up is none to read from.
+    reply.boolean("secondary", !accepts_writes && is_listed);
+    reply.array("hosts", |hosts| match &look {
+        Some(look) => look.members.iter().for_each(|member| hosts.push_string(&member.host)),
+        None => hosts.push_string(&member.host),
+    });
+    let other = look.as_ref().and_then(|look| look.primary.as_ref()).filter(|primary| **primary != member.host);
+    match (accepts_writes, other) {
+        (true, _) => reply.string("primary", &member.host),
+        (false, Some(primary)) => reply.string("primary", primary),
+        (false, None) => {}
     }
     reply.string("me", &member.host);
-    if !member.tags.is_empty() {
-        reply.document("tags", |tags| member.tags.iter().for_each(|(name, value)| tags.string(name, value)));
+    let own = look.as_ref().and_then(|look| look.members.iter().find(|member| member.is_self));
+    let tags = own.map_or(&member.tags, |own| &own.tags);
+    if !tags.is_empty() {
+        reply.document("tags", |written| tags.iter().for_each(|(name, value)| written.string(name, value)));
     }
     if accepts_writes {
         reply.object_id("electionId", membership.election_id());

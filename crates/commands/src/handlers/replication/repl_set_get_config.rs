@@ -35,7 +35,7 @@ pub(crate) fn run(
         }
     }
     let membership = replica_set.initiated()?;
-    reply.embed("config", &membership.configuration.to_document()?);
+    reply.embed("config", &membership.configuration.with_members(replica_set.members())?);
     if tells_commitment {
         // It was durable before anybody was told, and this member is all of the set.
         reply.boolean("commitmentStatus", true);

@@ -1,6 +1,7 @@
-//! `replSetGetStatus`: the set as its only member sees it.
+//! `replSetGetStatus`: the set as this member sees it.
 //!
-//! What is visible is applied; what the oplog has durably is durable, and being all of the set, a majority has it, too.
+//! What is visible is applied; what the oplog has durably is durable. What readers see is confirmed, so a majority has it. Of other members it is told what their
+//! notices say, which is up to a second old.
 
 use std::time::Duration;
 
@@ -16,10 +17,13 @@ use crate::request::cluster_time::bson_timestamp;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
+use crate::state::replica_set::members::{MemberLook, SetMembers};
 use crate::state::replica_set::{Membership, ReplicaSet};
 
-/// The state of a primary.
+/// States of members.
 const PRIMARY: i32 = 1;
+const SECONDARY: i32 = 2;
+const DOWN: i32 = 8;
 
 pub(crate) static COMMAND: Command = Command::new(
     |context, arguments, reply| {
@@ -30,7 +34,7 @@ pub(crate) static COMMAND: Command = Command::new(
         is_admin_only: true,
         ..Declaration::new(
             "replSetGetStatus",
-            "The replica set as its only member sees it.",
+            "The replica set as this member sees it.",
             Needs::Nothing,
             &[on_cluster(Action::ReplSetGetStatus)],
         )
@@ -55,12 +59,28 @@ pub(crate) fn run(
     let membership = replica_set.initiated()?;
     let (applied, durable) = replica_set.times(store);
     let times = Times { applied, durable };
-    write_set(clock, &membership, reply);
+    let members = replica_set.members();
+    let look = members.map(SetMembers::look);
+    let my_state = if replica_set.is_secondary() { SECONDARY } else { PRIMARY };
+    let count = look.as_ref().map_or(1, |look| look.members.len() as i32);
+    write_set(clock, &membership, (my_state, count), reply);
     reply.document("optimes", |optimes| times.write(membership.term, optimes));
     reply.timestamp("lastStableRecoveryTimestamp", bson_timestamp(times.durable));
     reply.document("electionCandidateMetrics", |metrics| write_election(&membership, metrics));
-    reply.array("members", |members| {
-        members.push_document(|member| write_member(uptime, &membership, &times, member));
+    reply.array("members", |members| match &look {
+        None => members.push_document(|member| write_member(uptime, &membership, &times, (PRIMARY, "PRIMARY"), member)),
+        Some(look) => {
+            for known in &look.members {
+                let number = look.number(&known.host);
+                members.push_document(|member| match known.is_self {
+                    true => {
+                        let state = if my_state == PRIMARY { (PRIMARY, "PRIMARY") } else { (SECONDARY, "SECONDARY") };
+                        write_member(uptime, &membership, &times, state, member);
+                    }
+                    false => write_other(&membership, known, number, member),
+                });
+            }
+        }
     });
     Ok(())
 }
@@ -84,17 +104,23 @@ impl Times {
     }
 }
 
-fn write_set(clock: &dyn Clock, membership: &Membership, reply: &mut DocumentWriter<'_>) {
+fn write_set(
+    clock: &dyn Clock,
+    membership: &Membership,
+    (my_state, members): (i32, i32),
+    reply: &mut DocumentWriter<'_>,
+) {
     let configuration = &membership.configuration;
     reply.string("set", &configuration.name);
     reply.date("date", DateTime::from_millis(clock.wall_millis()));
-    reply.int32("myState", PRIMARY);
+    reply.int32("myState", my_state);
     reply.int64("term", membership.term);
     reply.string("syncSourceHost", "");
     reply.int32("syncSourceId", -1);
     reply.int64("heartbeatIntervalMillis", configuration.heartbeat_interval_millis());
     for count in ["majorityVoteCount", "writeMajorityCount", "votingMembersCount", "writableVotingMembersCount"] {
-        reply.int32(count, 1);
+        // Who leads is decided by the log, which no member has a vote in: one is enough for what follows.
+        reply.int32(count, if count.contains("otingMembers") { members } else { 1 });
     }
 }
 
@@ -110,13 +136,47 @@ fn write_election(membership: &Membership, metrics: &mut DocumentWriter<'_>) {
     metrics.date("wMajorityWriteAvailabilityDate", elected);
 }
 
-fn write_member(uptime: Duration, membership: &Membership, times: &Times, fields: &mut DocumentWriter<'_>) {
+/// What is known of another member.
+fn write_other(membership: &Membership, known: &MemberLook, number: i32, fields: &mut DocumentWriter<'_>) {
+    let (state, name) = match (known.is_alive, known.leads) {
+        (false, _) => (DOWN, "(not reachable/healthy)"),
+        (true, true) => (PRIMARY, "PRIMARY"),
+        (true, false) => (SECONDARY, "SECONDARY"),
+    };
+    let date = DateTime::from_millis(known.applied.seconds_millis());
+    fields.int32("_id", number);
+    fields.string("name", &known.host);
+    fields.double("health", if known.is_alive { 1.0 } else { 0.0 });
+    fields.int32("state", state);
+    fields.string("stateStr", name);
+    fields.count("uptime", 0);
+    fields.document("optime", |time| write_op_time(time, known.applied, membership.term));
+    fields.date("optimeDate", date);
+    fields.date("lastAppliedWallTime", date);
+    fields.date("lastHeartbeatRecv", DateTime::from_millis(known.heard_millis));
+    fields.int64("appliedPosition", known.applied_position as i64);
+    fields.int64("durablePosition", known.durable_position as i64);
+    fields.string("lastHeartbeatMessage", "");
+    fields.string("syncSourceHost", "");
+    fields.int32("syncSourceId", -1);
+    fields.string("infoMessage", "");
+    fields.int32("configVersion", membership.configuration.version);
+    fields.int64("configTerm", membership.configuration.term);
+}
+
+fn write_member(
+    uptime: Duration,
+    membership: &Membership,
+    times: &Times,
+    (state, state_name): (i32, &str),
+    fields: &mut DocumentWriter<'_>,
+) {
     let member = &membership.configuration.member;
     fields.int32("_id", member.id());
     fields.string("name", &member.host);
     fields.double("health", 1.0);
-    fields.int32("state", PRIMARY);
-    fields.string("stateStr", "PRIMARY");
+    fields.int32("state", state);
+    fields.string("stateStr", state_name);
     fields.count("uptime", uptime.as_secs());
     fields.document("optime", |time| write_op_time(time, times.applied, membership.term));
     fields.date("optimeDate", DateTime::from_millis(times.applied.seconds_millis()));

@@ -57,8 +57,26 @@ pub(crate) fn run(
     operation.set_time_limit(arguments.generic.max_time)?;
     replica_set.initiated()?;
     let given: &RawDocument = target.required(Field::document)?;
-    let new = Configuration::parse(given)?;
-    replica_set.reconfigure(writing, |old| succeed(old, new, is_forced))?;
+    if replica_set.is_secondary() {
+        return Err(CommandError::named(
+            "NotWritablePrimary",
+            "replSetReconfig should only be run on a writable primary",
+        ));
+    }
+    let (new, gone) = match replica_set.members() {
+        Some(members) => Configuration::parse_of_members(given, &members.look(), members.address())?,
+        None => (Configuration::parse(given)?, Vec::new()),
+    };
+    let of_several = replica_set.members().is_some();
+    replica_set.reconfigure(writing, |old| {
+        // Members of a set with a log are told by their places in the list, which change.
+        let new = if of_several { new.with_member_number(old) } else { new };
+        succeed(old, new, is_forced)
+    })?;
+    for host in gone {
+        let forgotten = replica_set.members().map_or(Ok(()), |members| members.withdraw(&host));
+        forgotten.map_err(|reason| CommandError::named("HostUnreachable", reason))?;
+    }
     Ok(())
 }
 

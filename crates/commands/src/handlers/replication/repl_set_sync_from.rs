@@ -1,4 +1,4 @@
-//! `replSetSyncFrom`: from whom a secondary reads the oplog. A primary reads it from nobody.
+//! `replSetSyncFrom`: from whom a secondary reads the oplog. A primary reads it from nobody, and the others read the shared log, so it is refused.
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command::new(
         is_admin_only: true,
         ..Declaration::new(
             "replSetSyncFrom",
-            "Refused: the only member of a replica set is its primary, which syncs from nobody.",
+            "Refused: a primary syncs from nobody, and the other members read the shared log.",
             Needs::Nothing,
             &[on_cluster(Action::ReplSetStateChange)],
         )
@@ -34,5 +34,9 @@ pub(crate) fn run(
         arguments.generic(field)?;
     }
     replica_set.initiated()?;
+    if replica_set.is_secondary() {
+        let message = "replSetSyncFrom: all members read one shared log, and none syncs from another. The command";
+        return Err(CommandError::not_implemented(message));
+    }
     Err(CommandError::named("NotSecondary", "primaries don't sync"))
 }

@@ -1,5 +1,7 @@
 //! A replica set of one as a client sees it.
 
+mod several_members;
+
 use bson::{Bson, Document, doc};
 
 use crate::test_server::TestServer;

@@ -11,6 +11,7 @@ use crate::DocumentWriter;
 use crate::request::arguments::Field;
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
+use crate::state::replica_set::members::{SetLook, SetMembers};
 
 /// The port that goes without saying.
 const DEFAULT_PORT: u16 = 27017;
@@ -131,6 +132,93 @@ impl Configuration {
         Ok(Self { name, version, term, member, settings })
     }
 
+    /// The same of a set whose members follow a shared log: they join by being started with it, so the list may leave out those that are gone, and names no others.
+    /// Gives the hosts that it leaves out, too.
+    ///
+    /// # Errors
+    /// As `parse`; InvalidReplicaSetConfig for a host that is no member.
+    pub(crate) fn parse_of_members(source: &RawDocument, look: &SetLook, own: &str) -> Result<(Self, Vec<String>)> {
+        let Some(RawBsonRef::Array(listed)) = document::get_field(source, "members") else {
+            return Err(invalid("a replica set needs members"));
+        };
+        let mut hosts = Vec::new();
+        let mut member = None;
+        for listed in document::array_elements(listed) {
+            let listed = Member::parse(Field::of("ReplSetConfig.members", listed).required(Field::document)?)?;
+            if !look.members.iter().any(|known| known.host == listed.host) && listed.host != own {
+                let host = listed.host;
+                let message = format!(
+                    "{host} is no member: start a server with --log and --advertise {host}, and it joins by itself"
+                );
+                return Err(invalid(message));
+            }
+            hosts.push(listed.host.clone());
+            if listed.host == own {
+                member = Some(listed);
+            }
+        }
+        let member = member.ok_or_else(|| invalid("the primary cannot be left out: let it step down first"))?;
+        let gone = look.members.iter().filter(|known| !hosts.contains(&known.host));
+        if let Some(alive) = gone.clone().find(|known| known.is_alive) {
+            let message = format!("{} still follows the log: stop it before it is left out", alive.host);
+            return Err(invalid(message));
+        }
+        let gone = gone.map(|known| known.host.clone()).collect();
+        let alone = Self { member, ..Self::of_one("", own) }.to_document()?;
+        let mut rewritten = RawDocumentBuf::new();
+        for element in elements(source) {
+            match element.name() {
+                "members" => {
+                    let members = document::get_field(&alone, "members").unwrap_or(RawBsonRef::Null);
+                    rewritten.append(bson::raw::cstr!("members"), members);
+                }
+                name => {
+                    let name = bson::raw::CString::try_from(name).map_err(|_| invalid("a name with a zero byte"))?;
+                    rewritten.append(name, element.value());
+                }
+            }
+        }
+        Ok((Self::parse(&rewritten)?, gone))
+    }
+
+    /// As it is told: with all members, if there are others.
+    pub(crate) fn with_members(&self, members: Option<&dyn SetMembers>) -> Result<RawDocumentBuf> {
+        let Some(look) = members.map(SetMembers::look) else { return self.to_document() };
+        document_of(|document| {
+            self.write_head(document);
+            document.array("members", |list| {
+                for known in &look.members {
+                    let own = Member {
+                        id: look.number(&known.host),
+                        host: known.host.clone(),
+                        priority: if known.is_self { self.member.priority } else { 1.0 },
+                        tags: known.tags.clone(),
+                    };
+                    list.push_document(|member| own.write(member));
+                }
+            });
+            self.write_tail(document);
+        })
+    }
+
+    fn write_head(&self, document: &mut DocumentWriter<'_>) {
+        document.string("_id", &self.name);
+        document.int32("version", self.version);
+        document.int64("term", self.term);
+    }
+
+    fn write_tail(&self, document: &mut DocumentWriter<'_>) {
+        document.int64("protocolVersion", 1);
+        document.boolean("writeConcernMajorityJournalDefault", true);
+        document.document("settings", |settings| self.settings.write(settings));
+    }
+
+    /// With the member's number of another one.
+    pub(crate) fn with_member_number(mut self, other: &Configuration) -> Self {
+        self.member.id = other.member.id;
+        self
+    }
+
     /// With an identity of the set, if it has none yet.
     pub(crate) fn with_id(mut self, id: ObjectId) -> Self {
         self.settings.id.get_or_insert(id);
@@ -162,13 +250,9 @@ impl Configuration {
     /// The configuration as it is told and stored.
     pub(crate) fn to_document(&self) -> Result<RawDocumentBuf> {
         document_of(|document| {
-            document.string("_id", &self.name);
-            document.int32("version", self.version);
-            document.int64("term", self.term);
+            self.write_head(document);
             document.array("members", |members| members.push_document(|member| self.member.write(member)));
-            document.int64("protocolVersion", 1);
-            document.boolean("writeConcernMajorityJournalDefault", true);
-            document.document("settings", |settings| self.settings.write(settings));
+            self.write_tail(document);
         })
     }
 }

@@ -1,0 +1,187 @@
+//! A set of several members as a client of one of them sees it: who leads is said by a stand-in for the program around.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::doc;
+use parking_lot::Mutex;
+use platform::Timestamp;
+
+use super::*;
+use crate::{MemberLook, SetLook, SetMembers, StepDown, StepDownRefused};
+
+/// What the program would say.
+#[derive(Default)]
+struct Program {
+    leads: AtomicBool,
+    changes: AtomicU64,
+    /// How many others have applied everything.
+    others: AtomicU64,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Program {
+    fn set_leads(&self, leads: bool) {
+        self.leads.store(leads, Ordering::Release);
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl SetMembers for Program {
+    fn leads(&self) -> bool {
+        self.leads.load(Ordering::Acquire)
+    }
+
+    fn role_changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    fn address(&self) -> &str {
+        "db2:1"
+    }
+
+    fn term(&self) -> u64 {
+        7
+    }
+
+    fn look(&self) -> Arc<SetLook> {
+        let member = |host: &str| MemberLook {
+            host: host.to_owned(),
+            is_self: host == "db2:1",
+            leads: (host == "db2:1") == self.leads(),
+            is_alive: host != "db3:1",
+            applied: Timestamp::new(9, 1),
+            applied_position: 100,
+            durable_position: 90,
+            heard_millis: 5,
+            tags: vec![("dc".to_owned(), host.to_owned())],
+        };
+        let primary = if self.leads() { "db2:1" } else { "db1:1" };
+        Arc::new(SetLook { primary: Some(primary.to_owned()), members: ["db1:1", "db2:1", "db3:1"].map(member).into() })
+    }
+
+    fn have_applied(&self, _position: u64) -> usize {
+        1 + self.others.load(Ordering::Acquire) as usize
+    }
+
+    fn wait_for_news(&self, _longest: Duration) {
+        self.asked.lock().push("news".to_owned());
+        self.others.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn step_down(&self, how: &StepDown) -> std::result::Result<(), StepDownRefused> {
+        self.asked.lock().push(format!("step down {:?}", how.longest));
+        if how.is_forced { Ok(()) } else { Err(StepDownRefused::NobodyElse) }
+    }
+
+    fn freeze(&self, longest: Duration) {
+        self.asked.lock().push(format!("freeze {longest:?}"));
+    }
+
+    fn withdraw(&self, host: &str) -> std::result::Result<(), String> {
+        self.asked.lock().push(format!("withdraw {host}"));
+        Ok(())
+    }
+}
+
+fn facts() -> ReplicaSetFacts {
+    let (name, address) = ("rs0".to_owned(), "127.0.0.1:1".to_owned());
+    ReplicaSetFacts { name, advertised: None, address, initiation: Initiation::Automatic }
+}
+
+fn counter(reply: &Document) -> i64 {
+    reply.get_document("topologyVersion").unwrap().get_i64("counter").unwrap()
+}
+
+#[test]
+fn a_secondary_names_the_others_and_refuses_what_is_the_primarys() {
+    let program = Arc::new(Program::default());
+    let mut server = TestServer::of_members(facts(), program.clone());
+    let hello = server.run("admin", doc! {"hello": 1});
+    assert!(!hello.get_bool("isWritablePrimary").unwrap() && hello.get_bool("secondary").unwrap());
+    assert_eq!(hello.get_array("hosts").unwrap().len(), 3);
+    assert_eq!((hello.get_str("me").unwrap(), hello.get_str("primary").unwrap()), ("db2:1", "db1:1"));
+    assert_eq!(hello.get_document("tags").unwrap(), &doc! {"dc": "db2:1"});
+    assert!(!hello.contains_key("electionId"));
+    let refused = server.send("test", doc! {"insert": "c", "documents": [{"a": 1}]}, Attempt::First).unwrap();
+    assert_eq!(refused.get_i32("code").unwrap(), 10107);
+    assert_eq!(server.fail("test", doc! {"find": "c"}).0, 13435);
+    server.run("test", doc! {"find": "c", "$readPreference": {"mode": "secondary"}});
+    let status = server.run("admin", doc! {"replSetGetStatus": 1});
+    let states: Vec<i32> = status
+        .get_array("members")
+        .unwrap()
+        .iter()
+        .map(|member| member.as_document().unwrap().get_i32("state").unwrap())
+        .collect();
+    assert_eq!(states, [1, 2, 8]);
+    server.run("admin", doc! {"replSetFreeze": 5});
+    assert_eq!(*program.asked.lock(), ["freeze 5s"]);
+    assert_eq!(server.fail("admin", doc! {"replSetSyncFrom": "db1:1"}).0, 238);
+    assert_eq!(server.fail("admin", doc! {"replSetReconfig": {}}).0, 10107);
+}
+
+#[test]
+fn who_is_refused_by_a_former_primary_sees_that_it_is_news() {
+    let program = Arc::new(Program::default());
+    program.set_leads(true);
+    let mut server = TestServer::of_members(facts(), program.clone());
+    let hello = server.run("admin", doc! {"hello": 1});
+    assert!(hello.get_bool("isWritablePrimary").unwrap());
+    // The greater of the log's term and the one that is stored.
+    assert_eq!(hello.get_object_id("electionId").unwrap().to_hex(), "7fffffff0000000000000007");
+    program.set_leads(false);
+    let refused = server.send("test", doc! {"insert": "c", "documents": [{"a": 1}]}, Attempt::First).unwrap();
+    assert!(counter(&refused) > counter(&hello));
+}
+
+#[test]
+fn a_write_waits_for_as_many_members_as_it_asks_for() {
+    let program = Arc::new(Program::default());
+    program.set_leads(true);
+    let mut server = TestServer::of_members(facts(), program.clone());
+    let insert = |id: i32, concern: Document| doc! {"insert": "c", "documents": [{"_id": id}], "writeConcern": concern};
+    let reply = server.run("test", insert(1, doc! {"w": 3}));
+    assert!(!reply.contains_key("writeConcernError"), "{reply}");
+    assert_eq!(*program.asked.lock(), ["news", "news"]);
+    let reply = server.run("test", insert(2, doc! {"w": 4}));
+    assert_eq!(reply.get_document("writeConcernError").unwrap().get_i32("code").unwrap(), 100);
+    assert_eq!(reply.get_i32("n").unwrap(), 1);
+}
+
+#[test]
+fn who_leads_gives_up_the_lead_or_says_why_not() {
+    let program = Arc::new(Program::default());
+    program.set_leads(true);
+    let mut server = TestServer::of_members(facts(), program.clone());
+    assert_eq!(server.fail("admin", doc! {"replSetStepDown": 60}).0, 262);
+    server.run("admin", doc! {"replSetStepDown": 60, "force": true});
+    assert_eq!(*program.asked.lock(), ["step down 60s", "step down 60s"]);
+    assert_eq!(server.fail("admin", doc! {"replSetFreeze": 5}).0, 95);
+}
+
+#[test]
+fn a_configuration_leaves_out_who_is_gone_and_adds_nobody() {
+    let program = Arc::new(Program::default());
+    program.set_leads(true);
+    let mut server = TestServer::of_members(facts(), program.clone());
+    let told = server.run("admin", doc! {"replSetGetConfig": 1});
+    let mut config = told.get_document("config").unwrap().clone();
+    let members = config.get_array("members").unwrap().clone();
+    assert_eq!(members.len(), 3);
+    config.insert("version", config.get_i32("version").unwrap() + 1);
+    let with = |members: &[Bson]| {
+        let mut config = config.clone();
+        config.insert("members", members.to_vec());
+        doc! {"replSetReconfig": config}
+    };
+    // One that is there must be stopped first, and this one must stay.
+    assert_eq!(server.fail("admin", with(&members[1..])).0, 93);
+    assert_eq!(server.fail("admin", with(&members[..1])).0, 93);
+    let mut more = members.clone();
+    more.push(Bson::Document(doc! {"_id": 3, "host": "db4:1"}));
+    assert_eq!(server.fail("admin", with(&more)).0, 93);
+    server.run("admin", with(&members[..2]));
+    assert_eq!(*program.asked.lock(), ["withdraw db3:1"]);
+}

@@ -1,0 +1,100 @@
+//! The members of a set that follow one shared log, as this server's program knows them.
+//!
+//! [`SetMembers`] is implemented by `server`, which drives this server's member. Asked by `replica_set` (who leads), `hello` and `replSetGetStatus` (who is there),
+//! `acknowledgement` (how far the others are), and by the commands that change who leads. A set of one member without a shared log has none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::Timestamp;
+
+/// What commands ask of the program about the members.
+pub trait SetMembers: Send + Sync {
+    /// Whether this server is the primary, and all that it has found at its start is confirmed.
+    fn leads(&self) -> bool;
+    /// How often that has changed. Whoever has found that it does not lead finds a greater number than whoever found that it does.
+    fn role_changes(&self) -> u64;
+    /// Where clients find this server.
+    fn address(&self) -> &str;
+    /// The newest term that this server's member knows.
+    fn term(&self) -> u64;
+    /// Who is there. Cheap.
+    fn look(&self) -> Arc<SetLook>;
+    /// How many members have applied everything before this position of the oplog; this one has.
+    fn have_applied(&self, position: u64) -> usize;
+    /// Waits for news of the others, not longer than that.
+    fn wait_for_news(&self, longest: Duration);
+    /// Gives up the lead. Returns when it is given up.
+    ///
+    /// # Errors
+    /// Why it is not.
+    fn step_down(&self, how: &StepDown) -> Result<(), StepDownRefused>;
+    /// Does not claim the lead for so long.
+    fn freeze(&self, longest: Duration);
+    /// Forgets a member that is gone for good; an error text when that cannot be.
+    ///
+    /// # Errors
+    /// The log cannot be reached.
+    fn withdraw(&self, host: &str) -> Result<(), String>;
+}
+
+/// How the lead is to be given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepDown {
+    /// For so long this server does not claim it again.
+    pub longest: Duration,
+    /// So long it waits for another member to catch up.
+    pub patience: Duration,
+    /// Even if there is none that could take it.
+    pub is_forced: bool,
+}
+
+/// Why the lead is not given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepDownRefused {
+    /// This server does not have it.
+    NotPrimary,
+    /// Nobody else could take it.
+    NobodyElse,
+    /// A commit goes on for too long.
+    StillWriting,
+}
+
+/// Who is there.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SetLook {
+    /// Who leads, if that is known.
+    pub primary: Option<String>,
+    /// All that clients may be told of, by address.
+    pub members: Vec<MemberLook>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemberLook {
+    /// Where clients find it.
+    pub host: String,
+    /// Whether it is this server.
+    pub is_self: bool,
+    /// Whether it leads.
+    pub leads: bool,
+    /// Whether anything was heard of it lately.
+    pub is_alive: bool,
+    /// The newest commit that its readers see.
+    pub applied: Timestamp,
+    /// Its oplog is applied up to here.
+    pub applied_position: u64,
+    /// Its oplog is on its disk up to here.
+    pub durable_position: u64,
+    /// When it was heard of, in milliseconds since 1970.
+    pub heard_millis: i64,
+    /// Names and values by which clients choose members.
+    pub tags: Vec<(String, String)>,
+}
+
+impl SetLook {
+    /// The number of a member: its place by address.
+    pub(crate) fn number(&self, host: &str) -> i32 {
+        self.members.iter().position(|member| member.host == host).map_or(0, |place| place as i32)
+    }
+}

@@ -1,0 +1,206 @@
+//! A new member gets the data of another one: by a backup in the directory of the log, which all members see.
+//!
+//! ```text
+//! new member:  copies/wanted-NODE ──> waits ──> restores copies/backups ──> takes up the giver's standing ──> joins as any other
+//! giver:       sees what is wanted ──> makes a backup ──> copies/given-NODE: the standing from which the log has to be read, and the backup
+//! ```
+//!
+//! Needed where the log does not have everything since the set's oplog was empty: the set was begun from a server that had data, or the log was trimmed. A
+//! secondary gives, and the primary only when there is none. Nobody waits for a copy but the new member; the giver makes it as any backup.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use backup::{BackupOptions, Extent, ObjectStore, Packing, Place, RestoreOptions, Target, UNFINISHED_NOTE};
+use commands::SetMembers;
+use platform::{Clock, Disk, OpenMode, RealDisk, SystemClock, SystemRandom, replace_file, spawn_named};
+use replication::StandingFile;
+use shared_log::{Effect, Leader, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing};
+
+use super::set_state::SetState;
+use crate::progress_lines::with_progress_lines;
+
+/// In the directory of the log.
+const COPIES: &str = "copies";
+const BACKUPS: &str = "backups";
+const WANTED: &str = "wanted-";
+const GIVEN: &str = "given-";
+/// How often a giver looks whether a copy is wanted, and a new member whether it is there.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often a new member says that it waits.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+/// Longest content of a file of ours.
+const BYTES_MAX: u64 = 64 << 10;
+
+/// The copies beside a log.
+#[derive(Clone)]
+pub(super) struct Copies {
+    directory: PathBuf,
+}
+
+impl Copies {
+    pub(super) fn of_log(directory: &Path) -> Copies {
+        Copies { directory: directory.join(COPIES) }
+    }
+
+    fn disk(&self) -> io::Result<RealDisk> {
+        RealDisk::new(&self.directory)
+    }
+
+    fn place(&self) -> Place {
+        Place::Directory(self.directory.join(BACKUPS))
+    }
+}
+
+/// Fills an empty data directory with another member's data, if the log alone is not enough.
+///
+/// # Errors
+/// What could not be done, for the operator.
+pub(super) fn fetch_if_needed(copies: &Copies, log: &dyn SharedLog, data: &Path, address: &str) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| format!("cannot get a copy of another member's data: {error}");
+    let notes = RealDisk::new(data).map_err(|error| told(&error))?;
+    let has = |name: &str| notes.exists(Path::new(name)).map_err(|error| told(&error));
+    let is_begun = has(UNFINISHED_NOTE)?;
+    if (has("oplog")? && !is_begun) || !is_needed(log).map_err(|error| told(&error))? {
+        return Ok(());
+    }
+    let (disk, node) = (copies.disk().map_err(|error| told(&error))?, Leader::node_at(address));
+    let (wanted, given) = (format!("{WANTED}{node:016x}"), format!("{GIVEN}{node:016x}"));
+    put(&disk, &wanted, address.as_bytes()).map_err(|error| told(&error))?;
+    tracing::info!(target: "replication", "the log does not have everything: waits for another member to copy its data");
+    let content = wait_for(&disk, &given).map_err(|error| told(&error))?;
+    let (id, standing) = parse_given(&content).ok_or_else(|| told(&"what the giver says makes no sense"))?;
+    let objects = copies.place().open_existing().map_err(|error| told(&error))?;
+    let options =
+        RestoreOptions { backup: Some(id), target: Target::Newest, key: None, from: copies.place().to_string() };
+    let disk_of_data: Arc<dyn Disk> = Arc::new(RealDisk::new(data).map_err(|error| told(&error))?);
+    let restored = with_progress_lines("copy", |progress| {
+        backup::restore(&*objects, (&disk_of_data, &notes), (&SystemClock::new(), &SystemRandom), &options, progress)
+    });
+    let restored = restored.map_err(|error| told(&error))?;
+    if let Some(standing) = standing {
+        StandingFile::open(disk_of_data).and_then(|mut file| file.store(standing)).map_err(|error| told(&error))?;
+    }
+    for name in [&wanted, &given] {
+        // It is asked for again, and given again.
+        let _ = disk.remove(Path::new(name));
+    }
+    tracing::info!(target: "replication", until = restored.until, "has another member's data");
+    Ok(())
+}
+
+/// Whether the log lacks the beginning of the set's oplog.
+fn is_needed(log: &dyn SharedLog) -> shared_log::Result<bool> {
+    if log.bounds()?.first > Offset(0) {
+        return Ok(true);
+    }
+    let Some(record) = log.read(Offset(0), 1, Duration::ZERO)?.into_iter().next() else { return Ok(false) };
+    let mut reading = Reading::new(log.identity()?, OplogPlace::default());
+    Ok(matches!(reading.step(record.offset, &record.bytes)?, Effect::Claimed { cut_at, .. } if cut_at > 0))
+}
+
+fn wait_for(disk: &dyn Disk, name: &str) -> io::Result<Vec<u8>> {
+    let clock = SystemClock::new();
+    let mut told = Duration::ZERO;
+    loop {
+        if let Some(content) = read(disk, name)? {
+            return Ok(content);
+        }
+        if clock.monotonic().saturating_sub(told) >= TELL_EVERY {
+            told = clock.monotonic();
+            tracing::info!(target: "replication", waited_seconds = told.as_secs(), "still waits for a copy");
+        }
+        clock.sleep(LOOK);
+    }
+}
+
+/// The backup's name, a line break, and the standing.
+fn parse_given(content: &[u8]) -> Option<(String, Option<Standing>)> {
+    let end = content.iter().position(|byte| *byte == b'\n')?;
+    let id = String::from_utf8(content[..end].to_vec()).ok()?;
+    let standing = &content[end + 1..];
+    if standing.is_empty() {
+        return Some((id, None));
+    }
+    Standing::decode(standing).ok().map(|standing| (id, Some(standing)))
+}
+
+fn put(disk: &dyn Disk, name: &str, content: &[u8]) -> io::Result<()> {
+    replace_file(disk, Path::new(name), Path::new(&format!("{name}.new")), content)
+}
+
+fn read(disk: &dyn Disk, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let file = match disk.open(Path::new(name), OpenMode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut content = vec![0; file.length()?.min(BYTES_MAX) as usize];
+    file.read_exact_at(&mut content, 0)?;
+    Ok(Some(content))
+}
+
+/// Starts the thread that gives copies to those who want them. `disk`: this member's data directory.
+pub(super) fn begin_giving(
+    copies: Copies,
+    state: Arc<SetState>,
+    disk: Arc<dyn Disk>,
+    stop: Arc<AtomicBool>,
+) -> io::Result<JoinHandle<()>> {
+    spawn_named("copy-giver", move || {
+        let clock = SystemClock::new();
+        while !stop.load(Ordering::Acquire) {
+            if let Err(error) = give_what_is_wanted(&copies, &state, &disk) {
+                tracing::warn!(target: "replication", error, "a copy for a new member could not be made");
+            }
+            clock.sleep(LOOK);
+        }
+    })
+}
+
+fn give_what_is_wanted(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    // Nobody has ever wanted one.
+    #[allow(clippy::disallowed_methods, reason = "opening a RealDisk would make the directory")]
+    if !copies.directory.is_dir() || state.is_closing() || !gives(state) {
+        return Ok(());
+    }
+    let board = copies.disk().map_err(|error| told(&error))?;
+    let names = board.list(Path::new("")).map_err(|error| told(&error))?;
+    for name in names.iter().filter(|name| !name.ends_with(".new")) {
+        let Some(node) = name.strip_prefix(WANTED) else { continue };
+        let given = format!("{GIVEN}{node}");
+        if names.contains(&given) {
+            continue;
+        }
+        // What is stored now is in the backup that begins now.
+        let standing = StandingFile::open(disk.clone()).map_err(|error| told(&error))?;
+        let objects: Arc<dyn ObjectStore> = copies.place().open(None).map_err(|error| told(&error))?;
+        let options = BackupOptions {
+            packing: Packing { compresses_pages: false, key: None },
+            bytes_per_second: None,
+            extent: Extent::Changed,
+            server: env!("CARGO_PKG_VERSION"),
+        };
+        tracing::info!(target: "replication", node, "copies its data for a new member");
+        let is_stopped = || state.is_closing();
+        let progress = backup::Progress::default();
+        let made = backup::make(&state.store, &objects, &SystemRandom, &options, &progress, &is_stopped);
+        let mut content = made.map_err(|error| told(&error))?.id.into_bytes();
+        content.push(b'\n');
+        content.extend(standing.stored().map(Standing::encode).unwrap_or_default());
+        put(&board, &given, &content).map_err(|error| told(&error))?;
+    }
+    Ok(())
+}
+
+/// Whether this member is the one that gives: the first secondary that is there, or the primary if there is none.
+fn gives(state: &SetState) -> bool {
+    let look = state.look();
+    let alive = || look.members.iter().filter(|member| member.is_alive);
+    let giver = alive().find(|member| !member.leads).or_else(|| alive().next());
+    giver.is_some_and(|giver| giver.is_self)
+}

@@ -1,0 +1,161 @@
+//! Putting up this member's notice beside the log, and reading those of the others.
+//!
+//! A turn of the member's thread. A notice that says nothing new is put up once a second, so that others see that it lives; one that says that more is applied sooner,
+//! as somebody may wait for that.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use commands::{MemberLook, SetLook, SetMembers};
+use oplog::Oplog;
+use platform::{Clock, Timestamp};
+use replication::Standpoint;
+use shared_log::Notice;
+use transaction::Store;
+
+use super::set_state::SetState;
+
+/// An idle member shows itself so often.
+const BEAT: Duration = Duration::from_secs(1);
+/// And so often when it has applied more.
+const PROGRESS: Duration = Duration::from_millis(20);
+/// How often the others' notices are read, and when somebody waits for them.
+const LOOK: Duration = Duration::from_millis(500);
+const HASTY_LOOK: Duration = Duration::from_millis(10);
+/// A member that has not shown itself for so long is down.
+const SILENT_AFTER: Duration = Duration::from_secs(10);
+
+/// What was last seen of a member, and when.
+struct Seen {
+    mark: (u64, u64),
+    at: Duration,
+    wall_millis: i64,
+}
+
+/// See the module's head.
+pub(super) struct NoticeBoard {
+    number: u64,
+    posted: Option<Notice>,
+    posted_at: Duration,
+    looked_at: Option<Duration>,
+    /// What this member was then.
+    looked_as: Option<(Standpoint, bool)>,
+    seen: HashMap<u64, Seen>,
+    is_silent: bool,
+}
+
+impl NoticeBoard {
+    pub(super) fn new() -> NoticeBoard {
+        let (posted, posted_at, looked_at, seen) = (None, Duration::ZERO, None, HashMap::new());
+        NoticeBoard { number: 0, posted, posted_at, looked_at, looked_as: None, seen, is_silent: false }
+    }
+
+    pub(super) fn turn(&mut self, state: &SetState, store: &Store, clock: &dyn Clock) {
+        let now = clock.monotonic();
+        let told = self.post(state, store, clock, now).and_then(|()| self.look(state, clock, now));
+        let is_silent = told.is_err();
+        if let Err(error) = told
+            && !self.is_silent
+        {
+            tracing::warn!(target: "replication", %error, "the notices of members cannot be put up or read");
+        }
+        self.is_silent = is_silent;
+    }
+
+    fn post(&mut self, state: &SetState, store: &Store, clock: &dyn Clock, now: Duration) -> shared_log::Result<()> {
+        let mut notice = notice(state, store);
+        let since = now.saturating_sub(self.posted_at);
+        let is_due = match &mut self.posted {
+            None => true,
+            Some(posted) => {
+                (notice.number, notice.wall_millis, notice.durable) =
+                    (posted.number, posted.wall_millis, posted.durable);
+                since >= BEAT || (since >= PROGRESS && *posted != notice)
+            }
+        };
+        if !is_due {
+            return Ok(());
+        }
+        self.number += 1;
+        notice.number = self.number;
+        notice.wall_millis = clock.wall_millis();
+        notice.durable = store.oplog().durable_position().0;
+        state.log().post(notice.node, &notice.encode())?;
+        (self.posted, self.posted_at) = (Some(notice), now);
+        Ok(())
+    }
+
+    fn look(&mut self, state: &SetState, clock: &dyn Clock, now: Duration) -> shared_log::Result<()> {
+        let pause = if state.is_waited_for() { HASTY_LOOK } else { LOOK };
+        let looks_as = Some((state.standpoint(), state.leads()));
+        if self.looked_at.is_some_and(|looked| now.saturating_sub(looked) < pause) && self.looked_as == looks_as {
+            return Ok(());
+        }
+        let mut notices: Vec<Notice> =
+            state.log().notices()?.iter().filter_map(|notice| Notice::decode(notice)).collect();
+        notices.sort_by(|one, other| one.address.cmp(&other.address));
+        (self.looked_at, self.looked_as) = (Some(now), looks_as);
+        let standpoint = state.standpoint();
+        let leader = match &standpoint {
+            Standpoint::Leads { .. } => state.leads().then(|| state.me().address.clone()),
+            Standpoint::Follows { leader, .. } => leader.as_ref().map(|leader| leader.address.clone()),
+            Standpoint::IsOver => None,
+        };
+        let listed = notices.iter().filter(|notice| notice.is_listed);
+        let members = listed.map(|notice| self.member(notice, state, leader.as_deref(), clock, now)).collect();
+        state.set_look(SetLook { primary: leader, members }, notices);
+        Ok(())
+    }
+
+    fn member(
+        &mut self,
+        notice: &Notice,
+        state: &SetState,
+        leader: Option<&str>,
+        clock: &dyn Clock,
+        now: Duration,
+    ) -> MemberLook {
+        let mark = (notice.incarnation, notice.number);
+        // One that is seen for the first time may be of long ago, by its own clock.
+        let age = Duration::from_millis(clock.wall_millis().saturating_sub(notice.wall_millis).max(0) as u64);
+        let first = || Seen { mark, at: now.saturating_sub(age.min(SILENT_AFTER)), wall_millis: notice.wall_millis };
+        let seen = self.seen.entry(notice.node).or_insert_with(first);
+        if seen.mark != mark {
+            *seen = Seen { mark, at: now, wall_millis: clock.wall_millis() };
+        }
+        let is_self = notice.node == state.me().node;
+        MemberLook {
+            host: notice.address.clone(),
+            is_self,
+            leads: leader == Some(&*notice.address),
+            is_alive: is_self || now.saturating_sub(seen.at) < SILENT_AFTER,
+            applied: Timestamp(notice.applied_timestamp),
+            applied_position: notice.applied,
+            durable_position: notice.durable,
+            heard_millis: seen.wall_millis,
+            tags: notice.tags.clone(),
+        }
+    }
+}
+
+/// What is to be told of this member now.
+fn notice(state: &SetState, store: &Store) -> Notice {
+    let (applied_timestamp, applied) = store.confirmed_end();
+    let (term, leads) = match state.standpoint() {
+        Standpoint::Leads { term } => (term, true),
+        Standpoint::Follows { term, .. } => (term, false),
+        Standpoint::IsOver => (0, false),
+    };
+    Notice {
+        node: state.me().node,
+        incarnation: state.me().incarnation,
+        term,
+        leads,
+        is_listed: state.is_listed(),
+        is_frozen: !state.may_lead(),
+        applied: applied.0,
+        applied_timestamp: applied_timestamp.0,
+        address: state.me().address.clone(),
+        ..Notice::default()
+    }
+}

@@ -1,0 +1,354 @@
+"""Three servers on one shared log in a directory: kills of the primary under load, step-downs, restarts in turn, a primary that is stopped for a while,
+reads on secondaries, and a member that comes later."""
+
+import shutil
+import signal
+import threading
+import time
+
+import pymongo
+import pytest
+from pymongo import ReadPreference, WriteConcern
+from pymongo.errors import NotPrimaryError, OperationFailure, PyMongoError, WTimeoutError
+
+from server_process import ServerProcess
+
+CLIENTS = 4
+COUNTERS = 8
+# What a loaded machine may take for what takes six seconds at most.
+FAILOVER_SECONDS = 20
+
+
+class ReplicaSet:
+    """The servers, and what is common to them."""
+
+    def __init__(self, directory, count=3):
+        self.directory = directory
+        self.members = []
+        for number in range(count):
+            self.add(number)
+
+    def add(self, number):
+        place = self.directory / f"member{number}"
+        place.mkdir()
+        arguments = ["--cache", "64MiB", "--replica-set", "rs0", "--log", f"dir://{self.directory / 'log'}"]
+        self.members.append(ServerProcess(place, arguments))
+        return self.members[-1]
+
+    def start(self):
+        for member in self.members:
+            member.start()
+        self.wait_until(self.is_whole)
+        return self
+
+    def is_whole(self):
+        """Everybody knows everybody."""
+        hellos = [self.hello(member) for member in self.members]
+        knows_all = all(len(hello.get("hosts", [])) == len(self.members) for hello in hellos)
+        return knows_all and sum(hello.get("isWritablePrimary", False) for hello in hellos) == 1
+
+    def stop(self):
+        for member in self.members:
+            if member.process is not None:
+                member.process.send_signal(signal.SIGCONT)
+                member.kill()
+        shutil.rmtree(self.directory / "log", ignore_errors=True)
+
+    def client(self, **options):
+        hosts = ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+        return pymongo.MongoClient(f"mongodb://{hosts}/?replicaSet=rs0", serverSelectionTimeoutMS=60_000, **options)
+
+    def hello(self, member):
+        try:
+            with pymongo.MongoClient(member.uri, serverSelectionTimeoutMS=1_000, socketTimeoutMS=2_000) as client:
+                return client.admin.command("hello")
+        except PyMongoError:
+            return {}
+
+    def primary(self):
+        leading = [member for member in self.members if self.hello(member).get("isWritablePrimary")]
+        return leading[0] if leading else None
+
+    def secondaries(self):
+        return [member for member in self.members if self.hello(member).get("secondary")]
+
+    def wait_until(self, holds, seconds=FAILOVER_SECONDS):
+        began = time.monotonic()
+        while not holds():
+            assert time.monotonic() - began < seconds, "\n\n".join(member.log_tail(15) for member in self.members)
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+
+@pytest.fixture
+def replica_set(tmp_path):
+    found = ReplicaSet(tmp_path)
+    try:
+        yield found.start()
+    finally:
+        found.stop()
+
+
+class Load:
+    """Clients that insert numbers of their own and count, with retryable writes, and remember what was acknowledged."""
+
+    def __init__(self, replica_set):
+        self.client = replica_set.client()
+        self.stopping = threading.Event()
+        self.inserted = [set() for _ in range(CLIENTS)]
+        self.counted = [[0] * COUNTERS for _ in range(CLIENTS)]
+        self.failures = []
+        self.last = time.monotonic()
+        self.longest = 0.0
+        self.lock = threading.Lock()
+        self.client.test.counters.insert_many([{"_id": number, "count": 0} for number in range(COUNTERS)])
+        self.threads = [threading.Thread(target=self.run, args=(number,)) for number in range(CLIENTS)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, number):
+        written = 0
+        while not self.stopping.is_set():
+            written += 1
+            try:
+                name = number * 1_000_000 + written
+                self.client.test.numbers.insert_one({"_id": name, "text": "x" * 200})
+                self.inserted[number].add(name)
+                counter = written % COUNTERS
+                self.client.test.counters.update_one({"_id": counter}, {"$inc": {"count": 1}})
+                self.counted[number][counter] += 1
+            except PyMongoError as error:
+                self.failures.append(repr(error))
+                return
+            with self.lock:
+                now = time.monotonic()
+                self.longest = max(self.longest, now - self.last)
+                self.last = now
+
+    def progress(self):
+        return sum(len(inserted) for inserted in self.inserted)
+
+    def stop(self):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(90)
+            assert not thread.is_alive(), "a client waits for ever"
+        assert not self.failures, self.failures
+
+    def check(self, replica_set):
+        """All that was acknowledged is with every member, once."""
+        inserted = set().union(*self.inserted)
+        counted = [sum(counted[number] for counted in self.counted) for number in range(COUNTERS)]
+        self.client.test.numbers.with_options(write_concern=WriteConcern(w=len(replica_set.members))).insert_one({"_id": "last"})
+        for member in replica_set.members:
+            with pymongo.MongoClient(member.uri, readPreference="secondaryPreferred") as client:
+                stored = {document["_id"] for document in client.test.numbers.find({}, {"_id": 1})} - {"last"}
+                assert stored == inserted, (len(stored), len(inserted), sorted(inserted - stored)[:5])
+                counters = {document["_id"]: document["count"] for document in client.test.counters.find()}
+                assert [counters[number] for number in range(COUNTERS)] == counted
+                assert client.test.command("validate", "numbers")["valid"]
+        self.client.close()
+
+
+def test_kills_of_the_primary_under_load_lose_and_repeat_nothing(replica_set):
+    load = Load(replica_set)
+    longest = []
+    for _ in range(4):
+        time.sleep(1.5)
+        killed = replica_set.primary()
+        before = load.progress()
+        killed.kill()
+        began = time.monotonic()
+        replica_set.wait_until(lambda: load.progress() > before + CLIENTS * 2 or load.failures, 60)
+        longest.append(time.monotonic() - began)
+        killed.start()
+        replica_set.wait_until(replica_set.is_whole)
+    time.sleep(1)
+    load.stop()
+    load.check(replica_set)
+    print("writes again after", [round(seconds, 1) for seconds in longest], "acknowledged", load.progress())
+    assert min(longest) < 8.5
+
+
+def test_a_step_down_hands_the_lead_on_at_once(replica_set):
+    load = Load(replica_set)
+    taken = []
+    for _ in range(4):
+        time.sleep(1.5)
+        before = replica_set.primary()
+        with pymongo.MongoClient(before.uri) as client:
+            began = time.monotonic()
+            client.admin.command("replSetStepDown", 1, secondaryCatchUpPeriodSecs=1)
+            assert not client.admin.command("hello")["isWritablePrimary"]
+        replica_set.wait_until(lambda: replica_set.primary() not in (None, before))
+        taken.append(time.monotonic() - began)
+    load.stop()
+    load.check(replica_set)
+    print("another primary after", [round(seconds, 2) for seconds in taken], "longest pause", round(load.longest, 2))
+    assert min(taken) < 1.5
+
+
+def test_members_are_restarted_in_turn_and_no_operation_fails(replica_set):
+    load = Load(replica_set)
+    for member in list(replica_set.members):
+        time.sleep(1)
+        member.stop()
+        member.start()
+        replica_set.wait_until(replica_set.is_whole)
+    load.stop()
+    load.check(replica_set)
+    print("longest pause", round(load.longest, 2))
+
+
+def test_a_primary_that_was_stopped_follows_whoever_leads_then(replica_set):
+    load = Load(replica_set)
+    time.sleep(1)
+    stopped = replica_set.primary()
+    stopped.process.send_signal(signal.SIGSTOP)
+    others = [member for member in replica_set.members if member is not stopped]
+    replica_set.wait_until(lambda: any(replica_set.hello(member).get("isWritablePrimary") for member in others))
+    time.sleep(2)
+    pid = stopped.process.pid
+    stopped.process.send_signal(signal.SIGCONT)
+    replica_set.wait_until(lambda: stopped in replica_set.secondaries())
+    assert stopped.process.poll() is None and stopped.process.pid == pid
+    time.sleep(1)
+    load.stop()
+    load.check(replica_set)
+
+
+def test_secondaries_read_for_who_asks_and_refuse_writes(replica_set):
+    with replica_set.client() as client:
+        items = client.test.items
+        items.with_options(write_concern=WriteConcern(w=3)).insert_many([{"_id": number} for number in range(100)])
+        for preference in (ReadPreference.SECONDARY, ReadPreference.NEAREST):
+            assert items.with_options(read_preference=preference).count_documents({}) == 100
+        # Who has written reads what he has written, wherever.
+        with client.start_session(causal_consistency=True) as session:
+            secondary = items.with_options(read_preference=ReadPreference.SECONDARY)
+            for number in range(100, 150):
+                items.insert_one({"_id": number}, session=session)
+                assert secondary.find_one({"_id": number}, session=session)
+        assert len(client.nodes) == 3
+        with pytest.raises(OperationFailure) as caught:
+            items.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": 1000})
+        assert caught.value.code == 100
+    secondary = replica_set.secondaries()[0]
+    with pymongo.MongoClient(secondary.uri, retryWrites=False) as client:
+        with pytest.raises(NotPrimaryError) as caught:
+            client.test.items.insert_one({})
+        assert caught.value.details["code"] == 10107 and "topologyVersion" in caught.value.details
+        hello = client.admin.command("hello")
+        assert hello["secondary"] and hello["setName"] == "rs0" and len(hello["hosts"]) == 3
+        assert hello["me"] == f"127.0.0.1:{secondary.port}" and hello["primary"] in hello["hosts"]
+        status = client.admin.command("replSetGetStatus")
+        assert sorted(member["stateStr"] for member in status["members"]) == ["PRIMARY", "SECONDARY", "SECONDARY"]
+        assert len(client.admin.command("replSetGetConfig")["config"]["members"]) == 3
+        with pytest.raises(OperationFailure):
+            client.admin.command("replSetSyncFrom", hello["primary"])
+        client.admin.command("replSetFreeze", 1)
+    # Two of three are stopped: the write is done, and the client is told that it waited.
+    primary = replica_set.primary()
+    others = [member for member in replica_set.members if member is not primary]
+    for member in others:
+        member.process.send_signal(signal.SIGSTOP)
+    with pymongo.MongoClient(primary.uri) as client:
+        waiting = client.test.items.with_options(write_concern=WriteConcern(w=3, wtimeout=300))
+        with pytest.raises(WTimeoutError):
+            waiting.insert_one({"_id": 2000})
+        assert client.test.items.find_one({"_id": 2000})
+    for member in others:
+        member.process.send_signal(signal.SIGCONT)
+
+
+def test_what_a_primary_does_is_done_on_secondaries(replica_set):
+    with replica_set.client() as client:
+        database = client.test
+        database.create_collection("ring", capped=True, size=20_000)
+        things = database.things
+        things.insert_many([{"_id": number, "a": number % 7, "words": ["x", str(number)]} for number in range(2_000)])
+        things.create_index("a")
+        things.create_index([("words", 1), ("a", -1)])
+        database.ring.insert_many([{"_id": number, "text": "y" * 100} for number in range(500)])
+        with client.start_session() as session, session.start_transaction():
+            things.update_many({"a": 3}, {"$set": {"text": "z" * 5_000}}, session=session)
+            things.delete_many({"a": 4}, session=session)
+        things.update_many({"a": 5}, {"$inc": {"a": 100}})
+        database.things.rename("renamed")
+        database.other.insert_one({})
+        database.other.drop()
+        things = database.renamed
+        things.drop_index("a_1")
+        things.with_options(write_concern=WriteConcern(w=3)).insert_one({"_id": "last", "a": 1, "words": []})
+        expected = sorted(things.find(), key=lambda document: str(document["_id"]))
+        ring = list(database.ring.find())
+        indexes = sorted(things.index_information())
+    for member in replica_set.members:
+        with pymongo.MongoClient(member.uri, readPreference="secondaryPreferred") as client:
+            things = client.test.renamed
+            assert sorted(things.find(), key=lambda document: str(document["_id"])) == expected
+            assert list(client.test.ring.find()) == ring
+            assert sorted(client.test.list_collection_names()) == ["renamed", "ring"]
+            assert sorted(things.index_information()) == indexes
+            assert things.count_documents({"words": "17"}) == 1
+            for name in ("renamed", "ring"):
+                report = client.test.command("validate", name, full=True)
+                assert report["valid"], report
+
+
+def test_a_member_that_comes_later_has_everything_and_is_listed(replica_set):
+    with replica_set.client() as client:
+        client.test.numbers.insert_many([{"_id": number, "text": "x" * 300} for number in range(5_000)])
+        late = replica_set.add(3)
+        late.start()
+        replica_set.wait_until(replica_set.is_whole)
+        assert late in replica_set.secondaries()
+        client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
+        with pymongo.MongoClient(late.uri, readPreference="secondaryPreferred") as direct:
+            assert direct.test.numbers.count_documents({}) == 5_001
+        replica_set.wait_until(lambda: len(client.nodes) == 4)
+        # It leaves: nobody lists it when the configuration leaves it out.
+        late.kill()
+        replica_set.members.remove(late)
+        time.sleep(11)
+        primary = replica_set.primary()
+        with pymongo.MongoClient(primary.uri) as direct:
+            config = direct.admin.command("replSetGetConfig")["config"]
+            config["members"] = [member for member in config["members"] if member["host"] != f"127.0.0.1:{late.port}"]
+            config["version"] += 1
+            direct.admin.command("replSetReconfig", config)
+            replica_set.wait_until(lambda: len(direct.admin.command("hello")["hosts"]) == 3)
+
+
+def test_a_set_begun_from_a_server_with_data_gives_new_members_a_copy(tmp_path):
+    found = ReplicaSet(tmp_path, 1)
+    first = found.members[0]
+    with_log = first.arguments
+    first.arguments = with_log[:4]
+    first.start()
+    with pymongo.MongoClient(first.uri) as client:
+        client.test.numbers.insert_many([{"_id": -1 - number, "text": "x" * 200} for number in range(3_000)])
+        client.test.numbers.create_index("text")
+        client.test.create_collection("ring", capped=True, size=10_000)
+        client.test.ring.insert_many([{"_id": number, "text": "y" * 100} for number in range(300)])
+    first.stop()
+    first.arguments = with_log
+    try:
+        first.start()
+        load = Load(found)
+        # Both ask at once.
+        found.add(1).launch()
+        found.add(2).launch()
+        found.wait_until(found.is_whole, 60)
+        time.sleep(1)
+        load.stop()
+        load.client.test.ring.insert_many([{"_id": number, "text": "y" * 100} for number in range(300, 320)])
+        load.client.test.numbers.delete_many({"_id": {"$lt": 0}})
+        load.check(found)
+        ring = [list(pymongo.MongoClient(member.uri, readPreference="nearest").test.ring.find()) for member in found.members]
+        assert ring[0] == ring[1] == ring[2] and ring[0][-1]["_id"] == 319
+        # The copies lead as well as the first.
+        first.kill()
+        found.wait_until(found.primary)
+    finally:
+        found.stop()
