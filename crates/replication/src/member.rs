@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use oplog::{Oplog, OplogPosition};
 use platform::{Clock, Random};
-use shared_log::{Candidacy, Effect, Leader, Reading, Role, Rule, SharedLog, Writer};
+use shared_log::{Candidacy, Effect, Leader, Offset, Reading, Role, Rule, SharedLog, Writer};
 use transaction::{Leadership, Store};
 
 use crate::error::{ReplicationError, Result};
@@ -29,6 +29,8 @@ use crate::standing_file::StandingFile;
 
 /// How often the standing is stored.
 const STANDING_EVERY: Duration = Duration::from_secs(10);
+/// A member that is no more than this behind has caught up.
+const CLOSE: Duration = Duration::from_secs(1);
 /// How long a follower waits at a time for news.
 const REST: Duration = Duration::from_millis(20);
 
@@ -46,6 +48,7 @@ pub struct Member {
     /// The lead is being given up, for this one.
     giving_up: Option<Option<u64>>,
     stored_at: Duration,
+    distance: Distance,
     /// Called before anybody is refused because the lead is gone.
     leaving: Box<dyn Fn() + Send>,
 }
@@ -55,6 +58,14 @@ enum State {
     Claiming(Writer, StandingFile),
     Leading(Shipper),
     Over,
+}
+
+/// How far behind a member is, until it has caught up. Where others write all the time it never finds nothing to read.
+enum Distance {
+    /// Of this place it is known when it was the log's end.
+    Until(Offset, Duration),
+    Unknown,
+    CaughtUp,
 }
 
 /// What a member is.
@@ -102,7 +113,8 @@ impl Member {
         let half = HalfEntries::at(end.0);
         let (frozen_until, giving_up) = (Duration::ZERO, None);
         let leaving = Box::new(|| {});
-        Member { log, clock, random, me, state, half, candidacy, frozen_until, giving_up, stored_at, leaving }
+        let distance = Distance::Unknown;
+        Member { log, clock, random, me, state, half, candidacy, frozen_until, giving_up, stored_at, distance, leaving }
     }
 
     /// Has `leaving` called each time before anybody is refused because the lead is gone: who is told so must know that it is news.
@@ -132,6 +144,7 @@ impl Member {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Following(reading, standing) => {
                 let (reading, stepped) = self.follow(reading, store);
+                self.look_at_distance(reading.next());
                 self.state = State::Following(reading, standing);
                 let did_something = stepped?;
                 self.store_standing(store)?;
@@ -154,6 +167,25 @@ impl Member {
                 stepped
             }
             State::Over => Ok(false),
+        }
+    }
+
+    /// Whether it leads, or was once at most a second behind the others.
+    pub fn has_caught_up(&self) -> bool {
+        matches!(self.state, State::Leading(_)) || matches!(self.distance, Distance::CaughtUp)
+    }
+
+    fn look_at_distance(&mut self, next: Offset) {
+        let now = self.clock.monotonic();
+        match self.distance {
+            Distance::CaughtUp => {}
+            Distance::Until(end, _) if next < end => {}
+            Distance::Until(_, seen) if now.saturating_sub(seen) <= CLOSE => self.distance = Distance::CaughtUp,
+            // A log that does not answer is asked again.
+            Distance::Until(..) | Distance::Unknown => {
+                let found = self.log.bounds().map(|bounds| Distance::Until(bounds.end, now));
+                self.distance = found.unwrap_or(Distance::Unknown);
+            }
         }
     }
 

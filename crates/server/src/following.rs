@@ -226,7 +226,7 @@ fn begin(
                 }
             }
             let stepped = member.step(&store);
-            if matches!(stepped, Ok(false)) {
+            if member.has_caught_up() {
                 state.has_caught_up();
             }
             state.note(member.standpoint());

@@ -368,3 +368,30 @@ fn what_was_told_or_seen_is_with_all_members_whoever_leads() {
     }
     assert!(cut > 5 && led > 100, "{cut} had a tail cut, {led} terms were led");
 }
+
+/// Where others write all the time, there is always something to read.
+#[test]
+fn a_member_has_caught_up_though_others_write_all_the_time() {
+    let mut world = World::new(1, 2);
+    world.log.set_faults(Faults::none());
+    world.start(0);
+    world.let_things_happen(20);
+    for _ in 0..100 {
+        world.write(0);
+        world.turn(0);
+    }
+    world.start(1);
+    for turn in 0.. {
+        assert!(turn < 1_000, "{:?}", world.standpoints());
+        world.write(0);
+        world.turn(0);
+        while world.log.deliver() {}
+        world.turn(0);
+        world.machines.iter().for_each(|machine| machine.clock.advance(Duration::from_millis(1)));
+        world.turn(1);
+        if world.running[1].as_ref().is_some_and(|running| running.member.has_caught_up()) {
+            break;
+        }
+    }
+    world.end();
+}
