@@ -104,12 +104,18 @@ impl DirectoryLog {
         let names = self.disk.list(Path::new(RECORDS)).map_err(SharedLogError::io("list its records"))?;
         let mut end = first.0;
         for offset in names.iter().filter_map(|name| numbered(name, names::RECORD_SUFFIX)) {
-            if offset > end {
+            while offset > end {
+                // A name that is given while the names are listed may be left out, though a later one is not.
+                if self.has(end)? {
+                    end += 1;
+                    continue;
+                }
                 // Trimmed meanwhile, or missing.
-                let first = self.first()?;
-                if offset > first.0.max(end) {
+                let first = self.first()?.0;
+                if first <= end {
                     return Err(missing(Offset(end)));
                 }
+                end = first;
             }
             end = end.max(offset + 1);
         }

@@ -83,6 +83,27 @@ fn it_does_what_the_log_in_memory_does() {
     }
 }
 
+/// Names that are given while others are listed may or may not be among them.
+#[test]
+fn a_log_that_others_append_to_is_opened_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(directory.path()).unwrap());
+    DirectoryLog::create(&*disk, &SystemRandom).unwrap();
+    let put = |number: u64| std::fs::write(directory.path().join(record_path(Offset(number))), b"x").unwrap();
+    (0..3_000).for_each(put);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (3_000..8_000).take_while(|_| !is_over.load(Ordering::Relaxed)).for_each(put));
+        for seed in 0..60 {
+            let ends = [(); 2].map(|()| open(&disk, seed).unwrap().bounds().unwrap().end);
+            assert!(ends[0] <= ends[1] && ends[0] >= Offset(3_000), "{ends:?}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    std::fs::remove_file(directory.path().join(record_path(Offset(7)))).unwrap();
+    assert!(matches!(open(&disk, 1).err(), Some(SharedLogError::Damaged { offset: Offset(7), .. })));
+}
+
 /// What was acknowledged, and what was read, is there for ever; what was refused is not; and no record is missing among others.
 #[test]
 fn nothing_is_lost_when_the_power_fails() {
