@@ -32,6 +32,7 @@ class ReplicaSet:
         place = self.directory / f"member{number}"
         place.mkdir()
         arguments = ["--cache", "64MiB", "--replica-set", "rs0", "--log", f"dir://{self.directory / 'log'}"]
+        arguments += ["--tags", f"number=n{number},kind=test"]
         self.members.append(ServerProcess(place, arguments))
         return self.members[-1]
 
@@ -223,6 +224,11 @@ def test_secondaries_read_for_who_asks_and_refuse_writes(replica_set):
         items.with_options(write_concern=WriteConcern(w=3)).insert_many([{"_id": number} for number in range(100)])
         for preference in (ReadPreference.SECONDARY, ReadPreference.NEAREST):
             assert items.with_options(read_preference=preference).count_documents({}) == 100
+        for number in range(3):
+            tagged = pymongo.read_preferences.Nearest([{"number": f"n{number}", "kind": "test"}])
+            assert items.with_options(read_preference=tagged).count_documents({}) == 100
+            explained = client.admin.command("hello", read_preference=tagged)
+            assert explained["tags"] == {"number": f"n{number}", "kind": "test"}
         # Who has written reads what he has written, wherever.
         with client.start_session(causal_consistency=True) as session:
             secondary = items.with_options(read_preference=ReadPreference.SECONDARY)

@@ -111,7 +111,7 @@ pub(crate) fn open_store(
     let (store, entered) = join_set(&*log, (disk, clock.clone()), options, &me)?;
     let leads = matches!(entered, Entered::Leads(_));
     let member = Member::begin(log.clone(), clock, Arc::new(SystemRandom), me.clone(), entered, &store);
-    let state = Arc::new(SetState::new(log, me, store.clone(), leads));
+    let state = Arc::new(SetState::new(log, me, set.tags.clone(), store.clone(), leads));
     let stop = Arc::new(AtomicBool::new(false));
     let thread = begin(member, store.clone(), state.clone(), (handle.clone(), stop.clone()))?;
     let giver = copies::begin_giving(Copies::of_log(directory), state.clone(), data, stop.clone());

@@ -30,7 +30,7 @@ const EVICTION_PAUSE: Duration = Duration::from_millis(100);
 const EVICTION_PAUSE_MAX: Duration = EVICTION_PAUSE.saturating_mul(8);
 /// Pause of the reclaimer, and when there is nothing to do.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
-const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(20);
+const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(8);
 /// Pieces of free space that are given back to the file system one after the other.
 const PIECES_GIVEN_BACK: usize = 2;
 /// Leaves looked at, chains and pages freed in one step: a step of reclaiming is about one of writing.
@@ -46,6 +46,8 @@ pub(crate) struct ReclaimPace {
     pages_freed: u64,
     /// When free space was last given back to the file system.
     gave_back_at: Duration,
+    /// There was something to give back then, so there may be more.
+    gives_back: bool,
     system_memory: SystemMemory,
 }
 
@@ -94,7 +96,8 @@ impl Engine {
             }
             engine.look_at_system_memory();
             found = engine.reclaim_step()?;
-            has_found |= found;
+            // What is paced is not over.
+            has_found |= found || engine.store.is_cleaning() || engine.reclaim_pace.lock().gives_back;
             Ok(())
         })
     }
@@ -385,8 +388,11 @@ impl Engine {
         for piece in 0..PIECES_GIVEN_BACK {
             let began = self.clock.monotonic();
             let given_back = self.store.give_space_back(PUNCHED_BYTES).map_err(EngineError::from);
-            let is_last = piece + 1 == PIECES_GIVEN_BACK;
-            if !self.poison_on_error(given_back)? || is_last {
+            let gave = self.poison_on_error(given_back)?;
+            if piece == 0 {
+                self.reclaim_pace.lock().gives_back = gave;
+            }
+            if !gave || piece + 1 == PIECES_GIVEN_BACK {
                 break;
             }
             // Whoever wants to read the file has had to wait for so long.

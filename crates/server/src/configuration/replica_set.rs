@@ -25,7 +25,14 @@ pub struct ReplicaSet {
     pub advertised: Option<String>,
     /// The directory of the shared log that confirms commits.
     pub log: Option<PathBuf>,
+    /// Names and values by which clients choose members.
+    pub tags: Vec<(String, String)>,
 }
+
+/// Longest name or value of a tag, in bytes.
+const TAG_BYTES_MAX: usize = 255;
+/// Most tags of a member.
+const TAGS_MAX: usize = 50;
 
 impl ReplicaSet {
     pub(super) fn resolve(settings: &Settings) -> Result<Option<Self>, ConfigurationError> {
@@ -33,6 +40,7 @@ impl ReplicaSet {
             let needless = settings.replica_set_initiation.map(|_| "replica-set-initiation");
             let needless = needless.or(settings.advertise.as_ref().map(|_| "advertise"));
             let needless = needless.or(settings.log.as_ref().map(|_| "log"));
+            let needless = needless.or(settings.tags.as_ref().map(|_| "tags"));
             return match needless {
                 Some(setting) => Err(ConfigurationError::bad_value(setting, "means nothing without --replica-set")),
                 None => Ok(None),
@@ -44,8 +52,34 @@ impl ReplicaSet {
         let initiation = settings.replica_set_initiation.unwrap_or(ReplicaSetInitiation::Automatic);
         let advertised = settings.advertise.as_deref().map(address).transpose()?;
         let log = settings.log.as_deref().map(|url| log(settings, url)).transpose()?;
-        Ok(Some(Self { name, initiation, advertised, log }))
+        let tags = tags(settings.tags.as_deref().unwrap_or_default(), log.is_some())?;
+        Ok(Some(Self { name, initiation, advertised, log, tags }))
     }
+}
+
+/// `NAME=VALUE`, each name once.
+fn tags(given: &[String], has_log: bool) -> Result<Vec<(String, String)>, ConfigurationError> {
+    let refused = |why: String| Err(ConfigurationError::bad_value("tags", why));
+    if !has_log && !given.is_empty() {
+        return refused("means nothing without --log: the tags of a set of one are set by replSetReconfig".to_owned());
+    }
+    if given.len() > TAGS_MAX {
+        return refused(format!("{TAGS_MAX} are the most"));
+    }
+    let mut tags: Vec<(String, String)> = Vec::new();
+    for tag in given {
+        let is_short = |text: &str| (1..=TAG_BYTES_MAX).contains(&text.len()) && !text.contains('\0');
+        match tag.split_once('=') {
+            Some((name, value)) if is_short(name) && is_short(value) => {
+                if tags.iter().any(|(known, _)| known == name) {
+                    return refused(format!("'{name}' is there twice"));
+                }
+                tags.push((name.to_owned(), value.to_owned()));
+            }
+            _ => return refused(format!("'{tag}' is not NAME=VALUE of at most {TAG_BYTES_MAX} bytes each")),
+        }
+    }
+    Ok(tags)
 }
 
 /// The directory that the URL of a shared log names.

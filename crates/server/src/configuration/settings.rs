@@ -212,7 +212,7 @@ pub struct Settings {
     #[arg(long, env = "PLIMSOLL_STOP_WITH_INPUT", num_args = 0..=1, default_missing_value = "true", value_name = "BOOLEAN")]
     pub stop_with_input: Option<bool>,
 
-    /// Be the only member of the replica set of this name; clients connect with replicaSet=NAME
+    /// Be a member of the replica set of this name: the only one, unless --log says which log it shares with others. Clients connect with replicaSet=NAME
     #[arg(long, env = "PLIMSOLL_REPLICA_SET", value_name = "NAME")]
     pub replica_set: Option<String>,
 
@@ -229,6 +229,10 @@ pub struct Settings {
     /// where that is all addresses; then what replSetReconfig has set]
     #[arg(long, env = "PLIMSOLL_ADVERTISE", value_name = "HOST:PORT")]
     pub advertise: Option<String>,
+
+    /// What this member of a replica set with a shared log is, for clients that choose where they read, as dc=east,disk=ssd
+    #[arg(long, env = "PLIMSOLL_TAGS", value_delimiter = ',', value_name = "NAME=VALUE")]
+    pub tags: Option<Vec<String>>,
 
     /// How many seconds the machine's clock may be ahead of the newest write at the start, and jump ahead later, before it is taken to be
     /// wrong [default: 31536000, a year]
@@ -318,6 +322,7 @@ impl Settings {
             log: self.log.or(other.log),
             replica_set_initiation: self.replica_set_initiation.or(other.replica_set_initiation),
             advertise: self.advertise.or(other.advertise),
+            tags: self.tags.or(other.tags),
             max_clock_drift_seconds: self.max_clock_drift_seconds.or(other.max_clock_drift_seconds),
             enable_test_commands: self.enable_test_commands.or(other.enable_test_commands),
             no_scripting: self.no_scripting.or(other.no_scripting),

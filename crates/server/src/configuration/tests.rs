@@ -149,6 +149,16 @@ fn a_replica_set_has_a_name_and_what_belongs_to_it() {
         refusal(Settings { replica_set: Some("a b".to_owned()), ..Settings::default() }).starts_with("replica-set")
     );
     let logged = |url: &str| Settings { log: Some(url.to_owned()), ..named() };
+    let tagged = |tags: &[&str]| Settings {
+        tags: Some(tags.iter().map(ToString::to_string).collect()),
+        ..logged("dir:///a/b")
+    };
+    let tags = resolve(tagged(&["dc=east", "disk=a=b"])).unwrap().replica_set.unwrap().tags;
+    assert_eq!(tags, [("dc", "east"), ("disk", "a=b")].map(|(name, value)| (name.to_owned(), value.to_owned())));
+    for wrong in [&["dc"][..], &["=east"], &["dc="], &["dc=east", "dc=west"]] {
+        assert!(refusal(tagged(wrong)).starts_with("tags"), "{wrong:?}");
+    }
+    assert!(refusal(Settings { log: None, ..tagged(&["dc=east"]) }).contains("--log"));
     assert_eq!(resolve(logged("dir:///a/b")).unwrap().replica_set.unwrap().log, Some("/a/b".into()));
     for wrong in ["kafka://a/rs0", "/a/b", "dir://a/b", ""] {
         assert!(refusal(logged(wrong)).contains("dir:///"), "{wrong}");

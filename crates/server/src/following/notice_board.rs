@@ -156,6 +156,7 @@ fn notice(state: &SetState, store: &Store) -> Notice {
         applied: applied.0,
         applied_timestamp: applied_timestamp.0,
         address: state.me().address.clone(),
+        tags: state.tags().to_vec(),
         ..Notice::default()
     }
 }

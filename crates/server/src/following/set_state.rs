@@ -30,6 +30,7 @@ pub(super) enum Asked {
 pub(super) struct SetState {
     log: Arc<dyn SharedLog>,
     me: Leader,
+    tags: Vec<(String, String)>,
     pub(super) store: Arc<Store>,
     /// How often it has come into office or lost it, twice; and one more while it is in office: clients may write.
     office: AtomicU64,
@@ -57,11 +58,18 @@ struct Shared {
 }
 
 impl SetState {
-    pub(super) fn new(log: Arc<dyn SharedLog>, me: Leader, store: Arc<Store>, leads: bool) -> SetState {
+    pub(super) fn new(
+        log: Arc<dyn SharedLog>,
+        me: Leader,
+        tags: Vec<(String, String)>,
+        store: Arc<Store>,
+        leads: bool,
+    ) -> SetState {
         let standpoint = Standpoint::Follows { term: 0, leader: None };
         SetState {
             log,
             me,
+            tags,
             store,
             office: AtomicU64::new(u64::from(leads)),
             caught_up: AtomicBool::new(leads),
@@ -81,6 +89,11 @@ impl SetState {
 
     pub(super) fn me(&self) -> &Leader {
         &self.me
+    }
+
+    /// Names and values by which clients choose members.
+    pub(super) fn tags(&self) -> &[(String, String)] {
+        &self.tags
     }
 
     /// What the member is, as far as its thread knows.
