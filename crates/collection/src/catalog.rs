@@ -278,7 +278,10 @@ impl Catalog {
     /// # Errors
     /// `Engine(NoMemory)`.
     pub fn check_room(&self, stored_bytes: usize) -> Result<()> {
-        let room = self.engine.memory().check_lasting(MemoryUse::Definitions, definition_bytes(1, NAMESPACE_BYTES_MAX, stored_bytes));
+        let room = self
+            .engine
+            .memory()
+            .check_lasting(MemoryUse::Definitions, definition_bytes(1, NAMESPACE_BYTES_MAX, stored_bytes));
         room.map_err(|error| EngineError::NoMemory(error).into())
     }
 

@@ -75,7 +75,8 @@ pub struct Collection {
 }
 
 /// What a collection takes beside its indexes: itself, its places in two maps, its ring.
-const COLLECTION_BYTES: usize = size_of::<Collection>() + size_of::<CollectionDefinition>() + size_of::<IndexList>() + 512;
+const COLLECTION_BYTES: usize =
+    size_of::<Collection>() + size_of::<CollectionDefinition>() + size_of::<IndexList>() + 512;
 /// How often what is stored of its options is there in memory, parsed: a validator most of all.
 const OPTIONS_COPIES: usize = 6;
 /// Where its name is: in the definition, as a key, before each entry of the oplog, and in what is allocated for that.

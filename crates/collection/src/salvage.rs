@@ -86,7 +86,8 @@ pub fn decode_definition(key: &[u8], value: &[u8]) -> Result<SalvagedDefinition>
     match kind {
         COLLECTION_KEY => {
             let uncounted = MemoryBudget::unlimited();
-            let stored = decode_collection(value, 0, &mut IndexShapes::new(uncounted.reservation(MemoryUse::Definitions)))?;
+            let stored =
+                decode_collection(value, 0, &mut IndexShapes::new(uncounted.reservation(MemoryUse::Definitions)))?;
             let ready = stored.indexes.iter().filter(|index| index.is_complete() && index.is_readable());
             Ok(SalvagedDefinition::Collection(Box::new(SalvagedCollection {
                 uuid: stored.uuid,

@@ -27,8 +27,6 @@ use crate::joining::{Entered, Follows, Joined, READ_BYTES};
 use crate::shipper::Shipper;
 use crate::standing_file::StandingFile;
 
-/// How often the standing is stored.
-const STANDING_EVERY: Duration = Duration::from_secs(10);
 /// A member that is no more than this behind has caught up.
 const CLOSE: Duration = Duration::from_secs(1);
 /// How long a follower waits at a time for news.
@@ -47,7 +45,6 @@ pub struct Member {
     frozen_until: Duration,
     /// The lead is being given up, for this one.
     giving_up: Option<Option<u64>>,
-    stored_at: Duration,
     distance: Distance,
     /// Called before anybody is refused because the lead is gone.
     leaving: Box<dyn Fn() + Send>,
@@ -109,12 +106,12 @@ impl Member {
                 State::Following(reading, standing)
             }
         };
-        let (candidacy, stored_at) = (Candidacy::new(me.node), clock.monotonic());
+        let candidacy = Candidacy::new(me.node);
         let half = HalfEntries::at(end.0);
         let (frozen_until, giving_up) = (Duration::ZERO, None);
         let leaving = Box::new(|| {});
         let distance = Distance::Unknown;
-        Member { log, clock, random, me, state, half, candidacy, frozen_until, giving_up, stored_at, distance, leaving }
+        Member { log, clock, random, me, state, half, candidacy, frozen_until, giving_up, distance, leaving }
     }
 
     /// Has `leaving` called each time before anybody is refused because the lead is gone: who is told so must know that it is news.
@@ -142,12 +139,14 @@ impl Member {
     /// `Log`: what stops this member for good. Others: of this machine's disk or store; the next turn tries again.
     pub fn step(&mut self, store: &Store) -> Result<bool> {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Following(reading, standing) => {
+            State::Following(reading, mut standing) => {
                 let (reading, stepped) = self.follow(reading, store);
                 self.look_at_distance(reading.next());
+                let kept = stepped.and_then(|did_something| {
+                    standing.keep_up(&reading, store.oplog(), self.clock.monotonic()).map(|()| did_something)
+                });
                 self.state = State::Following(reading, standing);
-                let did_something = stepped?;
-                self.store_standing(store)?;
+                let did_something = kept?;
                 if !did_something {
                     self.claim_if_silent()?;
                 }
@@ -363,17 +362,6 @@ impl Member {
             tracing::warn!(target: "replication", whole, "another member leads, and this one has logged what the set has not");
             store.set_leadership(Leadership::Lost);
         }
-    }
-
-    fn store_standing(&mut self, store: &Store) -> Result<()> {
-        let State::Following(reading, standing) = &mut self.state else { return Ok(()) };
-        let now = self.clock.monotonic();
-        let is_here = reading.whole().position <= store.oplog().durable_position().0;
-        if is_here && now.saturating_sub(self.stored_at) >= STANDING_EVERY {
-            self.stored_at = now;
-            standing.store(reading.standing())?;
-        }
-        Ok(())
     }
 }
 

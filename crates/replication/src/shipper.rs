@@ -21,8 +21,6 @@ const BEAT: Duration = Duration::from_millis(500);
 /// After so long without anything read from the log though something was sent, nothing new is begun. A process that was
 /// stopped for a while has sent nothing meanwhile.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
-/// How often the standing is stored.
-const STANDING_EVERY: Duration = Duration::from_secs(10);
 /// Longest rest while answers are awaited, and while nothing is on its way.
 const SHORT_REST: Duration = Duration::from_millis(1);
 const LONG_REST: Duration = Duration::from_millis(100);
@@ -34,9 +32,8 @@ pub struct Shipper {
     writer: Writer,
     standing: StandingFile,
     reader: Option<CanonicalReader>,
-    /// When something was last sent, and stored.
+    /// When something was last sent.
     sent_at: Duration,
-    stored_at: Duration,
     /// When the first was sent since something was read.
     unheard_since: Option<Duration>,
     told: u64,
@@ -56,21 +53,9 @@ impl Shipper {
     pub(crate) fn go_on(log: Arc<dyn SharedLog>, clock: Arc<dyn Clock>, joined: Joined) -> Shipper {
         let Joined { writer, standing } = joined;
         let (now, told) = (clock.monotonic(), writer.confirmed());
-        let (sent_at, stored_at, unheard_since) = (now, now, None);
+        let (sent_at, unheard_since) = (now, None);
         let (tells_leadership, hands_on) = (true, false);
-        Shipper {
-            log,
-            clock,
-            writer,
-            standing,
-            reader: None,
-            sent_at,
-            stored_at,
-            unheard_since,
-            told,
-            tells_leadership,
-            hands_on,
-        }
+        Shipper { log, clock, writer, standing, reader: None, sent_at, unheard_since, told, tells_leadership, hands_on }
     }
 
     /// When the lead is lost, whoever calls this says what becomes of the store.
@@ -128,7 +113,7 @@ impl Shipper {
             self.hear()?;
         }
         self.tell(store);
-        self.store_standing(store.oplog())?;
+        self.standing.keep_up(self.writer.reading(), store.oplog(), self.clock.monotonic())?;
         Ok(did_something)
     }
 
@@ -223,16 +208,6 @@ impl Shipper {
             }
             store.set_leadership(leadership);
         }
-    }
-
-    fn store_standing(&mut self, oplog: &LocalOplog) -> Result<()> {
-        let now = self.clock.monotonic();
-        let is_here = self.writer.reading().whole().position <= oplog.durable_position().0;
-        if is_here && now.saturating_sub(self.stored_at) >= STANDING_EVERY {
-            self.stored_at = now;
-            self.standing.store(self.writer.reading().standing())?;
-        }
-        Ok(())
     }
 
     /// Waits for something to do, not long.

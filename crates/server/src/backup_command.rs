@@ -21,7 +21,6 @@ use server::data_disk::{self, KeyArguments, Unencrypted};
 use server::progress_lines::with_progress_lines;
 use server::restored_directory;
 
-
 const MIB: f64 = 1_048_576.0;
 
 /// Where backups are, and how they are read.

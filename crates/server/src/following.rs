@@ -86,8 +86,7 @@ impl Following {
     }
 }
 
-/// Opens the store: alone, as a member that leads and has everything confirmed, or as one that follows. `address`: where clients find this server unless it
-/// advertises another.
+/// Opens the store: alone, as a member that leads and has everything confirmed, or as one that follows. `address`: where clients find this server.
 ///
 /// # Errors
 /// As `Store::open`; `SharedLog`.
@@ -105,7 +104,6 @@ pub(crate) fn open_store(
     let standing = StandingFile::open(disk.clone()).map_err(failed)?;
     // A log that was followed and is not there is a file system that is not mounted, and must not be begun anew.
     let log = open_log(directory, standing.stored().is_none()).map_err(|error| failed(error.into()))?;
-    let address = set.advertised.clone().unwrap_or(address);
     let me = Leader { node: Leader::node_at(&address), incarnation: SystemRandom.next_u64(), address };
     let data = disk.clone();
     let (store, entered) = join_set(&*log, (disk, clock.clone()), options, &me)?;
@@ -137,16 +135,13 @@ pub(crate) fn open_store(
 /// # Errors
 /// Why it cannot.
 pub(crate) fn prepare(configuration: &Configuration, address: String) -> Result<(), String> {
-    let set = configuration.replica_set.as_ref();
-    let Some((set, directory)) = set.and_then(|set| Some((set, set.log.as_deref()?))) else { return Ok(()) };
+    let log = configuration.replica_set.as_ref().and_then(|set| set.log.as_deref());
+    let Some(directory) = log else { return Ok(()) };
     match open_log(directory, false) {
         // It is made when the store is opened.
         Err(SharedLogError::Absent) => Ok(()),
         Err(error) => Err(error.to_string()),
-        Ok(log) => {
-            let address = set.advertised.clone().unwrap_or(address);
-            copies::fetch_if_needed(&Copies::of_log(directory), &*log, &configuration.data, &address)
-        }
+        Ok(log) => copies::fetch_if_needed(&Copies::of_log(directory), &*log, &configuration.data, &address),
     }
 }
 

@@ -252,7 +252,8 @@ fn serve_logged(
         signals: Signals::OfServer,
     };
     let database = Database::open(configuration, listeners, surroundings).map_err(|error| error.to_string())?;
-    let watched = if configuration.stops_with_input { whoever_started::stop_with_input(handle.clone()) } else { Ok(()) };
+    let watched =
+        if configuration.stops_with_input { whoever_started::stop_with_input(handle.clone()) } else { Ok(()) };
     if let Err(reason) = watched {
         // The first reason is the one to tell; trouble with closing is in the log.
         let _ = database.close();

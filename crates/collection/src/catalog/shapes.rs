@@ -73,9 +73,7 @@ impl IndexShapes {
     }
 
     fn keep(&mut self, stored: &RawDocument, shape: Known) -> Known {
-        if self.shapes.len() + self.generators.len() >= self.kept_max {
-            self.let_unused_go();
-        }
+        self.make_room();
         if self.shapes.insert(stored.as_bytes().into(), shape.clone()).is_none() {
             self.stored_bytes += stored.as_bytes().len();
         }
@@ -83,8 +81,11 @@ impl IndexShapes {
         shape
     }
 
-    /// A list that somebody has keeps its shapes, so none of those goes whose address a kept generator is found by.
-    fn let_unused_go(&mut self) {
+    /// Lets go of what nobody has, if there is so much. A list that somebody has keeps its shapes, so none of those goes whose address a kept generator is found by.
+    fn make_room(&mut self) {
+        if self.shapes.len() + self.generators.len() < self.kept_max {
+            return;
+        }
         self.generators.retain(|_, generator| Arc::strong_count(generator) > 1);
         self.shapes.retain(|_, (shape, _)| Arc::strong_count(shape) > 1);
         self.kept_max = KEPT_MIN.max(2 * (self.shapes.len() + self.generators.len()));
@@ -92,17 +93,14 @@ impl IndexShapes {
     }
 
     fn count_memory(&mut self) {
-        let bytes = self.stored_bytes * STORED_COPIES
-            + self.shapes.len() * SHAPE_BYTES
-            + self.generators.len() * LIST_BYTES;
+        let bytes =
+            self.stored_bytes * STORED_COPIES + self.shapes.len() * SHAPE_BYTES + self.generators.len() * LIST_BYTES;
         self.memory.resize_unchecked(bytes as u64);
     }
 
     /// The list of these indexes, whose shapes are from here.
     pub(crate) fn list(&mut self, indexes: Vec<Arc<Index>>) -> IndexList {
-        if self.shapes.len() + self.generators.len() >= self.kept_max {
-            self.let_unused_go();
-        }
+        self.make_room();
         let addresses: Box<[usize]> = indexes.iter().map(|index| Arc::as_ptr(index.shape()) as usize).collect();
         match self.generators.get(&addresses) {
             Some(generator) => IndexList::with_generator(indexes, generator.clone()),

@@ -374,7 +374,7 @@ impl ReplicaSet {
 
 impl ReplicaSetFacts {
     /// The address that clients are told unless the configuration says another.
-    pub(crate) fn host(&self) -> &str {
+    pub fn host(&self) -> &str {
         self.advertised.as_ref().unwrap_or(&self.address)
     }
 }

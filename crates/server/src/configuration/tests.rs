@@ -149,10 +149,8 @@ fn a_replica_set_has_a_name_and_what_belongs_to_it() {
         refusal(Settings { replica_set: Some("a b".to_owned()), ..Settings::default() }).starts_with("replica-set")
     );
     let logged = |url: &str| Settings { log: Some(url.to_owned()), ..named() };
-    let tagged = |tags: &[&str]| Settings {
-        tags: Some(tags.iter().map(ToString::to_string).collect()),
-        ..logged("dir:///a/b")
-    };
+    let tagged =
+        |tags: &[&str]| Settings { tags: Some(tags.iter().map(ToString::to_string).collect()), ..logged("dir:///a/b") };
     let tags = resolve(tagged(&["dc=east", "disk=a=b"])).unwrap().replica_set.unwrap().tags;
     assert_eq!(tags, [("dc", "east"), ("disk", "a=b")].map(|(name, value)| (name.to_owned(), value.to_owned())));
     for wrong in [&["dc"][..], &["=east"], &["dc="], &["dc=east", "dc=west"]] {

@@ -35,7 +35,7 @@ pub(super) fn open_service(
     let data = &configuration.data;
     let cannot = |what: &str, cause: &dyn std::fmt::Display| format!("{what} {}: {cause}", data.display());
     // Only a replica set's members need one.
-    let address = facts.replica_set.as_ref().map(|set| set.address.clone()).unwrap_or_default();
+    let address = facts.replica_set.as_ref().map(|set| set.host().to_owned()).unwrap_or_default();
     following::prepare(configuration, address.clone())?;
     let DataDisk { disk, memory: disk_in_memory, lock } = data_disk::open_for_server(configuration)?;
     let clock = Arc::clone(&hooks.clock);
