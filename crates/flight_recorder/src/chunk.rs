@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use bson::RawDocument;
 
-use crate::figures::{Figure, figures};
+use crate::figures::{Figure, visit_figures};
 use bytes::{put_text, put_varint, zigzag};
 
 pub use decode::DamagedChunk;
@@ -57,7 +57,8 @@ pub struct ChunkWriter {
     texts: Vec<String>,
     text_places: HashMap<String, u64>,
     columns: Vec<ColumnWriter>,
-    column_places: HashMap<(String, u8), usize>,
+    /// By path, for each kind.
+    column_places: HashMap<String, [Option<usize>; 3]>,
 }
 
 #[derive(Debug)]
@@ -102,15 +103,17 @@ impl ChunkWriter {
     pub fn push(&mut self, millis: i64, status: &RawDocument) {
         put_varint(&mut self.times, zigzag(millis.wrapping_sub(self.last_time)));
         self.last_time = millis;
-        for (path, figure) in figures(status) {
+        let mut expected = 0;
+        visit_figures(status, |path, figure| {
             let (kind, value) = match figure {
                 Figure::Whole(number) => (WHOLE, number),
                 Figure::Number(number) => (NUMBER, number.to_bits() as i64),
                 Figure::Text(text) => (TEXT, self.place_of(text) as i64),
             };
-            let moments = self.moments;
-            self.column(path, kind).push(moments, value);
-        }
+            let place = self.column(path, kind, expected);
+            self.columns[place].push(self.moments, value);
+            expected = place + 1;
+        });
         self.moments += 1;
     }
 
@@ -122,14 +125,20 @@ impl ChunkWriter {
         })
     }
 
-    fn column(&mut self, path: String, kind: u8) -> &mut ColumnWriter {
-        let next = self.columns.len();
-        let place = *self.column_places.entry((path, kind)).or_insert_with_key(|(path, kind)| {
-            let path = path.clone();
-            self.columns.push(ColumnWriter { path, kind: *kind, runs: Vec::new(), last: 0, values: Vec::new() });
-            next
-        });
-        &mut self.columns[place]
+    /// The place of a column. Replies are alike, so it is nearly always the one behind the figure before.
+    fn column(&mut self, path: &str, kind: u8, expected: usize) -> usize {
+        if self.columns.get(expected).is_some_and(|column| column.kind == kind && column.path == path) {
+            return expected;
+        }
+        let places = match self.column_places.get_mut(path) {
+            Some(places) => places,
+            None => self.column_places.entry(path.to_owned()).or_default(),
+        };
+        *places[usize::from(kind)].get_or_insert_with(|| {
+            let path = path.to_owned();
+            self.columns.push(ColumnWriter { path, kind, runs: Vec::new(), last: 0, values: Vec::new() });
+            self.columns.len() - 1
+        })
     }
 
     /// The chunk as it is now.

@@ -45,27 +45,39 @@ pub fn figure_at(status: &RawDocument, path: &str) -> Option<Figure> {
     figure(value_at(status, path)?)
 }
 
-/// All figures of a reply. A path has dots between its names. A list of documents counts as how many there are.
-pub fn figures(status: &RawDocument) -> Vec<(String, Figure)> {
+/// Calls `take` with all figures of a reply and their paths, which have dots between their names. A list of documents
+/// counts as how many there are.
+pub(crate) fn visit_figures(status: &RawDocument, mut take: impl FnMut(&str, Figure)) {
+    visit(status, &mut String::new(), 0, &mut take);
+}
+
+/// All figures of a reply.
+#[cfg(test)]
+pub(crate) fn figures(status: &RawDocument) -> Vec<(String, Figure)> {
     let mut found = Vec::new();
-    collect(status, "", 0, &mut found);
+    visit_figures(status, |path, figure| found.push((path.to_owned(), figure)));
     found
 }
 
-fn collect(document: &RawDocument, prefix: &str, depth: usize, found: &mut Vec<(String, Figure)>) {
+fn visit(document: &RawDocument, path: &mut String, depth: usize, take: &mut impl FnMut(&str, Figure)) {
     if depth == DEPTH_MAX {
         return;
     }
+    let above = path.len();
     for (name, value) in document.into_iter().flatten() {
         // What replies carry beside their content.
         if depth == 0 && (name.as_str() == "ok" || name.as_str().starts_with('$') || name.as_str() == "operationTime") {
             continue;
         }
-        let path = if prefix.is_empty() { name.as_str().to_owned() } else { format!("{prefix}.{name}") };
-        match value {
-            RawBsonRef::Document(inner) => collect(inner, &path, depth + 1, found),
-            _ => found.extend(figure(value).map(|figure| (path, figure))),
+        if above > 0 {
+            path.push('.');
         }
+        path.push_str(name.as_str());
+        match value {
+            RawBsonRef::Document(inner) => visit(inner, path, depth + 1, take),
+            _ => figure(value).into_iter().for_each(|figure| take(path, figure)),
+        }
+        path.truncate(above);
     }
 }
 

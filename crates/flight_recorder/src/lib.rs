@@ -17,5 +17,5 @@ mod recording;
 
 pub use block::{BlockError, FILE_HEADER, blocks, encode_block, encode_brief_block, is_whole};
 pub use chunk::{Chunk, ChunkWriter, Column, DamagedChunk};
-pub use figures::{Figure, figure, figure_at, figures, value_at};
+pub use figures::{Figure, figure, figure_at, value_at};
 pub use recording::{Recording, Series};

@@ -62,9 +62,9 @@ impl Recording {
             }
         }
         self.times.push(millis);
-        self.times.retain(|time| *time >= keep_from);
-        self.numbers.values_mut().for_each(|series| series.retain(|(time, _)| *time >= keep_from));
-        self.texts.values_mut().for_each(|series| series.retain(|(time, _)| *time >= keep_from));
+        forget(&mut self.times, |time| *time < keep_from);
+        self.numbers.values_mut().for_each(|series| forget(series, |(time, _)| *time < keep_from));
+        self.texts.values_mut().for_each(|series| forget(series, |(time, _)| *time < keep_from));
     }
 
     /// Puts everything into the order of time. To be called when all has been added.
@@ -108,6 +108,14 @@ impl Recording {
     pub fn starts(&self) -> Vec<i64> {
         let is_start = |pair: &[(i64, f64)]| (pair[1].1 < pair[0].1).then_some(pair[1].0);
         self.series("uptimeMillis").windows(2).filter_map(is_start).collect()
+    }
+}
+
+/// Takes the old ones away, which come first.
+fn forget<T>(moments: &mut Vec<T>, is_old: impl Fn(&T) -> bool) {
+    let old = moments.partition_point(is_old);
+    if old > 0 {
+        moments.drain(..old);
     }
 }
 

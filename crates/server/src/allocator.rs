@@ -14,7 +14,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::time::Duration;
 
 use platform::command_memory::{note_allocated, note_freed};
-use platform::{Clock, SystemClock};
+use platform::{Clock, IdlePause, SystemClock};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -82,8 +82,9 @@ pub(crate) fn limit_heaps() {
     }
 }
 
-/// How often it is looked whether the process has more memory than it may.
+/// How often it is looked whether the process has more memory than it may, and while it takes no more than before.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const LOOK_INTERVAL_MAX: Duration = LOOK_INTERVAL.saturating_mul(4);
 /// Longest time between two trials when the last gave nothing.
 const TRIM_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
@@ -93,16 +94,19 @@ pub(crate) fn keep_within(limit_bytes: u64) {
     let thread = platform::spawn_named("allocator", move || {
         let clock = SystemClock::new();
         let mut pause = LOOK_INTERVAL;
+        let (mut calm, mut seen) = (IdlePause::new(LOOK_INTERVAL, LOOK_INTERVAL_MAX), 0);
         loop {
             clock.sleep(pause);
-            pause = match resident_bytes() {
-                Some(before) if before > limit_bytes - limit_bytes / 16 => {
+            let resident = resident_bytes().unwrap_or_default();
+            let has_grown = resident > std::mem::replace(&mut seen, resident);
+            pause = match resident {
+                before if before > limit_bytes - limit_bytes / 16 => {
                     trim();
                     let freed = before.saturating_sub(resident_bytes().unwrap_or(before));
                     let is_worth_it = freed > limit_bytes / 64;
                     if is_worth_it { LOOK_INTERVAL } else { (pause * 2).min(TRIM_INTERVAL_MAX) }
                 }
-                _ => LOOK_INTERVAL,
+                _ => calm.after(has_grown),
             };
         }
     });

@@ -30,7 +30,7 @@ const EVICTION_PAUSE: Duration = Duration::from_millis(100);
 const EVICTION_PAUSE_MAX: Duration = EVICTION_PAUSE.saturating_mul(8);
 /// Pause of the reclaimer, and when there is nothing to do.
 const RECLAIM_PAUSE: Duration = Duration::from_millis(20);
-const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(8);
+const RECLAIM_PAUSE_MAX: Duration = RECLAIM_PAUSE.saturating_mul(32);
 /// Pieces of free space that are given back to the file system one after the other.
 const PIECES_GIVEN_BACK: usize = 2;
 /// Leaves looked at, chains and pages freed in one step: a step of reclaiming is about one of writing.

@@ -4,6 +4,7 @@ use bson::{RawDocumentBuf, rawdoc};
 use proptest::prelude::*;
 
 use super::*;
+use crate::figures::figures;
 
 #[test]
 fn what_goes_in_comes_out() {

@@ -441,6 +441,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
         #[test]
         fn ranges_are_read_compared_and_written_like_bytes(range in range(), other in range(), differs in 0..4_usize) {
             let mut model = image();

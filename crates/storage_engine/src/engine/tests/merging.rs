@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use platform::{Clock as _, SystemClock};
+use platform::SystemClock;
 
 use super::*;
 
