@@ -1,8 +1,10 @@
 """`profile`: levels, threshold, sample rate, filter, the records in `system.profile`, and the lines about slow operations."""
 
+import threading
 import time
 
 import pytest
+from pymongo import WriteConcern
 from pymongo.errors import OperationFailure
 
 
@@ -107,6 +109,27 @@ def test_everything_is_recorded_at_level_two(profiled):
     assert profiled["system.profile"].count_documents({}) == before
 
 
+def test_waiting_is_told_apart_from_working(client, profiled):
+    things = profiled.get_collection("things", write_concern=WriteConcern(j=True))
+    things.insert_one({"_id": 1})
+    profiled.command("profile", 2)
+    with client.start_session() as session:
+        session.start_transaction()
+        things.update_one({"_id": 1}, {"$set": {"a": 1}}, session=session)
+        writer = threading.Thread(target=things.update_one, args=({"_id": 1}, {"$set": {"b": 1}}))
+        writer.start()
+        time.sleep(0.3)
+        session.commit_transaction()
+        writer.join()
+    things.insert_one({"_id": 2})
+    [waited] = [one for one in records(profiled, op="update") if one["command"]["u"] == {"$set": {"b": 1}}]
+    locks = waited["plimsoll"]["waitedMicros"]["locks"] / 1000
+    assert 250 < locks <= waited["millis"] + 1
+    assert waited["workingMillis"] <= waited["millis"] - locks + 1
+    insert = records(profiled, op="insert")[0]
+    assert 0 < insert["plimsoll"]["waitedMicros"]["log"] <= 1000 * (insert["millis"] + 1)
+
+
 def test_level_one_records_slow_operations(profiled):
     profiled.things.insert_one({"_id": 1})
     profiled.command("profile", 1, slowms=10_000)
@@ -161,6 +184,7 @@ def test_slow_operations_are_logged(server, client, profiled):
         log = client.admin.command("getLog", "global")["log"]
         lines = [line for line in log if "slow operation" in line and f"{profiled.name}.things" in line]
     assert lines and "duration_millis" in lines[-1] and "docs_examined" in lines[-1]
+    assert "working_millis" in lines[-1] and "waited_micros_locks" in lines[-1]
 
 
 def test_change_streams_do_not_tell_of_records(client, profiled):

@@ -15,6 +15,9 @@ use crate::object_store::ObjectStore;
 /// What a name ends in while it is being written.
 pub(crate) const NEW: &str = ".new";
 
+/// Bytes written without a rest.
+const PIECE_BYTES: usize = 128 << 10;
+
 /// See the module's head.
 pub struct DirectoryStore {
     disk: Arc<dyn Disk>,
@@ -41,13 +44,22 @@ impl DirectoryStore {
 
 impl ObjectStore for DirectoryStore {
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.put_resting(name, bytes, &mut || ())
+    }
+
+    fn put_resting(&self, name: &str, bytes: &[u8], rest: &mut dyn FnMut()) -> io::Result<()> {
         let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
         self.make_folder(folder)?;
         let (new, name) = (format!("{name}{NEW}"), Path::new(name));
         let file = self.disk.open(Path::new(&new), OpenMode::Create)?;
         file.keep_written(false);
         file.set_length(0)?;
-        file.write_all_at(bytes, 0)?;
+        let mut offset = 0;
+        for piece in bytes.chunks(PIECE_BYTES) {
+            file.write_all_at(piece, offset)?;
+            offset += piece.len() as u64;
+            rest();
+        }
         file.sync_data()?;
         file.forget_cached(0, bytes.len() as u64);
         drop(file);

@@ -33,7 +33,7 @@ mod sink;
 /// So much of the page file is gone through at a time.
 const WINDOW_BYTES: u64 = 1 << 30;
 /// Blocks between two looks at whether to end.
-const BLOCKS_AT_ONCE: usize = 256;
+const BLOCKS_AT_ONCE: usize = 32;
 /// Bytes of a table's object.
 const TABLE_BYTES: usize = 2 << 20;
 
@@ -90,7 +90,7 @@ pub fn make(
         pace: Pace::new(options.bytes_per_second, &*clock),
         budget: WorkBudget::new(store.foreground().clone()),
         clock: &*clock,
-        sink: Sink::begin(objects)?,
+        sink: Sink::begin(objects, store)?,
         manifest: Manifest::begin(new_id(began, random), began, options.server),
         known,
         used: BTreeSet::new(),

@@ -35,28 +35,34 @@ pub(crate) fn pack(
     key: Option<&OuterKey>,
     random: &dyn Random,
 ) -> Result<Vec<u8>> {
-    let mut header = Vec::with_capacity(HEADER_BYTES);
-    header.extend_from_slice(MAGIC);
-    header.extend_from_slice(&VERSION.to_le_bytes());
     let flags = if is_compressed { COMPRESSED } else { 0 } | if key.is_some() { ENCRYPTED } else { 0 };
-    header.extend_from_slice(&flags.to_le_bytes());
-    header.extend_from_slice(&(content.len() as u64).to_le_bytes());
-    let mut payload = match is_compressed {
-        true => zstd::bulk::compress(content, LEVEL).map_err(BackupError::io(name, "compressed"))?,
-        false => content.to_vec(),
-    };
     let mut sealed = SealedObject::default();
-    if let Some(key) = key {
-        sealed = key.seal_object(name, &mut payload, random).map_err(|error| BackupError::Key(error.to_string()))?;
+    let changed;
+    let mut payload = content;
+    if is_compressed || key.is_some() {
+        let mut bytes = match is_compressed {
+            true => zstd::bulk::compress(content, LEVEL).map_err(BackupError::io(name, "compressed"))?,
+            false => content.to_vec(),
+        };
+        if let Some(key) = key {
+            sealed = key.seal_object(name, &mut bytes, random).map_err(|error| BackupError::Key(error.to_string()))?;
+        }
+        changed = bytes;
+        payload = &changed;
     }
-    header.extend_from_slice(&(payload.len() as u64).to_le_bytes());
-    header.extend_from_slice(&sealed.key_name);
-    header.extend_from_slice(&sealed.salt);
-    header.resize(CHECKSUM_AT, 0);
-    let checksum = checksum(name, &header, &payload);
-    header.extend_from_slice(&checksum.to_le_bytes());
-    header.append(&mut payload);
-    Ok(header)
+    let mut packed = Vec::with_capacity(HEADER_BYTES + payload.len());
+    packed.extend_from_slice(MAGIC);
+    packed.extend_from_slice(&VERSION.to_le_bytes());
+    packed.extend_from_slice(&flags.to_le_bytes());
+    packed.extend_from_slice(&(content.len() as u64).to_le_bytes());
+    packed.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+    packed.extend_from_slice(&sealed.key_name);
+    packed.extend_from_slice(&sealed.salt);
+    packed.resize(CHECKSUM_AT, 0);
+    let checksum = checksum(name, &packed, payload);
+    packed.extend_from_slice(&checksum.to_le_bytes());
+    packed.extend_from_slice(payload);
+    Ok(packed)
 }
 
 fn checksum(name: &str, header: &[u8], payload: &[u8]) -> u32 {

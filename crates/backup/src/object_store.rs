@@ -13,6 +13,14 @@ pub trait ObjectStore: Send + Sync {
     /// What the store says.
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
+    /// The same for who gives way to others: calls `rest` after each small part of what computes.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn put_resting(&self, name: &str, bytes: &[u8], _rest: &mut dyn FnMut()) -> io::Result<()> {
+        self.put(name, bytes)
+    }
+
     /// Bytes of an object.
     ///
     /// # Errors

@@ -292,7 +292,7 @@ impl Dispatcher {
             commands: self,
             request,
             closes_connection: Cell::new(false),
-            notes: ExecutionNotes::default(),
+            notes: ExecutionNotes::begin(),
         };
         let _watching = document::work::watch(client.slot.clone());
         let _scripts = javascript::begin(match self.server.facts.has_scripting {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::memory_check;
+use crate::waits::{self, WaitKind};
 use crate::{Clock, MemoryBudget, MemoryReservation, MemoryUse, OverBudget, SystemClock};
 
 /// What every command may hold without being counted one by one: it is a part of what its thread is counted with.
@@ -225,7 +226,7 @@ impl Account {
         let clock = SystemClock::new();
         let mut begun = clock.monotonic();
         loop {
-            clock.sleep(ASKED_AGAIN);
+            waits::waiting(WaitKind::Room, || clock.sleep(ASKED_AGAIN));
             let refused = match self.try_resize(wanted) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use self::presence::{Identity, Root};
 use crate::disk::check_relative;
 use crate::uncached::{self, Attempt};
+use crate::waits::{WaitKind, waiting};
 use crate::{Disk, File, OpenMode};
 
 /// Written by one system call: on many kernels nobody interrupts it, and where memory must be found first 16 KiB take 50 us. Smaller calls cost more: with so
@@ -186,17 +187,21 @@ impl Drop for RealFile {
 
 impl File for RealFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        loop {
-            match self.file.read_at(bytes, offset) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result,
+        waiting(WaitKind::Disk, || {
+            loop {
+                match self.file.read_at(bytes, offset) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    result => return result,
+                }
             }
-        }
+        })
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut calls = bytes.chunks(CALL_BYTES).enumerate();
-        calls.try_for_each(|(number, bytes)| self.write_piece(bytes, offset + (number * CALL_BYTES) as u64))
+        let mut write =
+            || calls.try_for_each(|(number, bytes)| self.write_piece(bytes, offset + (number * CALL_BYTES) as u64));
+        waiting(WaitKind::Disk, &mut write)
     }
 
     fn keep_written(&self, is_kept: bool) {
@@ -224,7 +229,7 @@ impl File for RealFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()?;
+        waiting(WaitKind::Disk, || self.file.sync_data())?;
         self.written.as_ref().map_or(Ok(()), |(root, identity)| root.check(*identity))
     }
 

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use crate::Clock;
 use crate::foreground::Foreground;
 use crate::schedule::{SHORT_SLICE, take_precise_timers};
+use crate::waits::{WaitKind, waiting};
 
 /// How long work that lasts goes on before it looks around. Where processors are short, others wait for so long: who wakes
 /// up does not always interrupt it.
@@ -89,7 +90,8 @@ impl WorkBudget {
         let step = match self.others_seen {
             Some(seen) if now.saturating_sub(seen) < LATELY => {
                 take_precise_timers();
-                clock.sleep(rest(worked, self.foreground.long_share()).max(least()));
+                let rest = rest(worked, self.foreground.long_share()).max(least());
+                waiting(WaitKind::Others, || clock.sleep(rest));
                 Step::Rested
             }
             _ => Step::Alone,

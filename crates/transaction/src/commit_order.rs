@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use collection::Collection;
 use oplog::OplogPosition;
 use parking_lot::{Condvar, Mutex};
+use platform::{WaitKind, waiting};
 use storage_engine::{CheckpointMark, Engine, Timestamp};
 
 pub use self::confirmation::Leadership;
@@ -198,7 +199,7 @@ impl CommitOrder {
                 return Err(TransactionError::Stopped);
             }
             queue.waiting += 1;
-            self.moved.wait(&mut queue);
+            waiting(WaitKind::Locks, || self.moved.wait(&mut queue));
             queue.waiting -= 1;
         }
         Ok(())

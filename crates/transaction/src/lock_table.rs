@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use platform::{WaitKind, waiting};
 
 const SHARDS: usize = 128;
 
@@ -138,7 +139,7 @@ impl LockTable {
         let name = fingerprint(name);
         if held.owned.contains_key(&name) {
             held.waiting += 1;
-            shard.released.wait_for(&mut held, longest);
+            waiting(WaitKind::Locks, || shard.released.wait_for(&mut held, longest));
             held.waiting -= 1;
         }
         !held.owned.contains_key(&name)
@@ -194,7 +195,7 @@ impl Shard {
     fn wait_for_threads(&self, held: &mut parking_lot::MutexGuard<'_, Held>, name: LockName) {
         while held.names.contains(&name) {
             held.waiting += 1;
-            self.released.wait(held);
+            waiting(WaitKind::Locks, || self.released.wait(held));
             held.waiting -= 1;
         }
     }

@@ -13,7 +13,7 @@ use collection::{
 };
 use oplog::{Appended, LocalOplog, Oplog, OplogOptions, OplogPosition};
 use parking_lot::Mutex;
-use platform::{Clock, Disk, Foreground, Random, WorkClass, WorkScope, WorkingMemory};
+use platform::{Clock, Disk, Foreground, Random, WaitKind, WorkClass, WorkScope, WorkingMemory, waiting};
 use storage_engine::{Batch, Engine, EngineOptions, RingWriter, Timestamp};
 
 use crate::background::BackgroundThreads;
@@ -382,7 +382,7 @@ impl Store {
         self.wait_until_writes_may_begin();
         let delay = self.engine.pace();
         if !delay.is_zero() {
-            self.clock.sleep(delay);
+            waiting(WaitKind::Room, || self.clock.sleep(delay));
         }
     }
 

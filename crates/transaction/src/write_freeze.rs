@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use platform::{WaitKind, waiting};
 
 use crate::error::{Result, TransactionError};
 use crate::store::Store;
@@ -125,7 +126,7 @@ impl Store {
             if self.is_stopping() {
                 return Err(TransactionError::Stopped);
             }
-            freeze.changed.wait(&mut lock);
+            waiting(WaitKind::Locks, || freeze.changed.wait(&mut lock));
         }
         Ok(())
     }

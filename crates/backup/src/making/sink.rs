@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use platform::{Clock, LongWork, WorkBudget};
+use transaction::Store;
 
 use crate::error::{BackupError, Result};
 use crate::object_store::ObjectStore;
@@ -26,13 +29,18 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    pub(super) fn begin(objects: &Arc<dyn ObjectStore>) -> Result<Sink> {
+    pub(super) fn begin(objects: &Arc<dyn ObjectStore>, store: &Store) -> Result<Sink> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let (receiver, has_failed) = (Arc::new(Mutex::new(receiver)), Arc::new(AtomicBool::new(false)));
         let mut sink = Sink { sender: Some(sender), threads: Vec::new(), has_failed: has_failed.clone() };
         for _ in 0..objects.side_by_side().max(1) {
             let (objects, receiver, has_failed) = (objects.clone(), receiver.clone(), has_failed.clone());
-            let thread = platform::spawn_named("backup", move || store_all(&*objects, &receiver, &has_failed));
+            let (foreground, clock) = (store.foreground().clone(), store.clock().clone());
+            let thread = platform::spawn_named("backup", move || {
+                let _long = LongWork::begin(&foreground);
+                let mut storing = Storing { objects: &*objects, budget: WorkBudget::new(foreground), clock: &*clock };
+                storing.store_all(&receiver, &has_failed)
+            });
             sink.threads.push(thread.map_err(BackupError::io("a thread", "started"))?);
         }
         Ok(sink)
@@ -64,19 +72,37 @@ impl Drop for Sink {
     }
 }
 
-fn store_all(objects: &dyn ObjectStore, receiver: &Mutex<Receiver<Together>>, has_failed: &AtomicBool) -> Result<()> {
-    let next = || receiver.lock().recv().ok();
-    while let Some(together) = next() {
-        for (name, bytes) in together {
-            if has_failed.load(Ordering::Acquire) {
-                // Taken, so that nobody waits for room.
-                break;
-            }
-            if let Err(error) = objects.put(&name, &bytes) {
-                has_failed.store(true, Ordering::Release);
-                return Err(BackupError::io(&name, "written")(error));
+/// One of the threads. It gives way to clients, as the one that reads and packs does.
+struct Storing<'a> {
+    objects: &'a dyn ObjectStore,
+    budget: WorkBudget,
+    clock: &'a dyn Clock,
+}
+
+impl Storing<'_> {
+    fn store_all(&mut self, receiver: &Mutex<Receiver<Together>>, has_failed: &AtomicBool) -> Result<()> {
+        let next = || receiver.lock().recv().ok();
+        while let Some(together) = next() {
+            for (name, bytes) in together {
+                if has_failed.load(Ordering::Acquire) {
+                    // Taken, so that nobody waits for room.
+                    break;
+                }
+                if let Err(error) = self.store(&name, &bytes) {
+                    has_failed.store(true, Ordering::Release);
+                    return Err(BackupError::io(&name, "written")(error));
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    fn store(&mut self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+        let Storing { objects, budget, clock } = self;
+        // To wait for the disk and for objects is no work.
+        budget.begin_stretch(*clock);
+        objects.put_resting(name, bytes, &mut || {
+            let _ = budget.step(*clock, || Duration::ZERO);
+        })
+    }
 }

@@ -12,6 +12,7 @@ use crate::request::error::{CommandError, Result};
 use crate::request::write_concern::{Members, WriteConcern};
 use crate::state::context::Context;
 use crate::state::replica_set::ReplicaSet;
+use platform::{WaitKind, waiting};
 
 /// How long news of other members are waited for at a time.
 const NEWS_WAIT: Duration = Duration::from_millis(20);
@@ -80,7 +81,7 @@ impl WriteConcern {
             (None, false) => {}
             (None, true) => return self.wait_for_all_of(context),
             (Some(commit), false) => store.acknowledge(commit, Acknowledgement::Visible)?,
-            (Some(commit), true) => context.waiting_for_log(|| self.wait_durable(store, commit))?,
+            (Some(commit), true) => waiting(WaitKind::Log, || self.wait_durable(store, commit))?,
         }
         self.check_satisfiable(&context.server.replica_set)?;
         let is_over = || context.operation.check_locked().is_err();
@@ -90,7 +91,7 @@ impl WriteConcern {
     /// As [`WriteConcern::wait_for_all`], for a command.
     pub(crate) fn wait_for_all_of(&self, context: &Context<'_>) -> Result<()> {
         let server = context.server;
-        context.waiting_for_log(|| self.wait_for_all(&server.store, &server.replica_set))
+        waiting(WaitKind::Log, || self.wait_for_all(&server.store, &server.replica_set))
     }
 
     fn wait_durable(&self, store: &Store, commit: &CommitInfo) -> Result<()> {

@@ -405,18 +405,6 @@ impl Context<'_> {
         if is_wanted { Detail::WithPlan } else { Detail::Counts }
     }
 
-    /// Waits for the log. For how long is noted where somebody traces operations.
-    pub(crate) fn waiting_for_log<T>(&self, wait: impl FnOnce() -> T) -> T {
-        if self.server.traces.is_none() {
-            return wait();
-        }
-        let began = self.operation.elapsed();
-        let outcome = wait();
-        let before = self.notes.waited_for_log.get();
-        self.notes.waited_for_log.set(before + self.operation.elapsed().saturating_sub(began));
-        outcome
-    }
-
     /// Notes all that an executor has done.
     pub(crate) fn note_executor(&self, executor: &QueryExecutor) {
         self.notes.add_execution(Execution::of(executor, self.detail()), &ExecutionTotals::default());

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use executor::{ExecutionTotals, QueryExecutor};
+use platform::Waits;
 
 /// A number that grows.
 #[derive(Debug, Default)]
@@ -45,8 +46,24 @@ pub(crate) struct ExecutionNotes {
     pub(crate) is_exhausted: Cell<bool>,
     /// Time that it has waited for data to come.
     pub(crate) waited: Cell<Duration>,
-    /// Time that it has waited for the log, if somebody traces operations.
-    pub(crate) waited_for_log: Cell<Duration>,
+    /// What its thread had waited for when it began.
+    pub(crate) waited_before: Waits,
+}
+
+/// What an operation, or a statement of one, has waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waited {
+    /// For its place among those that run.
+    pub(crate) place: Duration,
+    /// For everything else but data to come.
+    pub(crate) waits: Waits,
+}
+
+impl Waited {
+    /// What is left of so long a time: it has worked.
+    pub(crate) fn working(&self, elapsed: Duration) -> Duration {
+        elapsed.saturating_sub(self.place + self.waits.total())
+    }
 }
 
 /// Whether the plan is described, which costs a few allocations.
@@ -74,6 +91,16 @@ impl Execution {
 }
 
 impl ExecutionNotes {
+    /// A command begins on this thread.
+    pub(crate) fn begin() -> ExecutionNotes {
+        ExecutionNotes { waited_before: Waits::of_thread(), ..ExecutionNotes::default() }
+    }
+
+    /// What the command has waited for, beside its place and data.
+    pub(crate) fn waits(&self) -> Waits {
+        Waits::since(self.waited_before)
+    }
+
     /// Adds what was done since `before`.
     pub(crate) fn add_execution(&self, execution: Execution, before: &ExecutionTotals) {
         let totals = execution.totals;

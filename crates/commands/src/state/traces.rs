@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bson::{RawBsonRef, RawDocument};
 use document::get_field;
+use platform::Waits;
 
 /// Takes spans.
 pub trait TraceSink: Send + Sync {
@@ -64,8 +65,8 @@ pub struct OperationSpan {
     pub elapsed: Duration,
     /// Of that: until it had its place among those that run, or writes were let in.
     pub waited_for_place: Duration,
-    /// Of that: until the log had what it has written.
-    pub waited_for_log: Duration,
+    /// Of that: for the disk, locks, the log, room and others.
+    pub waits: Waits,
     /// Of that: for data to come.
     pub waited_for_data: Duration,
     /// By which plan; empty if there is none.

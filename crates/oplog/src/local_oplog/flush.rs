@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::MutexGuard;
-use platform::is_disk_full;
+use platform::{WaitKind, is_disk_full, waiting};
 
 use super::Shared;
 use super::cached::LetGo;
@@ -318,7 +318,7 @@ impl Shared {
             return self.flush_step().map(|_| ());
         }
         self.signal.request();
-        self.tail_changed.wait(&mut tail);
+        waiting(WaitKind::Log, || self.tail_changed.wait(&mut tail));
         Ok(())
     }
 }

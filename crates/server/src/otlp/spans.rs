@@ -82,9 +82,11 @@ fn attributes(span: &OperationSpan) -> Vec<Value> {
         number("plimsoll.docs_examined", span.docs_examined),
         number("plimsoll.returned", span.returned),
         micros("plimsoll.wait.place_us", span.waited_for_place),
-        micros("plimsoll.wait.log_us", span.waited_for_log),
         micros("plimsoll.wait.data_us", span.waited_for_data),
     ];
+    attributes.extend(
+        platform::WAIT_KINDS.map(|(kind, name)| micros(&format!("plimsoll.wait.{name}_us"), span.waits.of(kind))),
+    );
     if !matches!(collection, "" | "$cmd") {
         attributes.push(text("db.collection.name", collection));
     }
@@ -122,7 +124,7 @@ mod tests {
             began_millis: 1_764_417_600_123,
             elapsed: Duration::from_micros(1500),
             waited_for_place: Duration::from_micros(7),
-            waited_for_log: Duration::ZERO,
+            waits: platform::Waits::default(),
             waited_for_data: Duration::ZERO,
             plan: "IXSCAN { a: 1 }".to_owned(),
             keys_examined: 3,

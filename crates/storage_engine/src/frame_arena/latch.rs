@@ -144,6 +144,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "loom has stacks of its own, which Miri does not know")]
     fn in_every_order_of_events_a_reader_sees_a_page_as_one_writer_left_it() {
         loom::model(|| {
             let page = Page::new();
@@ -158,6 +159,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "loom has stacks of its own, which Miri does not know")]
     fn in_every_order_of_events_writers_take_turns() {
         loom::model(|| {
             let page = Page::new();

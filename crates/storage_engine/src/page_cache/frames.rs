@@ -19,6 +19,8 @@ use super::eviction::EvictionClock;
 use super::free_frames::FreeFrames;
 use super::replacement::{note_arrival, note_use};
 use super::{Backoff, Fixed, ReservedFrame};
+use platform::{WaitKind, waiting};
+
 use crate::error::{EngineError, Result};
 use crate::frame_arena::{ExclusiveFrame, FrameArena, FrameHeader, FrameId, LentFrame, OptimisticPage, PageImage};
 use crate::page_store::{PageAddress, PageId, PageStore};
@@ -173,7 +175,7 @@ impl Frames {
         let shard = &self.loading[page.0 as usize % LOADING_SHARDS];
         let mut finished = shard.finished.lock();
         if matches!(self.table.get(page), PageState::Loading(_)) {
-            shard.changed.wait_for(&mut finished, Duration::from_millis(5));
+            waiting(WaitKind::Disk, || shard.changed.wait_for(&mut finished, Duration::from_millis(5)));
         }
     }
 

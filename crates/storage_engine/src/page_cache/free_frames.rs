@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use platform::WorkClass;
+use platform::{WaitKind, WorkClass, waiting};
 
 use super::PageCache;
 use super::replacement::era_pages;
@@ -145,7 +145,7 @@ impl FreeFrames {
     fn wait(&self, list: &mut MutexGuard<'_, List>, is_first: bool) -> bool {
         *list.waiting(is_first) += 1;
         let available = if is_first { &self.available_to_first } else { &self.available_to_writes };
-        let timed_out = available.wait_for(list, Duration::from_millis(100)).timed_out();
+        let timed_out = waiting(WaitKind::Room, || available.wait_for(list, Duration::from_millis(100)).timed_out());
         *list.waiting(is_first) -= 1;
         timed_out
     }

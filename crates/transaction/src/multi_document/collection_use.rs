@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use collection::{Collection, Namespace};
 use parking_lot::Mutex;
+use platform::{WaitKind, waiting};
 use storage_engine::Timestamp;
 
 use super::Transaction;
@@ -146,7 +147,7 @@ impl Store {
             if is_stopped() {
                 return Err(TransactionError::Interrupted);
             }
-            self.clock.sleep(POLL);
+            waiting(WaitKind::Locks, || self.clock.sleep(POLL));
         }
         Ok(exclusion)
     }
@@ -205,7 +206,7 @@ impl Store {
             if self.clock.monotonic().saturating_sub(begun) > TRANSACTION_PATIENCE {
                 return Err(TransactionError::LockTimeout(namespace.as_str().to_owned()));
             }
-            self.clock.sleep(POLL);
+            waiting(WaitKind::Locks, || self.clock.sleep(POLL));
         }
     }
 

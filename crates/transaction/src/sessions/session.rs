@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bson::Uuid;
 use parking_lot::{Condvar, Mutex};
-use platform::MemoryReservation;
+use platform::{MemoryReservation, WaitKind, waiting};
 use storage_engine::{Batch, TreeId};
 
 use super::record::{ExecutedStatement, SessionRecord};
@@ -93,7 +93,7 @@ impl Session {
             if is_interrupted() {
                 return None;
             }
-            self.returned.wait_for(&mut is_in_use, CHECK_INTERVAL);
+            waiting(WaitKind::Locks, || self.returned.wait_for(&mut is_in_use, CHECK_INTERVAL));
         }
         *is_in_use = true;
         Some(CheckedOutSession(self.clone()))

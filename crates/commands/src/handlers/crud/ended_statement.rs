@@ -7,12 +7,14 @@
 use std::time::Duration;
 
 use bson::{RawDocument, RawDocumentBuf};
+use platform::Waits;
 
 use crate::handlers::diagnostics::current_op::{kind, namespace};
 use crate::handlers::diagnostics::finished_operation::{store, write_circumstances, write_error, write_limited};
 use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::state::context::Context;
+use crate::state::execution_notes::Waited;
 
 /// What the profiler is shown of a statement.
 pub(crate) struct ShownStatement<'a> {
@@ -30,6 +32,7 @@ pub(crate) const DONE: usize = 3;
 /// What was noted when a statement began.
 pub(crate) struct StatementBegin {
     elapsed: Duration,
+    waits: Waits,
     keys_examined: u64,
     docs_examined: u64,
     done: [u64; DONE],
@@ -40,6 +43,7 @@ impl StatementBegin {
     pub(crate) fn of(context: &Context<'_>, shown: &ShownStatement<'_>) -> Self {
         Self {
             elapsed: context.operation.elapsed(),
+            waits: Waits::of_thread(),
             keys_examined: context.notes.keys_examined.get(),
             docs_examined: context.notes.docs_examined.get(),
             done: shown.done.map(|(_, number)| number),
@@ -78,7 +82,8 @@ impl StatementBegin {
                 record.count(name, number.saturating_sub(before));
             }
             write_error(error, record);
-            write_circumstances(context, elapsed, record);
+            let waited = Waited { place: Duration::ZERO, waits: Waits::since(self.waits) };
+            write_circumstances(context, elapsed, waited, record);
         })
     }
 }

@@ -8,6 +8,8 @@ use bson::{DateTime, RawDocument, RawDocumentBuf};
 
 use super::current_op::{kind, namespace};
 use super::profile::store_record;
+use platform::{WAIT_KINDS, WaitKind};
+
 use crate::DocumentWriter;
 use crate::request::client_metadata::application_name;
 use crate::request::declaration::Declaration;
@@ -15,7 +17,7 @@ use crate::request::document_writer::document_of;
 use crate::request::error::{CommandError, Result};
 use crate::request::secrets::write_without_secrets;
 use crate::state::context::{Context, ServerContext, count};
-use crate::state::execution_notes::{ExecutionNotes, Noted};
+use crate::state::execution_notes::{ExecutionNotes, Noted, Waited};
 use crate::state::namespace_usage::UsageKind;
 use crate::state::traces::{OperationSpan, parent_of};
 
@@ -91,6 +93,10 @@ struct Ended<'a, 'c> {
 }
 
 impl Ended<'_, '_> {
+    fn waited(&self) -> Waited {
+        Waited { place: self.context.operation.waited_for_place(), waits: self.context.notes.waits() }
+    }
+
     /// Writes what the settings ask for.
     fn record(&self) -> Result<()> {
         let (server, database) = (self.context.server, self.context.request.database);
@@ -121,7 +127,7 @@ impl Ended<'_, '_> {
             began_millis,
             elapsed,
             waited_for_place: context.operation.waited_for_place(),
-            waited_for_log: notes.waited_for_log.get(),
+            waits: notes.waits(),
             waited_for_data: notes.waited.get(),
             plan: notes.plan.borrow().clone(),
             keys_examined: notes.keys_examined.get(),
@@ -134,6 +140,8 @@ impl Ended<'_, '_> {
 
     fn log(&self) {
         let notes = &self.context.notes;
+        let waited = self.waited();
+        let micros = |kind| waited.waits.of(kind).as_micros() as u64;
         tracing::info!(
             target: "command",
             ns = self.namespace,
@@ -145,6 +153,13 @@ impl Ended<'_, '_> {
             nreturned = notes.returned.get(),
             reply_bytes = self.reply_bytes,
             error = self.error.map_or(0, |error| error.code),
+            waited_micros_place = waited.place.as_micros() as u64,
+            waited_micros_disk = micros(WaitKind::Disk),
+            waited_micros_locks = micros(WaitKind::Locks),
+            waited_micros_log = micros(WaitKind::Log),
+            waited_micros_room = micros(WaitKind::Room),
+            waited_micros_others = micros(WaitKind::Others),
+            working_millis = waited.working(self.elapsed).as_millis() as u64,
             duration_millis = self.elapsed.as_millis() as u64,
             "slow operation"
         );
@@ -163,7 +178,7 @@ impl Ended<'_, '_> {
             self.write_notes(record);
             write_error(self.error, record);
             record.count("responseLength", self.reply_bytes as u64);
-            write_circumstances(self.context, self.elapsed, record);
+            write_circumstances(self.context, self.elapsed, self.waited(), record);
         })
     }
 
@@ -226,13 +241,20 @@ pub(crate) fn write_error(error: Option<&CommandError>, record: &mut DocumentWri
 }
 
 /// The end of a record: how long it took, by which plan, when, and who wanted it.
-pub(crate) fn write_circumstances(context: &Context<'_>, elapsed: Duration, record: &mut DocumentWriter<'_>) {
+pub(crate) fn write_circumstances(
+    context: &Context<'_>,
+    elapsed: Duration,
+    waited: Waited,
+    record: &mut DocumentWriter<'_>,
+) {
     // As `currentOp` has them.
     record.int32("numYield", i32::try_from(context.slot.yields()).unwrap_or(i32::MAX));
     record.document("locks", |_| {});
     record.document("flowControl", |_| {});
     record.string("protocol", if context.request.is_legacy { "op_query" } else { "op_msg" });
     record.count("millis", elapsed.as_millis() as u64);
+    record.count("workingMillis", waited.working(elapsed).as_millis() as u64);
+    write_waited(waited, record);
     let plan = context.notes.plan.borrow();
     if !plan.is_empty() {
         record.string("planSummary", &plan);
@@ -247,6 +269,19 @@ pub(crate) fn write_circumstances(context: &Context<'_>, elapsed: Duration, reco
         user.into_iter().for_each(|user| users.push_document(|document| user.write("user", document)));
     });
     record.string("user", &user.map(|user| user.to_string()).unwrap_or_default());
+}
+
+/// How long it has waited, and for what; nothing of what took no time.
+fn write_waited(waited: Waited, record: &mut DocumentWriter<'_>) {
+    let kinds = WAIT_KINDS.map(|(kind, name)| (name, waited.waits.of(kind)));
+    let told: Vec<_> = [("place", waited.place)].into_iter().chain(kinds).filter(|(_, time)| !time.is_zero()).collect();
+    if !told.is_empty() {
+        record.document("plimsoll", |plimsoll| {
+            plimsoll.document("waitedMicros", |written| {
+                told.iter().for_each(|(name, time)| written.count(name, time.as_micros() as u64));
+            });
+        });
+    }
 }
 
 fn write_command(command: &Declaration, body: &RawDocument, record: &mut DocumentWriter<'_>) {
