@@ -20,6 +20,7 @@ mod concurrency;
 mod definitions;
 mod delete_storm;
 mod diagnostics;
+mod failover;
 mod guarantee;
 mod held_snapshot;
 mod history;
@@ -31,11 +32,15 @@ mod key_shapes;
 mod many_collections;
 mod memory;
 mod memory_group;
+mod new_member;
 mod overload;
 mod probe;
 mod raw_client;
 mod refusals;
+mod replica_set;
 mod rig;
+mod set_members;
+mod slow_member;
 mod statistic;
 mod storm;
 mod visibility;
@@ -192,6 +197,7 @@ async fn judge(test: Test, numbers: &[&'static str], rig: &mut Rig) -> Result<Ve
         Test::DeleteStorm => delete_storm::judge(rig, numbers).await,
         Test::KeyShapes => key_shapes::judge(rig).await,
         Test::ManyCollections => many_collections::judge(rig).await,
+        Test::ReplicaSet => replica_set::judge(rig, numbers).await,
     };
     match outcome {
         Ok(judgements) => Ok(judgements),

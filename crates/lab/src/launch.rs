@@ -85,11 +85,7 @@ impl LaunchedServer {
     pub(crate) async fn restart(&mut self, stop: Stop) -> Result<Duration, LabError> {
         match stop {
             Stop::Orderly => self.end(),
-            Stop::Kill => {
-                // It may have ended by itself.
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-            }
+            Stop::Kill => self.kill(),
             Stop::ForGood => {
                 self.end();
                 let renewed = std::fs::remove_dir_all(&self.data).and_then(|()| std::fs::create_dir_all(&self.data));
@@ -100,6 +96,13 @@ impl LaunchedServer {
         self.child = spawn(&self.words, &self.log, &self.binary)?;
         self.wait_until_it_answers().await?;
         Ok(started.elapsed())
+    }
+
+    /// `kill -9`. It can be started again with `restart`.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     pub(crate) fn program(&self) -> &str {

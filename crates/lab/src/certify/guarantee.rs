@@ -17,6 +17,7 @@ pub(super) enum Test {
     KeyShapes,
     Memory,
     ManyCollections,
+    ReplicaSet,
     /// Needs what a client cannot do: it is only said how it is proved.
     Elsewhere,
 }
@@ -44,6 +45,8 @@ pub(super) const GUARANTEES: &[Guarantee] = &[
     guarantee("G7", "A huge transaction harms only itself", Test::HugeTransaction),
     guarantee("G8", "An idle snapshot costs disk, not speed", Test::IdleSnapshot),
     guarantee("G9", "History is bounded", Test::History),
+    guarantee("G10", "A dead or slow replica costs the primary nothing", Test::ReplicaSet),
+    guarantee("G12", "A new member costs the primary nothing", Test::ReplicaSet),
     guarantee("G13", "No long oplog hole", Test::Visibility),
     guarantee("G14", "The memory limit is hard", Test::Memory),
     guarantee("G15", "Index builds yield", Test::IndexBuild),
@@ -57,6 +60,7 @@ pub(super) const GUARANTEES: &[Guarantee] = &[
     guarantee("G23", "No cliff from key shape", Test::KeyShapes),
     guarantee("G25", "Admission adapts", Test::Concurrency),
     guarantee("G26", "Diagnostics are off the hot path", Test::Diagnostics),
+    guarantee("G29", "Another primary within seconds, and nothing acknowledged lost", Test::ReplicaSet),
 ];
 
 /// In this order the tests run: those that only read and update the working set first, those that delete it later.
@@ -75,6 +79,7 @@ pub(super) const ORDER: &[Test] = &[
     Test::KeyShapes,
     Test::History,
     Test::ManyCollections,
+    Test::ReplicaSet,
     Test::Elsewhere,
 ];
 

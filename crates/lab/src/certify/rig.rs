@@ -9,6 +9,7 @@ use mongodb::options::ClientOptions;
 
 use super::CertifyArguments;
 use super::judgement::Judgement;
+use super::set_members::{Standing, process_of};
 use crate::error::LabError;
 use crate::launch::{LaunchedServer, Stop};
 use crate::result::{PhaseResult, RunResult};
@@ -109,6 +110,33 @@ impl Rig {
             runs: 0,
             lanes: arguments.lanes,
         })
+    }
+
+    /// The same sizes for a set of members, at its primary.
+    pub(super) async fn of_set(&self, uri: &str) -> Result<Self, LabError> {
+        let mut target = Target::connect_to(uri, None, 8).await?;
+        let primary = Standing::of(&target.observing_client).await?.primary;
+        target.process = primary.as_deref().and_then(process_of);
+        let full = self.cache_bytes.unwrap_or(CACHE_BYTES) * CACHES_OF_DATA / DOCUMENT_BYTES;
+        let part = if self.is_own() { 1.0 } else { self.scale.min(1.0) };
+        Ok(Self {
+            uri: uri.to_owned(),
+            launched: None,
+            client: target.observing_client,
+            description: target.description,
+            process: target.process,
+            directory: self.directory.join("set"),
+            documents: (full * part) as u64,
+            is_loaded: false,
+            sustainable: None,
+            runs: 0,
+            ..*self
+        })
+    }
+
+    /// Of the server.
+    pub(super) fn uri(&self) -> &str {
+        &self.uri
     }
 
     /// What the rig lacks, for judgements of whole tests.

@@ -14,6 +14,9 @@ use crate::scenario::give_way;
 /// Of the sustainable rate.
 pub(super) const LOAD: f64 = 0.2;
 
+/// The same for a set of members, which share the machine.
+pub(super) const SET_LOAD: f64 = 0.5;
+
 /// What went on beside the clients.
 pub(super) struct Storm<T> {
     pub(super) outcome: T,
@@ -96,6 +99,23 @@ pub(super) fn judge_others<T>(judgement: &mut Judgement, during: &str, alone: &P
             Bound::Shown,
         )
         .leaves_out_stolen_time(std::iter::once(alone).chain(&storm.beside));
+}
+
+/// Says what clients feel of something that goes on for phases, against a phase without it.
+pub(super) fn judge_ratio(
+    judgement: &mut Judgement,
+    during: &str,
+    alone: &PhaseResult,
+    phases: &[PhaseResult],
+    bound: f64,
+) {
+    let usual = p99([(alone, f64::INFINITY)]);
+    let p99 = p99(phases.iter().map(|phase| (phase, f64::INFINITY)));
+    judgement
+        .figure(&format!("clients' p99 {during} / without"), p99 / usual.max(1.0), "x", Bound::AtMost(bound))
+        .figure(&format!("clients' p99 {during}"), p99 / 1e3, "ms", Bound::Shown)
+        .figure("clients' p99 without", usual / 1e3, "ms", Bound::Shown)
+        .leaves_out_stolen_time(std::iter::once(alone).chain(phases));
 }
 
 /// How many seconds after a storm others are as before: from that second on the p99 of all that they did in the next `window` seconds is at most `times`
