@@ -36,7 +36,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (keys(), 1..99u64, any::<bool>()).prop_map(|(key, since, chained)| Step::Version(key, since, chained)),
         1 => keys().prop_map(Step::Settle),
     ];
-    proptest::collection::vec(step, 1..300)
+    proptest::collection::vec(step, 1..if cfg!(miri) { 24 } else { 300 })
 }
 
 fn check(image: &PageImage, model: &BTreeMap<Vec<u8>, (Vec<u8>, Version)>) {
