@@ -1,8 +1,9 @@
 """Three servers on one shared log in a directory: kills of the primary under load, step-downs, restarts in turn, a primary that is stopped for a while,
-reads on secondaries, and a member that comes later."""
+reads on secondaries, a member that comes later, a log that is trimmed, and one that is encrypted."""
 
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
@@ -11,7 +12,7 @@ import pytest
 from pymongo import ReadPreference, WriteConcern
 from pymongo.errors import NotPrimaryError, OperationFailure, PyMongoError, WTimeoutError
 
-from server_process import ServerProcess
+from server_process import ServerProcess, binary_path
 
 CLIENTS = 4
 COUNTERS = 8
@@ -22,8 +23,9 @@ FAILOVER_SECONDS = 20
 class ReplicaSet:
     """The servers, and what is common to them."""
 
-    def __init__(self, directory, count=3):
+    def __init__(self, directory, count=3, more_arguments=()):
         self.directory = directory
+        self.more_arguments = list(more_arguments)
         self.members = []
         for number in range(count):
             self.add(number)
@@ -32,7 +34,7 @@ class ReplicaSet:
         place = self.directory / f"member{number}"
         place.mkdir()
         arguments = ["--cache", "64MiB", "--replica-set", "rs0", "--log", f"dir://{self.directory / 'log'}"]
-        arguments += ["--tags", f"number=n{number},kind=test"]
+        arguments += ["--tags", f"number=n{number},kind=test"] + self.more_arguments
         self.members.append(ServerProcess(place, arguments))
         return self.members[-1]
 
@@ -54,6 +56,12 @@ class ReplicaSet:
                 member.process.send_signal(signal.SIGCONT)
                 member.kill()
         shutil.rmtree(self.directory / "log", ignore_errors=True)
+
+    def log(self, what, *arguments):
+        """Runs `plimsoll log`; its outcome and what it says."""
+        command = [str(binary_path()), "log", what, f"dir://{self.directory / 'log'}", *arguments, *self.more_arguments]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+        return done.returncode, done.stdout.decode()
 
     def client(self, **options):
         hosts = ",".join(f"127.0.0.1:{member.port}" for member in self.members)
@@ -356,5 +364,130 @@ def test_a_set_begun_from_a_server_with_data_gives_new_members_a_copy(tmp_path):
         # The copies lead as well as the first.
         first.kill()
         found.wait_until(found.primary)
+    finally:
+        found.stop()
+
+
+def write_some(client, name, count=400):
+    """Documents, in several records of the log."""
+    for part in range(4):
+        client.test[name].insert_many([{"_id": part * count + number, "text": "marked text " * 30} for number in range(count)])
+
+
+def first_record(said):
+    return int(said.split("begins with record ")[1].split()[0])
+
+
+# For so long a member does not store how far it has read.
+STORED_SECONDS = 11
+
+
+def trim(replica_set, *arguments):
+    """Trims the log, once all members have said that they have read so far; where it begins."""
+    began = time.monotonic()
+    while True:
+        code, said = replica_set.log("trim", "--keep", "0", *arguments)
+        if code == 0:
+            return first_record(said), said
+        assert "needs the log from record" in said and time.monotonic() - began < 4 * STORED_SECONDS, said
+        time.sleep(1)
+
+
+def test_the_log_is_checked_and_trimmed_and_members_go_on(replica_set):
+    with replica_set.client() as client:
+        write_some(client, "first")
+        code, said = replica_set.log("check")
+        assert code == 0 and "judged         from record 0 on" in said and said.count("member ") == 3, said
+        code, said = replica_set.log("trim", "--keep", "0")
+        assert code == 1 and "no verified copy" in said, said
+        time.sleep(STORED_SECONDS)
+        code, said = replica_set.log("copy")
+        assert code == 0, said
+        copy = said.split()[-1]
+        # What was logged within the promised time stays, whatever the copy has.
+        code, said = replica_set.log("trim", "--keep", "5")
+        assert code == 0 and first_record(said) < 5, said
+        write_some(client, "second")
+        away = replica_set.secondaries()[0]
+        away.kill()
+        write_some(client, "third")
+        time.sleep(STORED_SECONDS)
+        code, said = replica_set.log("copy")
+        assert code == 0, said
+        code, said = replica_set.log("trim", "--keep", "0")
+        assert code == 1 and f"127.0.0.1:{away.port} needs the log from record" in said, said
+        away.start()
+        replica_set.wait_until(replica_set.is_whole)
+        begins, said = trim(replica_set, "--keep-copies", "1")
+        assert begins > 5 and f"removed the copy {copy}" in said, said
+        code, said = replica_set.log("check")
+        assert code == 0 and f"judged         from record {begins} on" in said, said
+        # All members go on, after a start, too; and a new one gets a copy.
+        for member in replica_set.members:
+            member.kill()
+            member.start()
+        replica_set.add(3).start()
+        replica_set.wait_until(replica_set.is_whole, 60)
+        client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
+        for member in replica_set.members:
+            with pymongo.MongoClient(member.uri, readPreference="secondaryPreferred") as direct:
+                assert [direct.test[name].count_documents({}) for name in ("first", "second", "third")] == [1_600] * 3
+    for member in replica_set.members:
+        member.kill()
+    # Hands that meddle.
+    records = sorted((replica_set.directory / "log/records").iterdir())
+    gone, cut = records[len(records) // 3], records[len(records) // 2]
+    gone.unlink()
+    cut.write_bytes(cut.read_bytes()[:-1])
+    code, said = replica_set.log("check")
+    assert code == 2 and f"record {int(gone.stem)} is missing" in said and f"record {int(cut.stem)} " in said, said
+    code, said = replica_set.log("trim", "--keep", "0")
+    assert code == 1 and "lacks records" in said, said
+
+
+def test_an_encrypted_set_has_an_encrypted_log(tmp_path):
+    key, other = tmp_path / "key", tmp_path / "other"
+    key.write_text("11" * 32)
+    other.write_text("22" * 32)
+    key.chmod(0o600)
+    other.chmod(0o600)
+    found = ReplicaSet(tmp_path, 3, ["--encryption-key-file", str(key)])
+    try:
+        found.start()
+        with found.client() as client:
+            write_some(client, "first")
+            found.primary().kill()
+            found.wait_until(found.primary)
+            write_some(client, "second")
+            stored = [path.read_bytes() for path in (tmp_path / "log/records").iterdir()]
+            assert not any(b"marked text" in record or b"PLMSHREC" in record for record in stored)
+            for member in found.members:
+                if member.process is None:
+                    member.start()
+            found.wait_until(found.is_whole)
+            time.sleep(STORED_SECONDS)
+            code, said = found.log("copy")
+            assert code == 0, said
+            assert trim(found)[0] > 0
+            # The copy is encrypted, and so is the directory that is made of it.
+            found.add(3).start()
+            found.wait_until(found.is_whole, 60)
+            client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
+            with pymongo.MongoClient(found.members[3].uri, readPreference="secondaryPreferred") as direct:
+                assert direct.test.second.count_documents({}) == 1_600
+            copies = [path for path in (tmp_path / "log/copies").rglob("*") if path.is_file()]
+            assert copies and not any(b"marked text" in path.read_bytes() for path in copies)
+        for member in found.members:
+            member.stop()
+        late = found.add(4)
+        for arguments in ([], ["--encryption-key-file", str(other)]):
+            late.arguments = late.arguments[:8] + arguments
+            with pytest.raises(RuntimeError, match="the shared log cannot be used: it is encrypted"):
+                late.start()
+        found.members.remove(late)
+        code, said = found.log("rotate-key", "--new-encryption-key-file", str(other))
+        assert code == 0, said
+        with pytest.raises(RuntimeError, match="encrypted with another key"):
+            found.members[0].start()
     finally:
         found.stop()

@@ -67,6 +67,20 @@ pub struct Pruned {
 /// # Errors
 /// `Place`: a backup may be under way; `Damaged`: of a backup that cannot be read nobody knows what it needs; `Io`.
 pub fn prune(objects: &dyn ObjectStore, rules: KeepRules, now_millis: i64) -> Result<Pruned> {
+    let since = rules.days.map(|days| now_millis - i64::from(days) * DAY_MILLIS);
+    let is_young = |manifest: &Manifest| since.is_some_and(|since| manifest.ended_millis >= since);
+    prune_but(objects, &|newer, manifest| newer < rules.newest.max(1) || is_young(manifest), now_millis)
+}
+
+/// The same where `is_kept` says of each backup whether it stays; it is told how many are newer.
+///
+/// # Errors
+/// As `prune`.
+pub fn prune_but(
+    objects: &dyn ObjectStore,
+    is_kept: &dyn Fn(usize, &Manifest) -> bool,
+    now_millis: i64,
+) -> Result<Pruned> {
     let (whole, others) = list(objects)?;
     let mut unfinished = Vec::new();
     for (id, reason) in others {
@@ -80,12 +94,8 @@ pub fn prune(objects: &dyn ObjectStore, rules: KeepRules, now_millis: i64) -> Re
         }
         unfinished.push(id);
     }
-    let since = rules.days.map(|days| now_millis - i64::from(days) * DAY_MILLIS);
-    let old = whole.len().saturating_sub(rules.newest.max(1));
-    let is_kept =
-        |place: usize, manifest: &Manifest| place >= old || since.is_some_and(|since| manifest.ended_millis >= since);
     let (kept, gone): (Vec<_>, Vec<_>) =
-        whole.iter().enumerate().partition(|(place, manifest)| is_kept(*place, manifest));
+        whole.iter().enumerate().partition(|(place, manifest)| is_kept(whole.len() - 1 - place, manifest));
     let kept: Vec<&Manifest> = kept.into_iter().map(|(_, manifest)| manifest).collect();
     let needed: HashSet<String> = kept.iter().flat_map(|manifest| manifest.names()).collect();
     let mut pruned = Pruned::default();

@@ -44,7 +44,7 @@ pub use archive::{Archive, ArchiveStatus};
 pub use cloud_place::CloudPlace;
 pub use directory_store::DirectoryStore;
 pub use error::{BackupError, Result};
-pub use keeping::{KeepRules, Pruned, list, prune};
+pub use keeping::{KeepRules, Pruned, list, prune, prune_but};
 pub use making::{BackupOptions, Extent, make};
 pub use manifest::{Manifest, time_of};
 pub use object::Packing;

@@ -324,12 +324,11 @@ impl Collection {
         if self.ring.is_some() { Ok(()) } else { self.record_ids.settle(engine, self.record_tree) }
     }
 
-    /// Another member has given this record id out.
-    pub(crate) fn note_record_id(&self, record_id: RecordId) {
+    /// Another member has given this record id out. `true`: record ids are settled, and this one is greater than all before, so nothing is stored there.
+    pub fn note_record_id(&self, record_id: RecordId) -> bool {
         // One that is looked up later is found in the tree.
-        if self.record_ids.last.load(Ordering::Acquire) != 0 {
-            self.record_ids.last.fetch_max(record_id.0, Ordering::AcqRel);
-        }
+        let is_settled = self.record_ids.last.load(Ordering::Acquire) != 0;
+        is_settled && self.record_ids.last.fetch_max(record_id.0, Ordering::AcqRel) < record_id.0
     }
 
     /// The last record id handed out, if record ids are settled: whatever was committed before has no greater one. Says nothing of rings.

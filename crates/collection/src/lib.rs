@@ -70,8 +70,8 @@ pub use predicate::Predicate;
 pub use record_id::RecordId;
 pub use records::StoredRecords;
 pub use replay::{
-    DecidedAre, LiveApplier, LoggedStatement, LostIndex, ReplaySummary, SessionReplay, UnreadEntries, UnreadEntry,
-    replay,
+    DecidedAre, LiveApplier, LoggedStatement, LostIndex, ReplaySummary, SessionReplay, Stored, UnreadEntries,
+    UnreadEntry, replay,
 };
 pub use salvage::{ReadPart, Salvaged, SalvagedCollection, SalvagedDefinition, Salvager, decode_definition};
 pub use time_series_options::{Bucketing, Granularity, TimeSeriesOptions};

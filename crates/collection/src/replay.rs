@@ -36,6 +36,7 @@ use crate::oplog_entry::{
 };
 use crate::options::CollectionOptions;
 pub(crate) use apply::EntryApplier;
+pub use apply::Stored;
 pub use live::LiveApplier;
 use progress::Progress;
 pub use unread::{UnreadEntries, UnreadEntry};

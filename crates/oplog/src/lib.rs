@@ -18,7 +18,8 @@ mod log;
 pub use error::{OplogError, Result};
 pub use local_oplog::{
     CanonicalReader, Checkpointed, LocalOplog, OplogOptions, OplogPiece, ReceivedEntry, RestoredOplog, SalvagedOplog,
-    SegmentFacts, SetAside, StoredRetention, check_piece, cut_from, read_offline, salvage_entries, salvage_entry,
+    SegmentFacts, SetAside, StoredRetention, check_piece, cut_from, peek_canonical, read_offline, salvage_entries,
+    salvage_entry,
 };
 pub use log::{Appended, Flushed, Oplog, OplogEntry, OplogPosition, OplogReader, OplogStatistics, SpaceReturn};
 pub use platform::Timestamp;

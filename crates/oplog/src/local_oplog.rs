@@ -36,7 +36,7 @@ mod tail;
 mod tests;
 mod window;
 
-pub use self::canonical::{CanonicalReader, ReceivedEntry};
+pub use self::canonical::{CanonicalReader, ReceivedEntry, peek_canonical};
 pub use self::copying::{OplogPiece, RestoredOplog, check_piece};
 pub use self::cutting::cut_from;
 pub use self::offline::read_offline;

@@ -61,7 +61,7 @@ pub use schedule::sleep_an_instant;
 pub use simulated_disk::{InjectedError, Operation, OperationCounts, SimulatedDisk};
 pub use sorted_runs::{RunFormat, RunMerge, SortedRuns};
 pub use temporary_store::{RunReader, RunWriter, TemporaryStore};
-pub use thread::spawn_named;
+pub use thread::{spawn_named, spawn_scoped};
 pub use timestamp::Timestamp;
 pub use waits::{WAIT_KINDS, WaitKind, Waits, waiting};
 pub use work_budget::{Step, WorkBudget};

@@ -1,7 +1,7 @@
 //! Threads: the one place where background threads are started, so that each has a name.
 
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use crate::memory_check;
 
@@ -15,6 +15,23 @@ pub fn spawn_named<T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     Builder::new().name(name.to_owned()).spawn(|| {
+        let result = body();
+        memory_check::thread_ends();
+        result
+    })
+}
+
+/// The same for a thread that ends before the scope does, and may use what lives as long.
+///
+/// # Errors
+/// When the machine refuses another thread.
+#[allow(clippy::disallowed_methods, reason = "this is the replacement that the ban names")]
+pub fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, T>> {
+    Builder::new().name(name.to_owned()).spawn_scoped(scope, || {
         let result = body();
         memory_check::thread_ends();
         result

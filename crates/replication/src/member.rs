@@ -169,6 +169,17 @@ impl Member {
         }
     }
 
+    /// The record of the log from which it would read on if it were started again.
+    pub fn needs(&self) -> Option<Offset> {
+        let standing = match &self.state {
+            State::Following(_, standing) | State::Claiming(_, standing) => standing,
+            State::Leading(shipper) => shipper.standing(),
+            State::Over => return None,
+        };
+        // One that has stored nothing reads from the beginning.
+        Some(standing.stored().map_or(Offset(0), |stored| stored.next))
+    }
+
     /// Whether it leads, or was once at most a second behind the others.
     pub fn has_caught_up(&self) -> bool {
         matches!(self.state, State::Leading(_)) || matches!(self.distance, Distance::CaughtUp)

@@ -73,6 +73,11 @@ impl Shipper {
         is_shipped
     }
 
+    /// How far it is known to have read the log.
+    pub(crate) fn standing(&self) -> &StandingFile {
+        &self.standing
+    }
+
     /// What it has read, to go on as a follower.
     pub(crate) fn into_parts(self) -> (Writer, StandingFile) {
         (self.writer, self.standing)

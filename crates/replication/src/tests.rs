@@ -1,5 +1,6 @@
 //! Members on simulated machines over a shared log in memory.
 
+mod applying;
 mod failover;
 mod members;
 mod rate;

@@ -208,9 +208,20 @@ fn verify(
         key: place.key(key.source()?.as_ref())?,
         from: place.from.clone(),
     };
+    let problems = problems_of(&options, within, key)?;
+    problems.iter().for_each(|problem| println!("{problem}"));
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+/// Restores a backup into a temporary directory, and validates every collection.
+pub(crate) fn problems_of(
+    options: &RestoreOptions,
+    within: Option<PathBuf>,
+    key: &KeyArguments,
+) -> Result<Vec<String>, String> {
     let within = within.unwrap_or_else(std::env::temp_dir);
     let directory = within.join(format!("plimsoll-verify-{}", std::process::id()));
-    let verified = restore_command::into(&directory, key, &options).and_then(|restored| {
+    let verified = restore_command::into(&directory, key, options).and_then(|restored| {
         print!("{}", restore_command::described(&restored, &directory));
         validate(&directory, key)
     });
@@ -219,9 +230,7 @@ fn verify(
     if let Err(error) = removed {
         eprintln!("plimsoll: cannot remove {}: {error}", directory.display());
     }
-    let problems = verified?;
-    problems.iter().for_each(|problem| println!("{problem}"));
-    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    verified
 }
 
 /// Opens a directory and validates its collections; what is wrong.

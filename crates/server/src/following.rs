@@ -4,6 +4,7 @@
 //! and says why.
 
 mod copies;
+pub mod log_care;
 mod notice_board;
 mod role_changes;
 mod set_state;
@@ -14,13 +15,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::ServerHandle;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, KeySource};
 use commands::{ServerContext, SetMembers, StepDown};
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
 use platform::{Clock, Disk, Random, RealDisk, SystemClock, SystemRandom};
 use replication::{Entered, Member, ReplicationError, StandingFile, enter};
-use shared_log::{DirectoryLog, Leader, SharedLog, SharedLogError};
+use shared_log::{DirectoryLog, Leader, SealedLog, SharedLog, SharedLogError};
 use transaction::{OpensAs, Store, StoreOptions, TransactionError};
 
 use self::copies::Copies;
@@ -103,7 +104,8 @@ pub(crate) fn open_store(
     };
     let standing = StandingFile::open(disk.clone()).map_err(failed)?;
     // A log that was followed and is not there is a file system that is not mounted, and must not be begun anew.
-    let log = open_log(directory, standing.stored().is_none()).map_err(|error| failed(error.into()))?;
+    let key = configuration.encryption_key.as_ref();
+    let log = open_log(directory, standing.stored().is_none(), key).map_err(|error| failed(error.into()))?;
     let me = Leader { node: Leader::node_at(&address), incarnation: SystemRandom.next_u64(), address };
     let data = disk.clone();
     let (store, entered) = join_set(&*log, (disk, clock.clone()), options, &me)?;
@@ -112,7 +114,8 @@ pub(crate) fn open_store(
     let state = Arc::new(SetState::new(log, me, set.tags.clone(), store.clone(), leads));
     let stop = Arc::new(AtomicBool::new(false));
     let thread = begin(member, store.clone(), state.clone(), (handle.clone(), stop.clone()))?;
-    let giver = copies::begin_giving(Copies::of_log(directory), state.clone(), data, stop.clone());
+    let copies = Copies::of_log(directory, configuration.encryption_key.clone());
+    let giver = copies::begin_giving(copies, state.clone(), data, stop.clone());
     let threads = vec![thread, giver.map_err(TransactionError::Thread)?];
     let following = Following { state, stop, threads: Mutex::new(threads) };
     let began = SystemClock::new();
@@ -137,11 +140,14 @@ pub(crate) fn open_store(
 pub(crate) fn prepare(configuration: &Configuration, address: String) -> Result<(), String> {
     let log = configuration.replica_set.as_ref().and_then(|set| set.log.as_deref());
     let Some(directory) = log else { return Ok(()) };
-    match open_log(directory, false) {
+    match open_log(directory, false, configuration.encryption_key.as_ref()) {
         // It is made when the store is opened.
         Err(SharedLogError::Absent) => Ok(()),
         Err(error) => Err(error.to_string()),
-        Ok(log) => copies::fetch_if_needed(&Copies::of_log(directory), &*log, &configuration.data, &address),
+        Ok(log) => {
+            let copies = Copies::of_log(directory, configuration.encryption_key.clone());
+            copies::fetch_if_needed(&copies, &*log, &configuration.data, &address)
+        }
     }
 }
 
@@ -226,6 +232,7 @@ fn begin(
             }
             state.note(member.standpoint());
             state.set_may_lead(member.may_lead());
+            member.needs().into_iter().for_each(|needs| state.set_needs(needs));
             board.turn(&state, &store, &clock);
             if state.is_over() {
                 tracing::warn!(target: "replication", "another member leads: the store is opened again");
@@ -254,8 +261,13 @@ fn begin(
     thread.map_err(TransactionError::Thread)
 }
 
-/// The log in a directory, which may have to be made.
-fn open_log(directory: &std::path::Path, may_be_made: bool) -> Result<Arc<dyn SharedLog>, SharedLogError> {
+/// The log in a directory, which may have to be made. With the key of an encrypted data directory it is encrypted, too.
+fn open_log(
+    directory: &std::path::Path,
+    may_be_made: bool,
+    key: Option<&KeySource>,
+) -> Result<Arc<dyn SharedLog>, SharedLogError> {
+    let outer = key.map(KeySource::read).transpose().map_err(|cause| SharedLogError::Key { cause })?;
     let cannot = |cause: std::io::Error| SharedLogError::Unreachable { cause: cause.to_string() };
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(directory).map_err(cannot)?);
     let open = || DirectoryLog::open(disk.clone(), Arc::new(SystemClock::new()), Arc::new(SystemRandom));
@@ -273,8 +285,11 @@ fn open_log(directory: &std::path::Path, may_be_made: bool) -> Result<Arc<dyn Sh
         }
         opened => opened?,
     };
-    match log.check()?.first() {
-        Some(complaint) => Err(SharedLogError::Unreachable { cause: complaint.clone() }),
+    if let Some(complaint) = log.check()?.into_iter().next() {
+        return Err(SharedLogError::Unreachable { cause: complaint });
+    }
+    match log.key(outer.as_ref())? {
+        Some(key) => Ok(Arc::new(SealedLog::new(Box::new(log), key, Arc::new(SystemRandom))?)),
         None => Ok(Arc::new(log)),
     }
 }

@@ -21,6 +21,7 @@ mod descriptor_limit;
 mod health_command;
 mod inspect_command;
 mod lab_command;
+mod log_command;
 mod mongod_command;
 mod profile_sampler;
 mod repair_command;
@@ -72,6 +73,8 @@ enum Command {
     Restore(restore_command::RestoreArguments),
     /// Ask a server whether it serves: ends with 0, with 1 and the reason when nothing is written, with 2 when nobody answers
     Health(HealthArguments),
+    /// Look after the shared log of a replica set: check it, have a copy of the data made beside it, trim it
+    Log(log_command::LogArguments),
     /// Change the key of a stopped server's encrypted data directory. No data is written
     RotateKey(rotate_key_command::RotateKeyArguments),
     /// Make a user without a login: the first one, or the way out when the last password is lost
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => restore_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Health(arguments) => health_command::run(&arguments),
+        Command::Log(arguments) => log_command::run(&arguments),
         Command::RotateKey(arguments) => rotate_key_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::User(arguments) => user_command::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Completions { shell } => {

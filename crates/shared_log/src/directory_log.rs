@@ -14,23 +14,25 @@
 //! A name that was trimmed away could be given again by somebody who has slept. So trimming first says, durably, where the log begins,
 //! and whoever has appended or read looks there afterwards: then what he did counts, or the log began behind it.
 
+mod log_key;
 mod names;
 mod notice_board;
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use platform::{Clock, Disk, OpenMode, Random};
+use platform::{Clock, Disk, OpenMode, OuterKey, Random};
 
 use self::names::{
     IDENTITY_FILE, NEW_IDENTITY_FILE, RECORDS, SENDING, TRIMMED, identity_bytes, numbered, parse_identity, record_path,
     sending_path, trimmed_path,
 };
-use crate::record::RECORD_BYTES_MAX;
+use crate::record::STORED_BYTES_MAX;
 use crate::{
     AppendOutcome, Bounds, LogIdentity, Offset, Refused, Result, Sending, SharedLog, SharedLogError, StoredRecord,
 };
@@ -93,6 +95,73 @@ impl DirectoryLog {
         Ok(log)
     }
 
+    /// The key of the log, which `outer` opens. If there is none and the log has no record, it is made; `None`: the log is not encrypted, nor is that wanted.
+    ///
+    /// # Errors
+    /// `Key` when log and key do not fit.
+    pub fn key(&self, outer: Option<&OuterKey>) -> Result<Option<OuterKey>> {
+        let (disk, identity) = (&*self.disk, self.identity()?);
+        let refused = |cause: &str| SharedLogError::Key { cause: cause.to_owned() };
+        match (outer, log_key::is_there(disk)?) {
+            (None, false) => Ok(None),
+            (None, true) => Err(refused(
+                "it is encrypted: give the key of its members with --encryption-key-file, --encryption-key-env or --encryption-key-command",
+            )),
+            (Some(outer), is_there) => {
+                if !is_there {
+                    if self.bounds()? != (Bounds { first: Offset(0), end: Offset(0) }) {
+                        return Err(refused(
+                            "it is not encrypted, and a key is given: a set is encrypted from its beginning or not at all",
+                        ));
+                    }
+                    log_key::make(disk, identity, outer, &*self.random)?;
+                }
+                log_key::open(disk, identity, outer).map(Some)
+            }
+        }
+    }
+
+    /// Wraps the key of the log by another outer key. Its members are started with that from now on.
+    ///
+    /// # Errors
+    /// `Key` when `from` is not the key.
+    pub fn rotate_key(&self, from: &OuterKey, to: &OuterKey) -> Result<()> {
+        log_key::rotate(&*self.disk, self.identity()?, (from, to), &*self.random)
+    }
+
+    /// Opens a log that may lack records, to examine it: which ones are missing, and which there are.
+    ///
+    /// # Errors
+    /// `Absent`; what goes wrong with files.
+    pub fn open_to_examine(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<(DirectoryLog, Range<Offset>, Vec<Range<Offset>>)> {
+        let (end, durable, outcomes) = (AtomicU64::new(0), AtomicU64::new(u64::MAX), Mutex::default());
+        let log = DirectoryLog { disk, clock, random, end, durable, outcomes };
+        log.identity()?;
+        let names = log.disk.list(Path::new(RECORDS)).map_err(SharedLogError::io("list its records"))?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| numbered(name, names::RECORD_SUFFIX)).collect();
+        numbers.sort_unstable();
+        let first = log.first()?;
+        let (mut end, mut gaps) = (first.0, Vec::new());
+        for number in numbers.into_iter().filter(|number| *number >= first.0) {
+            // Names that are given while others are listed may be left out.
+            while end < number && log.has(end)? {
+                end += 1;
+            }
+            if end < number {
+                gaps.push(Offset(end)..Offset(number));
+            }
+            end = number + 1;
+        }
+        if gaps.is_empty() {
+            log.note_end(end);
+        }
+        Ok((log, first..Offset(end), gaps))
+    }
+
     /// Where the log begins.
     fn first(&self) -> Result<Offset> {
         let names = self.disk.list(Path::new(TRIMMED)).map_err(SharedLogError::io("list where it begins"))?;
@@ -151,8 +220,8 @@ impl DirectoryLog {
     }
 
     fn append(&self, bytes: &[u8]) -> std::result::Result<Offset, Refused> {
-        if bytes.len() > RECORD_BYTES_MAX || bytes.is_empty() {
-            let (bytes, bytes_max) = (bytes.len(), RECORD_BYTES_MAX);
+        if bytes.len() > STORED_BYTES_MAX || bytes.is_empty() {
+            let (bytes, bytes_max) = (bytes.len(), STORED_BYTES_MAX);
             return Err(Refused::NotAppended(SharedLogError::TooLarge { bytes, bytes_max }));
         }
         let begun_at = Offset(self.next_number().map_err(Refused::NotAppended)?);
@@ -221,7 +290,7 @@ impl DirectoryLog {
             Err(error) => return Err(failed("open a record")(error)),
         };
         let length = file.length().map_err(failed("read a record"))?;
-        if length == 0 || length > RECORD_BYTES_MAX as u64 {
+        if length == 0 || length > STORED_BYTES_MAX as u64 {
             return Err(SharedLogError::Damaged { offset, reason: "its file has a length that no record has" });
         }
         let mut bytes = vec![0; length as usize];

@@ -13,6 +13,12 @@ pub type Result<T> = std::result::Result<T, SharedLogError>;
 /// Errors of shared logs and of what is read from them. Cheap to clone.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SharedLogError {
+    /// It is encrypted, or is not, and the key does not fit.
+    #[error("the shared log cannot be used: {cause}")]
+    Key {
+        /// What does not fit.
+        cause: String,
+    },
     /// It cannot be reached at the moment, or did not answer in time.
     #[error("the shared log cannot be reached: {cause}")]
     Unreachable {

@@ -92,7 +92,7 @@ pub trait SharedLog: Send + Sync {
     fn identity(&self) -> Result<LogIdentity>;
 
     /// Begins to append records; the outcome of each comes from `outcomes`, whatever happens. Must not be called with one that is
-    /// larger than `RECORD_BYTES_MAX`; its outcome is a refusal then.
+    /// larger than `STORED_BYTES_MAX`; its outcome is a refusal then.
     fn begin_append(&self, batch: &[Sending]);
 
     /// What became of appends since the last call; waits for one, but not longer than that.

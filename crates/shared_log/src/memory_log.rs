@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use platform::{Random, SeededRandom};
 
-use crate::record::RECORD_BYTES_MAX;
+use crate::record::STORED_BYTES_MAX;
 use crate::{
     AppendOutcome, Bounds, LogIdentity, Offset, Refused, Result, Sending, SharedLog, SharedLogError, StoredRecord,
     Ticket,
@@ -238,8 +238,8 @@ impl SharedLog for Connection {
             let is_cut = self.check_reachable(&state).is_err();
             let Some(ends) = state.connections.get_mut(&self.number) else { return };
             let bytes = sending.bytes.len();
-            if bytes > RECORD_BYTES_MAX {
-                let refused = Refused::NotAppended(SharedLogError::TooLarge { bytes, bytes_max: RECORD_BYTES_MAX });
+            if bytes > STORED_BYTES_MAX {
+                let refused = Refused::NotAppended(SharedLogError::TooLarge { bytes, bytes_max: STORED_BYTES_MAX });
                 ends.outcomes.push(AppendOutcome { ticket: sending.ticket, result: Err(refused) });
                 continue;
             }

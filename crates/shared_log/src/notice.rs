@@ -3,6 +3,8 @@
 //! Made and read by `replication`. Nothing that counts depends on a notice: it says where clients find a member, and how far it is. A later version may add fields
 //! behind the known ones, which an earlier one does not read.
 
+use crate::Offset;
+
 const MAGIC: &[u8; 8] = b"PLMSNOTE";
 const FORMAT_VERSION: u16 = 1;
 /// Bytes before the texts, with the checksum.
@@ -35,6 +37,8 @@ pub struct Notice {
     pub durable: u64,
     /// Its wall clock, in milliseconds since 1970.
     pub wall_millis: i64,
+    /// The record of the log from which it would have to read on if it were started again. `None`: its build does not say.
+    pub needs: Option<Offset>,
     /// Where clients find it.
     pub address: String,
     /// Names and values by which clients choose members.
@@ -68,6 +72,7 @@ impl Notice {
             put_text(&mut bytes, name);
             put_text(&mut bytes, value);
         }
+        bytes.extend_from_slice(&self.needs.map_or(u64::MAX, |needs| needs.0).to_le_bytes());
         let checksum = crc32c::crc32c(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -87,6 +92,7 @@ impl Notice {
         let address = take_text(&mut texts)?;
         let count = u16::from_le_bytes(*texts.split_off(..2)?.first_chunk()?);
         let tags = (0..count).map(|_| Some((take_text(&mut texts)?, take_text(&mut texts)?))).collect::<Option<_>>()?;
+        let needs = texts.first_chunk::<8>().map(|needs| u64::from_le_bytes(*needs));
         Some(Notice {
             node: number(0),
             incarnation: number(1),
@@ -99,6 +105,7 @@ impl Notice {
             applied_timestamp: number(5),
             durable: number(6),
             wall_millis: number(7) as i64,
+            needs: needs.filter(|needs| *needs != u64::MAX).map(Offset),
             address,
             tags,
         })
@@ -124,8 +131,18 @@ mod tests {
     fn what_was_encoded_is_understood_and_what_was_changed_is_not() {
         let tags = vec![("dc".to_owned(), "east".to_owned()), (String::new(), "\u{e9}".to_owned())];
         let address = "db1:27017".to_owned();
-        let notice =
-            Notice { node: 7, number: 3, term: 9, leads: true, applied: 1 << 40, address, tags, ..Notice::default() };
+        let needs = Some(Offset(17));
+        let notice = Notice {
+            node: 7,
+            needs,
+            number: 3,
+            term: 9,
+            leads: true,
+            applied: 1 << 40,
+            address,
+            tags,
+            ..Notice::default()
+        };
         let bytes = notice.encode();
         assert_eq!(Notice::decode(&bytes), Some(notice));
         for bit in 0..bytes.len() * 8 {

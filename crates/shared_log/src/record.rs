@@ -20,6 +20,9 @@ const ADDRESS_BYTES_MAX: usize = 300;
 /// Largest record, below what Kafka takes without being told otherwise (1 MiB with the framing of its own).
 pub const RECORD_BYTES_MAX: usize = 1_000_000;
 
+/// Largest record as a log stores it: encrypted ones have a header and a tag more.
+pub const STORED_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;
+
 /// Most bytes of the oplog in one record.
 pub const RANGE_BYTES_MAX: usize = RECORD_BYTES_MAX - HEADER_BYTES;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use oplog::OplogOptions;
 use platform::{Foreground, Random, SeededRandom};
 use storage_engine::{Compression, EngineOptions};
-use transaction::{Interleaving, StoreOptions};
+use transaction::{ApplyingBy, Interleaving, StoreOptions};
 
 use crate::documents::Sizes;
 
@@ -153,6 +153,7 @@ fn draw_options(random: &SeededRandom) -> StoreOptions {
         space_reserve_bytes: one_of(&[0, 64 << 10, 1 << 20]),
         ttl_interval: Duration::from_secs(60),
         replay_threads: 0,
+        applying_by: ApplyingBy::Caller { queues: 2 },
         index_piece_bytes: one_of(&[500, 20 << 10, 8 << 20]) as usize,
         clock_drift_max: Duration::from_secs(365 * 24 * 3600),
         large_transaction_bytes: one_of(&[0, 4 << 10, 1 << 20]) as usize,

@@ -23,6 +23,8 @@ const POLL_MAX: Duration = POLL.saturating_mul(8);
 /// From one piece of the oplog's space that is given back to the next, and while there is nothing to give back.
 const OPLOG_SPACE_PAUSE: Duration = Duration::from_millis(100);
 const OPLOG_SPACE_PAUSE_MAX: Duration = OPLOG_SPACE_PAUSE.saturating_mul(8);
+/// How often a member of a replica set looks for builds of others.
+const RECEIVED_BUILDS_PAUSE: Duration = Duration::from_millis(500);
 /// Pause after an error of background work, before it is tried again.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
@@ -105,7 +107,9 @@ impl Store {
             })?,
             self.spawn("index-builds", |store| {
                 store.resume_all_builds();
-                Ok(store.options.ttl_interval)
+                // What another member builds is to be ready when its commit comes.
+                let pause = if store.is_confirming() { RECEIVED_BUILDS_PAUSE } else { store.options.ttl_interval };
+                Ok(pause.min(store.options.ttl_interval))
             })?,
             self.spawn("ttl", |store| {
                 store.pause_and_expire()?;

@@ -267,9 +267,31 @@ impl CommitOrder {
         if let Some(commit) = queue.commits.get_mut(place) {
             commit.applied = Some(applied);
         }
-        if place != 0 {
-            return;
+        if place == 0 {
+            self.publish(&mut queue);
         }
+    }
+
+    /// Commits are applied that one thread has applied.
+    pub(crate) fn complete_group<'o>(
+        &self,
+        group: impl Iterator<Item = (InFlight<'o>, OplogPosition, Option<Effect>)>,
+    ) {
+        let mut queue = self.queue.lock();
+        for (mut commit, end, effect) in group {
+            let Some(number) = commit.number.take() else { continue };
+            let place = (number - queue.front) as usize;
+            if let Some(commit) = queue.commits.get_mut(place) {
+                commit.applied = Some(Applied { end, effect, others: Vec::new(), reveals: None });
+            }
+        }
+        if queue.commits.front().is_some_and(|commit| commit.applied.is_some()) {
+            self.publish(&mut queue);
+        }
+    }
+
+    /// Makes visible what is applied at the front.
+    fn publish(&self, queue: &mut Queue) {
         queue.advance();
         if let Some(confirmed) = queue.unconfirmed.as_mut().and_then(Unconfirmed::settle) {
             // It was confirmed before it was applied. Before it is visible, so that readers see it as soon as its writer knows that it is.

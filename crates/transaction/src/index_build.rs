@@ -47,12 +47,14 @@ use crate::waiting::OwnedName;
 pub(crate) struct StartedBuild {
     trees: Vec<TreeId>,
     commit: Option<CommitInfo>,
+    /// Another member of the replica set says whether keys are unique, and when the index is ready.
+    is_of_another: bool,
 }
 
 impl StartedBuild {
-    /// That of one index, begun at another time.
-    pub(crate) fn of(tree: TreeId) -> StartedBuild {
-        StartedBuild { trees: vec![tree], commit: None }
+    /// That of one index, which another member builds.
+    pub(crate) fn of_another(tree: TreeId) -> StartedBuild {
+        StartedBuild { trees: vec![tree], commit: None, is_of_another: true }
     }
 }
 
@@ -62,6 +64,8 @@ struct BuildBuffers {
     document: Vec<u8>,
     entries: RecordEntries,
     unique: UniqueBuffers,
+    /// See `StartedBuild`.
+    is_of_another: bool,
 }
 
 impl Store {
@@ -85,7 +89,7 @@ impl Store {
         }
         check_definitions(self, collection, &specifications)?;
         self.catalog.check_room(specifications.iter().map(|wanted| wanted.to_document().as_bytes().len()).sum())?;
-        let mut started = StartedBuild { trees: Vec::new(), commit: None };
+        let mut started = StartedBuild { trees: Vec::new(), commit: None, is_of_another: false };
         for specification in specifications {
             let change = CatalogChange::StartIndexBuild(index_change(collection, &specification));
             let commit = self.log_definition(&change, |_| {
@@ -140,13 +144,14 @@ impl Store {
             self.commits.wait_visible(commit.timestamp)?;
         }
         let _gives_way = LongWork::begin(&self.foreground);
-        let is_plain =
-            |index: &Arc<Index>| index.state() == IndexState::Replacing || !index.specification().is_unique();
+        let is_plain = |index: &Arc<Index>| {
+            started.is_of_another || index.state() == IndexState::Replacing || !index.specification().is_unique()
+        };
+        let mut buffers = BuildBuffers { is_of_another: started.is_of_another, ..BuildBuffers::default() };
         if collection.ring().is_none() && find_indexes(collection, &started.trees).iter().all(is_plain) {
-            return self.fill_sorted(collection, &started.trees, is_stopped);
+            return self.fill_sorted(collection, &started.trees, buffers, is_stopped);
         }
         let mut cursor = self.newest_view().record_cursor(collection);
-        let mut buffers = BuildBuffers::default();
         let mut budget = self.work_budget();
         while let Some(record_id) = next_record(&mut cursor)? {
             if is_stopped() {
@@ -223,7 +228,7 @@ impl Store {
             self.catalog.add_multikey(access.collection, &[newly])?;
         }
         let mut locks = Default::default();
-        if index.specification().is_unique() {
+        if index.specification().is_unique() && !buffers.is_of_another {
             let claims = buffers.entries.claims(position, index);
             locks = match lock_claims(&self.unique_locks, claims, &mut buffers.unique) {
                 Ok(locks) => locks,

@@ -80,6 +80,7 @@ pub use interleaving::{Interleaving, Moment};
 pub use multi_document::{DefinitionScope, Exclusion, OpenTransaction, Transaction, TransactionTotals};
 pub use opening::OpensAs;
 pub use read_view::{ReadView, RecordCursor};
+pub use received::ApplyingBy;
 pub use repair::{RepairReport, repair};
 pub use retention::OplogHold;
 pub use retried_statement::RetriedStatement;

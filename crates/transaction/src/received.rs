@@ -4,31 +4,37 @@
 //! commit of a primary: it gets its place in the commit order as it is appended, is applied at its timestamp, and becomes visible. So readers, feeds and
 //! checkpoints work as on a primary.
 //!
-//! - Definitions change under their gates. An index is filled when its commit comes (`definitions`); writers, which here are the entries that follow, have
-//!   maintained it since its build began.
+//! - Changes of documents are applied by several threads (`dispatch`). Everything else waits until what came before it is applied.
+//! - Definitions change under their gates. An index is filled from the start of its build on, beside what follows (`builds`); writers, which here are the entries
+//!   that follow, maintain it meanwhile.
 //! - Parts of a large transaction mean nothing until its commit comes, which has them applied. The oplog is kept from the first of them on. A decision is noted,
 //!   because whoever takes the lead has to commit what was decided. One that a restart has found holds up checkpoints until then: its counts are not known apart.
 //! - Expiry, builds of one's own and the commits of decided transactions are the primary's.
 
+mod builds;
 mod definitions;
+mod dispatch;
 mod transactions;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bson::Uuid;
-use collection::{DocumentEntry, Entry, LiveApplier, LoggedStatement, ReplaySummary, SessionReplay, TransactionCommit};
+use collection::{DocumentEntry, Entry, LiveApplier, ReplaySummary, SessionReplay, TransactionCommit};
 use oplog::{Appended, Oplog, OplogPosition, ReceivedEntry};
 use parking_lot::Mutex;
 use storage_engine::Timestamp;
 
-use crate::commit_order::{Effect, InFlight, Leadership, tell_why_stopped};
+pub use self::dispatch::ApplyingBy;
+use self::dispatch::Dispatch;
+use crate::commit_order::{Effect, InFlight, Leadership};
 use crate::error::{Result, TransactionError};
 use crate::lock_table::{LockGuard, LockName, OwnedByTransaction};
 use crate::opening::OpensAs;
 use crate::store::Store;
-use crate::waiting::{OwnedName, Waiting};
+use crate::waiting::OwnedName;
 
 /// For so long parts without a decision are kept, within one term.
 const PARTS_KEPT: Duration = Duration::from_secs(3600);
@@ -40,11 +46,14 @@ pub(crate) struct Received {
     state: Mutex<State>,
     /// Decisions that a restart has found and that are not committed yet. Beside the lock, which is held for as long as an entry takes.
     found_at_start: AtomicUsize,
+    builds: builds::ReceivedBuilds,
 }
 
 struct State {
     /// Made at the first entry.
     applier: Option<LiveApplier>,
+    /// Of those who apply documents.
+    appliers: Vec<LiveApplier>,
     decided: Vec<Decision>,
     /// Parts that nobody has decided about, and when they came.
     parts: VecDeque<(OplogPosition, Duration)>,
@@ -68,7 +77,7 @@ enum Source<'e, 'b> {
 impl Received {
     /// `first`: where the oplog begins.
     pub(crate) fn new(opens_as: OpensAs, replayed: &ReplaySummary, first: OplogPosition, now: Duration) -> Received {
-        let mut state = State { applier: None, decided: Vec::new(), parts: VecDeque::new() };
+        let mut state = State { applier: None, appliers: Vec::new(), decided: Vec::new(), parts: VecDeque::new() };
         if opens_as == OpensAs::Follower {
             let found = replayed.decided.iter().cloned();
             state.decided = found.map(|commit| Decision { commit, position: None }).collect();
@@ -76,7 +85,7 @@ impl Received {
             state.parts.push_back((first, now));
         }
         let found_at_start = AtomicUsize::new(state.decided.len());
-        Received { state: Mutex::new(state), found_at_start }
+        Received { state: Mutex::new(state), found_at_start, builds: builds::ReceivedBuilds::default() }
     }
 
     /// A decision is committed.
@@ -125,21 +134,9 @@ impl Store {
     pub fn apply_received(&self, bytes: &[u8]) -> Result<()> {
         let mut state = self.received.state.lock();
         let _unwatched = document::work::unwatched();
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let _may_apply = self.may_apply()?;
-            self.check_commits()?;
-            // As any writer, it is slowed down when the background falls behind.
-            let delay = self.engine.pace();
-            if !delay.is_zero() {
-                self.clock.sleep(delay);
-            }
-            let entry = self.oplog.next_received(rest)?;
-            self.apply_one(&mut state, &entry)?;
-            rest = rest.get(entry.length..).unwrap_or_default();
-        }
+        let applied = self.apply_run(&mut state, bytes);
         self.note_set_aside();
-        Ok(())
+        applied
     }
 
     /// The term of the member that has led is over: what it has not decided will not be.
@@ -166,9 +163,21 @@ impl Store {
         Ok(())
     }
 
-    fn apply_one(&self, state: &mut State, entry: &ReceivedEntry<'_>) -> Result<()> {
-        match Entry::decode(entry.payload)? {
-            Entry::Document(change) => self.apply_document(state, entry, &change),
+    fn dispatch_one<'r>(
+        &'r self,
+        state: &mut State,
+        dispatch: &mut Dispatch<'r>,
+        entry: &ReceivedEntry<'r>,
+    ) -> Result<()> {
+        let decoded = match Entry::decode(entry.payload)? {
+            Entry::Document(change) => return dispatch.put(state, entry, change),
+            decoded => decoded,
+        };
+        dispatch.drain()?;
+        let _may_apply = self.may_apply()?;
+        self.check_commits()?;
+        match decoded {
+            Entry::Document(_) => Ok(()),
             Entry::Transaction(transaction) => self.apply_transaction(state, entry, &transaction),
             Entry::Command { database, uuid, command, second } => {
                 let change = collection::catalog::CatalogChange::decode(database, uuid, command, second)?;
@@ -196,25 +205,7 @@ impl Store {
         Ok((appended, in_flight))
     }
 
-    fn apply_document(&self, state: &mut State, entry: &ReceivedEntry<'_>, change: &DocumentEntry<'_>) -> Result<()> {
-        // Before anything is logged, so that a full disk of rings holds up the member and not a commit.
-        if self.applier(state).collection(change).is_some_and(|collection| collection.ring().is_some()) {
-            self.wait_for_ring_room(&Waiting::Always)?;
-        }
-        let (appended, in_flight) = self.append(&Source::Received(entry))?;
-        let mut effects = Vec::new();
-        self.apply_change(state, change, appended.timestamp, &mut effects).inspect_err(tell_why_stopped)?;
-        if let Some(statement) = LoggedStatement::of(change, appended.position) {
-            (&mut &self.sessions).statement(statement);
-        }
-        if effects.iter().any(Effect::is_of_definitions) {
-            self.commits.note_definition(appended.end);
-        }
-        in_flight.complete(appended.end, effects.pop());
-        Ok(())
-    }
-
-    /// Applies the change of a document under its record's lock, and adds what it does to the counts.
+    /// Applies the change of a document that a transaction has made, and adds what it does to the counts. Everything before the transaction is applied.
     fn apply_change(
         &self,
         state: &mut State,
@@ -225,12 +216,10 @@ impl Store {
         let Some(collection) = self.applier(state).collection(change) else { return Ok(()) };
         // One that was dropped is not there for the applier; it is asked for its gate, and notes that who may log in may have changed.
         let Ok(_access) = collection.begin_write() else { return Ok(()) };
-        // A ring's own lock keeps builders away, and is taken before those of records.
-        let is_ring = collection.ring().is_some();
-        let _lock = (!is_ring).then(|| self.lock_record((collection.ident(), change.record_id.0 as u64)));
-        self.applier(state).apply(change, timestamp)?;
+        let stored = self.note_record_id(&collection, change)?;
+        self.apply_locked(self.applier(state), &collection, (change, timestamp, stored))?;
         let (documents, bytes) = (change.count_change(), change.size_change);
-        match effects.iter_mut().find(|effect| std::sync::Arc::ptr_eq(&effect.collection, &collection)) {
+        match effects.iter_mut().find(|effect| Arc::ptr_eq(&effect.collection, &collection)) {
             Some(effect) => (effect.documents, effect.bytes) = (effect.documents + documents, effect.bytes + bytes),
             None => effects.push(Effect { collection: collection.clone(), documents, bytes }),
         }

@@ -27,7 +27,7 @@ use crate::lock_table::LockTable;
 use crate::multi_document::{LargeCommits, OpenTransactions, is_large};
 use crate::opening::{Opened, OpensAs, changed_counts, end_recovery, log_decided, replay_start};
 use crate::read_view::ReadView;
-use crate::received::Received;
+use crate::received::{ApplyingBy, Received};
 use crate::retained_snapshots::RetainedSnapshots;
 use crate::retention::Retention;
 use crate::sessions::{ExecutedStatement, SessionTable};
@@ -62,6 +62,8 @@ pub struct StoreOptions {
     pub ttl_interval: Duration,
     /// Threads that replay the oplog; 0: the opening thread does it alone.
     pub replay_threads: usize,
+    /// Who applies what another member has logged.
+    pub applying_by: ApplyingBy,
     /// Bytes of changes above which a transaction is committed in a way that nobody waits for.
     pub large_transaction_bytes: usize,
     /// Bytes of index entries that a build sorts at a time.
@@ -89,6 +91,7 @@ impl Default for StoreOptions {
             space_reserve_bytes: 64 << 20,
             ttl_interval: Duration::from_secs(60),
             replay_threads: 2,
+            applying_by: ApplyingBy::Threads(2),
             large_transaction_bytes: 1 << 20,
             index_piece_bytes: 32 << 20,
             clock_drift_max: Duration::from_secs(365 * 24 * 3600),

@@ -28,6 +28,15 @@ pub(crate) enum Applying {
     Live,
 }
 
+/// What is known of what is stored of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It has to be looked at.
+    Unknown,
+    /// The record is new.
+    Nothing,
+}
+
 /// Applies document entries; has the buffers for it.
 pub(crate) struct EntryApplier {
     pub(super) applying: Applying,
@@ -76,10 +85,21 @@ impl EntryApplier {
     /// Where what is stored is damaged, the collection is set aside: it lacks this change, and so all later ones.
     pub(crate) fn apply(&mut self, entry: &DocumentEntry<'_>, timestamp: Timestamp) -> Result<()> {
         let Some(collection) = self.collection(entry.uuid) else { return Ok(()) };
+        self.apply_in(&collection, entry, timestamp, Stored::Unknown)
+    }
+
+    /// The same in a collection that the caller has found.
+    pub(crate) fn apply_in(
+        &mut self,
+        collection: &Arc<Collection>,
+        entry: &DocumentEntry<'_>,
+        timestamp: Timestamp,
+        stored: Stored,
+    ) -> Result<()> {
         if collection.aside().is_some() {
             return Ok(());
         }
-        match self.apply_to(&collection, entry, timestamp) {
+        match self.apply_to(collection, entry, timestamp, stored) {
             Err(error) if is_of_what_is_stored(&error) => {
                 collection.set_aside(&format!("changes since the last checkpoint could not be applied: {error}"));
                 Ok(())
@@ -93,19 +113,21 @@ impl EntryApplier {
         collection: &Arc<Collection>,
         entry: &DocumentEntry<'_>,
         timestamp: Timestamp,
+        known: Stored,
     ) -> Result<()> {
         check_new(entry.operation)?;
         if self.applying == Applying::AtStart {
             collection.counts().add(entry.count_change(), entry.size_change);
-        } else if collection.ring().is_none() {
-            note_record_id(&self.engine, collection, entry)?;
         }
         if let Some(ring) = collection.ring() {
             return self.apply_to_ring(collection, ring, entry, timestamp);
         }
         let mut stored = std::mem::take(&mut self.stored);
         let mut patched = std::mem::take(&mut self.patched);
-        let found = collection.read_latest(&self.engine, entry.record_id, &mut stored)?;
+        let found = match known {
+            Stored::Nothing => false,
+            Stored::Unknown => collection.read_latest(&self.engine, entry.record_id, &mut stored)?,
+        };
         let old = if found { Some(read(&stored)?) } else { None };
         let new = new_version(entry.operation, old, &mut patched)?;
         let applied = self.replace(collection, entry.record_id, (old, new), timestamp);
@@ -158,14 +180,26 @@ impl EntryApplier {
                 if self.field_changes.is_empty() && old == new {
                     return Ok(false);
                 }
-                self.batch.put(collection.record_tree(), &key, new.as_bytes());
+                self.put_record(collection, &key, new);
             }
-            (None, Some(new)) => self.batch.put(collection.record_tree(), &key, new.as_bytes()),
+            (None, Some(new)) => self.put_record(collection, &key, new),
             (Some(_), None) if collection.ring().is_some() => self.batch.put(collection.record_tree(), &key, &[]),
+            (Some(_), None) if self.applying == Applying::Live => {
+                self.batch.delete_record(collection.record_tree(), &key);
+            }
             (Some(_), None) => self.batch.delete(collection.record_tree(), &key),
         }
         self.change_entries(collection, record_id, old, new)?;
         Ok(true)
+    }
+
+    /// As a primary does, which recovers in the same way: by the entry, which is in the oplog.
+    fn put_record(&mut self, collection: &Collection, key: &[u8], new: &RawDocument) {
+        let tree = collection.record_tree();
+        match self.applying {
+            Applying::Live if collection.ring().is_none() => self.batch.put_record(tree, key, new.as_bytes()),
+            _ => self.batch.put(tree, key, new.as_bytes()),
+        }
     }
 
     /// Puts the difference between the index entries of two versions into the batch.
@@ -203,16 +237,6 @@ impl EntryApplier {
         }
         Ok(())
     }
-}
-
-/// So that whoever leads next gives out none that is taken, or that a snapshot sees.
-fn note_record_id(engine: &Arc<Engine>, collection: &Collection, entry: &DocumentEntry<'_>) -> Result<()> {
-    match entry.operation {
-        DocumentOperation::Insert(_) => collection.note_record_id(entry.record_id),
-        DocumentOperation::Delete => collection.settle_record_ids(engine)?,
-        DocumentOperation::Replace(_) | DocumentOperation::Delta(_) => {}
-    }
-    Ok(())
 }
 
 /// Nothing is stored that whoever reads it would stumble over.

@@ -1,13 +1,13 @@
 //! Applying entries of another member while this one's readers read.
 //!
-//! Called by `transaction` of a member that follows, entry by entry in the order of the oplog: each is applied at its timestamp, and what was before is kept for
-//! snapshots. The caller holds the record's lock, counts, and makes visible.
+//! Called by `transaction` of a member that follows, entry by entry, those of one record in the order of the oplog: each is applied at its timestamp, and what was
+//! before is kept for snapshots. The caller holds the record's lock, notes the record id, counts, and makes visible. Several threads may do so, with an applier each.
 
 use std::sync::Arc;
 
 use storage_engine::{Engine, Timestamp};
 
-use super::apply::{Applying, EntryApplier};
+use super::apply::{Applying, EntryApplier, Stored};
 use crate::catalog::Catalog;
 use crate::collection::Collection;
 use crate::error::Result;
@@ -29,12 +29,18 @@ impl LiveApplier {
         self.entries.collection(entry.uuid).filter(|collection| collection.aside().is_none())
     }
 
-    /// Applies an entry. Where what is stored is damaged, the collection is set aside.
+    /// Applies an entry to its collection. Where what is stored is damaged, the collection is set aside.
     ///
     /// # Errors
     /// `Engine`, `Damaged`.
-    pub fn apply(&mut self, entry: &DocumentEntry<'_>, timestamp: Timestamp) -> Result<()> {
-        self.entries.apply(entry, timestamp)
+    pub fn apply(
+        &mut self,
+        collection: &Arc<Collection>,
+        entry: &DocumentEntry<'_>,
+        timestamp: Timestamp,
+        stored: Stored,
+    ) -> Result<()> {
+        self.entries.apply_in(collection, entry, timestamp, stored)
     }
 
     /// Forgets what a change of definitions may have changed.

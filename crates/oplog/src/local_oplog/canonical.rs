@@ -79,6 +79,11 @@ fn encode(bytes: &mut Vec<u8>, position: OplogPosition, timestamp: Timestamp, pa
     entry::seal(bytes, position.0, position.0);
 }
 
+/// When the entry was logged that begins with these canonical bytes, and how long it is; `None`: they are too few, or no such entry.
+pub fn peek_canonical(bytes: &[u8], position: OplogPosition) -> Option<(Timestamp, usize)> {
+    entry::parse(bytes, position.0).map(|header| (header.timestamp, header.entry_bytes))
+}
+
 impl LocalOplog {
     /// Reads canonical bytes from `position` on, which is where an entry begins or the end of the log.
     ///

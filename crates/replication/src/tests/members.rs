@@ -8,7 +8,7 @@ use bson::RawDocumentBuf;
 use collection::{CappedOptions, CollectionOptions, IndexSpecification};
 use platform::Random;
 use shared_log::RestlessLog;
-use transaction::Decision;
+use transaction::{ApplyingBy, Decision};
 
 use super::*;
 use crate::{Entered, Member as SetMember, Standpoint, enter};
@@ -32,6 +32,8 @@ struct World {
     random: SeededRandom,
     machines: Vec<Machine>,
     running: Vec<Option<Running>>,
+    /// As if so many threads applied.
+    queues: usize,
     /// The newest version of each document, as it was sent.
     sent: i32,
     /// What was told, or seen: by document, the least version that it must have in the end.
@@ -66,7 +68,8 @@ impl World {
         let machines = (0..members).map(|number| Machine::new(number as u64 + 1)).collect();
         let running = (0..members).map(|_| None).collect();
         let (told, led) = (BTreeMap::new(), BTreeSet::new());
-        World { log, random, machines, running, sent: 0, told, paused: vec![0; members], cut: 0, led }
+        let queues = 1 + seed as usize % 4;
+        World { log, random, machines, running, queues, sent: 0, told, paused: vec![0; members], cut: 0, led }
     }
 
     fn start(&mut self, place: usize) {
@@ -84,7 +87,11 @@ impl World {
                 disk.clone(),
                 clock.clone(),
                 random.clone(),
-                StoreOptions { large_transaction_bytes: 2_000, ..Machine::options() },
+                StoreOptions {
+                    large_transaction_bytes: 2_000,
+                    applying_by: ApplyingBy::Caller { queues: self.queues },
+                    ..Machine::options()
+                },
                 |oplog| -> Result<OpensAs> {
                     let found = enter(&*log, oplog, StandingFile::open(disk.clone())?, me.clone(), &clock)?;
                     let opens_as = match &found {
@@ -156,7 +163,12 @@ impl World {
                     running.member.step_down(&running.store, Some(successor));
                 }
             }
-            85..92 => self.machines.iter().for_each(|machine| machine.clock.advance(Duration::from_millis(500))),
+            85 => {
+                if let Some(running) = &self.running[place] {
+                    running.store.fill_received_builds();
+                }
+            }
+            86..92 => self.machines.iter().for_each(|machine| machine.clock.advance(Duration::from_millis(500))),
             _ => drop(self.log.deliver()),
         }
     }

@@ -88,12 +88,6 @@ fn log(settings: &Settings, url: &str) -> Result<PathBuf, ConfigurationError> {
     let Some(path) = url.strip_prefix("dir://").map(PathBuf::from).filter(|path| path.is_absolute()) else {
         return refused("needs dir:///DIRECTORY, with the whole path");
     };
-    if settings.encryption_key_file.is_some()
-        || settings.encryption_key_env.is_some()
-        || settings.encryption_key_command.is_some()
-    {
-        return refused("does not go with an encrypted data directory: what is logged would be there for all to read");
-    }
     if settings.ephemeral == Some(true) {
         return refused("does not go with --ephemeral, which keeps nothing that could go on with a log");
     }

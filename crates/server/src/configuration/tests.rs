@@ -163,7 +163,7 @@ fn a_replica_set_has_a_name_and_what_belongs_to_it() {
     }
     assert!(refusal(Settings { ephemeral: Some(true), ..logged("dir:///a") }).starts_with("log"));
     let encrypted = Settings { encryption_key_file: Some("key".into()), ..logged("dir:///a") };
-    assert!(refusal(encrypted).contains("encrypted"));
+    assert!(resolve(encrypted).unwrap().encryption_key.is_some());
     assert!(refusal(Settings { log: Some("dir:///a".to_owned()), ..Settings::default() }).contains("--replica-set"));
     let (_file, from_file) = file("replica-set = \"rs1\"\nreplica-set-initiation = \"on-command\"\n");
     assert_eq!(resolve(from_file).unwrap().replica_set.unwrap().initiation, ReplicaSetInitiation::OnCommand);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use commands::{ServerContext, ServerFacts};
 use platform::{Disk, Random, RealDisk, SystemRandom, TemporaryStore, WorkingMemory};
 use storage_engine::EngineOptions;
-use transaction::{StoreOptions, TransactionError};
+use transaction::{ApplyingBy, StoreOptions, TransactionError};
 
 use super::{OpenError, TEMPORARY_DIRECTORY};
 use crate::archiving::{self, Archiving};
@@ -21,6 +21,8 @@ use crate::{decoy_secret, following, left_user, memory_watch, small_disk};
 
 /// Seconds until the operator has started the server again.
 const ENOUGH_FOR_A_START: i64 = 3600;
+/// Threads that apply what the primary of a replica set has logged, at most: one thread reads for them all.
+const APPLYING_MAX: usize = 8;
 
 /// Opens the data directory, which recovers what the last run left, and puts the commands on top of it.
 ///
@@ -100,6 +102,8 @@ fn store_options(configuration: &Configuration, plan: &MemoryPlan, random: &dyn 
         ..EngineOptions::default()
     };
     let mut options = StoreOptions { engine, ..StoreOptions::default() };
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    options.applying_by = ApplyingBy::Threads(processors.min(APPLYING_MAX));
     options.clock_drift_max = configuration.clock_drift_max;
     options.oplog_retention_bytes = configuration.oplog_bytes;
     options.oplog_retention_time = configuration.oplog_time;

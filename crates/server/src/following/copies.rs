@@ -3,6 +3,7 @@
 //! ```text
 //! new member:  copies/wanted-NODE ──> waits ──> restores copies/backups ──> takes up the giver's standing ──> joins as any other
 //! giver:       sees what is wanted ──> makes a backup ──> copies/given-NODE: the standing from which the log has to be read, and the backup
+//! operator:    `plimsoll log copy` wants one, too; `log trim` (`log_care`) goes by copies/standing-BACKUP and notes copies/verified-BACKUP
 //! ```
 //!
 //! Needed where the log does not have everything since the set's oplog was empty: the set was begun from a server that had data, or the log was trimmed. A
@@ -17,11 +18,13 @@ use std::time::Duration;
 
 use backup::{BackupOptions, Extent, ObjectStore, Packing, Place, RestoreOptions, Target, UNFINISHED_NOTE};
 use commands::SetMembers;
-use platform::{Clock, Disk, OpenMode, RealDisk, SystemClock, SystemRandom, replace_file, spawn_named};
+use platform::{Clock, Disk, OpenMode, OuterKey, RealDisk, SystemClock, SystemRandom, replace_file, spawn_named};
 use replication::StandingFile;
 use shared_log::{Effect, Leader, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing};
 
 use super::set_state::SetState;
+use crate::configuration::KeySource;
+use crate::data_disk::{self, Unencrypted};
 use crate::progress_lines::with_progress_lines;
 
 /// In the directory of the log.
@@ -29,6 +32,11 @@ const COPIES: &str = "copies";
 const BACKUPS: &str = "backups";
 const WANTED: &str = "wanted-";
 const GIVEN: &str = "given-";
+/// From where on the log has to be read with a copy; that it was verified.
+const STANDING: &str = "standing-";
+const VERIFIED: &str = "verified-";
+/// What is being written ends so.
+const NEW: &str = ".new";
 /// How often a giver looks whether a copy is wanted, and a new member whether it is there.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often a new member says that it waits.
@@ -40,20 +48,120 @@ const BYTES_MAX: u64 = 64 << 10;
 #[derive(Clone)]
 pub(super) struct Copies {
     directory: PathBuf,
+    /// Of the data directories, and of the copies.
+    key: Option<KeySource>,
 }
 
 impl Copies {
-    pub(super) fn of_log(directory: &Path) -> Copies {
-        Copies { directory: directory.join(COPIES) }
+    /// `key`: that of an encrypted set.
+    pub(super) fn of_log(directory: &Path, key: Option<KeySource>) -> Copies {
+        Copies { directory: directory.join(COPIES), key }
+    }
+
+    fn outer_key(&self) -> Result<Option<OuterKey>, String> {
+        self.key.as_ref().map(KeySource::read).transpose()
     }
 
     fn disk(&self) -> io::Result<RealDisk> {
         RealDisk::new(&self.directory)
     }
 
-    fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Place {
         Place::Directory(self.directory.join(BACKUPS))
     }
+
+    /// The names in the directory; none if there is none.
+    fn names(&self) -> io::Result<Vec<String>> {
+        #[allow(clippy::disallowed_methods, reason = "opening a RealDisk would make the directory")]
+        let is_there = self.directory.is_dir();
+        if is_there { self.disk()?.list(Path::new("")) } else { Ok(Vec::new()) }
+    }
+
+    /// The copies from which a member can go on, oldest first.
+    pub(super) fn kept(&self) -> io::Result<Vec<KeptCopy>> {
+        let names = self.names()?;
+        let mut kept = Vec::new();
+        for id in names.iter().filter_map(|name| name.strip_prefix(STANDING)).filter(|id| !id.ends_with(NEW)) {
+            let content = read(&self.disk()?, &format!("{STANDING}{id}"))?.unwrap_or_default();
+            if let Ok(standing) = Standing::decode(&content) {
+                let is_verified = names.iter().any(|name| name.strip_prefix(VERIFIED) == Some(id));
+                kept.push(KeptCopy { id: id.to_owned(), standing, is_verified });
+            }
+        }
+        kept.sort_by_key(|copy| copy.standing.next);
+        Ok(kept)
+    }
+
+    /// The copies that members restore.
+    pub(super) fn given(&self) -> io::Result<Vec<GivenCopy>> {
+        let mut given = Vec::new();
+        for name in self.names()?.iter().filter(|name| !name.ends_with(NEW)) {
+            let Some(node) = name.strip_prefix(GIVEN) else { continue };
+            if let Some((id, standing)) = read(&self.disk()?, name)?.as_deref().and_then(parse_given) {
+                let file = self.directory.join(name).display().to_string();
+                given.push(GivenCopy { node: node.to_owned(), id, standing, file });
+            }
+        }
+        Ok(given)
+    }
+
+    pub(super) fn note_verified(&self, id: &str) -> io::Result<()> {
+        put(&self.disk()?, &format!("{VERIFIED}{id}"), b"")
+    }
+
+    /// The copy was removed.
+    pub(super) fn forget(&self, id: &str) -> io::Result<()> {
+        let disk = self.disk()?;
+        for name in [format!("{VERIFIED}{id}"), format!("{STANDING}{id}")] {
+            match disk.remove(Path::new(&name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a member make a copy, in a name of its own; the backup's name.
+    pub(super) fn ask(&self, number: u64, patience: Duration) -> Result<String, String> {
+        let told = |error: io::Error| error.to_string();
+        let disk = self.disk().map_err(told)?;
+        let (wanted, given) = (format!("{WANTED}{number:016x}"), format!("{GIVEN}{number:016x}"));
+        put(&disk, &wanted, b"plimsoll log copy").map_err(told)?;
+        let (clock, mut content) = (SystemClock::new(), None);
+        while content.is_none() && clock.monotonic() < patience {
+            clock.sleep(LOOK);
+            content = read(&disk, &given).map_err(told)?;
+        }
+        for name in [&wanted, &given] {
+            // One that stays is a copy more, or is asked for by name.
+            let _ = disk.remove(Path::new(name));
+        }
+        let content = content.ok_or("no member has made a copy: does one run?")?;
+        let (id, standing) = parse_given(&content).ok_or("what the giver says makes no sense")?;
+        standing
+            .map(|_| id)
+            .ok_or_else(|| "the member that has made it does not know how far it has read the log".to_owned())
+    }
+}
+
+/// A copy from which a member can go on.
+pub(super) struct KeptCopy {
+    /// The backup's name.
+    pub(super) id: String,
+    /// From where on it has to read the log.
+    pub(super) standing: Standing,
+    /// It was restored once, and its collections were valid.
+    pub(super) is_verified: bool,
+}
+
+/// A copy that a member restores.
+pub(super) struct GivenCopy {
+    /// Its number, in hexadecimal.
+    pub(super) node: String,
+    pub(super) id: String,
+    pub(super) standing: Option<Standing>,
+    /// The file that says so.
+    pub(super) file: String,
 }
 
 /// Fills an empty data directory with another member's data, if the log alone is not enough.
@@ -75,9 +183,10 @@ pub(super) fn fetch_if_needed(copies: &Copies, log: &dyn SharedLog, data: &Path,
     let content = wait_for(&disk, &given).map_err(|error| told(&error))?;
     let (id, standing) = parse_given(&content).ok_or_else(|| told(&"what the giver says makes no sense"))?;
     let objects = copies.place().open_existing().map_err(|error| told(&error))?;
-    let options =
-        RestoreOptions { backup: Some(id), target: Target::Newest, key: None, from: copies.place().to_string() };
-    let disk_of_data: Arc<dyn Disk> = Arc::new(RealDisk::new(data).map_err(|error| told(&error))?);
+    let (target, key, from) = (Target::Newest, copies.outer_key()?, copies.place().to_string());
+    let options = RestoreOptions { backup: Some(id), target, key, from };
+    let real = RealDisk::new(data).map_err(|error| told(&error))?;
+    let disk_of_data = data_disk::open(real, data, copies.key.as_ref(), Unencrypted::Encrypt)?;
     let restored = with_progress_lines("copy", |progress| {
         backup::restore(&*objects, (&disk_of_data, &notes), (&SystemClock::new(), &SystemRandom), &options, progress)
     });
@@ -180,7 +289,7 @@ fn give_what_is_wanted(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>) 
         let standing = StandingFile::open(disk.clone()).map_err(|error| told(&error))?;
         let objects: Arc<dyn ObjectStore> = copies.place().open(None).map_err(|error| told(&error))?;
         let options = BackupOptions {
-            packing: Packing { compresses_pages: false, key: None },
+            packing: Packing { compresses_pages: false, key: copies.outer_key()? },
             bytes_per_second: None,
             extent: Extent::Changed,
             server: env!("CARGO_PKG_VERSION"),
@@ -189,9 +298,15 @@ fn give_what_is_wanted(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>) 
         let is_stopped = || state.is_closing();
         let progress = backup::Progress::default();
         let made = backup::make(&state.store, &objects, &SystemRandom, &options, &progress, &is_stopped);
-        let mut content = made.map_err(|error| told(&error))?.id.into_bytes();
+        let id = made.map_err(|error| told(&error))?.id;
+        let standing = standing.stored().map(Standing::encode).unwrap_or_default();
+        if !standing.is_empty() {
+            // For those who come later, and for whoever trims the log.
+            put(&board, &format!("{STANDING}{id}"), &standing).map_err(|error| told(&error))?;
+        }
+        let mut content = id.into_bytes();
         content.push(b'\n');
-        content.extend(standing.stored().map(Standing::encode).unwrap_or_default());
+        content.extend(standing);
         put(&board, &given, &content).map_err(|error| told(&error))?;
     }
     Ok(())

@@ -154,6 +154,7 @@ fn notice(state: &SetState, store: &Store) -> Notice {
         is_listed: state.is_listed(),
         is_frozen: !state.may_lead(),
         applied: applied.0,
+        needs: Some(state.needs()),
         applied_timestamp: applied_timestamp.0,
         address: state.me().address.clone(),
         tags: state.tags().to_vec(),

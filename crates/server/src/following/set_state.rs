@@ -10,7 +10,7 @@ use commands::{SetLook, SetMembers, StepDown, StepDownRefused};
 use parking_lot::{Condvar, Mutex, RwLock};
 use platform::{Clock, SystemClock};
 use replication::Standpoint;
-use shared_log::{Leader, Notice, SharedLog};
+use shared_log::{Leader, Notice, Offset, SharedLog};
 use transaction::Store;
 
 /// How long a step-down waits for its answer, and then until it is through.
@@ -38,6 +38,8 @@ pub(super) struct SetState {
     caught_up: AtomicBool,
     /// It would claim the lead if nobody had it.
     may_lead: AtomicBool,
+    /// The record from which it would read the log after a start.
+    needs: AtomicU64,
     /// The server stops: nothing long is begun, and what has begun ends.
     closing: AtomicBool,
     look: RwLock<Arc<SetLook>>,
@@ -74,6 +76,7 @@ impl SetState {
             office: AtomicU64::new(u64::from(leads)),
             caught_up: AtomicBool::new(leads),
             may_lead: AtomicBool::new(true),
+            needs: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             look: RwLock::default(),
             notices: RwLock::default(),
@@ -124,6 +127,14 @@ impl SetState {
 
     pub(super) fn set_may_lead(&self, may_lead: bool) {
         self.may_lead.store(may_lead, Ordering::Release);
+    }
+
+    pub(super) fn needs(&self) -> Offset {
+        Offset(self.needs.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_needs(&self, needs: Offset) {
+        self.needs.store(needs.0, Ordering::Release);
     }
 
     /// Somebody wants to know soon how far the others are.

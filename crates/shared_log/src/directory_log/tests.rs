@@ -211,7 +211,7 @@ fn a_full_disk_and_records_that_are_too_large_are_refused_and_leave_nothing() {
     };
     let full = send(&log, &[1; 20_000]).unwrap_err();
     assert!(matches!(full, Refused::NotAppended(SharedLogError::Full)), "{full}");
-    let large = send(&log, &vec![1; RECORD_BYTES_MAX + 1]).unwrap_err();
+    let large = send(&log, &vec![1; STORED_BYTES_MAX + 1]).unwrap_err();
     assert!(matches!(large, Refused::NotAppended(SharedLogError::TooLarge { .. })), "{large}");
     assert!(disk.list(Path::new(SENDING)).unwrap().is_empty());
     assert_eq!(send(&log, b"little").unwrap(), Offset(0));
@@ -225,4 +225,28 @@ fn a_reader_waits_at_the_end_as_long_as_it_is_told_to() {
     let log = DirectoryLog::open(disk, Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(SeededRandom::new(1))).unwrap();
     assert!(log.read(Offset(0), 1, Duration::from_millis(50)).unwrap().is_empty());
     assert_eq!(clock.monotonic(), Duration::from_millis(50));
+}
+
+#[test]
+fn an_encrypted_log_has_a_key_from_its_beginning_on() {
+    let (outer, other) = (platform::OuterKey::new([1; 32]), platform::OuterKey::new([2; 32]));
+    let (disk, log) = created(Arc::new(MemoryDisk::new(1 << 20)));
+    assert!(log.key(None).unwrap().is_none());
+    let key = log.key(Some(&outer)).unwrap().unwrap();
+    let sealed = crate::SealedLog::new(Box::new(log), key, Arc::new(SeededRandom::new(3))).unwrap();
+    assert_eq!(send(&sealed, b"a record").unwrap(), Offset(0));
+    // Another member.
+    let log = open(&disk, 4).unwrap();
+    assert!(matches!(log.key(None), Err(SharedLogError::Key { .. })));
+    assert!(matches!(log.key(Some(&other)), Err(SharedLogError::Key { .. })));
+    log.rotate_key(&outer, &other).unwrap();
+    assert!(log.key(Some(&outer)).is_err());
+    let key = log.key(Some(&other)).unwrap().unwrap();
+    let sealed = crate::SealedLog::new(Box::new(log), key, Arc::new(SeededRandom::new(5))).unwrap();
+    let found = sealed.read(Offset(0), 100, Duration::ZERO).unwrap();
+    assert_eq!(&*found[0].bytes, b"a record");
+    // One that has records without a key stays as it is.
+    let (_disk, log) = created(Arc::new(MemoryDisk::new(1 << 20)));
+    send(&log, b"for all to read").unwrap();
+    assert!(matches!(log.key(Some(&outer)), Err(SharedLogError::Key { .. })));
 }

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
+use collection::Collection;
 use oplog::OplogPosition;
 use parking_lot::Condvar;
 use storage_engine::Timestamp;
@@ -218,10 +219,15 @@ impl CommitOrder {
 }
 
 impl Effect {
-    /// Whether others go by documents of this collection as by a definition: their newest state, whatever they read otherwise.
+    /// Whether others go by documents of its collection as by a definition: their newest state, whatever they read otherwise.
     pub(crate) fn is_of_definitions(&self) -> bool {
+        Effect::is_of(&self.collection)
+    }
+
+    /// The same of an effect on a collection.
+    pub(crate) fn is_of(collection: &Collection) -> bool {
         const COLLECTIONS: [&str; 3] = ["system.views", "system.users", "system.roles"];
-        COLLECTIONS.contains(&self.collection.namespace().collection())
+        COLLECTIONS.contains(&collection.namespace().collection())
     }
 }
 

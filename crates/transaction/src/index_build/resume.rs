@@ -66,7 +66,7 @@ impl Store {
             indexes.all().iter().filter(|index| index.state() == IndexState::Building && index.aside().is_none());
         let mut last = None;
         for index in building {
-            let started = StartedBuild { trees: vec![index.tree()], commit: None };
+            let started = StartedBuild { trees: vec![index.tree()], commit: None, is_of_another: false };
             tracing::info!(namespace = %collection.namespace(), index = index.name(), from = index.filled().0, "an index build goes on");
             last = Some(self.run_index_build(collection, started, is_stopped)?);
         }
@@ -76,6 +76,9 @@ impl Store {
 
     /// Goes on with all of them. One turn of the background.
     pub(crate) fn resume_all_builds(&self) {
+        if !self.leads() {
+            return self.fill_received_builds();
+        }
         for collection in self.interrupted_builds() {
             // Whoever leads says when an index is ready.
             if self.is_stopping() || !self.leads() {
@@ -92,12 +95,12 @@ impl Store {
                 self.interrupted_builds.lock().retain(|known| !Arc::ptr_eq(known, &collection));
                 continue;
             }
-            let resumed = self.resume_index_builds(&collection, &|| self.is_stopping() || self.keeps_builds());
+            let is_stopped = || self.is_stopping() || self.keeps_builds() || !self.leads();
+            let resumed = self.resume_index_builds(&collection, &is_stopped);
             // Whatever became of it, the process is still there.
             self.forget_attempts(&building);
             if let Err(error) = resumed
-                && !self.is_stopping()
-                && !self.keeps_builds()
+                && !is_stopped()
             {
                 self.interrupted_builds.lock().retain(|known| !Arc::ptr_eq(known, &collection));
                 let advice = "the index is gone, or is not used where it is still listed; drop it then. Look at the reason, and create it again";

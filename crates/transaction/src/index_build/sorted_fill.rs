@@ -185,9 +185,9 @@ impl Store {
         &self,
         collection: &Arc<Collection>,
         trees: &[TreeId],
+        mut buffers: BuildBuffers,
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let mut buffers = BuildBuffers::default();
         let mut budget = self.work_budget();
         collection.settle_record_ids(&self.engine)?;
         let end = collection.last_record_id();

@@ -1,7 +1,7 @@
 //! Changes of definitions that another member has logged, applied under the locks and gates that its own would take.
 //!
-//! The build of an index: from its start on entries that follow maintain it, and when its commit comes it is filled with what was there before. That holds up what
-//! follows, as long as a build takes; nothing else is there then that changes the collection.
+//! The build of an index: from its start on entries that follow maintain it, and it is filled beside them (`builds`). Its commit waits for what is left of that, or
+//! has it filled. That holds up what follows: readers behind it may use the index.
 
 use std::sync::Arc;
 
@@ -82,11 +82,14 @@ impl Store {
         match (change, found) {
             (CatalogChange::StartIndexBuild(_), None) => {
                 self.catalog.add_building_index(&collection, build.specification.clone())?;
+                self.note_received_build(&collection);
             }
             (CatalogChange::CommitIndexBuild(_), Some(index)) if index.state() == IndexState::Building => {
                 self.catalog.make_index_ready(&collection, &index, appended.timestamp)?;
+                self.received.builds.forget(index.tree());
             }
             (CatalogChange::AbortIndexBuild(_), Some(index)) if index.state() == IndexState::Building => {
+                self.received.builds.forget(index.tree());
                 self.catalog.remove_index(&collection, &index)?;
             }
             _ => {}
@@ -111,7 +114,10 @@ impl Store {
         if index.state() != IndexState::Building {
             return Ok(None);
         }
-        let started = StartedBuild::of(index.tree());
+        if self.is_filled_beside(index.tree()) {
+            return Ok(Some(index.tree()));
+        }
+        let started = StartedBuild::of_another(index.tree());
         match self.fill_indexes(&collection, &started, &|| self.is_stopping()) {
             Err(error) if error.is_damage() => {
                 let reason = format!("the index '{}' could not be built: {error}", index.name());
