@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf};
@@ -168,6 +169,14 @@ pub trait PipelineHost: Send + Sync {
 pub trait FindById: Send {
     /// The document with this `_id`, which is no array, null, undefined or pattern.
     fn find(&mut self, id: RawBsonRef<'_>, moment: Moment) -> Result<Option<&RawDocument>>;
+
+    /// Looks for several, all as of this moment, in an order of its own. `told` is told the number of each and the document,
+    /// if there is one, until it breaks off.
+    fn find_all(
+        &mut self,
+        ids: &[RawBsonRef<'_>],
+        told: &mut dyn FnMut(usize, Option<&RawDocument>) -> ControlFlow<()>,
+    ) -> Result<()>;
 
     /// Says that it may be a while until the next, which will not be looked for as before.
     fn rest(&mut self);

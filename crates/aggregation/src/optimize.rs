@@ -3,6 +3,7 @@
 //! - a filter moves before stages that do not change what it reads, or only its name; of one with several conditions those that can;
 //! - a sort moves before projections when it comes to the front, where an index may have the order;
 //! - limits and skips move before stages that give one document for each;
+//! - an `$unwind` is done by the stage that makes the array;
 //! - neighbouring filters, limits and skips become one;
 //! - a sort learns how many documents are wanted of it;
 //! - of the buckets of a time series those are read that may be wanted.
@@ -93,6 +94,10 @@ fn merge(first: &Stage, second: &Stage) -> Option<Stage> {
         (Stage::Limit(first), Stage::Limit(second)) => Some(Stage::Limit(Arc::new(Limit(first.0.min(second.0))))),
         (Stage::Skip(first), Stage::Skip(second)) => {
             Some(Stage::Skip(Arc::new(Skip(first.0.saturating_add(second.0)))))
+        }
+        (Stage::Other { definition, levels }, Stage::Other { definition: second, levels: more }) => {
+            let merged = definition.unwinding(second.unwinds()?)?;
+            Some(merged.adding(levels + more))
         }
         _ => None,
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bson::raw::{CStr, RawBson, RawDocument, RawDocumentBuf};
-use query_language::expression::DependencySet;
+use query_language::expression::{DependencySet, FieldPath};
 use query_language::projection::FieldChanges;
 use query_language::rows::RowNames;
 
@@ -77,6 +77,16 @@ pub(crate) trait PipelineStage: fmt::Debug + Send + Sync {
         None
     }
 
+    /// How it unwinds an array, if it does that and nothing else.
+    fn unwinds(&self) -> Option<&Unwinds> {
+        None
+    }
+
+    /// The same with an array that it makes unwound at once.
+    fn unwinding(&self, _unwinds: &Unwinds) -> Option<Stage> {
+        None
+    }
+
     /// What it reads of rows if it gathers them; `None`: it does not.
     fn row_fields(&self) -> Option<FieldNames> {
         None
@@ -128,6 +138,16 @@ pub enum Which {
     First,
     /// The last.
     Last,
+}
+
+/// How an array is unwound.
+#[derive(Debug, Clone)]
+pub(crate) struct Unwinds {
+    pub(crate) path: FieldPath,
+    /// The field for the positions of elements.
+    pub(crate) index_path: Option<FieldPath>,
+    /// Whether documents without elements are kept.
+    pub(crate) keep_empty: bool,
 }
 
 /// Where a stage may stand in a pipeline.

@@ -65,20 +65,25 @@ fn hash_array<H: Hasher>(bytes: &[u8], hasher: &mut H) {
 }
 
 /// Hashes the value, not its type: as int64 if it is one, else as a double if it is one exactly, else as a decimal
-/// without trailing zeroes.
+/// without trailing zeroes. A number of one kind never looks like one of another.
 fn hash_number<H: Hasher>(number: Number, hasher: &mut H) {
     if let Some(integer) = number.to_i64_exact() {
+        hasher.write_u8(0);
         return hasher.write_i64(integer);
     }
     if number.is_nan() {
-        return hasher.write_u8(0);
+        return hasher.write_u8(1);
     }
     let double = number.to_f64();
     match number {
         Number::Decimal128(decimal) if compare_double_with_decimal(double, Decimal::from_bson(decimal)).is_ne() => {
+            hasher.write_u8(2);
             hash_decimal(Decimal::from_bson(decimal), hasher);
         }
-        _ => hasher.write_u64(double.to_bits()),
+        _ => {
+            hasher.write_u8(3);
+            hasher.write_u64(double.to_bits());
+        }
     }
 }
 

@@ -59,6 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         index_filters: Arc::new(IndexFilters::new(platform::MemoryBudget::unlimited())),
         memory: WorkingMemory::simulated(100 << 20)?,
         forbids_collection_scans: false,
+        scan_sharing: Default::default(),
     };
     load(&services, &collection)?;
     let report = |what: &str, begun: Duration, count: i32| {

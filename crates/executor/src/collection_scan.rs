@@ -4,11 +4,17 @@ use bson::RawDocument;
 use collection::RecordId;
 use planner::ScanDirection;
 use query_language::filter::FilterNode;
-use transaction::{ReadView, RecordCursor};
+use query_language::rows::RowReader;
+use transaction::{Counted, ReadView, RecordCursor};
 
-use crate::error::Result;
+use crate::error::{ExecutorError, Result};
+use crate::scan_pieces::Wanted;
+use crate::shared_scan::{SharedScan, Turned};
 use crate::stage::{Context, PlanStage, Step, WORKS_PER_STEP};
 use crate::statistics::StageStatistics;
+
+/// Documents that are counted at once.
+const COUNTED_AT_ONCE: u64 = 1024;
 
 pub(crate) struct CollectionScan {
     cursor: RecordCursor,
@@ -16,7 +22,21 @@ pub(crate) struct CollectionScan {
     filter: Option<FilterNode>,
     current: Option<RecordId>,
     is_positioned: bool,
+    shared: SharedScan,
     statistics: StageStatistics,
+}
+
+/// What a move of the scan's own thread came to, where pieces are shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    /// The cursor is on a document that is wanted.
+    Wanted,
+    /// On one that is not.
+    Unwanted,
+    /// Its piece has ended.
+    EndOfPiece,
+    /// There is nothing more.
+    End,
 }
 
 impl CollectionScan {
@@ -27,6 +47,7 @@ impl CollectionScan {
             filter,
             current: None,
             is_positioned: false,
+            shared: SharedScan::default(),
             statistics: StageStatistics::default(),
         }
     }
@@ -44,28 +65,110 @@ impl CollectionScan {
             ScanDirection::Backward => self.cursor.previous()?,
         })
     }
+
+    /// Moves to the next document.
+    #[inline]
+    fn move_on(&mut self) -> Result<Moved> {
+        if self.shared.is_between() {
+            return Ok(Moved::EndOfPiece);
+        }
+        self.current = self.step()?;
+        if self.shared.is_behind(self.current) {
+            return Ok(Moved::EndOfPiece);
+        }
+        self.statistics.works += 1;
+        if self.current.is_none() {
+            self.statistics.is_at_end = true;
+            return Ok(Moved::End);
+        }
+        self.statistics.docs_examined += 1;
+        let is_wanted = match &self.filter {
+            Some(filter) => filter.matches(self.cursor.document()?)?,
+            None => true,
+        };
+        self.statistics.advanced += u64::from(is_wanted);
+        Ok(if is_wanted { Moved::Wanted } else { Moved::Unwanted })
+    }
+
+    /// Has a second thread read ahead, if that is worth it now.
+    fn consider_sharing(&mut self, context: &Context<'_>, wanted: impl FnOnce() -> Wanted) -> Result<()> {
+        let (true, Some(current)) = (self.direction == ScanDirection::Forward, self.current) else { return Ok(()) };
+        let on = (self.statistics.docs_examined, current);
+        self.shared.consider(context, on, self.filter.as_ref(), wanted)
+    }
+
+    /// At the end of a piece: how many documents that are wanted were taken over from the second thread.
+    fn turn(&mut self) -> Result<u64> {
+        let Turned::TookOver { examined, matched } = self.shared.turn(&mut self.cursor, self.filter.as_ref())? else {
+            return Ok(0);
+        };
+        self.statistics.works += examined;
+        self.statistics.docs_examined += examined;
+        self.statistics.docs_examined_ahead += examined;
+        self.statistics.advanced += matched;
+        Ok(matched)
+    }
 }
 
 impl PlanStage for CollectionScan {
     fn next(&mut self, _: &Context<'_>) -> Result<Step> {
+        if self.shared.is_shared() {
+            return Err(ExecutorError::Damaged("a scan that is shared was asked for one document".to_owned()));
+        }
         for _ in 0..WORKS_PER_STEP {
-            self.statistics.works += 1;
-            self.current = self.step()?;
-            if self.current.is_none() {
-                self.statistics.is_at_end = true;
-                return Ok(Step::End);
-            }
-            self.statistics.docs_examined += 1;
-            let is_wanted = match &self.filter {
-                Some(filter) => filter.matches(self.cursor.document()?)?,
-                None => true,
-            };
-            if is_wanted {
-                self.statistics.advanced += 1;
-                return Ok(Step::Advanced);
+            match self.move_on()? {
+                Moved::Wanted => return Ok(Step::Advanced),
+                Moved::Unwanted => {}
+                Moved::EndOfPiece | Moved::End => return Ok(Step::End),
             }
         }
         Ok(Step::Working)
+    }
+
+    fn count(&mut self, context: &Context<'_>) -> Result<Option<Counted>> {
+        self.consider_sharing(context, || Wanted::Number)?;
+        let mut entries = 0;
+        for _ in 0..COUNTED_AT_ONCE {
+            match self.move_on()? {
+                Moved::Wanted => entries += 1,
+                Moved::Unwanted => {}
+                Moved::EndOfPiece => {
+                    entries += self.turn()?;
+                    break;
+                }
+                Moved::End => return Ok(Some(Counted { entries, is_end: true })),
+            }
+        }
+        Ok(Some(Counted { entries, is_end: false }))
+    }
+
+    fn fill(&mut self, context: &Context<'_>, rows: &mut RowReader) -> Result<Option<Step>> {
+        let names = rows.names().clone();
+        let rows_max = rows.rows_max();
+        self.consider_sharing(context, || Wanted::Rows(names, rows_max))?;
+        for _ in 0..WORKS_PER_STEP {
+            if self.shared.has_rows() {
+                if rows.batch().rows() == 0 {
+                    self.shared.hand_on(rows);
+                }
+                return Ok(Some(Step::Advanced));
+            }
+            if rows.is_full() {
+                return Ok(Some(Step::Advanced));
+            }
+            match self.move_on()? {
+                Moved::Wanted => rows.take(self.cursor.document()?)?,
+                Moved::Unwanted => {}
+                Moved::EndOfPiece => {
+                    self.turn()?;
+                    if !self.shared.has_rows() {
+                        return Ok(Some(Step::Working));
+                    }
+                }
+                Moved::End => return Ok(Some(Step::End)),
+            }
+        }
+        Ok(Some(Step::Working))
     }
 
     fn document(&mut self) -> Result<&RawDocument> {
@@ -86,6 +189,11 @@ impl PlanStage for CollectionScan {
             ScanDirection::Backward => self.cursor.reseat_backward(view)?,
         }
         Ok(())
+    }
+
+    fn can_reseat(&self) -> bool {
+        // What was gathered ahead is of the view that there was.
+        !self.shared.is_shared()
     }
 
     fn statistics(&self) -> StageStatistics {

@@ -213,6 +213,9 @@ fn append_counts(explained: &mut Document, node: &PlanNode, stage: &dyn PlanStag
         }
         PlanNode::CollectionScan { .. } | PlanNode::Fetch { .. } => {
             explained.insert("docsExamined", number(own.docs_examined));
+            if own.docs_examined_ahead > 0 {
+                explained.insert("docsExaminedBySecondThread", number(own.docs_examined_ahead));
+            }
         }
         PlanNode::Or { .. } | PlanNode::SortMerge { .. } => {
             explained.insert("dupsDropped", number(own.duplicates_dropped));

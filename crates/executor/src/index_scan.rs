@@ -313,7 +313,7 @@ impl PlanStage for IndexScan {
         Ok(Step::Working)
     }
 
-    fn count(&mut self) -> Result<Option<Counted>> {
+    fn count(&mut self, _: &Context<'_>) -> Result<Option<Counted>> {
         if !matches!(self.plan.kind, ScanKind::Entries | ScanKind::Count) {
             return Ok(None);
         }

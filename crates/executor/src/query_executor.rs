@@ -9,6 +9,7 @@ use planner::{CachedPlan, CanonicalQuery, DecisionOrigin, IndexFilters, Plan, Pl
 use platform::WorkingMemory;
 use query_language::expression::Metadata;
 use query_language::filter::MatchDetails;
+use query_language::rows::RowReader;
 use transaction::{ReadView, Store};
 
 use crate::build::build;
@@ -16,6 +17,7 @@ use crate::error::{ExecutorError, Result};
 use crate::explain;
 use crate::interrupt::Interrupt;
 use crate::projection::metadata;
+use crate::shared_scan::ScanSharing;
 use crate::stage::{BoxedStage, Context, Step, total};
 use crate::statistics::ExecutionTotals;
 use crate::trial::{self, Memory};
@@ -33,6 +35,19 @@ pub struct QueryServices {
     pub memory: WorkingMemory,
     /// Whether a query that reads a collection as a whole is refused, unless it is one of the server's own collections.
     pub forbids_collection_scans: bool,
+    /// When a long scan gets a second thread.
+    pub scan_sharing: ScanSharing,
+}
+
+impl QueryServices {
+    pub(crate) fn context<'c>(
+        &'c self,
+        view: &'c ReadView,
+        collection: &'c Arc<Collection>,
+        query: &'c CanonicalQuery,
+    ) -> Context<'c> {
+        Context { view, collection, query, memory: &self.memory, store: &self.store, sharing: self.scan_sharing }
+    }
 }
 
 /// What is queried.
@@ -170,7 +185,7 @@ impl QueryExecutor {
         let settings = self.query.settings.as_deref().filter(|_| !has_bounds);
         let target = planner::Target { collection, view: &self.view, filter: settings.or(filter.as_deref()) };
         let plans = planner::candidates(&target, &self.query, self.purpose)?;
-        let context = Context { view: &self.view, collection, query: &self.query, memory: &self.services.memory };
+        let context = self.services.context(&self.view, collection, &self.query);
         let choice = trial::choose(plans, &context, self.purpose, (&self.services.plan_cache, memory), interrupt)?;
         if self.services.forbids_collection_scans && scans_collection(&choice.plan.root) && is_users(collection) {
             let message = "No indexed plans available, and running with 'notablescan'".to_owned();
@@ -199,7 +214,7 @@ impl QueryExecutor {
         query: Arc<CanonicalQuery>,
         plan: Plan,
     ) -> Result<QueryExecutor> {
-        let context = Context { view: &view, collection, query: &query, memory: &services.memory };
+        let context = services.context(&view, collection, &query);
         let root = Some(build(&plan.root, &context)?);
         Ok(QueryExecutor {
             services: services.clone(),
@@ -271,7 +286,9 @@ impl QueryExecutor {
         self.note_use();
         let mut found = 0;
         // As far as the plan can without yielding them.
-        while let Some(counted) = self.root.as_mut().map_or(Ok(None), |root| root.count())? {
+        while let (Some(root), Some(collection)) = (&mut self.root, &self.target.collection) {
+            let context = self.services.context(&self.view, collection, &self.query);
+            let Some(counted) = root.count(&context)? else { break };
             found += counted.entries;
             if counted.is_end {
                 return Ok(found);
@@ -302,6 +319,52 @@ impl QueryExecutor {
         Ok(true)
     }
 
+    /// Adds a row for each result until the reader has enough; `false`: there are no more. For who takes all of them so.
+    ///
+    /// # Errors
+    /// As `next`.
+    pub fn fill(&mut self, rows: &mut RowReader, interrupt: &dyn Interrupt) -> Result<bool> {
+        self.note_use();
+        let before = rows.batch().rows();
+        // A plan that may be changed while it runs is asked for one result after the other.
+        while let (Some(root), Some(collection), None) = (&mut self.root, &self.target.collection, &self.decision) {
+            let context = self.services.context(&self.view, collection, &self.query);
+            let Some(step) = root.fill(&context, rows)? else { break };
+            interrupt.check().map_err(ExecutorError::Interrupted)?;
+            if step != Step::Working {
+                self.returned += rows.batch().rows().saturating_sub(before) as u64;
+                return Ok(step == Step::Advanced);
+            }
+        }
+        loop {
+            match self.fill_for_a_while(rows)? {
+                Step::Advanced => return Ok(true),
+                Step::End => return Ok(false),
+                Step::Working => {
+                    interrupt.check().map_err(ExecutorError::Interrupted)?;
+                    self.replan_if_hopeless(interrupt)?;
+                }
+            }
+        }
+    }
+
+    /// Adds rows of results that are yielded, until the reader has enough (`Advanced`) or it is time for a look around.
+    fn fill_for_a_while(&mut self, rows: &mut RowReader) -> Result<Step> {
+        let (Some(root), Some(collection)) = (&mut self.root, &self.target.collection) else { return Ok(Step::End) };
+        let context = self.services.context(&self.view, collection, &self.query);
+        for _ in 0..STEPS_PER_CHECK {
+            if rows.is_full() {
+                return Ok(Step::Advanced);
+            }
+            match root.next(&context)? {
+                Step::Advanced => rows.take(root.document()?)?,
+                step => return Ok(step),
+            }
+            self.returned += 1;
+        }
+        Ok(Step::Working)
+    }
+
     /// The document of the result that [`pass`](Self::pass) has moved to, as the query wants it shown, but without `$recordId`.
     ///
     /// # Errors
@@ -325,7 +388,7 @@ impl QueryExecutor {
             let (Some(root), Some(collection)) = (&mut self.root, &self.target.collection) else {
                 return Ok(Step::End);
             };
-            let context = Context { view: &self.view, collection, query: &self.query, memory: &self.services.memory };
+            let context = self.services.context(&self.view, collection, &self.query);
             match root.next(&context)? {
                 Step::Working => {
                     interrupt.check().map_err(ExecutorError::Interrupted)?;

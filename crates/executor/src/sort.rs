@@ -66,10 +66,11 @@ impl Sort {
     }
 
     fn read(&mut self, context: &Context<'_>) -> Result<Step> {
+        let reads_metadata = context.query.metadata().is_any();
         for _ in 0..WORKS_PER_STEP {
             self.statistics.works += 1;
             match self.input.next(context)? {
-                Step::Advanced => self.take(context)?,
+                Step::Advanced => self.take(context, reads_metadata)?,
                 Step::Working => return Ok(Step::Working),
                 Step::End => {
                     self.end_reading()?;
@@ -94,9 +95,12 @@ impl Sort {
     }
 
     /// Keeps the document that the input is on, if it can be among those wanted.
-    fn take(&mut self, context: &Context<'_>) -> Result<()> {
+    fn take(&mut self, context: &Context<'_>, reads_metadata: bool) -> Result<()> {
         let record_id = self.input.record_id();
-        let metadata = metadata(context.query, &*self.input);
+        let metadata = match reads_metadata {
+            true => metadata(context.query, &*self.input),
+            false => Metadata::default(),
+        };
         let document = self.input.document()?;
         let subject = sort_key::Subject { document, metadata: &metadata };
         let collator = collation::in_force();

@@ -8,9 +8,11 @@ use index_key::KeyPattern;
 use planner::CanonicalQuery;
 use platform::WorkingMemory;
 use query_language::expression::Metadata;
-use transaction::{Counted, ReadView};
+use query_language::rows::RowReader;
+use transaction::{Counted, ReadView, Store};
 
 use crate::error::{ExecutorError, Result};
+use crate::shared_scan::ScanSharing;
 use crate::statistics::StageStatistics;
 
 /// What came of a step.
@@ -33,6 +35,8 @@ pub(crate) struct Context<'c> {
     pub(crate) collection: &'c Arc<Collection>,
     pub(crate) query: &'c CanonicalQuery,
     pub(crate) memory: &'c WorkingMemory,
+    pub(crate) store: &'c Arc<Store>,
+    pub(crate) sharing: ScanSharing,
 }
 
 /// The entry that an index scan is on.
@@ -50,7 +54,13 @@ pub(crate) trait PlanStage: Send {
     fn next(&mut self, context: &Context<'_>) -> Result<Step>;
 
     /// Passes over some of the results and counts them, where that is quicker than to yield them; `None`: they are to be yielded.
-    fn count(&mut self) -> Result<Option<Counted>> {
+    fn count(&mut self, _: &Context<'_>) -> Result<Option<Counted>> {
+        Ok(None)
+    }
+
+    /// Adds rows of some of the results, or puts a batch of them in the place of an empty one; `None`: they are to be
+    /// yielded. Once it has, nothing is to be yielded any more.
+    fn fill(&mut self, _: &Context<'_>, _: &mut RowReader) -> Result<Option<Step>> {
         Ok(None)
     }
 

@@ -7,6 +7,8 @@ pub(crate) struct StageStatistics {
     pub(crate) advanced: u64,
     pub(crate) keys_examined: u64,
     pub(crate) docs_examined: u64,
+    /// Of the documents examined, those that a second thread has read.
+    pub(crate) docs_examined_ahead: u64,
     /// Documents that a search did not want.
     pub(crate) docs_rejected: u64,
     pub(crate) seeks: u64,

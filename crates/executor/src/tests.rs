@@ -4,5 +4,6 @@ mod equivalence;
 mod fixture;
 mod geo;
 mod plans;
+mod sharing;
 mod sorting;
 mod text;

@@ -19,12 +19,25 @@ pub struct Foreground {
     /// Operations of clients that ended and were not long.
     finished: AtomicU64,
     long_running: AtomicUsize,
+    /// Operations of clients that use processors now.
+    running: AtomicUsize,
+    /// Threads that others' work has begun.
+    second_threads: AtomicUsize,
+    /// How often one has begun.
+    second_threads_begun: AtomicU64,
 }
 
 impl Foreground {
     /// Nobody is there yet. Work shares so many processors.
     pub fn new(processors: usize) -> Foreground {
-        Foreground { processors: processors.max(1), finished: AtomicU64::new(0), long_running: AtomicUsize::new(0) }
+        Foreground {
+            processors: processors.max(1),
+            finished: AtomicU64::new(0),
+            long_running: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            second_threads: AtomicUsize::new(0),
+            second_threads_begun: AtomicU64::new(0),
+        }
     }
 
     /// How many processors the process may use.
@@ -40,6 +53,33 @@ impl Foreground {
     /// How many have.
     pub(crate) fn finished(&self) -> u64 {
         self.finished.load(Ordering::Relaxed)
+    }
+
+    /// An operation of a client begins to use a processor.
+    pub fn note_begun(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It does so no longer.
+    pub fn note_ended(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A thread that another's work has begun is there, or there no longer.
+    pub(crate) fn note_second_thread(&self, more: isize) {
+        self.second_threads.fetch_add(more as usize, Ordering::Relaxed);
+        self.second_threads_begun.fetch_add(u64::from(more > 0), Ordering::Relaxed);
+    }
+
+    /// How often a second thread has begun.
+    pub fn second_threads_begun(&self) -> u64 {
+        self.second_threads_begun.load(Ordering::Relaxed)
+    }
+
+    /// How many processors operations and long work could use. A long operation is counted once, whichever way is more.
+    pub(crate) fn demand(&self) -> usize {
+        let running = self.running.load(Ordering::Relaxed) + self.second_threads.load(Ordering::Relaxed);
+        running.max(self.long_running())
     }
 
     /// Threads whose work is long.

@@ -68,6 +68,12 @@ impl ReadView {
         self.snapshot.timestamp()
     }
 
+    /// Whether several threads may read the records at once, from one record id to another: not what a transaction has
+    /// written, and not a ring, whose record ids are places.
+    pub fn is_shareable(&self, collection: &Collection) -> bool {
+        self.writes.is_none() && collection.ring().is_none()
+    }
+
     /// Moves to what is there to be seen now; in a transaction it stays where it is.
     pub fn refresh(&mut self) {
         if self.writes.is_none() {

@@ -1,52 +1,60 @@
 //! `$graphLookup`: an array of the documents of a collection that are reached from each document, one after the other.
 //!
 //! The search goes by levels: one query of the host for all values that a level has found and none before. A document is found once, at
-//! its first level. Null connects with null alone, missing with nothing.
+//! its first level. Null connects with null alone, missing with nothing. What does not fit into memory goes to temporary
+//! storage (`search`). An `$unwind` of the array that stands behind it is done here, so that no array is made: what is found
+//! may then be of any size.
 
+mod hash_runs;
+mod kept;
 mod parse;
+mod search;
+mod seen_values;
 mod value_set;
 
 use std::sync::Arc;
 
-use bson::raw::{CStr, RawArrayBuf, RawBson, RawBsonRef, RawDocumentBuf, cstr};
-use document::{array_elements, work};
-use query_language::accumulator::value_bytes;
-use query_language::expression::{
-    DependencySet, EvaluationContext, Expression, FieldPath, Metadata, MetadataUse, Value,
-};
-use query_language::growth::{CollectedArray, before_filtering};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use query_language::expression::{DependencySet, EvaluationContext, Expression, FieldPath, Metadata};
+use query_language::growth::CollectedArray;
 
 use super::project::first_component;
 use crate::context::{Memory, Namespace, RunContext};
 use crate::cursor::Interruptible;
 use crate::document_edit::with_path;
-use crate::error::{AggregationError, Result};
-use crate::host::{BoxSource, DocumentSource, ForeignQuery};
-use crate::stage::{Needs, PipelineStage, stage_document};
-use value_set::ValueSet;
+use crate::error::Result;
+use crate::host::{BoxSource, DocumentSource};
+use crate::stage::{Needs, PipelineStage, Stage, Unwinds, stage_document};
+use kept::KeptReading;
+use search::Search;
 
 pub(crate) use parse::parse;
 
-/// Values that one query looks for.
-const VALUES_PER_QUERY: usize = 4096;
-/// What a found document costs beside its bytes.
-const FOUND_BYTES: usize = 2 * size_of::<RawDocumentBuf>() + 16;
+/// Its name, for errors.
+const STAGE: &str = "$graphLookup";
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct GraphLookup {
     from: Namespace,
     output: FieldPath,
-    start: Expression,
+    start: Arc<Expression>,
     connect_from: FieldPath,
     connect_to: FieldPath,
     depth_max: Option<u64>,
     depth_field: Option<FieldPath>,
     /// A filter on every document that is reached.
     restriction: Option<RawDocumentBuf>,
+    /// The array is unwound as soon as it is there.
+    unwinds: Option<Unwinds>,
 }
 
 impl PipelineStage for GraphLookup {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
+        if self.unwinds.is_some() {
+            let unwinding = Unwinding { stage: self, source, run: run.clone(), document: None };
+            // One document may become millions: what follows works long before the source is asked again.
+            return Ok(Box::new(Interruptible::new(Box::new(unwinding), Arc::clone(&run.host))));
+        }
         Ok(Box::new(Searching { stage: self, source, run: run.clone() }))
     }
 
@@ -56,12 +64,21 @@ impl PipelineStage for GraphLookup {
     }
 
     fn lets_filter_pass(&self, paths: &[String]) -> bool {
-        let changed = first_component(self.output.as_str());
-        !paths.iter().any(|path| first_component(path) == changed)
+        let index = self.unwinds.as_ref().and_then(|unwinds| unwinds.index_path.as_ref());
+        let changed = [Some(&self.output), index];
+        let changed: Vec<&str> = changed.iter().flatten().map(|path| first_component(path.as_str())).collect();
+        !paths.iter().any(|path| changed.contains(&first_component(path)))
     }
 
     fn is_one_to_one(&self) -> bool {
-        true
+        self.unwinds.is_none()
+    }
+
+    fn unwinding(&self, unwinds: &Unwinds) -> Option<Stage> {
+        // Behind a dot the array may lie in several documents.
+        let is_own = unwinds.path.as_str() == self.output.as_str() && !self.output.as_str().contains('.');
+        let is_free = self.unwinds.is_none();
+        (is_own && is_free).then(|| Stage::other(GraphLookup { unwinds: Some(unwinds.clone()), ..self.clone() }))
     }
 
     fn to_bson(&self) -> Result<RawDocumentBuf> {
@@ -80,6 +97,9 @@ impl PipelineStage for GraphLookup {
         if let Some(restriction) = &self.restriction {
             inner.append(cstr!("restrictSearchWithMatch"), restriction.clone());
         }
+        if let Some(unwinds) = &self.unwinds {
+            inner.append(cstr!("unwinding"), unwinds.to_bson());
+        }
         Ok(stage_document(cstr!("$graphLookup"), inner))
     }
 }
@@ -93,12 +113,9 @@ struct Searching {
 impl DocumentSource for Searching {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
         let Some(document) = self.source.next()? else { return Ok(None) };
-        let start = self.stage.start.evaluate(&EvaluationContext::new(&document, self.run.variables()))?;
-        let mut search = Search::new(&self.stage, &self.run);
-        search.reach(&start)?;
-        search.run()?;
+        let (mut found, _memory) = search_from(&self.stage, &document, &self.run)?;
         let mut array = CollectedArray::default();
-        for found in search.found {
+        while let Some(found) = found.next()? {
             array.push(RawBsonRef::Document(&found))?;
         }
         with_path(&document, self.stage.output.as_path(), Some(RawBsonRef::Array(array.array()?))).map(Some)
@@ -109,128 +126,57 @@ impl DocumentSource for Searching {
     }
 }
 
-/// The search from one document.
-struct Search<'s> {
-    stage: &'s GraphLookup,
-    run: &'s RunContext,
-    memory: Memory,
-    bytes: usize,
-    found: Vec<RawDocumentBuf>,
-    /// The `_id`s of those found.
-    identifiers: ValueSet,
-    /// All values that have been reached.
-    reached: ValueSet,
-    /// Those of them that are not looked for yet.
-    frontier: Vec<RawBson>,
+/// What is reached from a document.
+fn search_from(stage: &GraphLookup, document: &RawDocument, run: &RunContext) -> Result<(KeptReading, Memory)> {
+    let start = stage.start.evaluate(&EvaluationContext::new(document, run.variables()))?;
+    let mut search = Search::new(stage, run);
+    search.reach(&start)?;
+    search.run()
 }
 
-impl<'s> Search<'s> {
-    fn new(stage: &'s GraphLookup, run: &'s RunContext) -> Search<'s> {
-        Search {
-            stage,
-            run,
-            memory: run.begin_memory(),
-            bytes: 0,
-            found: Vec::new(),
-            identifiers: ValueSet::default(),
-            reached: ValueSet::default(),
-            frontier: Vec::new(),
-        }
-    }
+/// The stage that unwinds its array.
+struct Unwinding {
+    stage: Arc<GraphLookup>,
+    source: BoxSource,
+    run: RunContext,
+    document: Option<Unwound>,
+}
 
-    /// The value, or each of an array, will be looked for unless it has been already.
-    fn reach(&mut self, value: &Value<'_>) -> Result<()> {
-        match value.get() {
-            None => Ok(()),
-            Some(RawBsonRef::Array(array)) => {
-                array_elements(array).try_for_each(|element| self.reach_one(element.value()))
-            }
-            Some(value) => self.reach_one(value),
-        }
-    }
+/// A document that is given once for each that was found.
+struct Unwound {
+    document: RawDocumentBuf,
+    found: KeptReading,
+    index: i64,
+    _memory: Memory,
+}
 
-    fn reach_one(&mut self, value: RawBsonRef<'_>) -> Result<()> {
-        work::step()?;
-        let value = if matches!(value, RawBsonRef::Undefined) { RawBsonRef::Null } else { value };
-        if let Some(bytes) = self.reached.insert(value) {
-            self.frontier.push(value.into());
-            self.hold(2 * bytes)?;
-        }
-        Ok(())
-    }
-
-    fn run(&mut self) -> Result<()> {
-        let mut depth = 0;
-        while !self.frontier.is_empty() {
-            let level = std::mem::take(&mut self.frontier);
-            for values in level.chunks(VALUES_PER_QUERY) {
-                self.follow(values, depth)?;
-            }
-            depth += 1;
-            if self.stage.depth_max.is_some_and(|max| depth > max) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes in what connects to these values.
-    fn follow(&mut self, values: &[RawBson], depth: u64) -> Result<()> {
-        before_filtering(values.len(), values.iter().map(value_bytes).sum())?;
-        let filter = self.filter(values)?;
-        let variables = Arc::clone(self.run.variables());
-        let query = ForeignQuery { filter, needed_paths: None, metadata: MetadataUse::default(), variables };
-        let found = self.run.host.find(&self.stage.from, &query)?;
-        let mut found = Interruptible::new(found, Arc::clone(&self.run.host));
-        while let Some(document) = found.next()? {
-            let Some(identifier) = document::get_field(&document, "_id") else {
-                let from = &self.stage.from;
-                let message = format!(
-                    "Documents in the '{from}' namespace must contain an _id for de-duplication in $graphLookup"
-                );
-                return Err(AggregationError::numbered(40271, message));
+impl DocumentSource for Unwinding {
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        let Some(unwinds) = &self.stage.unwinds else { return Ok(None) };
+        let output = self.stage.output.as_path();
+        loop {
+            let unwound = match &mut self.document {
+                Some(unwound) => unwound,
+                none => {
+                    let Some(document) = self.source.next()? else { return Ok(None) };
+                    let (found, _memory) = search_from(&self.stage, &document, &self.run)?;
+                    none.insert(Unwound { document, found, index: 0, _memory })
+                }
             };
-            let Some(bytes) = self.identifiers.insert(identifier) else { continue };
-            self.hold(bytes + FOUND_BYTES + document.as_bytes().len())?;
-            let next = self.stage.connect_from.evaluate(&document)?;
-            self.reach(&next)?;
-            drop(next);
-            self.found.push(match &self.stage.depth_field {
-                Some(field) => with_path(&document, field.as_path(), Some(RawBsonRef::Int64(depth as i64)))?,
-                None => document,
-            });
-        }
-        Ok(())
-    }
-
-    /// The filter on the collection for any of these values.
-    fn filter(&self, values: &[RawBson]) -> Result<RawDocumentBuf> {
-        let path = <&CStr>::try_from(self.stage.connect_to.as_str())?;
-        let equal = |value: &RawBson| stage_document(path, stage_document(cstr!("$eq"), value.clone()));
-        let is_regex = |value: &RawBson| matches!(value, RawBson::RegularExpression(_));
-        let mut all = RawArrayBuf::new();
-        all.push(match values.iter().any(is_regex) {
-            // `$in` would take them for patterns.
-            true => stage_document(cstr!("$or"), values.iter().map(equal).collect::<RawArrayBuf>()),
-            false => {
-                let any: RawArrayBuf = values.iter().map(RawBson::as_raw_bson_ref).collect();
-                stage_document(path, stage_document(cstr!("$in"), any))
+            if let Some(found) = unwound.found.next()? {
+                let given = with_path(&unwound.document, output, Some(RawBsonRef::Document(&found)))?;
+                unwound.index += 1;
+                return unwinds.with_index(given, RawBsonRef::Int64(unwound.index - 1)).map(Some);
             }
-        });
-        if values.iter().any(|value| matches!(value, RawBson::Null)) {
-            all.push(stage_document(path, stage_document(cstr!("$exists"), true)));
+            let is_empty = unwound.index == 0;
+            let Some(Unwound { document, .. }) = self.document.take() else { return Ok(None) };
+            if is_empty && unwinds.keep_empty {
+                return unwinds.with_index(with_path(&document, output, None)?, RawBsonRef::Null).map(Some);
+            }
         }
-        if let Some(restriction) = &self.stage.restriction {
-            all.push(restriction.clone());
-        }
-        Ok(stage_document(cstr!("$and"), all))
     }
 
-    fn hold(&mut self, bytes: usize) -> Result<()> {
-        self.bytes += bytes;
-        if self.memory.holds(self.bytes) {
-            return Ok(());
-        }
-        Err(AggregationError::numbered(40099, "$graphLookup reached maximum memory consumption"))
+    fn metadata(&self) -> Metadata {
+        self.source.metadata()
     }
 }

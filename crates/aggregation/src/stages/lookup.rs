@@ -4,13 +4,14 @@
 //! for its matches, so that an index on the foreign field serves; without one, and if it fits into memory, the foreign
 //! collection is read once into a hash table. A pipeline that depends on nothing runs once.
 
+mod ahead;
 mod equality;
 mod hash_join;
 mod parse;
 
 use std::sync::Arc;
 
-use bson::raw::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use bson::raw::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::expression::{
     DependencySet, EvaluationContext, Expression, FieldPath, Metadata, Value, Variables, check_bound,
 };
@@ -18,12 +19,13 @@ use query_language::growth::CollectedArray;
 use query_language::rows::RowReader;
 
 use super::project::first_component;
-use crate::context::{Namespace, PipelineContext, RunContext};
+use crate::context::{Memory, Namespace, PipelineContext, RunContext};
 use crate::document_edit::with_path;
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource, FindById, Moment};
 use crate::pipeline::Pipeline;
 use crate::stage::{Needs, PipelineStage, stage_document};
+use ahead::Ahead;
 use hash_join::HashJoin;
 
 pub(crate) use parse::parse;
@@ -49,8 +51,9 @@ struct Equality {
 impl PipelineStage for Lookup {
     fn open(self: Arc<Self>, source: BoxSource, run: &RunContext) -> Result<BoxSource> {
         let (constant, hashed, by_id, moment) = (None, None, None, Moment::Now);
+        let memory = run.begin_memory();
         let matcher = Matcher { stage: self, run: run.clone(), constant, hashed, by_id, moment };
-        Ok(Box::new(Joining { source, matcher }))
+        Ok(Box::new(Joining { source, matcher, ahead: Ahead::default(), memory, metadata: None }))
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {
@@ -97,6 +100,11 @@ impl PipelineStage for Lookup {
 struct Joining {
     source: BoxSource,
     matcher: Matcher,
+    ahead: Ahead,
+    /// For what is read ahead.
+    memory: Memory,
+    /// Of the document that was given last, if it had been read ahead.
+    metadata: Option<Metadata>,
 }
 
 /// Finds what belongs to a document.
@@ -113,8 +121,63 @@ struct Matcher {
     moment: Moment,
 }
 
+/// Documents that are looked for together where each is asked for, and where all are.
+const AT_ONCE: usize = 128;
+const AT_ONCE_OF_ALL: usize = 1024;
+
+impl Joining {
+    /// Whether one document by `_id` belongs to each, and there is memory to read ahead.
+    fn reads_ahead(&mut self) -> Result<bool> {
+        Ok(self.matcher.looks_up_ids()? && self.memory.holds(ahead::BYTES_MAX))
+    }
+
+    /// Shows the next document with what belongs to it.
+    fn show_ahead<T>(
+        &mut self,
+        at_once_max: usize,
+        show: impl FnOnce(&RawDocument, &RawArray) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let Self { source, matcher, ahead, metadata, .. } = self;
+        let stage = Arc::clone(&matcher.stage);
+        let (Some(equality), Some(Some(finder))) = (&stage.equality, &mut matcher.by_id) else { return Ok(None) };
+        let Some(mut outer) = ahead.next(&mut **source, (&mut **finder, &equality.local), at_once_max)? else {
+            return Ok(None);
+        };
+        *metadata = Some(std::mem::take(&mut outer.metadata));
+        match ahead.matches(&outer) {
+            Some(matches) => show(&outer.document, matches),
+            None => {
+                matcher.moment = Moment::Now;
+                matcher.with_matches(&outer.document, |matches| show(&outer.document, matches.array()?))
+            }
+        }
+        .map(Some)
+    }
+}
+
+/// A document with what belongs to it, as a row.
+fn take_joined(
+    rows: &mut RowReader,
+    document: &RawDocument,
+    output: &document::FieldPath,
+    matches: &RawArray,
+) -> Result<()> {
+    let matches = RawBsonRef::Array(matches);
+    match output.len() {
+        1 => rows.take_with(document, output.as_str(), matches)?,
+        _ => rows.take(&with_path(document, output, Some(matches))?)?,
+    }
+    Ok(())
+}
+
 impl DocumentSource for Joining {
     fn next(&mut self) -> Result<Option<RawDocumentBuf>> {
+        if self.reads_ahead()? {
+            let stage = Arc::clone(&self.matcher.stage);
+            return self.show_ahead(AT_ONCE, |document, matches| {
+                with_path(document, stage.output.as_path(), Some(RawBsonRef::Array(matches)))
+            });
+        }
         let Some(document) = self.source.next()? else { return Ok(None) };
         let stage = Arc::clone(&self.matcher.stage);
         self.matcher.moment = Moment::Now;
@@ -125,7 +188,18 @@ impl DocumentSource for Joining {
     }
 
     fn fill(&mut self, rows: &mut RowReader) -> Result<bool> {
-        let Self { source, matcher } = self;
+        if self.reads_ahead()? {
+            let stage = Arc::clone(&self.matcher.stage);
+            let output = stage.output.as_path();
+            while !rows.is_full() {
+                let show = |document: &RawDocument, matches: &RawArray| take_joined(rows, document, output, matches);
+                if self.show_ahead(AT_ONCE_OF_ALL, show)?.is_none() {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        let Self { source, matcher, .. } = self;
         let stage = Arc::clone(&matcher.stage);
         let output = stage.output.as_path();
         let mut has_more = true;
@@ -135,14 +209,7 @@ impl DocumentSource for Joining {
                 has_more = false;
                 break;
             };
-            matcher.with_matches(&document, |matches| {
-                let matches = RawBsonRef::Array(matches.array()?);
-                match output.len() {
-                    1 => rows.take_with(&document, output.as_str(), matches)?,
-                    _ => rows.take(&with_path(&document, output, Some(matches))?)?,
-                }
-                Ok(())
-            })?;
+            matcher.with_matches(&document, |matches| take_joined(rows, &document, output, matches.array()?))?;
             matcher.moment = Moment::AsBefore;
         }
         if let Some(Some(by_id)) = &mut matcher.by_id {
@@ -152,11 +219,29 @@ impl DocumentSource for Joining {
     }
 
     fn metadata(&self) -> Metadata {
-        self.source.metadata()
+        self.metadata.clone().unwrap_or_else(|| self.source.metadata())
     }
 }
 
+/// Whether a local value can be equal to one `_id` at most, which is what it is.
+fn is_one_id(local: &Value<'_>) -> bool {
+    !local.is_nullish() && !matches!(local.get(), Some(RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_)))
+}
+
 impl Matcher {
+    /// Whether what belongs to a document is the one with the local value as its `_id`, and can be had by that.
+    fn looks_up_ids(&mut self) -> Result<bool> {
+        let is_plain = self.stage.bindings.is_empty() && self.stage.stages.is_empty();
+        let is_by_id = self.stage.equality.as_ref().is_some_and(|equality| equality.foreign.as_str() == "_id");
+        if !is_plain || !is_by_id {
+            return Ok(false);
+        }
+        if self.by_id.is_none() {
+            self.by_id = Some(self.run.host.by_id(&self.stage.from)?);
+        }
+        Ok(matches!(self.by_id, Some(Some(_))))
+    }
+
     /// Shows a document's matches.
     fn with_matches<T>(
         &mut self,
@@ -180,7 +265,7 @@ impl Matcher {
         let mut condition = None;
         if let Some(equality) = &stage.equality {
             let local = equality.local.evaluate(document)?;
-            if let Some(matches) = self.matches_by_id(equality, &local)? {
+            if let Some(matches) = self.matches_by_id(&local)? {
                 return Ok(matches);
             }
             let filter = equality::filter(equality.foreign.as_str(), &local)?;
@@ -214,18 +299,11 @@ impl Matcher {
     }
 
     /// The one document with the local value as its `_id`, or none; `None`: a query is to find what is equal.
-    fn matches_by_id(&mut self, equality: &Equality, local: &Value<'_>) -> Result<Option<CollectedArray>> {
-        let is_plain = self.stage.bindings.is_empty() && self.stage.stages.is_empty();
-        let is_single = !local.is_nullish()
-            && !matches!(local.get(), Some(RawBsonRef::Array(_) | RawBsonRef::RegularExpression(_)));
-        if !is_plain || !is_single || equality.foreign.as_str() != "_id" {
+    fn matches_by_id(&mut self, local: &Value<'_>) -> Result<Option<CollectedArray>> {
+        if !is_one_id(local) || !self.looks_up_ids()? {
             return Ok(None);
         }
-        let by_id = match self.by_id.take() {
-            Some(known) => known,
-            None => self.run.host.by_id(&self.stage.from)?,
-        };
-        let Some(found) = self.by_id.insert(by_id) else { return Ok(None) };
+        let Some(Some(found)) = &mut self.by_id else { return Ok(None) };
         let mut matches = CollectedArray::default();
         if let Some(document) = found.find(local.or_null(), self.moment)? {
             matches.push(RawBsonRef::Document(document))?;

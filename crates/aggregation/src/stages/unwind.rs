@@ -13,17 +13,13 @@ use crate::cursor::Interruptible;
 use crate::document_edit::with_path;
 use crate::error::{AggregationError, Result};
 use crate::host::{BoxSource, DocumentSource};
-use crate::stage::{Needs, PipelineStage, Stage, stage_document};
+use crate::stage::{Needs, PipelineStage, Stage, Unwinds, stage_document};
 
 /// Bytes that an array begins with.
 const LENGTH_BYTES: usize = 4;
 
 #[derive(Debug)]
-struct Unwind {
-    path: FieldPath,
-    index_path: Option<FieldPath>,
-    keep_empty: bool,
-}
+struct Unwind(Unwinds);
 
 pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec<Stage>> {
     let refuse = AggregationError::numbered;
@@ -68,7 +64,7 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, _: &PipelineContext) -> Result<Vec
     let Some(path) = path.strip_prefix('$') else {
         return Err(refuse(28818, format!("path option to $unwind stage should be prefixed with a '$': {path}")));
     };
-    Ok(vec![Stage::other(Unwind { path: FieldPath::parse(path)?, index_path, keep_empty })])
+    Ok(vec![Stage::other(Unwind(Unwinds { path: FieldPath::parse(path)?, index_path, keep_empty }))])
 }
 
 fn parse_index_path(name: &str) -> Result<FieldPath> {
@@ -87,23 +83,28 @@ impl PipelineStage for Unwind {
     }
 
     fn dependencies(&self, set: &mut DependencySet) -> Needs {
-        set.add_path(self.path.as_str());
+        set.add_path(self.0.path.as_str());
         Needs::WhatFollows
     }
 
     fn lets_filter_pass(&self, paths: &[String]) -> bool {
-        let changed = [Some(&self.path), self.index_path.as_ref()];
+        let changed = [Some(&self.0.path), self.0.index_path.as_ref()];
         let changed: Vec<&str> = changed.iter().flatten().map(|path| first_component(path.as_str())).collect();
         !paths.iter().any(|path| changed.contains(&first_component(path)))
     }
 
+    fn unwinds(&self) -> Option<&Unwinds> {
+        Some(&self.0)
+    }
+
     fn to_bson(&self) -> Result<RawDocumentBuf> {
+        let Unwinds { path, index_path, keep_empty } = &self.0;
         let mut inner = RawDocumentBuf::new();
-        inner.append(cstr!("path"), format!("${}", self.path.as_str()));
-        if self.keep_empty {
+        inner.append(cstr!("path"), format!("${}", path.as_str()));
+        if *keep_empty {
             inner.append(cstr!("preserveNullAndEmptyArrays"), true);
         }
-        if let Some(path) = &self.index_path {
+        if let Some(path) = index_path {
             inner.append(cstr!("includeArrayIndex"), path.as_str());
         }
         Ok(stage_document(cstr!("$unwind"), inner))
@@ -126,9 +127,9 @@ impl DocumentSource for Unwinding {
             let rest = bytes.get(bytes.len().saturating_sub(self.rest)..).unwrap_or_default();
             if let Some((element, after)) = split_element(rest) {
                 let index = RawBsonRef::Int64(self.index);
-                let unwound = with_path(&self.document, self.stage.path.as_path(), Some(element.value()))?;
+                let unwound = with_path(&self.document, self.stage.0.path.as_path(), Some(element.value()))?;
                 (self.rest, self.index) = (after.len(), self.index + 1);
-                return self.with_index(unwound, index).map(Some);
+                return self.stage.0.with_index(unwound, index).map(Some);
             }
             let Some(document) = self.source.next()? else { return Ok(None) };
             if let Some(unchanged) = self.begin(document)? {
@@ -146,12 +147,12 @@ impl Unwinding {
     /// Takes a document in; gives it back when it is not to be unwound but kept.
     fn begin(&mut self, document: RawDocumentBuf) -> Result<Option<RawDocumentBuf>> {
         (self.rest, self.index) = (0, 0);
-        let kept = match nested_value(&document, &self.stage.path) {
+        let kept = match nested_value(&document, &self.stage.0.path) {
             Some(RawBsonRef::Array(array)) if array.is_empty() => {
-                if !self.stage.keep_empty {
+                if !self.stage.0.keep_empty {
                     return Ok(None);
                 }
-                with_path(&document, self.stage.path.as_path(), None)?
+                with_path(&document, self.stage.0.path.as_path(), None)?
             }
             Some(RawBsonRef::Array(array)) => {
                 // Elements are read from the document one after the other: a list of them would take several times its bytes.
@@ -160,17 +161,30 @@ impl Unwinding {
                 self.document = document;
                 return Ok(None);
             }
-            None | Some(RawBsonRef::Null | RawBsonRef::Undefined) if !self.stage.keep_empty => return Ok(None),
+            None | Some(RawBsonRef::Null | RawBsonRef::Undefined) if !self.stage.0.keep_empty => return Ok(None),
             _ => document,
         };
-        self.with_index(kept, RawBsonRef::Null).map(Some)
+        self.stage.0.with_index(kept, RawBsonRef::Null).map(Some)
     }
+}
 
-    fn with_index(&self, document: RawDocumentBuf, index: RawBsonRef<'_>) -> Result<RawDocumentBuf> {
-        match &self.stage.index_path {
+impl Unwinds {
+    /// The document with the position of its element, if that is wanted.
+    pub(super) fn with_index(&self, document: RawDocumentBuf, index: RawBsonRef<'_>) -> Result<RawDocumentBuf> {
+        match &self.index_path {
             Some(path) => with_path(&document, path.as_path(), Some(index)),
             None => Ok(document),
         }
+    }
+
+    /// As explain shows it in the stage that does it.
+    pub(super) fn to_bson(&self) -> RawDocumentBuf {
+        let mut shown = RawDocumentBuf::new();
+        shown.append(cstr!("preserveNullAndEmptyArrays"), self.keep_empty);
+        if let Some(path) = &self.index_path {
+            shown.append(cstr!("includeArrayIndex"), path.as_str());
+        }
+        shown
     }
 }
 

@@ -1,14 +1,15 @@
 //! A host over two collections in memory, `local` and `other`, with a spill store in memory.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aggregation::{
-    BoxSource, ForeignQuery, MergeRules, MergeWriter, Namespace, NearQuery, NearSource, Neighbour, OutputWriter,
-    PipelineHost, RECORD_LENGTH_BYTES, Result, SpillReader, SpillStore, SpillWriter, StageMemory, WhenMatched,
-    source_of,
+    BoxSource, FindById, ForeignQuery, MergeRules, MergeWriter, Moment, Namespace, NearQuery, NearSource, Neighbour,
+    OutputWriter, PipelineHost, RECORD_LENGTH_BYTES, Result, SpillReader, SpillStore, SpillWriter, StageMemory,
+    WhenMatched, source_of,
 };
-use bson::raw::{RawDocument, RawDocumentBuf, cstr};
+use bson::raw::{RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use query_language::expression::{Metadata, Variables};
 use query_language::filter::{Filter, FilterOptions};
 use query_language::update::{EmptyTimestamps, UpdateClock, UpdateContext, UpdateOutcome, UpdatePurpose};
@@ -54,6 +55,15 @@ impl PipelineHost for TestHost {
             }
         }
         Ok(source_of(found))
+    }
+
+    fn by_id(&self, namespace: &Namespace) -> Result<Option<Box<dyn FindById>>> {
+        let documents = match namespace.collection.as_str() {
+            "local" => &self.local,
+            "other" => &self.other,
+            _ => return Ok(None),
+        };
+        Ok(Some(Box::new(ById(documents.clone()))))
     }
 
     fn near(&self, _: &Namespace, query: &NearQuery) -> Result<Box<dyn NearSource>> {
@@ -148,6 +158,33 @@ impl PipelineHost for TestHost {
 }
 
 /// The nearest is last.
+/// Documents that are found by their `_id`s, the last that is asked for first.
+struct ById(Vec<RawDocumentBuf>);
+
+impl FindById for ById {
+    fn find(&mut self, id: RawBsonRef<'_>, _: Moment) -> Result<Option<&RawDocument>> {
+        let is_it = |document: &&RawDocumentBuf| {
+            document.get("_id").unwrap().is_some_and(|known| document::values_equal(known, id))
+        };
+        Ok(self.0.iter().find(is_it).map(|document| &**document))
+    }
+
+    fn find_all(
+        &mut self,
+        ids: &[RawBsonRef<'_>],
+        told: &mut dyn FnMut(usize, Option<&RawDocument>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        for (number, id) in ids.iter().enumerate().rev() {
+            if told(number, self.find(*id, Moment::AsBefore)?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self) {}
+}
+
 struct Neighbours(Vec<Neighbour>);
 
 impl NearSource for Neighbours {

@@ -10,6 +10,7 @@
 //! blocking stage spills. All must give the same documents.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod graphs;
 mod host;
 mod optimization;
 mod rows;

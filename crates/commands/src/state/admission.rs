@@ -102,6 +102,7 @@ pub(crate) struct Ticket<'a> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         self.gate.release();
+        self.gate.foreground.note_ended();
         if !self.is_long.get() {
             self.gate.foreground.note_finished();
         }
@@ -110,6 +111,7 @@ impl Drop for Ticket<'_> {
 
 impl<'a> Ticket<'a> {
     fn new(gate: &'a Gate) -> Ticket<'a> {
+        gate.foreground.note_begun();
         Ticket { gate, is_long: Cell::new(false) }
     }
 }
@@ -277,6 +279,7 @@ impl Admission {
         }
         section.size("longRunning", self.foreground.long_running() as u64);
         section.size("longGaveWay", self.gave_way.load(Ordering::Relaxed));
+        section.size("secondThreads", self.foreground.second_threads_begun());
         section.size("patienceMicros", PATIENCE.as_micros() as u64);
         section.size("patienceOverloadedMicros", PATIENCE_OVERLOADED.as_micros() as u64);
     }

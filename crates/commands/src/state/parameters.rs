@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::RawDocument;
+use executor::ScanSharing;
 use parking_lot::Mutex;
 
 use super::versions::{AUTHENTICATION_SCHEMA_VERSION, FEATURE_COMPATIBILITY_VERSION};
@@ -23,12 +24,16 @@ const TRANSACTION_LIFETIME_SECONDS: u64 = 60;
 /// How long a cursor may be idle, unless told otherwise.
 const CURSOR_TIMEOUT_MILLIS: u64 = 10 * 60 * 1000;
 
+/// Documents of a piece where scans are always shared.
+const TEST_PIECE_DOCUMENTS: u64 = 16;
+
 /// The values that commands and background work read.
 #[derive(Debug)]
 pub(crate) struct Parameters {
     transaction_lifetime_seconds: AtomicU64,
     cursor_timeout_millis: AtomicU64,
     forbids_collection_scans: AtomicBool,
+    scan_sharing: Mutex<ScanSharing>,
     redacts: AtomicBool,
     verbosity: Mutex<LogVerbosity>,
 }
@@ -39,6 +44,7 @@ impl Default for Parameters {
             transaction_lifetime_seconds: AtomicU64::new(TRANSACTION_LIFETIME_SECONDS),
             cursor_timeout_millis: AtomicU64::new(CURSOR_TIMEOUT_MILLIS),
             forbids_collection_scans: AtomicBool::new(false),
+            scan_sharing: Mutex::default(),
             redacts: AtomicBool::new(false),
             verbosity: Mutex::default(),
         }
@@ -59,6 +65,11 @@ impl Parameters {
     /// `redactClientLogData`.
     pub(crate) fn redacts(&self) -> bool {
         self.redacts.load(Ordering::Relaxed)
+    }
+
+    /// `plimsollScanSharing`.
+    pub(crate) fn scan_sharing(&self) -> ScanSharing {
+        *self.scan_sharing.lock()
     }
 
     /// `notablescan`.
@@ -181,6 +192,14 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         |server, name, out| out.boolean(name, server.parameters.forbids_collection_scans()),
         |server, field| {
             server.parameters.forbids_collection_scans.store(field.boolean()?, Ordering::Relaxed);
+            Ok(())
+        },
+    ),
+    changeable(
+        "plimsollScanSharing",
+        |server, name, out| out.string(name, sharing_name(server.parameters.scan_sharing())),
+        |server, field| {
+            *server.parameters.scan_sharing.lock() = scan_sharing(server, field)?;
             Ok(())
         },
     ),
@@ -320,6 +339,27 @@ fn change_verbosity(server: &ServerContext, change: impl FnOnce(&mut LogVerbosit
     server.hooks.set_log_verbosity(&changed).map_err(|problem| CommandError::named("OperationFailed", problem))?;
     *verbosity = changed;
     Ok(())
+}
+
+/// The value of `plimsollScanSharing`.
+fn sharing_name(sharing: ScanSharing) -> &'static str {
+    match sharing {
+        ScanSharing::WhenSpare => "whenSpare",
+        ScanSharing::Never => "never",
+        ScanSharing::Always(_) => "always",
+    }
+}
+
+fn scan_sharing(server: &ServerContext, field: Field<'_>) -> Result<ScanSharing> {
+    Ok(match field.required(Field::string)? {
+        "whenSpare" => ScanSharing::WhenSpare,
+        "never" => ScanSharing::Never,
+        // For tests: at others' cost, and in pieces that small collections have several of.
+        "always" if server.facts.has_test_commands => ScanSharing::Always(TEST_PIECE_DOCUMENTS),
+        other => {
+            return Err(CommandError::bad_value(format!("plimsollScanSharing must be whenSpare or never, not {other}")));
+        }
+    })
 }
 
 /// The value of `storageEngineConcurrencyAdjustmentAlgorithm`.

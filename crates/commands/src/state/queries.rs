@@ -44,6 +44,7 @@ impl Queries<'_> {
             index_filters: self.index_filters.clone(),
             memory: self.memory.clone(),
             forbids_collection_scans: self.parameters.forbids_collection_scans(),
+            scan_sharing: self.parameters.scan_sharing(),
         }
     }
 }

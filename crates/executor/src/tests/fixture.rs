@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Document, RawDocumentBuf};
 use collection::{Collection, IndexSpecification, Namespace, Validation};
 use planner::{CanonicalQuery, IndexFilters, PlanCache};
-use platform::{SeededRandom, SimulatedClock, SimulatedDisk, WorkingMemory};
+use platform::{Foreground, SeededRandom, SimulatedClock, SimulatedDisk, WorkingMemory};
 use query_language::filter::{Filter, FilterOptions};
 use storage_engine::EngineOptions;
 use transaction::{Store, StoreOptions, WriteContext};
@@ -28,13 +28,18 @@ pub(super) fn query(filter: &Document) -> CanonicalQuery {
 
 impl Fixture {
     pub(super) fn new() -> Fixture {
+        Fixture::with(Arc::new(SimulatedClock::new(1_700_000_000_000)), Arc::default())
+    }
+
+    pub(super) fn with(clock: Arc<SimulatedClock>, foreground: Arc<Foreground>) -> Fixture {
         let options = StoreOptions {
+            foreground,
             engine: EngineOptions { cache_bytes: 8 << 20, history_memory_bytes: 1 << 20, ..EngineOptions::default() },
             replay_threads: 0,
             engine_threads: false,
             ..StoreOptions::default()
         };
-        let (disk, clock) = (Arc::new(SimulatedDisk::new(7)), Arc::new(SimulatedClock::new(1_700_000_000_000)));
+        let disk = Arc::new(SimulatedDisk::new(7));
         let store = Store::open(disk, clock, Arc::new(SeededRandom::new(1)), options).unwrap();
         let collection = store.collection_or_create(&Namespace::parse("test.c").unwrap()).unwrap();
         let services = QueryServices {
@@ -43,6 +48,7 @@ impl Fixture {
             index_filters: Arc::new(IndexFilters::new(platform::MemoryBudget::unlimited())),
             memory: WorkingMemory::simulated(100 << 20).unwrap(),
             forbids_collection_scans: false,
+            scan_sharing: Default::default(),
         };
         Fixture { services, collection, context: WriteContext::new() }
     }

@@ -8,7 +8,7 @@ use query_language::expression::sort_pattern::SortPattern;
 
 use super::fixture::{Fixture, query, raw};
 use crate::or_stage::OrStage;
-use crate::stage::{Context, PlanStage, Step, total};
+use crate::stage::{PlanStage, Step, total};
 use crate::{IdLookup, Target, Uninterrupted, Verbosity, count, distinct};
 
 fn numbered(count: i32) -> Fixture {
@@ -63,7 +63,7 @@ fn of_many_branches_one_has_a_cursor() {
     let inputs = or.unwrap();
     assert_eq!(inputs.len(), 300);
     let memory = fixture.services.memory.clone();
-    let context = Context { view: &view, collection: &fixture.collection, query: &wanted, memory: &memory };
+    let context = fixture.services.context(&view, &fixture.collection, &wanted);
     let (mut stage, mut found) = (OrStage::new(inputs, memory.begin()), 0);
     loop {
         match stage.next(&context).unwrap() {

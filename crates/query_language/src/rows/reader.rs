@@ -33,6 +33,11 @@ impl RowReader {
         &self.names
     }
 
+    /// How many rows a batch has at most.
+    pub fn rows_max(&self) -> usize {
+        self.rows_max
+    }
+
     /// The rows read since the last [`RowReader::clear`].
     pub fn batch(&self) -> &RowBatch {
         &self.batch

@@ -1,5 +1,7 @@
 //! The grammar of `$graphLookup`.
 
+use std::sync::Arc;
+
 use bson::raw::{RawBsonRef, RawDocument};
 use document::Number;
 use query_language::ErrorKind;
@@ -51,12 +53,13 @@ pub(crate) fn parse(argument: RawBsonRef<'_>, context: &PipelineContext) -> Resu
     Ok(vec![Stage::other(GraphLookup {
         from,
         output: FieldPath::parse(output)?,
-        start: Expression::parse(start, &context.expressions())?,
+        start: Arc::new(Expression::parse(start, &context.expressions())?),
         connect_from: FieldPath::parse(connect_from)?,
         connect_to: FieldPath::parse(connect_to)?,
         depth_max: specification.depth_max,
         depth_field: specification.depth_field.map(FieldPath::parse).transpose()?,
         restriction: specification.restriction.map(RawDocument::to_owned),
+        unwinds: None,
     })])
 }
 

@@ -19,6 +19,11 @@ pub(super) struct ValueSet {
 }
 
 impl ValueSet {
+    /// All of them.
+    pub(super) fn values(&self) -> impl Iterator<Item = RawBsonRef<'_>> {
+        self.values.values().flatten().map(RawBson::as_raw_bson_ref)
+    }
+
     /// Adds a value, and says what it costs; `None` when it is there already.
     pub(super) fn insert(&mut self, value: RawBsonRef<'_>) -> Option<usize> {
         let mut state = self.hasher.build_hasher();

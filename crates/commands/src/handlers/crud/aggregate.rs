@@ -402,14 +402,14 @@ impl DocumentSource for ExecutorSource {
 
 impl ExecutorSource {
     fn fill_unnoted(&mut self, rows: &mut RowReader) -> aggregation::Result<bool> {
+        if self.takes == Takes::Documents {
+            return self.executor.fill(rows, &self.interrupt).map_err(source_error);
+        }
         while !rows.is_full() {
             if !self.executor.pass(&self.interrupt).map_err(source_error)? {
                 return Ok(false);
             }
-            match self.takes {
-                Takes::TheirNumber => rows.take_unread()?,
-                Takes::Documents => rows.take(self.executor.document().map_err(source_error)?)?,
-            }
+            rows.take_unread()?;
         }
         Ok(true)
     }

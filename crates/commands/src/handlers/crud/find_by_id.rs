@@ -2,6 +2,7 @@
 //!
 //! Each is read as a query of its own would: in the pipeline's view, or else in one of that moment.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use aggregation::{FindById, Moment};
@@ -57,6 +58,26 @@ impl FindById for ById {
         }
         let found = self.lookup.fetch(view, &self.collection, id);
         found.map(|found| found.map(|(_, document)| document)).map_err(|error| host_error(CommandError::from(error)))
+    }
+
+    fn find_all(
+        &mut self,
+        ids: &[RawBsonRef<'_>],
+        told: &mut dyn FnMut(usize, Option<&RawDocument>) -> ControlFlow<()>,
+    ) -> aggregation::Result<()> {
+        let newest;
+        let view = match &self.fixed_view {
+            Some(view) => view,
+            None => {
+                newest = self.server.store.read_view();
+                &newest
+            }
+        };
+        if let Some(index) = self.collection.indexes().id_index_at(view.timestamp()) {
+            ids.iter().for_each(|_| index.count_access());
+        }
+        let looked_for = self.lookup.fetch_all(view, &self.collection, ids, told);
+        looked_for.map_err(|error| host_error(CommandError::from(error)))
     }
 
     fn rest(&mut self) {
