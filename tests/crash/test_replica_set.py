@@ -33,10 +33,13 @@ class ReplicaSet:
     def add(self, number):
         place = self.directory / f"member{number}"
         place.mkdir()
-        arguments = ["--cache", "64MiB", "--replica-set", "rs0", "--log", f"dir://{self.directory / 'log'}"]
+        arguments = ["--cache", "64MiB", "--replica-set", "rs0", "--log", self.log_url()]
         arguments += ["--tags", f"number=n{number},kind=test"] + self.more_arguments
         self.members.append(ServerProcess(place, arguments))
         return self.members[-1]
+
+    def log_url(self):
+        return f"dir://{self.directory / 'log'}"
 
     def start(self):
         for member in self.members:

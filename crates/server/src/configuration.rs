@@ -3,6 +3,7 @@
 mod audit;
 mod encryption;
 mod ephemeral;
+mod log_place;
 mod otlp;
 mod replica_set;
 mod settings;
@@ -21,6 +22,7 @@ use crate::tls::TlsSettings;
 
 pub use audit::{AuditConfiguration, AuditDestination, AuditMode};
 pub use encryption::KeySource;
+pub use log_place::LogPlace;
 pub use otlp::TraceConfiguration;
 pub use platform::machine_memory_bytes;
 pub use replica_set::{ReplicaSet, ReplicaSetInitiation};

@@ -5,6 +5,7 @@
 
 mod copies;
 pub mod log_care;
+mod log_opening;
 mod notice_board;
 mod role_changes;
 mod set_state;
@@ -15,16 +16,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::ServerHandle;
-use crate::configuration::{Configuration, KeySource};
+use crate::configuration::Configuration;
 use commands::{ServerContext, SetMembers, StepDown};
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
-use platform::{Clock, Disk, Random, RealDisk, SystemClock, SystemRandom};
+use platform::{Clock, Disk, Random, SystemClock, SystemRandom};
 use replication::{Entered, Member, ReplicationError, StandingFile, enter};
-use shared_log::{DirectoryLog, Leader, SealedLog, SharedLog, SharedLogError};
+use shared_log::{Leader, SharedLog, SharedLogError};
 use transaction::{OpensAs, Store, StoreOptions, TransactionError};
 
 use self::copies::Copies;
+use self::log_opening::open_log;
 use self::notice_board::NoticeBoard;
 use self::set_state::{Asked, SetState};
 
@@ -99,13 +101,13 @@ pub(crate) fn open_store(
     (handle, address): (&ServerHandle, String),
 ) -> Result<(Arc<Store>, Option<Following>), TransactionError> {
     let set = configuration.replica_set.as_ref();
-    let Some((set, directory)) = set.and_then(|set| Some((set, set.log.as_deref()?))) else {
+    let Some((set, place)) = set.and_then(|set| Some((set, set.log.as_ref()?))) else {
         return Ok((Store::open(disk, clock, Arc::new(SystemRandom), options)?, None));
     };
     let standing = StandingFile::open(disk.clone()).map_err(failed)?;
     // A log that was followed and is not there is a file system that is not mounted, and must not be begun anew.
     let key = configuration.encryption_key.as_ref();
-    let log = open_log(directory, standing.stored().is_none(), key).map_err(|error| failed(error.into()))?;
+    let log = open_log(place, standing.stored().is_none(), key).map_err(|error| failed(error.into()))?;
     let me = Leader { node: Leader::node_at(&address), incarnation: SystemRandom.next_u64(), address };
     let data = disk.clone();
     let (store, entered) = join_set(&*log, (disk, clock.clone()), options, &me)?;
@@ -114,9 +116,11 @@ pub(crate) fn open_store(
     let state = Arc::new(SetState::new(log, me, set.tags.clone(), store.clone(), leads));
     let stop = Arc::new(AtomicBool::new(false));
     let thread = begin(member, store.clone(), state.clone(), (handle.clone(), stop.clone()))?;
-    let copies = Copies::of_log(directory, configuration.encryption_key.clone());
-    let giver = copies::begin_giving(copies, state.clone(), data, stop.clone());
-    let threads = vec![thread, giver.map_err(TransactionError::Thread)?];
+    let mut threads = vec![thread];
+    if let Some(copies) = Copies::of_log(place, configuration.encryption_key.clone()) {
+        let giver = copies::begin_giving(copies, state.clone(), data, stop.clone());
+        threads.push(giver.map_err(TransactionError::Thread)?);
+    }
     let following = Following { state, stop, threads: Mutex::new(threads) };
     let began = SystemClock::new();
     let is_over = || began.monotonic() >= PATIENCE;
@@ -138,15 +142,15 @@ pub(crate) fn open_store(
 /// # Errors
 /// Why it cannot.
 pub(crate) fn prepare(configuration: &Configuration, address: String) -> Result<(), String> {
-    let log = configuration.replica_set.as_ref().and_then(|set| set.log.as_deref());
-    let Some(directory) = log else { return Ok(()) };
-    match open_log(directory, false, configuration.encryption_key.as_ref()) {
-        // It is made when the store is opened.
+    let log = configuration.replica_set.as_ref().and_then(|set| set.log.as_ref());
+    let Some(place) = log else { return Ok(()) };
+    match open_log(place, false, configuration.encryption_key.as_ref()) {
+        // It is made when the store is opened, or refused then.
         Err(SharedLogError::Absent) => Ok(()),
         Err(error) => Err(error.to_string()),
         Ok(log) => {
-            let copies = Copies::of_log(directory, configuration.encryption_key.clone());
-            copies::fetch_if_needed(&copies, &*log, &configuration.data, &address)
+            let copies = Copies::of_log(place, configuration.encryption_key.clone());
+            copies::fetch_if_needed(copies, &*log, &configuration.data, &address)
         }
     }
 }
@@ -259,37 +263,4 @@ fn begin(
         }
     });
     thread.map_err(TransactionError::Thread)
-}
-
-/// The log in a directory, which may have to be made. With the key of an encrypted data directory it is encrypted, too.
-fn open_log(
-    directory: &std::path::Path,
-    may_be_made: bool,
-    key: Option<&KeySource>,
-) -> Result<Arc<dyn SharedLog>, SharedLogError> {
-    let outer = key.map(KeySource::read).transpose().map_err(|cause| SharedLogError::Key { cause })?;
-    let cannot = |cause: std::io::Error| SharedLogError::Unreachable { cause: cause.to_string() };
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(directory).map_err(cannot)?);
-    let open = || DirectoryLog::open(disk.clone(), Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-    let log = match open() {
-        Err(SharedLogError::Absent) if may_be_made => {
-            match DirectoryLog::create(&*disk, &SystemRandom) {
-                Ok(identity) => {
-                    tracing::info!(target: "replication", directory = %directory.display(), %identity, "made a shared log");
-                }
-                // Another member was faster.
-                Err(SharedLogError::Exists) => {}
-                Err(error) => return Err(error),
-            }
-            open()?
-        }
-        opened => opened?,
-    };
-    if let Some(complaint) = log.check()?.into_iter().next() {
-        return Err(SharedLogError::Unreachable { cause: complaint });
-    }
-    match log.key(outer.as_ref())? {
-        Some(key) => Ok(Arc::new(SealedLog::new(Box::new(log), key, Arc::new(SystemRandom))?)),
-        None => Ok(Arc::new(log)),
-    }
 }

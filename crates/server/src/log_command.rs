@@ -13,6 +13,7 @@ use server::data_disk::KeyArguments;
 use server::log_care::{self, Checked, LogCare};
 
 use crate::backup_command::problems_of;
+use crate::log_create_command::{self, LogCreateArguments};
 
 const SECONDS_PER_HOUR: u64 = 3600;
 
@@ -25,16 +26,18 @@ pub(crate) struct LogArguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// Make it: in Kafka two topics, with the settings that a log needs
+    Create(LogCreateArguments),
     /// Read the whole log, and say what is damaged or missing. Ends with 2 when something is wrong
     Check {
-        /// The log, as dir:///DIRECTORY
+        /// The log, as --log is told
         url: String,
         #[command(flatten)]
         key: KeyArguments,
     },
     /// Change the key of an encrypted log. No record is written. Its members are stopped before, and their directories get the same key
     RotateKey {
-        /// The log, as dir:///DIRECTORY
+        /// The log, as --log is told
         url: String,
         #[command(flatten)]
         key: KeyArguments,
@@ -44,7 +47,7 @@ enum What {
     },
     /// Have a member copy its data beside the log, for new members and for trimming
     Copy {
-        /// The log, as dir:///DIRECTORY
+        /// The log, as --log is told
         url: String,
         /// How long to wait for it, in seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
@@ -54,7 +57,7 @@ enum What {
     },
     /// Remove what no member needs any more, and old copies. The newest copy is verified first, if it was not
     Trim {
-        /// The log, as dir:///DIRECTORY
+        /// The log, as --log is told
         url: String,
         /// Keep what was logged in the last so many hours
         #[arg(long, value_name = "HOURS")]
@@ -73,6 +76,7 @@ enum What {
 /// Runs the command.
 pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, String> {
     match &arguments.what {
+        What::Create(arguments) => log_create_command::run(arguments).map(|()| ExitCode::SUCCESS),
         What::Check { url, key } => Ok(show(&LogCare::of_url(url, key.source()?)?.check()?)),
         What::RotateKey { url, key, new_encryption_key_file } => {
             let from =
@@ -130,7 +134,7 @@ fn verify_newest(care: &LogCare, within: Option<PathBuf>, key: &KeyArguments) ->
     let Some((id, false)) = care.newest_copy()? else { return Ok(()) };
     let outer_key = key.source()?.map(|source| source.read()).transpose()?;
     let options =
-        RestoreOptions { backup: Some(id.clone()), target: Target::Newest, key: outer_key, from: care.copies_url() };
+        RestoreOptions { backup: Some(id.clone()), target: Target::Newest, key: outer_key, from: care.copies_url()? };
     let problems = problems_of(&options, within, key)?;
     if let Some(problem) = problems.first() {
         return Err(format!("the copy {id} is not what it should be, and nothing is trimmed: {problem}"));

@@ -22,6 +22,7 @@ mod health_command;
 mod inspect_command;
 mod lab_command;
 mod log_command;
+mod log_create_command;
 mod mongod_command;
 mod profile_sampler;
 mod repair_command;
@@ -73,7 +74,7 @@ enum Command {
     Restore(restore_command::RestoreArguments),
     /// Ask a server whether it serves: ends with 0, with 1 and the reason when nothing is written, with 2 when nobody answers
     Health(HealthArguments),
-    /// Look after the shared log of a replica set: check it, have a copy of the data made beside it, trim it
+    /// Look after the shared log of a replica set: make it, check it, have a copy of the data made beside it, trim it
     Log(log_command::LogArguments),
     /// Change the key of a stopped server's encrypted data directory. No data is written
     RotateKey(rotate_key_command::RotateKeyArguments),

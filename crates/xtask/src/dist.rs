@@ -11,8 +11,18 @@ use std::process::Command;
 use crate::driver_tests::target_folder;
 use crate::{Outcome, step};
 
-/// The program, and the package that it is in.
-const PROGRAMS: [(&str, &str); 2] = [("plimsoll", "server"), ("plimsoll-lab", "lab")];
+/// A program that is shipped.
+struct Program {
+    name: &'static str,
+    package: &'static str,
+    /// What it has beyond what a first build has: that takes minutes, and Perl.
+    features: &'static [&'static str],
+}
+
+const PROGRAMS: [Program; 2] = [
+    Program { name: "plimsoll", package: "server", features: &["kafka-tls"] },
+    Program { name: "plimsoll-lab", package: "lab", features: &[] },
+];
 
 /// How the programs are linked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,8 +39,8 @@ pub(crate) enum Linked {
 /// One cannot be built, or binutils' `objcopy` is missing.
 pub fn run(root: &Path) -> Outcome {
     let folder = build(root, Linked::Dynamically)?;
-    for (program, _) in PROGRAMS {
-        let (program, debug) = (folder.join(program), folder.join(format!("{program}.debug")));
+    for Program { name, .. } in PROGRAMS {
+        let (program, debug) = (folder.join(name), folder.join(format!("{name}.debug")));
         println!(
             "{}: {} MB, and {} MB in {}",
             program.display(),
@@ -47,14 +57,17 @@ pub(crate) fn build(root: &Path, linked: Linked) -> Result<PathBuf, String> {
     let folder = if linked == Linked::Statically { "shipped-static" } else { "shipped" };
     let (built, shipped) = (target_folder(root).join("dist"), target_folder(root).join(folder));
     fs::create_dir_all(&shipped).map_err(|error| format!("{}: {error}", shipped.display()))?;
-    for (program, package) in PROGRAMS {
-        let mut command = step::cargo(&["rustc", "--profile", "dist", "--package", package, "--bin", program]);
+    for Program { name, package, features } in PROGRAMS {
+        let mut command = step::cargo(&["rustc", "--profile", "dist", "--package", package, "--bin", name]);
+        features.iter().for_each(|feature| {
+            command.args(["--features", feature]);
+        });
         if linked == Linked::Statically {
             // For the program alone: what it is made of is the same.
             command.args(["--", "-C", "target-feature=+crt-static"]);
         }
         step::run(command.current_dir(root))?;
-        separate(&built.join(program), &shipped.join(program))?;
+        separate(&built.join(name), &shipped.join(name))?;
     }
     Ok(shipped)
 }

@@ -118,7 +118,7 @@ fn install_node(root: &Path) -> Result<PathBuf, String> {
 }
 
 /// Runs `install` unless it was run before for the same content of `manifest`.
-fn install_once(manifest: &Path, folder: &Path, install: impl FnOnce(&Path) -> Outcome) -> Outcome {
+pub(crate) fn install_once(manifest: &Path, folder: &Path, install: impl FnOnce(&Path) -> Outcome) -> Outcome {
     let wanted = fs::read_to_string(manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
     let stamp = folder.join("installed");
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {

@@ -17,6 +17,7 @@ pub mod documents;
 mod driver_tests;
 mod failures;
 pub mod fuzz;
+pub mod kafka;
 pub mod longer;
 pub mod package;
 mod python_files;

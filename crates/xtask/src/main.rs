@@ -5,8 +5,8 @@
 use std::process::ExitCode;
 
 use xtask::{
-    bench, chaos, check, dist, documents, fuzz, longer, package, sensitivity, simulation, suites, test_run, tidy,
-    workspace,
+    bench, chaos, check, dist, documents, fuzz, kafka, longer, package, sensitivity, simulation, suites, test_run,
+    tidy, workspace,
 };
 
 const USAGE: &str = "\
@@ -15,6 +15,7 @@ Tasks of this repository:
   cargo xtask check            formatting, lints, tidy rules, dependency licences
   cargo xtask test             every test: cargo test, the simulator, then PyMongo, mongosh and Node drivers against the built server
   cargo xtask test drivers     only the driver and crash tests
+  cargo xtask test --with kafka the log in Kafka, on three brokers of this machine: Java 17, Maven, ten minutes
   cargo xtask suites [NAME ...] test suites that others wrote, against the built server: pymongo, pymongo-replica-set; half an hour each
   cargo xtask chaos [...]      honest clients beside hostile ones, kills, a full disk, a clock that is set; --minutes N, --seed N
   cargo xtask longer [PART ...] what is too long for every change: chaos, simulator, fuzz, suites; two hours
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["check"] => check::run(&root),
         ["test"] => test_run::run_all(&root),
+        ["test", "--with", "kafka"] => kafka::run(&root),
         ["test", "drivers"] => test_run::run_drivers(&root),
         ["chaos", options @ ..] => chaos::run(&root, options),
         ["longer", parts @ ..] => longer::run(&root, parts),

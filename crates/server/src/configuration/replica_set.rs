@@ -1,8 +1,6 @@
 //! The settings of a replica set. Checked by `configuration`.
 
-use std::path::PathBuf;
-
-use super::{ConfigurationError, PORT, Settings};
+use super::{ConfigurationError, LogPlace, PORT, Settings};
 
 /// When a replica set begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
@@ -23,8 +21,8 @@ pub struct ReplicaSet {
     pub initiation: ReplicaSetInitiation,
     /// The address that clients are told, `HOST:PORT`.
     pub advertised: Option<String>,
-    /// The directory of the shared log that confirms commits.
-    pub log: Option<PathBuf>,
+    /// The shared log that confirms commits.
+    pub log: Option<LogPlace>,
     /// Names and values by which clients choose members.
     pub tags: Vec<(String, String)>,
 }
@@ -82,16 +80,20 @@ fn tags(given: &[String], has_log: bool) -> Result<Vec<(String, String)>, Config
     Ok(tags)
 }
 
-/// The directory that the URL of a shared log names.
-fn log(settings: &Settings, url: &str) -> Result<PathBuf, ConfigurationError> {
+/// What the URL of a shared log names.
+fn log(settings: &Settings, url: &str) -> Result<LogPlace, ConfigurationError> {
     let refused = |why: &str| Err(ConfigurationError::bad_value("log", why));
-    let Some(path) = url.strip_prefix("dir://").map(PathBuf::from).filter(|path| path.is_absolute()) else {
-        return refused("needs dir:///DIRECTORY, with the whole path");
-    };
+    let place = url.parse().map_err(|why: String| ConfigurationError::bad_value("log", why))?;
+    let is_encrypted = settings.encryption_key_file.is_some()
+        || settings.encryption_key_env.is_some()
+        || settings.encryption_key_command.is_some();
+    if is_encrypted && matches!(place, LogPlace::Kafka(_)) {
+        return refused("in Kafka does not go with an encrypted data directory: brokers would have it readable");
+    }
     if settings.ephemeral == Some(true) {
         return refused("does not go with --ephemeral, which keeps nothing that could go on with a log");
     }
-    Ok(path)
+    Ok(place)
 }
 
 /// Adds the port where there is none.

@@ -217,7 +217,7 @@ pub struct Settings {
     pub replica_set: Option<String>,
 
     /// Have the commits of the replica set confirmed by a shared log before clients are told of them; dir:///DIRECTORY is one in a directory, which may be on
-    /// another disk or a file server, and is made if it is not there
+    /// another disk or a file server, and is made if it is not there; kafka://HOST:PORT,HOST:PORT/TOPIC is one in Kafka, which `plimsoll log create` makes
     #[arg(long, env = "PLIMSOLL_LOG", value_name = "URL")]
     pub log: Option<String>,
 

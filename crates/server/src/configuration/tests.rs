@@ -157,9 +157,18 @@ fn a_replica_set_has_a_name_and_what_belongs_to_it() {
         assert!(refusal(tagged(wrong)).starts_with("tags"), "{wrong:?}");
     }
     assert!(refusal(Settings { log: None, ..tagged(&["dc=east"]) }).contains("--log"));
-    assert_eq!(resolve(logged("dir:///a/b")).unwrap().replica_set.unwrap().log, Some("/a/b".into()));
-    for wrong in ["kafka://a/rs0", "/a/b", "dir://a/b", ""] {
+    assert_eq!(
+        resolve(logged("dir:///a/b")).unwrap().replica_set.unwrap().log,
+        Some(LogPlace::Directory("/a/b".into()))
+    );
+    for wrong in ["/a/b", "dir://a/b", ""] {
         assert!(refusal(logged(wrong)).contains("dir:///"), "{wrong}");
+    }
+    assert!(refusal(logged("kafka://a/rs0?acks=1")).contains("'acks'"));
+    let in_kafka = resolve(logged("kafka://a/rs0"));
+    match cfg!(feature = "kafka") {
+        true => assert!(matches!(in_kafka.unwrap().replica_set.unwrap().log, Some(LogPlace::Kafka(_)))),
+        false => assert!(in_kafka.unwrap_err().to_string().contains("--features kafka")),
     }
     assert!(refusal(Settings { ephemeral: Some(true), ..logged("dir:///a") }).starts_with("log"));
     let encrypted = Settings { encryption_key_file: Some("key".into()), ..logged("dir:///a") };

@@ -1,4 +1,4 @@
-//! A new member gets the data of another one: by a backup in the directory of the log, which all members see.
+//! A new member gets the data of another one: by a backup in the directory of the log, which all members see. A log in Kafka has one if `copies` names it.
 //!
 //! ```text
 //! new member:  copies/wanted-NODE ──> waits ──> restores copies/backups ──> takes up the giver's standing ──> joins as any other
@@ -23,7 +23,7 @@ use replication::StandingFile;
 use shared_log::{Effect, Leader, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing};
 
 use super::set_state::SetState;
-use crate::configuration::KeySource;
+use crate::configuration::{KeySource, LogPlace};
 use crate::data_disk::{self, Unencrypted};
 use crate::progress_lines::with_progress_lines;
 
@@ -53,9 +53,9 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// `key`: that of an encrypted set.
-    pub(super) fn of_log(directory: &Path, key: Option<KeySource>) -> Copies {
-        Copies { directory: directory.join(COPIES), key }
+    /// `key`: that of an encrypted set. `None`: beside this log is no directory that all members see.
+    pub(super) fn of_log(place: &LogPlace, key: Option<KeySource>) -> Option<Copies> {
+        place.shared_directory().map(|directory| Copies { directory: directory.join(COPIES), key })
     }
 
     fn outer_key(&self) -> Result<Option<OuterKey>, String> {
@@ -168,7 +168,12 @@ pub(super) struct GivenCopy {
 ///
 /// # Errors
 /// What could not be done, for the operator.
-pub(super) fn fetch_if_needed(copies: &Copies, log: &dyn SharedLog, data: &Path, address: &str) -> Result<(), String> {
+pub(super) fn fetch_if_needed(
+    copies: Option<Copies>,
+    log: &dyn SharedLog,
+    data: &Path,
+    address: &str,
+) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("cannot get a copy of another member's data: {error}");
     let notes = RealDisk::new(data).map_err(|error| told(&error))?;
     let has = |name: &str| notes.exists(Path::new(name)).map_err(|error| told(&error));
@@ -176,6 +181,10 @@ pub(super) fn fetch_if_needed(copies: &Copies, log: &dyn SharedLog, data: &Path,
     if (has("oplog")? && !is_begun) || !is_needed(log).map_err(|error| told(&error))? {
         return Ok(());
     }
+    let copies = copies.ok_or(
+        "the log does not have everything, and there is no place for a copy of another member's data: \
+         name a directory that all members see, by the option copies in the URL of --log, on all members",
+    )?;
     let (disk, node) = (copies.disk().map_err(|error| told(&error))?, Leader::node_at(address));
     let (wanted, given) = (format!("{WANTED}{node:016x}"), format!("{GIVEN}{node:016x}"));
     put(&disk, &wanted, address.as_bytes()).map_err(|error| told(&error))?;

@@ -6,7 +6,7 @@
 //! begins. It is not trimmed while a member of the set, or one that restores a copy, needs something from before that.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,15 +16,16 @@ use platform::{Clock, Disk, Random, RealDisk, SystemClock, SystemRandom};
 use shared_log::{DirectoryLog, Examined, NewerThan, Notice, Offset, SealedLog, SharedLog, examine};
 
 use super::copies::{Copies, KeptCopy};
-use crate::configuration::KeySource;
+use super::log_opening::open_kafka;
+use crate::configuration::{KeySource, LogPlace};
 
 /// A member that is not listed counts if it has shown itself within so long.
 const RECENT: Duration = Duration::from_secs(60);
 
 /// A shared log that is looked after.
 pub struct LogCare {
-    directory: PathBuf,
-    log: Box<dyn SharedLog>,
+    place: LogPlace,
+    log: Arc<dyn SharedLog>,
     key: Option<KeySource>,
     range: Range<Offset>,
     gaps: Vec<Range<Offset>>,
@@ -48,20 +49,17 @@ fn told(error: &dyn std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// A directory, its log, the log's records, and which of them are missing.
-type Opened = (PathBuf, DirectoryLog, Range<Offset>, Vec<Range<Offset>>);
+/// A log in a directory, its records, and which of them are missing.
+type Opened = (DirectoryLog, Range<Offset>, Vec<Range<Offset>>);
 
-fn open(url: &str) -> Result<Opened, String> {
-    let path = url.strip_prefix("dir://").map(PathBuf::from).filter(|path| path.is_absolute());
-    let directory = path.ok_or("a log is named as dir:///DIRECTORY, with the whole path")?;
+fn open(directory: &Path) -> Result<Opened, String> {
     #[allow(clippy::disallowed_methods, reason = "opening a RealDisk would make the directory")]
     if !directory.is_dir() {
         return Err(format!("there is no directory {}", directory.display()));
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(&directory).map_err(|error| told(&error))?);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(directory).map_err(|error| told(&error))?);
     let opened = DirectoryLog::open_to_examine(disk, Arc::new(SystemClock::new()), Arc::new(SystemRandom));
-    let (log, range, gaps) = opened.map_err(|error| told(&error))?;
-    Ok((directory, log, range, gaps))
+    opened.map_err(|error| told(&error))
 }
 
 /// Wraps the key of an encrypted log by another one, with which its members are started from now on. No record is written.
@@ -69,7 +67,10 @@ fn open(url: &str) -> Result<Opened, String> {
 /// # Errors
 /// `from` is not the key, or the log is not encrypted.
 pub fn rotate_key(url: &str, from: &KeySource, to: &KeySource) -> Result<(), String> {
-    let (_, log, ..) = open(url)?;
+    let LogPlace::Directory(directory) = url.parse()? else {
+        return Err("a log in Kafka is not encrypted, so there is no key to change".to_owned());
+    };
+    let (log, ..) = open(&directory)?;
     log.rotate_key(&from.read()?, &to.read()?).map_err(|error| told(&error))
 }
 
@@ -79,25 +80,37 @@ impl LogCare {
     /// # Errors
     /// It is none, or is not there; the key does not fit.
     pub fn of_url(url: &str, key: Option<KeySource>) -> Result<LogCare, String> {
-        let (directory, log, range, gaps) = open(url)?;
+        let place: LogPlace = url.parse()?;
+        let directory = match &place {
+            LogPlace::Directory(directory) => directory,
+            LogPlace::Kafka(topic) => {
+                let log = open_kafka(topic).map_err(|error| told(&error))?;
+                let bounds = log.bounds().map_err(|error| told(&error))?;
+                let (range, gaps) = (bounds.first..bounds.end, Vec::new());
+                return Ok(LogCare { place, log, key, range, gaps });
+            }
+        };
+        let (log, range, gaps) = open(directory)?;
         let outer = key.as_ref().map(KeySource::read).transpose()?;
-        let log: Box<dyn SharedLog> = match log.key(outer.as_ref()).map_err(|error| told(&error))? {
+        let log: Arc<dyn SharedLog> = match log.key(outer.as_ref()).map_err(|error| told(&error))? {
             Some(key) => {
                 let sealed = SealedLog::new(Box::new(log), key, Arc::new(SystemRandom));
-                Box::new(sealed.map_err(|error| told(&error))?)
+                Arc::new(sealed.map_err(|error| told(&error))?)
             }
-            None => Box::new(log),
+            None => Arc::new(log),
         };
-        Ok(LogCare { directory, log, key, range, gaps })
+        Ok(LogCare { place, log, key, range, gaps })
     }
 
-    fn copies(&self) -> Copies {
-        Copies::of_log(&self.directory, self.key.clone())
+    fn copies(&self) -> Result<Copies, String> {
+        let none = "no directory is named for copies of the data: the option copies in the URL of the log does so";
+        Copies::of_log(&self.place, self.key.clone()).ok_or_else(|| none.to_owned())
     }
 
     fn kept(&self) -> Result<Vec<KeptCopy>, String> {
         let identity = self.log.identity().map_err(|error| told(&error))?;
-        let mut kept = self.copies().kept().map_err(|error| told(&error))?;
+        let Ok(copies) = self.copies() else { return Ok(Vec::new()) };
+        let mut kept = copies.kept().map_err(|error| told(&error))?;
         kept.retain(|copy| copy.standing.log == identity);
         Ok(kept)
     }
@@ -121,11 +134,15 @@ impl LogCare {
         if self.gaps.is_empty() {
             examined.problems.extend(self.log.check().map_err(|error| told(&error))?);
         }
-        let mut settings = vec![
-            format!("directory      {}", self.directory.display()),
-            format!("identity       {}", self.log.identity().map_err(|error| told(&error))?),
-        ];
-        if let Some(mount) = mount_of(&self.directory) {
+        let named = match &self.place {
+            LogPlace::Directory(directory) => format!("directory      {}", directory.display()),
+            LogPlace::Kafka(topic) => format!("topic          {topic}"),
+        };
+        let identity = self.log.identity().map_err(|error| told(&error))?;
+        let mut settings = vec![named, format!("identity       {identity}")];
+        if let LogPlace::Directory(directory) = &self.place
+            && let Some(mount) = mount_of(directory)
+        {
             settings.push(format!("file system    {}", mount.line));
             examined.problems.extend(mount.complaint);
         }
@@ -140,7 +157,7 @@ impl LogCare {
     /// # Errors
     /// Nobody has given one within `patience`.
     pub fn have_copied(&self, patience: Duration) -> Result<String, String> {
-        self.copies().ask(SystemRandom.next_u64(), patience)
+        self.copies()?.ask(SystemRandom.next_u64(), patience)
     }
 
     /// The newest copy, if there is one.
@@ -152,8 +169,11 @@ impl LogCare {
     }
 
     /// The URL of the copies.
-    pub fn copies_url(&self) -> String {
-        self.copies().place().to_string()
+    ///
+    /// # Errors
+    /// There is no place for them.
+    pub fn copies_url(&self) -> Result<String, String> {
+        Ok(self.copies()?.place().to_string())
     }
 
     /// A copy was restored and validated.
@@ -161,7 +181,7 @@ impl LogCare {
     /// # Errors
     /// That cannot be noted.
     pub fn note_verified(&self, id: &str) -> Result<(), String> {
-        self.copies().note_verified(id).map_err(|error| told(&error))
+        self.copies()?.note_verified(id).map_err(|error| told(&error))
     }
 
     /// To which record the log may be trimmed.
@@ -200,7 +220,7 @@ impl LogCare {
                 "{behind}. Members may catch up; one that is gone for good is to be left out with rs.reconfig"
             ));
         }
-        for given in self.copies().given().map_err(|error| told(&error))? {
+        for given in self.copies()?.given().map_err(|error| told(&error))? {
             if given.standing.as_ref().is_none_or(|standing| standing.next < target) {
                 return Err(format!(
                     "the member {} restores the copy {}, and needs the log from there on. If it is gone for good, remove {}",
@@ -224,7 +244,7 @@ impl LogCare {
     /// # Errors
     /// Some could not be removed.
     pub fn prune_copies(&self, keep: usize) -> Result<Pruned, String> {
-        let copies = self.copies();
+        let copies = self.copies()?;
         let kept = self.kept()?;
         let verified: Vec<_> = kept.iter().filter(|copy| copy.is_verified).map(|copy| copy.id.clone()).collect();
         let Some(place) = verified.len().checked_sub(keep.max(1)) else { return Ok(Pruned::default()) };

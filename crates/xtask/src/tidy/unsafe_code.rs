@@ -7,6 +7,7 @@ use crate::workspace::SourceFile;
 const FILES: &[&str] = &[
     "benchmarks/engines/plimsoll/src/interface.rs",
     "crates/javascript/src/bounded_memory.rs",
+    "crates/kafka_log/src/topic_identity.rs",
     "crates/platform/src/schedule.rs",
     "crates/platform/src/write_back.rs",
     "crates/query_language/src/regular_expression/pcre.rs",

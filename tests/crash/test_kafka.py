@@ -1,0 +1,175 @@
+"""Three servers on a log in Kafka, on three brokers: kills of the primary and of brokers under load. Run by `cargo xtask test --with kafka`, which says in
+PLIMSOLL_KAFKA_JARS where the brokers' programs are; skipped otherwise."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pymongo
+import pytest
+from pymongo import WriteConcern
+
+from server_process import binary_path
+from test_replica_set import CLIENTS, Load, ReplicaSet
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "kafka"))
+from brokers import Brokers  # noqa: E402
+
+JARS = os.environ.get("PLIMSOLL_KAFKA_JARS")
+pytestmark = pytest.mark.skipif(JARS is None, reason="no brokers: cargo xtask test --with kafka")
+# A broker that is gone is missed after three seconds, then another one leads the partition.
+WITHOUT_BROKER_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory):
+    found = Brokers(tmp_path_factory.mktemp("kafka") / "brokers", JARS)
+    try:
+        yield found.start()
+    finally:
+        found.stop()
+
+
+class KafkaReplicaSet(ReplicaSet):
+    """Members that follow a topic of their own."""
+
+    def __init__(self, directory, brokers):
+        self.brokers, self.topic = brokers, directory.name
+        plimsoll("log", "create", self.log_url())
+        super().__init__(directory)
+
+    def log_url(self):
+        return f"kafka://{self.brokers.addresses}/{self.topic}"
+
+
+def plimsoll(*arguments):
+    done = subprocess.run([binary_path(), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def replica_set(tmp_path, brokers):
+    for number, process in enumerate(brokers.processes):
+        if process.poll() is not None:
+            brokers.start_again(number)
+    found = KafkaReplicaSet(tmp_path, brokers)
+    try:
+        yield found.start()
+    finally:
+        found.stop()
+
+
+def wait_for_writes(replica_set, load, seconds=WITHOUT_BROKER_SECONDS):
+    before, began = load.progress(), time.monotonic()
+    replica_set.wait_until(lambda: load.progress() > before + CLIENTS * 4 or load.failures, seconds)
+    return time.monotonic() - began
+
+
+def test_a_log_is_made_once_and_must_be_there(tmp_path, brokers):
+    url = f"kafka://{brokers.addresses}/made-once"
+    assert "made the log" in plimsoll("log", "create", url)
+    again = subprocess.run([binary_path(), "log", "create", url], capture_output=True, text=True, check=False)
+    assert again.returncode == 1 and "already" in again.stderr
+    command = [binary_path(), "serve", "--data", tmp_path / "data", "--replica-set", "rs0", "--listen", "127.0.0.1:0", "--log"]
+    absent = subprocess.run([*command, url + "x"], capture_output=True, text=True, timeout=60, check=False)
+    assert absent.returncode == 1 and "log create" in absent.stderr
+    unsafe = f"kafka://{brokers.addresses}/unsafe?replication=1"
+    plimsoll("log", "create", unsafe)
+    careless = subprocess.run([*command, unsafe.split("?")[0]], capture_output=True, text=True, timeout=60, check=False)
+    assert careless.returncode == 1 and "min.insync.replicas" in careless.stderr and "on 1 of" in careless.stderr
+
+
+def test_kills_of_the_primary_under_load_lose_and_repeat_nothing(replica_set):
+    load = Load(replica_set)
+    longest = []
+    for _ in range(3):
+        time.sleep(1.5)
+        killed = replica_set.primary()
+        killed.kill()
+        longest.append(wait_for_writes(replica_set, load))
+        killed.start()
+        replica_set.wait_until(replica_set.is_whole)
+    time.sleep(1)
+    load.stop()
+    load.check(replica_set)
+    print("writes again after", [round(seconds, 1) for seconds in longest], "acknowledged", load.progress())
+    assert min(longest) < 15
+
+
+def test_brokers_are_killed_in_turn_under_load(replica_set, brokers):
+    load = Load(replica_set)
+    longest = []
+    for number in range(brokers.count):
+        time.sleep(1.5)
+        brokers.kill(number)
+        longest.append(wait_for_writes(replica_set, load))
+        brokers.start_again(number)
+        # Until it has everything again, another one must not be taken away.
+        time.sleep(8)
+    load.stop()
+    load.check(replica_set)
+    print("writes again after", [round(seconds, 1) for seconds in longest], "acknowledged", load.progress())
+
+
+def test_the_primary_and_a_broker_are_killed_together(replica_set, brokers):
+    load = Load(replica_set)
+    time.sleep(2)
+    killed = replica_set.primary()
+    brokers.kill(1)
+    killed.kill()
+    took = wait_for_writes(replica_set, load)
+    killed.start()
+    brokers.start_again(1)
+    replica_set.wait_until(replica_set.is_whole, WITHOUT_BROKER_SECONDS)
+    load.stop()
+    load.check(replica_set)
+    print("writes again after", round(took, 1), "acknowledged", load.progress())
+
+
+def test_a_step_down_hands_the_lead_on(replica_set):
+    load = Load(replica_set)
+    taken = []
+    for _ in range(2):
+        time.sleep(1.5)
+        before = replica_set.primary()
+        with pymongo.MongoClient(before.uri) as client:
+            began = time.monotonic()
+            client.admin.command("replSetStepDown", 20, secondaryCatchUpPeriodSecs=10)
+        replica_set.wait_until(lambda: replica_set.primary() not in (None, before))
+        taken.append(time.monotonic() - began)
+    load.stop()
+    load.check(replica_set)
+    print("another primary after", [round(seconds, 2) for seconds in taken])
+
+
+def test_all_brokers_stand_still_for_a_while_and_all_goes_on(replica_set, brokers):
+    """Nobody claims the lead meanwhile: it is not the primary that is silent."""
+    load = Load(replica_set)
+    time.sleep(1)
+    before = replica_set.primary()
+    for number in range(brokers.count):
+        brokers.signal(number, signal.SIGSTOP)
+    time.sleep(8)
+    with pymongo.MongoClient(before.uri) as client:
+        assert client.test.numbers.find_one() is not None, "reads go on"
+    for number in range(brokers.count):
+        brokers.signal(number, signal.SIGCONT)
+    took = wait_for_writes(replica_set, load)
+    load.stop()
+    load.check(replica_set)
+    print("writes again after", round(took, 1), "the same primary:", replica_set.primary() is before)
+
+
+def test_a_member_that_comes_later_has_everything(replica_set):
+    with replica_set.client() as client:
+        client.test.numbers.insert_many([{"_id": number, "text": "x" * 300} for number in range(5_000)])
+        late = replica_set.add(3)
+        late.start()
+        replica_set.wait_until(replica_set.is_whole)
+        client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
+        with pymongo.MongoClient(late.uri, readPreference="secondaryPreferred") as direct:
+            assert direct.test.numbers.count_documents({}) == 5_001
