@@ -337,6 +337,21 @@ def test_a_member_that_comes_later_has_everything_and_is_listed(replica_set):
             replica_set.wait_until(lambda: len(direct.admin.command("hello")["hosts"]) == 3)
 
 
+def test_a_member_that_comes_to_a_long_log_gets_a_copy_in_place_of_reading_it(replica_set):
+    text = "x" * 200_000
+    with replica_set.client() as client:
+        for first in range(0, 400, 40):
+            client.test.numbers.insert_many([{"_id": number, "text": text} for number in range(first, first + 40)])
+        client.test.numbers.with_options(write_concern=WriteConcern(w=3)).insert_one({"_id": "last"})
+        late = replica_set.add(3)
+        late.start()
+        replica_set.wait_until(replica_set.is_whole, 60)
+        assert "has another member's data" in late.log_tail(500)
+        with pymongo.MongoClient(late.uri, readPreference="secondaryPreferred") as direct:
+            assert direct.test.numbers.count_documents({}) == 401
+            assert direct.test.command("validate", "numbers")["valid"]
+
+
 def test_a_set_begun_from_a_server_with_data_gives_new_members_a_copy(tmp_path):
     found = ReplicaSet(tmp_path, 1)
     first = found.members[0]

@@ -6,7 +6,7 @@
 //! operator:    `plimsoll log copy` wants one, too; `log trim` (`log_care`) goes by copies/standing-BACKUP and notes copies/verified-BACKUP
 //! ```
 //!
-//! Needed where the log does not have everything since the set's oplog was empty: the set was begun from a server that had data, or the log was trimmed. A
+//! Needed where the log does not have everything since the set's oplog was empty (the set was begun from a server that had data, or the log was trimmed), and better where the log is long. A
 //! secondary gives, and the primary only when there is none. Nobody waits for a copy but the new member; the giver makes it as any backup.
 
 use std::io;
@@ -20,7 +20,7 @@ use backup::{BackupOptions, Extent, ObjectStore, Packing, Place, RestoreOptions,
 use commands::SetMembers;
 use platform::{Clock, Disk, OpenMode, OuterKey, RealDisk, SystemClock, SystemRandom, replace_file, spawn_named};
 use replication::StandingFile;
-use shared_log::{Effect, Leader, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing};
+use shared_log::{Effect, Leader, Notice, Offset, Place as OplogPlace, Reading, Rule, SharedLog, Standing};
 
 use super::set_state::SetState;
 use crate::configuration::{KeySource, LogPlace};
@@ -41,6 +41,10 @@ const NEW: &str = ".new";
 const LOOK: Duration = Duration::from_millis(500);
 /// How often a new member says that it waits.
 const TELL_EVERY: Duration = Duration::from_secs(10);
+/// A log with more of the oplog than this is not read from its beginning where another member can give a copy: that has less to do.
+const READ_BYTES_MAX: u64 = 64 << 20;
+/// Members that have told nothing new for so long give no copy.
+const SILENT_AFTER: Duration = Duration::from_secs(30);
 /// Longest content of a file of ours.
 const BYTES_MAX: u64 = 64 << 10;
 
@@ -178,18 +182,35 @@ pub(super) fn fetch_if_needed(
     let notes = RealDisk::new(data).map_err(|error| told(&error))?;
     let has = |name: &str| notes.exists(Path::new(name)).map_err(|error| told(&error));
     let is_begun = has(UNFINISHED_NOTE)?;
-    if (has("oplog")? && !is_begun) || !is_needed(log).map_err(|error| told(&error))? {
+    if has("oplog")? && !is_begun {
         return Ok(());
     }
-    let copies = copies.ok_or(
-        "the log does not have everything, and there is no place for a copy of another member's data: \
-         name a directory that all members see, by the option copies in the URL of --log, on all members",
-    )?;
-    let (disk, node) = (copies.disk().map_err(|error| told(&error))?, Leader::node_at(address));
+    let node = Leader::node_at(address);
+    let need = match need_of(log, node).map_err(|error| told(&error))? {
+        // Half a copy is no directory to begin with.
+        Need::None if is_begun => Need::Shorter,
+        need => need,
+    };
+    let copies = match (need, copies) {
+        (Need::None, _) | (Need::Shorter, None) => return Ok(()),
+        (Need::Only, None) => {
+            let missing = "the log does not have everything, and there is no place for a copy of another member's data: \
+                 name a directory that all members see, by the option copies in the URL of --log, on all members";
+            return Err(missing.to_owned());
+        }
+        (Need::Shorter | Need::Only, Some(copies)) => copies,
+    };
+    let disk = copies.disk().map_err(|error| told(&error))?;
     let (wanted, given) = (format!("{WANTED}{node:016x}"), format!("{GIVEN}{node:016x}"));
     put(&disk, &wanted, address.as_bytes()).map_err(|error| told(&error))?;
-    tracing::info!(target: "replication", "the log does not have everything: waits for another member to copy its data");
-    let content = wait_for(&disk, &given).map_err(|error| told(&error))?;
+    tracing::info!(target: "replication", why = need.in_words(), "waits for another member to copy its data");
+    let mut others = Others::new(log, node);
+    // What is begun is finished: the directory is empty otherwise.
+    let gives_up = || need == Need::Shorter && !is_begun && others.are_silent();
+    let Some(content) = wait_for(&disk, &given, gives_up).map_err(|error| told(&error))? else {
+        tracing::info!(target: "replication", "nobody is there who copies its data: reads the log from its beginning");
+        return disk.remove(Path::new(&wanted)).map_err(|error| told(&error));
+    };
     let (id, standing) = parse_given(&content).ok_or_else(|| told(&"what the giver says makes no sense"))?;
     let objects = copies.place().open_existing().map_err(|error| told(&error))?;
     let (target, key, from) = (Target::Newest, copies.outer_key()?, copies.place().to_string());
@@ -211,22 +232,83 @@ pub(super) fn fetch_if_needed(
     Ok(())
 }
 
-/// Whether the log lacks the beginning of the set's oplog.
-fn is_needed(log: &dyn SharedLog) -> shared_log::Result<bool> {
-    if log.bounds()?.first > Offset(0) {
-        return Ok(true);
-    }
-    let Some(record) = log.read(Offset(0), 1, Duration::ZERO)?.into_iter().next() else { return Ok(false) };
-    let mut reading = Reading::new(log.identity()?, OplogPlace::default());
-    Ok(matches!(reading.step(record.offset, &record.bytes)?, Effect::Claimed { cut_at, .. } if cut_at > 0))
+/// What a new member needs a copy for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// The log has everything, and is soon read.
+    None,
+    /// The log has everything, and takes longer to be read.
+    Shorter,
+    /// The log lacks the beginning of the set's oplog.
+    Only,
 }
 
-fn wait_for(disk: &dyn Disk, name: &str) -> io::Result<Vec<u8>> {
+impl Need {
+    fn in_words(self) -> &'static str {
+        match self {
+            Need::None => "",
+            Need::Shorter => "the log is long",
+            Need::Only => "the log does not have everything",
+        }
+    }
+}
+
+fn need_of(log: &dyn SharedLog, node: u64) -> shared_log::Result<Need> {
+    if log.bounds()?.first > Offset(0) {
+        return Ok(Need::Only);
+    }
+    let Some(record) = log.read(Offset(0), 1, Duration::ZERO)?.into_iter().next() else { return Ok(Need::None) };
+    let mut reading = Reading::new(log.identity()?, OplogPlace::default());
+    if matches!(reading.step(record.offset, &record.bytes)?, Effect::Claimed { cut_at, .. } if cut_at > 0) {
+        return Ok(Need::Only);
+    }
+    let notices = log.notices()?;
+    let others = notices.iter().filter_map(|notice| Notice::decode(notice)).filter(|notice| notice.node != node);
+    let is_long = others.into_iter().any(|notice| notice.is_listed && notice.applied > READ_BYTES_MAX);
+    Ok(if is_long { Need::Shorter } else { Need::None })
+}
+
+/// Whether any other member is there: who is tells of itself again and again.
+struct Others<'l> {
+    log: &'l dyn SharedLog,
+    node: u64,
+    clock: SystemClock,
+    told: Vec<(u64, u64, u64)>,
+    heard: Duration,
+}
+
+impl<'l> Others<'l> {
+    fn new(log: &'l dyn SharedLog, node: u64) -> Others<'l> {
+        Others { log, node, clock: SystemClock::new(), told: Vec::new(), heard: Duration::ZERO }
+    }
+
+    /// Nobody has told anything new for long. What cannot be read says nothing.
+    fn are_silent(&mut self) -> bool {
+        let notices = self.log.notices().unwrap_or_default();
+        let notices = notices.iter().filter_map(|notice| Notice::decode(notice));
+        let mut told: Vec<_> = notices
+            .filter(|notice| notice.node != self.node)
+            .map(|notice| (notice.node, notice.incarnation, notice.number))
+            .collect();
+        told.sort_unstable();
+        let now = self.clock.monotonic();
+        if told != self.told {
+            (self.told, self.heard) = (told, now);
+        }
+        now.saturating_sub(self.heard) > SILENT_AFTER
+    }
+}
+
+/// The content of a file once it is there; `None` if whoever waits gives up.
+fn wait_for(disk: &dyn Disk, name: &str, mut gives_up: impl FnMut() -> bool) -> io::Result<Option<Vec<u8>>> {
     let clock = SystemClock::new();
     let mut told = Duration::ZERO;
     loop {
         if let Some(content) = read(disk, name)? {
-            return Ok(content);
+            return Ok(Some(content));
+        }
+        if gives_up() {
+            return Ok(None);
         }
         if clock.monotonic().saturating_sub(told) >= TELL_EVERY {
             told = clock.monotonic();
