@@ -37,17 +37,17 @@ class KafkaReplicaSet(ReplicaSet):
     """Members that follow a topic of their own."""
 
     def __init__(self, directory, brokers):
-        self.brokers, self.topic = brokers, directory.name
+        self.brokers, self.topic, self.directory = brokers, directory.name, directory
         plimsoll("log", "create", self.log_url())
         super().__init__(directory)
 
     def log_url(self):
-        return f"kafka://{self.brokers.addresses}/{self.topic}"
+        return f"kafka://{self.brokers.addresses}/{self.topic}?copies={self.directory}/beside"
 
 
 def plimsoll(*arguments):
-    done = subprocess.run([binary_path(), *arguments], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    done = subprocess.run([binary_path(), *arguments], capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, (done.stdout, done.stderr)
     return done.stdout
 
 
@@ -173,3 +173,24 @@ def test_a_member_that_comes_later_has_everything(replica_set):
         client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
         with pymongo.MongoClient(late.uri, readPreference="secondaryPreferred") as direct:
             assert direct.test.numbers.count_documents({}) == 5_001
+
+
+def test_a_log_is_examined_and_trimmed_and_a_new_member_gets_a_copy(replica_set):
+    url = replica_set.log_url()
+    with replica_set.client() as client:
+        numbers = client.test.numbers.with_options(write_concern=WriteConcern(w=3))
+        for number in range(200):
+            numbers.insert_one({"_id": number, "text": "x" * 300})
+        told = plimsoll("log", "check", url)
+        assert "problem" not in told and told.count("member ") == 3 and f"/{replica_set.topic}" in told, told
+        assert "copied" in plimsoll("log", "copy", url)
+        # Members say each ten seconds how far they are.
+        time.sleep(12)
+        told = plimsoll("log", "trim", url, "--keep", "0")
+        assert int(told.split("the log begins with record ")[1].split()[0]) > 0, told
+        late = replica_set.add(3)
+        late.start()
+        replica_set.wait_until(replica_set.is_whole, WITHOUT_BROKER_SECONDS)
+        client.test.numbers.with_options(write_concern=WriteConcern(w=4)).insert_one({"_id": "last"})
+        with pymongo.MongoClient(late.uri, readPreference="secondaryPreferred") as direct:
+            assert direct.test.numbers.count_documents({}) == 201
