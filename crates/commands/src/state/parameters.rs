@@ -357,7 +357,9 @@ fn scan_sharing(server: &ServerContext, field: Field<'_>) -> Result<ScanSharing>
         // For tests: at others' cost, and in pieces that small collections have several of.
         "always" if server.facts.has_test_commands => ScanSharing::Always(TEST_PIECE_DOCUMENTS),
         other => {
-            return Err(CommandError::bad_value(format!("plimsollScanSharing must be whenSpare or never, not {other}")));
+            return Err(CommandError::bad_value(format!(
+                "plimsollScanSharing must be whenSpare or never, not {other}"
+            )));
         }
     })
 }

@@ -222,7 +222,7 @@ const FORMATS: &[Format] = &[
             ("ADDRESS_BYTES_MAX", "at most {} bytes of UTF-8"),
             ("RECORD_BYTES_MAX", "A record has at most {} bytes."),
         ],
-        inward: &["RANGE_BYTES_MAX"],
+        inward: &["RANGE_BYTES_MAX", "STORED_BYTES_MAX"],
     },
     Format {
         file: "shared_log/src/standing.rs",
