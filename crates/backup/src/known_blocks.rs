@@ -142,7 +142,7 @@ pub(crate) fn encode_index(chunk: &StoredObject, list: &[u8]) -> Result<Vec<u8>>
 
 pub(crate) fn read_index(store: &dyn ObjectStore, name: &str, key: Option<&OuterKey>) -> Result<ChunkIndex> {
     let packed = store.get(name).map_err(BackupError::io(name, "read"))?;
-    let content = unpack(name, &packed, key)?;
+    let content = unpack(name, packed, key)?;
     let damaged = || BackupError::damaged(name, "it is no index of a chunk");
     let (length, rest) = content.split_first_chunk::<4>().ok_or_else(damaged)?;
     let (described, list) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(damaged)?;
@@ -159,7 +159,7 @@ fn readable(store: &dyn ObjectStore, chunks: Vec<StoredChunk>, key: Option<&Oute
 /// The whole chunks of a backup that has no manifest: those that have an index.
 fn unfinished(store: &dyn ObjectStore, id: &str, of_store: &str, key: Option<&OuterKey>) -> Result<Vec<StoredChunk>> {
     let begun = format!("{BACKUPS}/{id}/{BEGUN}");
-    let says = store.get(&begun).ok().and_then(|packed| unpack(&begun, &packed, None).ok());
+    let says = store.get(&begun).ok().and_then(|packed| unpack(&begun, packed, None).ok());
     let expected = format!("{of_store} {}", key.is_some());
     if says.is_none_or(|says| says != expected.as_bytes()) {
         return Ok(Vec::new());

@@ -45,7 +45,7 @@ impl StoredObject {
         if crc32c::crc32c(&packed) != self.checksum {
             return Err(BackupError::damaged(&self.name, "its checksum is not the one in the manifest"));
         }
-        unpack(&self.name, &packed, key)
+        unpack(&self.name, packed, key)
     }
 }
 
@@ -160,7 +160,7 @@ impl Manifest {
     pub(crate) fn read(store: &dyn ObjectStore, id: &str) -> Result<Manifest> {
         let name = format!("{BACKUPS}/{id}/{MANIFEST}");
         let packed = store.get(&name).map_err(BackupError::io(&name, "read"))?;
-        let content = unpack(&name, &packed, None)?;
+        let content = unpack(&name, packed, None)?;
         let damaged = |error| BackupError::damaged(&name, error);
         // Nobody knows what else a newer one has.
         let Versioned { version } = serde_json::from_slice(&content).map_err(damaged)?;

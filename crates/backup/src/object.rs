@@ -70,7 +70,17 @@ fn checksum(name: &str, header: &[u8], payload: &[u8]) -> u32 {
 }
 
 /// The content of an object.
-pub(crate) fn unpack(name: &str, bytes: &[u8], key: Option<&OuterKey>) -> Result<Vec<u8>> {
+pub(crate) fn unpack(name: &str, mut bytes: Vec<u8>, key: Option<&OuterKey>) -> Result<Vec<u8>> {
+    if let Some(content) = changed_content(name, &bytes, key)? {
+        return Ok(content);
+    }
+    // As it was stored: four mebibytes need no other place.
+    bytes.drain(..HEADER_BYTES);
+    Ok(bytes)
+}
+
+/// The content of an object that is compressed or encrypted; `None`: it stands behind the header as it is.
+fn changed_content(name: &str, bytes: &[u8], key: Option<&OuterKey>) -> Result<Option<Vec<u8>>> {
     let damaged = |reason: &str| BackupError::damaged(name, reason);
     let Some((header, payload)) = bytes.split_at_checked(HEADER_BYTES).filter(|(header, _)| header.starts_with(MAGIC))
     else {
@@ -93,20 +103,20 @@ pub(crate) fn unpack(name: &str, bytes: &[u8], key: Option<&OuterKey>) -> Result
     if content_bytes > CONTENT_BYTES_MAX {
         return Err(damaged("it says that it has more content than any"));
     }
-    let opened;
-    let payload = match number(12) & ENCRYPTED != 0 {
+    let opened = match number(12) & ENCRYPTED != 0 {
+        true => Some(open(name, header, payload, key)?),
+        false => None,
+    };
+    let changed = match number(12) & COMPRESSED != 0 {
         true => {
-            opened = open(name, header, payload, key)?;
-            &opened[..]
+            let payload = opened.as_deref().unwrap_or(payload);
+            let content = zstd::bulk::decompress(payload, content_bytes as usize);
+            Some(content.map_err(|error| damaged(&error.to_string()))?)
         }
-        false => payload,
+        false => opened,
     };
-    let content = match number(12) & COMPRESSED != 0 {
-        true => zstd::bulk::decompress(payload, content_bytes as usize).map_err(|error| damaged(&error.to_string()))?,
-        false => payload.to_vec(),
-    };
-    match content.len() as u64 == content_bytes {
-        true => Ok(content),
+    match changed.as_ref().map_or(payload.len(), Vec::len) as u64 == content_bytes {
+        true => Ok(changed),
         false => Err(damaged("its content has another length")),
     }
 }
@@ -133,10 +143,10 @@ mod tests {
     fn an_object_of_a_newer_format_is_no_damaged_one() {
         let mut packed = pack("a/b", b"content", false, None, &SeededRandom::new(1)).unwrap();
         packed[8..12].copy_from_slice(&9_u32.to_le_bytes());
-        assert!(unpack("a/b", &packed, None).unwrap_err().is_unreadable());
+        assert!(unpack("a/b", packed.clone(), None).unwrap_err().is_unreadable());
         let sum = checksum("a/b", &packed[..CHECKSUM_AT], &packed[HEADER_BYTES..]);
         packed[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
-        let error = unpack("a/b", &packed, None).unwrap_err();
+        let error = unpack("a/b", packed.clone(), None).unwrap_err();
         assert_eq!(error.to_string(), "a/b has format version 9; this build reads 1");
     }
 
@@ -146,19 +156,19 @@ mod tests {
         let content = b"content ".repeat(100);
         for (is_compressed, key) in [(false, None), (true, None), (false, Some(&key)), (true, Some(&key))] {
             let packed = pack("a/b", &content, is_compressed, key, &SeededRandom::new(1)).unwrap();
-            assert_eq!(unpack("a/b", &packed, key).unwrap(), content);
-            assert!(matches!(unpack("a/c", &packed, key), Err(BackupError::Damaged { .. })));
+            assert_eq!(unpack("a/b", packed.clone(), key).unwrap(), content);
+            assert!(matches!(unpack("a/c", packed.clone(), key), Err(BackupError::Damaged { .. })));
             for at in (0..packed.len()).step_by(7) {
                 let mut damaged = packed.clone();
                 damaged[at] ^= 1;
-                assert!(unpack("a/b", &damaged, key).is_err(), "{at}");
+                assert!(unpack("a/b", damaged, key).is_err(), "{at}");
             }
-            assert!(unpack("a/b", &packed[..packed.len() - 1], key).is_err());
+            assert!(unpack("a/b", packed[..packed.len() - 1].to_vec(), key).is_err());
             if key.is_some() {
                 assert!(!packed.windows(8).any(|window| window == b"content "));
-                assert!(unpack("a/b", &packed, None).unwrap_err().to_string().contains("give the key"));
+                assert!(unpack("a/b", packed.clone(), None).unwrap_err().to_string().contains("give the key"));
                 let other = OuterKey::new([8; 32]);
-                assert!(unpack("a/b", &packed, Some(&other)).unwrap_err().to_string().contains("another key"));
+                assert!(unpack("a/b", packed.clone(), Some(&other)).unwrap_err().to_string().contains("another key"));
             }
         }
     }

@@ -50,7 +50,7 @@ pub(crate) fn read(
 ) -> Result<OplogPiece> {
     let name = format!("{folder}/{}", name_of(segment, start, end));
     let packed = objects.get(&name).map_err(BackupError::io(&name, "read"))?;
-    decode(&name, &unpack(&name, &packed, key)?)
+    decode(&name, &unpack(&name, packed, key)?)
 }
 
 pub(crate) fn decode(name: &str, content: &[u8]) -> Result<OplogPiece> {

@@ -38,7 +38,7 @@ impl ReachedNote {
         let name = format!("{folder}/{NOTE}");
         let content = match objects.get(&name).map_err(BackupError::io(&name, "read")) {
             Err(BackupError::Missing(_)) => return Ok(None),
-            found => unpack(&name, &found?, None)?,
+            found => unpack(&name, found?, None)?,
         };
         serde_json::from_slice(&content).map(Some).map_err(|error| BackupError::damaged(&name, error))
     }

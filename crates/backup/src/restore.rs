@@ -32,6 +32,8 @@ pub const RESTORED_NOTE: &str = "restored.json";
 pub const UNFINISHED_NOTE: &str = "restore.unfinished";
 /// What may be in a directory that is restored into.
 const NOT_IN_THE_WAY: &[&str] = &["plimsoll.lock", "encryption.keys", "encryption.keys.new", UNFINISHED_NOTE];
+/// Threads that read and check what another one writes: with one, the disk would rest while a chunk is checked.
+const READERS_MIN: usize = 2;
 /// What an unfinished restore has made.
 const OF_RESTORE: &[&str] = &["pages.plimsoll", "pages.plimsoll.new", RESTORED_NOTE];
 const OPLOG: &str = "oplog";
@@ -232,9 +234,12 @@ impl Restoring<'_> {
             let index = read_index(self.objects, &chunk.index, self.key())?;
             Ok((index.blocks, chunk.blocks.read(self.objects, self.key())?))
         };
-        in_order(&self.manifest.chunks, self.objects.side_by_side(), read, |chunk, (blocks, content)| {
-            self.chunk(chunk, &blocks, &content, &mut pages)
-        })?;
+        in_order(
+            &self.manifest.chunks,
+            self.objects.side_by_side().max(READERS_MIN),
+            read,
+            |chunk, (blocks, content)| self.chunk(chunk, &blocks, &content, &mut pages),
+        )?;
         let lacks = || pages.is_written.iter().zip(&pages.table).filter(|(is_written, _)| !**is_written);
         if let Some((_, first)) = lacks().next() {
             let reason = format!("its chunks lack {} pages, the first is {}", lacks().count(), first.page);
@@ -317,7 +322,7 @@ impl Restoring<'_> {
             };
             let name = format!("{folder}/{}", oplog_object::name_of(*segment, *start, *piece_end));
             let packed = self.objects.get(&name).map_err(BackupError::io(&name, "read"))?;
-            let content = unpack(&name, &packed, self.key())?;
+            let content = unpack(&name, packed, self.key())?;
             position = self.piece(&name, &content, position, &restored, &mut end, &self.options.target)?;
         }
         restored.finish()?;

@@ -43,7 +43,17 @@ pub fn run(root: &Path, name: &str, options: &[&str]) -> Outcome {
         return Err(format!("no benchmark {name:?} in {PAGE}; there are: {}", names.join(", ")));
     }
     if name == IN_PROCESS {
-        let example = ["run", "--release", "-p", "commands", "--example", IN_PROCESS, "--"];
+        let example = [
+            "run",
+            "--release",
+            "--config",
+            "profile.release.opt-level=3",
+            "-p",
+            "commands",
+            "--example",
+            IN_PROCESS,
+            "--",
+        ];
         return step::run(Command::new("cargo").args(example).args(options).current_dir(root));
     }
     let mut command = Command::new(dist::build(root, dist::Linked::Dynamically)?.join("plimsoll"));
