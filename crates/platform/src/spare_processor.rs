@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::foreground::{Foreground, LongWork};
 
-/// So long nobody has come before a second thread is begun: the next is then not expected soon.
-const QUIET: Duration = Duration::from_millis(10);
+/// So long nobody has come before a second thread is begun: the next is then not expected soon. Who comes every 20 ms meets none.
+const QUIET: Duration = Duration::from_millis(50);
 
 /// A look at the processors, for one piece of work.
 #[derive(Debug)]
