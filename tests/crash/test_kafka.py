@@ -94,8 +94,7 @@ def test_kills_of_the_primary_under_load_lose_and_repeat_nothing(replica_set):
         killed.start()
         replica_set.wait_until(replica_set.is_whole)
     time.sleep(1)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
     print("writes again after", [round(seconds, 1) for seconds in longest], "acknowledged", load.progress())
     assert min(longest) < 15
 
@@ -110,8 +109,7 @@ def test_brokers_are_killed_in_turn_under_load(replica_set, brokers):
         brokers.start_again(number)
         # Until it has everything again, another one must not be taken away.
         time.sleep(8)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
     print("writes again after", [round(seconds, 1) for seconds in longest], "acknowledged", load.progress())
 
 
@@ -125,8 +123,7 @@ def test_the_primary_and_a_broker_are_killed_together(replica_set, brokers):
     killed.start()
     brokers.start_again(1)
     replica_set.wait_until(replica_set.is_whole, WITHOUT_BROKER_SECONDS)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
     print("writes again after", round(took, 1), "acknowledged", load.progress())
 
 
@@ -141,8 +138,7 @@ def test_a_step_down_hands_the_lead_on(replica_set):
             client.admin.command("replSetStepDown", 20, secondaryCatchUpPeriodSecs=10)
         replica_set.wait_until(lambda: replica_set.primary() not in (None, before))
         taken.append(time.monotonic() - began)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
     print("another primary after", [round(seconds, 2) for seconds in taken])
 
 
@@ -159,8 +155,7 @@ def test_all_brokers_stand_still_for_a_while_and_all_goes_on(replica_set, broker
     for number in range(brokers.count):
         brokers.signal(number, signal.SIGCONT)
     took = wait_for_writes(replica_set, load)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
     print("writes again after", round(took, 1), "the same primary:", replica_set.primary() is before)
 
 

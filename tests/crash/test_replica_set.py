@@ -147,6 +147,10 @@ class Load:
             assert not thread.is_alive(), "a client waits for ever"
         assert not self.failures, self.failures
 
+    def finish(self, replica_set):
+        self.stop()
+        self.check(replica_set)
+
     def check(self, replica_set):
         """All that was acknowledged is with every member, once."""
         inserted = set().union(*self.inserted)
@@ -176,8 +180,7 @@ def test_kills_of_the_primary_under_load_lose_and_repeat_nothing(replica_set):
         killed.start()
         replica_set.wait_until(replica_set.is_whole)
     time.sleep(1)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
     print("writes again after", [round(seconds, 1) for seconds in longest], "acknowledged", load.progress())
     assert min(longest) < 8.5
 
@@ -194,8 +197,7 @@ def test_a_step_down_hands_the_lead_on_at_once(replica_set):
             assert not client.admin.command("hello")["isWritablePrimary"]
         replica_set.wait_until(lambda: replica_set.primary() not in (None, before))
         taken.append(time.monotonic() - began)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
     print("another primary after", [round(seconds, 2) for seconds in taken], "longest pause", round(load.longest, 2))
     assert min(taken) < 1.5
 
@@ -207,8 +209,7 @@ def test_members_are_restarted_in_turn_and_no_operation_fails(replica_set):
         member.stop()
         member.start()
         replica_set.wait_until(replica_set.is_whole)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
     print("longest pause", round(load.longest, 2))
 
 
@@ -225,8 +226,7 @@ def test_a_primary_that_was_stopped_follows_whoever_leads_then(replica_set):
     replica_set.wait_until(lambda: stopped in replica_set.secondaries())
     assert stopped.process.poll() is None and stopped.process.pid == pid
     time.sleep(1)
-    load.stop()
-    load.check(replica_set)
+    load.finish(replica_set)
 
 
 def test_secondaries_read_for_who_asks_and_refuse_writes(replica_set):

@@ -17,27 +17,14 @@ import pytest
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "crash"))
 
 from test_replica_set import replica_set  # noqa: E402, F401
-from test_staying_connected import HERE, Missing, built, fetched  # noqa: E402
+from test_staying_connected import Missing, java_program, node_program, pymongo_program  # noqa: E402
 
 KILLS = int(os.environ.get("PLIMSOLL_KILLS", "3"))
-DRIVERS = ["pymongo", "node", "java"]
-
-
-def pymongo_program(_folder):
-    return [sys.executable, str(HERE / "counting/pymongo_client.py")]
-
-
-def node_program(_folder):
-    if not os.environ.get("PLIMSOLL_NODE_MODULES"):
-        raise Missing("PLIMSOLL_NODE_MODULES does not say where the Node driver is")
-    return ["node", str(HERE / "counting/node_client.mjs")]
-
-
-def java_program(folder):
-    jars, classes = folder / "jars", folder / "classes"
-    fetched(["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={jars}"], HERE / "java")
-    built(["javac", "-cp", f"{jars}/*", "-d", str(classes), "Counting.java"], HERE / "java")
-    return ["java", "-Xmx128m", "-cp", f"{classes}:{jars}/*", "Counting"]
+PROGRAMS = {
+    "pymongo": lambda folder: pymongo_program(folder, "counting"),
+    "node": lambda folder: node_program(folder, "counting"),
+    "java": lambda folder: java_program(folder, "Counting"),
+}
 
 
 class Client:
@@ -74,11 +61,11 @@ class Client:
 @pytest.fixture
 def programs(tmp_path):
     found = {}
-    for driver in DRIVERS:
+    for driver, program in PROGRAMS.items():
         folder = tmp_path / driver
         folder.mkdir()
         try:
-            found[driver] = globals()[f"{driver}_program"](folder)
+            found[driver] = program(folder)
         except Missing as reason:
             print(f"the {driver} driver cannot be had here: {reason}")
     return found

@@ -47,14 +47,14 @@ def built(command, directory):
     assert result.returncode == 0, result.stderr
 
 
-def pymongo_program(_folder):
-    return [sys.executable, str(HERE / "staying_connected/pymongo_client.py")]
+def pymongo_program(_folder, clients="staying_connected"):
+    return [sys.executable, str(HERE / clients / "pymongo_client.py")]
 
 
-def node_program(_folder):
+def node_program(_folder, clients="staying_connected"):
     if not os.environ.get("PLIMSOLL_NODE_MODULES"):
         raise Missing("PLIMSOLL_NODE_MODULES does not say where the Node driver is")
-    return ["node", str(HERE / "staying_connected/node_client.mjs")]
+    return ["node", str(HERE / clients / "node_client.mjs")]
 
 
 def go_program(folder):
@@ -63,11 +63,11 @@ def go_program(folder):
     return [str(folder / "connected")]
 
 
-def java_program(folder):
+def java_program(folder, name="Connected"):
     jars, classes = folder / "jars", folder / "classes"
     fetched(["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={jars}"], HERE / "java")
-    built(["javac", "-cp", f"{jars}/*", "-d", str(classes), "Connected.java"], HERE / "java")
-    return ["java", "-cp", f"{classes}:{jars}/*", "Connected"]
+    built(["javac", "-cp", f"{jars}/*", "-d", str(classes), f"{name}.java"], HERE / "java")
+    return ["java", "-cp", f"{classes}:{jars}/*", name]
 
 
 def rust_program(_folder):

@@ -3,6 +3,7 @@
 mod applying;
 mod failover;
 mod members;
+mod opened_member;
 mod rate;
 
 use std::path::PathBuf;

@@ -3,34 +3,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use collection::{IndexSpecification, RecordId};
-use platform::{Random, SystemClock};
+use platform::Random;
 use transaction::{ApplyingBy, Decision};
 
 use super::*;
-use crate::{Entered, Member as SetMember, enter};
+use crate::Member as SetMember;
 
 /// Documents whose unique keys go round among them.
 const DOCUMENTS: i32 = 12;
 const ROUNDS: i32 = 200;
 
 fn open(machine: &Machine, log: &MemoryLog, applying_by: ApplyingBy) -> (Arc<Store>, SetMember) {
-    let (connection, clock) = (Arc::new(log.connect()), Arc::new(SystemClock::new()) as Arc<dyn Clock>);
-    let me = Leader { node: machine.node, incarnation: 1, address: format!("db{}:1", machine.node) };
     let mut options = StoreOptions { applying_by, ..Machine::options() };
     options.engine.cache_bytes = 64 << 20;
-    let mut entered = None;
-    let random = Arc::new(SeededRandom::new(machine.node));
-    let disk: Arc<dyn Disk> = machine.disk.clone();
-    let store =
-        Store::open_caught_up(disk.clone(), clock.clone(), random.clone(), options, |oplog| -> Result<OpensAs> {
-            let found = enter(&*connection, oplog, StandingFile::open(disk)?, me.clone(), &clock)?;
-            let opens_as = if matches!(found, Entered::Leads(_)) { OpensAs::Leader } else { OpensAs::Follower };
-            entered = Some(found);
-            Ok(opens_as)
-        });
-    let store = store.unwrap();
-    let member = SetMember::begin(connection, clock, random, me, entered.unwrap(), &store);
-    (store, member)
+    opened_member::open(machine, log, options)
 }
 
 /// By `_id`: the value, the unique key, and the words.

@@ -4,35 +4,21 @@
 use std::time::Instant;
 
 use collection::{IndexSpecification, RecordId};
-use platform::{SystemClock, processor_time};
+use platform::processor_time;
 use transaction::{ApplyingBy, Decision};
 
 use super::*;
-use crate::{Entered, Member as SetMember, enter};
+use crate::Member as SetMember;
 
 const DOCUMENTS: i32 = 100_000;
 
 /// Opens a member whose pages all fit into memory.
 fn open(machine: &Machine, log: &MemoryLog, applying_by: ApplyingBy) -> (Arc<Store>, SetMember) {
-    let (connection, clock) = (Arc::new(log.connect()), Arc::new(SystemClock::new()) as Arc<dyn Clock>);
-    let me = Leader { node: machine.node, incarnation: 1, address: format!("db{}:1", machine.node) };
     let mut options = Machine::options();
     options.engine.cache_bytes = 512 << 20;
     options.applying_by = applying_by;
     options.oplog = OplogOptions { buffer_bytes_max: 256 << 20, ..OplogOptions::default() };
-    let mut entered = None;
-    let random = Arc::new(SeededRandom::new(machine.node));
-    let disk: Arc<dyn Disk> = machine.disk.clone();
-    let store =
-        Store::open_caught_up(disk.clone(), clock.clone(), random.clone(), options, |oplog| -> Result<OpensAs> {
-            let found = enter(&*connection, oplog, StandingFile::open(disk)?, me.clone(), &clock)?;
-            let opens_as = if matches!(found, Entered::Leads(_)) { OpensAs::Leader } else { OpensAs::Follower };
-            entered = Some(found);
-            Ok(opens_as)
-        });
-    let store = store.unwrap();
-    let member = SetMember::begin(connection, clock, random, me, entered.unwrap(), &store);
-    (store, member)
+    opened_member::open(machine, log, options)
 }
 
 #[derive(Clone, Copy, PartialEq)]
