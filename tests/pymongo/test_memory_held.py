@@ -178,6 +178,7 @@ def test_index_entries_that_are_many_times_their_document(server, database, elem
 
 def test_an_insert_of_45_megabytes_is_answered(server, database):
     database.large.drop()
+    refusals = []
     for _ in range(3):
         documents = [{"_id": bson.ObjectId(), "pad": bytes(1_000_000)} for _ in range(45)]
         try:
@@ -186,7 +187,8 @@ def test_an_insert_of_45_megabytes_is_answered(server, database):
         except (BulkWriteError, OperationFailure) as refused:
             codes = {error["code"] for error in (refused.details or {}).get("writeErrors", [])} or {refused.code}
             assert codes == {EXCEEDED_MEMORY_LIMIT}
-    assert database.large.estimated_document_count() > 100
+            refusals.append((refused.details, uses(database)))
+    assert database.large.estimated_document_count() > 100, refusals
     database.large.drop()
 
 

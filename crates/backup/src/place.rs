@@ -4,6 +4,7 @@
 //! else's, and nothing is written there.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -135,13 +136,22 @@ fn open_cloud(place: &CloudPlace, missing: Missing) -> Result<Arc<dyn ObjectStor
         if missing == Missing::Refuse {
             return Err(nothing_in(place));
         }
-        if objects.is_anything_there().map_err(|error| refused(&error))? {
+        let is_marked_since = || objects.has_soon(MARK);
+        if !may_begin(objects.is_anything_there(), is_marked_since).map_err(|error| refused(&error))? {
             return Err(refused(&"there is something, and it is no backup"));
         }
         // Several may do so at once: they write the same.
         objects.put(MARK, MARK_TEXT).map_err(|error| refused(&error))?;
     }
     Ok(Arc::new(objects))
+}
+
+/// Whether backups may be begun in a place that had no mark: nothing is there, or somebody has begun meanwhile, who puts his mark before anything else.
+fn may_begin(
+    is_anything_there: io::Result<bool>,
+    is_marked_since: impl FnOnce() -> io::Result<bool>,
+) -> io::Result<bool> {
+    Ok(!is_anything_there? || is_marked_since()?)
 }
 
 /// Whether a directory is another one or in it, whatever the names by which both are called.
@@ -186,6 +196,14 @@ mod tests {
         std::fs::create_dir_all(strange.join("photos")).unwrap();
         assert!(Place::Directory(strange).open(None).is_err());
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_place_is_ours_whose_mark_came_while_it_was_looked_at() {
+        assert!(may_begin(Ok(false), || panic!("nobody is there")).unwrap());
+        assert!(may_begin(Ok(true), || Ok(true)).unwrap());
+        assert!(!may_begin(Ok(true), || Ok(false)).unwrap());
+        assert!(may_begin(Ok(true), || Err(io::ErrorKind::TimedOut.into())).is_err());
     }
 
     #[test]
