@@ -78,7 +78,8 @@ pub(crate) fn open(
     let progress = Arc::new(Progress::default());
     let source = ChangeSource::open(context, options, &tail, progress.clone())?;
     let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
-    let pipeline = Pipeline::parse(rest, &PipelineContext::new(namespace, variables(context, parsed.declared)?))?;
+    let pipeline =
+        Pipeline::parse(rest, &PipelineContext::new(namespace, variables(context.reading(), parsed.declared)?))?;
     let host = Arc::new(CommandHost::new(context, parsed.namespace.database(), DiskUse::Allowed));
     let results = match rest {
         [] => Results::Events(Box::new(source)),
@@ -114,8 +115,8 @@ fn topic_of(
         is_usual && is_same_for_all(filter.as_bytes())
     });
     // What is wrong with a filter is said when the pipeline is parsed.
-    let shared =
-        filter.and_then(|filter| Some((filter, query(Some(filter), &variables(context, None).ok()?).ok()?.filter)));
+    let shared = filter
+        .and_then(|filter| Some((filter, query(Some(filter), &variables(context.reading(), None).ok()?).ok()?.filter)));
     let Some((source, filter)) = shared else {
         let name = format!("changes of {scope:?}");
         let interest = Box::new(move |entry: &Arc<FeedEntry>| concern(&scope, entry) != Concern::None);

@@ -54,7 +54,7 @@ fn entries(context: &Context<'_>, filter: Option<&RawDocument>, is_backward: boo
 fn run_pipeline(context: &Context<'_>, stages: &[RawDocumentBuf], source: BoxSource) -> Result<PipelineCursor> {
     let stages: Vec<&RawDocument> = stages.iter().map(|stage| &**stage).collect();
     let namespace = aggregation::Namespace::new(DATABASE, COLLECTION);
-    let pipeline = Pipeline::parse(&stages, &PipelineContext::new(namespace, variables(context, None)?))?;
+    let pipeline = Pipeline::parse(&stages, &PipelineContext::new(namespace, variables(context.reading(), None)?))?;
     let host = Arc::new(CommandHost::new(context, DATABASE, DiskUse::Allowed));
     Ok(pipeline.run(source, host)?)
 }

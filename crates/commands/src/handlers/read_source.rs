@@ -10,8 +10,8 @@ use executor::Target;
 
 use super::views::{self, View};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
 use crate::state::queries::Queries;
+use crate::state::reading::Reading;
 
 /// The oplog's name as a collection.
 pub(crate) const OPLOG: &str = "local.oplog.rs";
@@ -38,8 +38,8 @@ pub(crate) enum Stored {
 
 impl ReadSource {
     /// What a name stands for, as the command's transaction or snapshot sees it.
-    pub(crate) fn of(context: &Context<'_>, namespace: Namespace) -> Result<Self> {
-        Self::found_by(context.server.queries(), namespace, |namespace| context.collection(namespace))
+    pub(crate) fn of(reading: Reading<'_>, namespace: Namespace) -> Result<Self> {
+        Self::found_by(reading.queries, namespace, |namespace| reading.collection(namespace))
     }
 
     /// What a name stands for now.

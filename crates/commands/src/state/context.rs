@@ -14,8 +14,6 @@ use executor::{ExecutionTotals, QueryExecutor};
 use platform::{Clock, WorkingMemory};
 use transaction::{DefinitionScope, Leadership, ReadView, Store, Waiting, WriteContext};
 
-use authentication::{Action, Target};
-
 use crate::request::declaration::Class;
 use crate::request::error::CommandError;
 use crate::state::access_control::login::{Login, LoginState};
@@ -368,37 +366,6 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// Whether the client may do something. Whoever asks has been let in by `dispatcher`.
-    pub(crate) fn allows(&self, target: Target<'_>, action: Action) -> bool {
-        let is_free = !self.server.access.is_enforced() || self.login.is_server();
-        is_free || self.login.privileges().is_some_and(|privileges| privileges.allows(target, action))
-    }
-
-    /// Whether the client may do anything at all to something.
-    pub(crate) fn allows_any(&self, target: Target<'_>) -> bool {
-        let is_free = !self.server.access.is_enforced() || self.login.is_server();
-        is_free || self.login.privileges().is_some_and(|privileges| !privileges.actions_on(target).is_empty())
-    }
-
-    /// Whether the client may do anything at all to a database, or to something in it.
-    pub(crate) fn allows_any_in(&self, database: &str) -> bool {
-        let named = || self.login.privileges().is_some_and(|privileges| privileges.has_any_in(database));
-        self.allows_any(Target::Database(database)) || named()
-    }
-
-    /// Fails if the client may not do something.
-    ///
-    /// # Errors
-    /// Unauthorized (13).
-    pub(crate) fn require(&self, target: Target<'_>, action: Action) -> Result<(), CommandError> {
-        if self.allows(target, action) {
-            return Ok(());
-        }
-        let (database, command) = (self.request.database, self.request.name);
-        let message = format!("not authorized on {database} to execute command {{ {command}: ... }}");
-        Err(CommandError::named("Unauthorized", message))
-    }
-
     /// How much is to be noted of what the command does.
     pub(crate) fn detail(&self) -> Detail {
         let is_wanted = self.server.profiler.may_record(self.operation.elapsed());
@@ -416,36 +383,9 @@ impl Context<'_> {
         self.server.hooks.command_waits();
     }
 
-    /// What the command reads from: what readers see now, or what its transaction sees.
-    pub(crate) fn read_view(&self) -> ReadView {
-        self.fixed_view().unwrap_or_else(|| self.server.store.read_view())
-    }
-
-    /// What it reads from in order to write: what is visible now, confirmed or not, or what its transaction sees.
-    pub(crate) fn newest_view(&self) -> ReadView {
-        self.fixed_view().unwrap_or_else(|| self.server.store.newest_view())
-    }
-
-    /// What the command reads from if it is one point in time for all it reads: that of its transaction, or of a snapshot.
-    pub(crate) fn fixed_view(&self) -> Option<ReadView> {
-        match self.session.transaction() {
-            Some(transaction) => Some(transaction.read_view()),
-            None => self.snapshot.clone(),
-        }
-    }
-
-    /// The collection of a name, as the command's transaction or snapshot sees it.
-    pub(crate) fn collection(&self, namespace: &Namespace) -> Result<Option<Arc<Collection>>, CommandError> {
-        let store = &self.server.store;
-        match &self.snapshot {
-            Some(view) => Ok(store.collection_at(namespace, view.timestamp())?),
-            None => Ok(store.collection_seen_by(self.session.transaction(), namespace)?),
-        }
-    }
-
     /// The collection of a name, created without options if there is none: what a write into nothing does.
     pub(crate) fn collection_or_create(&self, namespace: &Namespace) -> Result<Arc<Collection>, CommandError> {
-        if let Some(collection) = self.collection(namespace)? {
+        if let Some(collection) = self.reading().collection(namespace)? {
             return Ok(collection);
         }
         let store = &self.server.store;
@@ -455,7 +395,7 @@ impl Context<'_> {
             Some(transaction) => {
                 match store.create_in_transaction(transaction, namespace, CollectionOptions::default()) {
                     Ok(created) => created,
-                    Err(error) => match self.collection(namespace)? {
+                    Err(error) => match self.reading().collection(namespace)? {
                         // Somebody else just has created it.
                         Some(collection) if error.is_namespace_exists() => return Ok(collection),
                         _ => return Err(error.into()),
@@ -465,11 +405,6 @@ impl Context<'_> {
         };
         self.audit("createCollection", 0, |param| param.string("ns", &namespace.to_string()))?;
         Ok(created)
-    }
-
-    /// `atClusterTime` of the reply: when a snapshot is that it has read from.
-    pub(crate) fn snapshot_time(&self) -> Option<platform::Timestamp> {
-        self.snapshot.as_ref().map(ReadView::timestamp)
     }
 
     /// Lends the reusable buffers of a write: for a statement, if the command is a retryable write, or as a part of its transaction.

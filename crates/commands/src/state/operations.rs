@@ -79,6 +79,13 @@ pub(crate) struct OperationSlot {
     clock: Arc<dyn Clock>,
 }
 
+impl OperationSlot {
+    /// Fails when the command was killed, the deadline has passed, or the server stops.
+    pub(crate) fn check(&self, deadline: Option<Duration>) -> Result<()> {
+        self.why_to_stop(deadline).map_or(Ok(()), |(name, message)| Err(CommandError::named(name, message)))
+    }
+}
+
 /// For what takes long inside of a document, or between documents where nothing else asks.
 impl Watch for OperationSlot {
     fn interruption(&self) -> Option<Interruption> {
@@ -322,11 +329,6 @@ impl Operations {
         }
     }
 
-    /// Fails when the slot's command was killed, the deadline has passed, or the server stops.
-    pub(crate) fn check(&self, slot: &OperationSlot, deadline: Option<Duration>) -> Result<()> {
-        slot.why_to_stop(deadline).map_or(Ok(()), |(name, message)| Err(CommandError::named(name, message)))
-    }
-
     /// Asks all commands to end, because the server stops.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
@@ -355,7 +357,7 @@ impl<'a> Registered<'a> {
     /// It waits for a lock, for as long as `wait` does, which may ask whether to give up.
     pub(crate) fn wait_for_lock(&self, wait: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<()>) -> Result<()> {
         self.slot.running.lock().1.waits_for_lock = true;
-        let waited = wait(&|| self.operations.check(self.slot, None));
+        let waited = wait(&|| self.slot.check(None));
         self.slot.running.lock().1.waits_for_lock = false;
         waited
     }
@@ -374,7 +376,7 @@ impl<'a> Registered<'a> {
             return Ok(self.started);
         }
         self.slot.running.lock().1.is_queued = false;
-        self.operations.check(self.slot, None)?;
+        self.slot.check(None)?;
         Ok(self.operations.clock.monotonic())
     }
 
@@ -404,7 +406,7 @@ impl<'a> Operation<'a> {
         };
         self.deadline = Some(deadline);
         slot.deadline_nanos.store(u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        operations.check(slot, self.deadline)
+        slot.check(self.deadline)
     }
 
     /// Time since the command came.
@@ -427,8 +429,8 @@ impl<'a> Operation<'a> {
 
     /// As `check_interrupt`, for where something is locked: it never waits.
     pub(crate) fn check_locked(&self) -> Result<()> {
-        let Registered { operations, slot, .. } = self.registered;
-        operations.check(slot, self.deadline)
+        let Registered { slot, .. } = self.registered;
+        slot.check(self.deadline)
     }
 
     /// As `check_interrupt`, for where what the command holds may have grown: fails, too, when the memory budget has no room for that.
@@ -569,7 +571,7 @@ mod tests {
             clock.sleep(wait);
             assert_eq!(operations.connections_that_wait(wait), [7]);
             operations.client_gone(7);
-            assert!(operations.check(&slot, None).is_err());
+            assert!(slot.check(None).is_err());
             assert!(operations.connections_that_wait(wait).is_empty());
         }
     }

@@ -23,7 +23,7 @@ use query_language::expression::{Metadata, Variables};
 use query_language::rows::RowReader;
 use transaction::ReadView;
 
-use super::query_arguments::{OwnedInterrupt, hint, query, services, variables};
+use super::query_arguments::{OwnedInterrupt, hint, query, variables};
 use super::query_memory::check_memory_for;
 use super::query_settings;
 use crate::handlers::oplog_entries;
@@ -36,6 +36,7 @@ use crate::state::context::Context;
 use crate::state::execution_notes::{Detail, Execution};
 use crate::state::operations::Operation;
 use crate::state::query_settings::StoredSettings;
+use crate::state::reading::Reading;
 
 /// The fields of `aggregate`.
 pub(crate) struct AggregateArguments<'a> {
@@ -124,16 +125,16 @@ impl<'a> AggregateArguments<'a> {
 }
 
 /// The view that a command names, if it does and does not go through it yet.
-pub(super) fn view_of(context: &Context<'_>, parsed: &AggregateArguments<'_>) -> Result<Option<View>> {
-    if parsed.source != parsed.namespace || context.collection(&parsed.namespace)?.is_some() {
+pub(super) fn view_of(reading: Reading<'_>, parsed: &AggregateArguments<'_>) -> Result<Option<View>> {
+    if parsed.source != parsed.namespace || reading.collection(&parsed.namespace)?.is_some() {
         return Ok(None);
     }
-    views::resolve(context.server.queries(), &parsed.namespace)
+    views::resolve(reading.queries, &parsed.namespace)
 }
 
 /// Reads the fields.
-pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) -> Result<AggregateArguments<'a>> {
-    let database = context.request.database;
+pub(crate) fn parse<'a>(reading: Reading<'_>, arguments: &mut Arguments<'a>) -> Result<AggregateArguments<'a>> {
+    let database = reading.database;
     let namespace = match arguments.target().map(|field| field.value()) {
         Some(RawBsonRef::String(name)) => Namespace::new(database, name)?,
         Some(value) if document::Number::from_bson(value).and_then(|number| number.to_i64_exact()) == Some(1) => {
@@ -171,7 +172,7 @@ pub(crate) fn parse<'a>(context: &Context<'_>, arguments: &mut Arguments<'a>) ->
         }
     }
     parsed.stages = required(stages, "aggregate.pipeline")?;
-    parsed.settings = query_settings::of_command(context, arguments.body)?;
+    parsed.settings = query_settings::of_command(reading, arguments.body)?;
     Ok(parsed)
 }
 
@@ -192,13 +193,13 @@ pub(super) fn parse_pipeline(parsed: &AggregateArguments<'_>, variables: &Arc<Va
 
 /// What the pipeline reads from; `None` when its first stage makes the documents.
 pub(super) fn source_of(
-    context: &Context<'_>,
+    reading: Reading<'_>,
     parsed: &AggregateArguments<'_>,
     pipeline: &Pipeline,
 ) -> Result<Option<ReadSource>> {
     match pipeline.source() {
         PipelineSource::FirstStage => Ok(None),
-        PipelineSource::Collection => ReadSource::of(context, parsed.source.clone()).map(Some),
+        PipelineSource::Collection => ReadSource::of(reading, parsed.source.clone()).map(Some),
     }
 }
 
@@ -271,10 +272,10 @@ pub(super) fn open_source(
         Some(ReadSource::Stored(stored)) => stored.target(),
         Some(view @ ReadSource::View(_)) => view.target_for("a view within itself")?,
     };
-    let view = context.read_view();
+    let view = context.reading().view();
     let executor = takes.executor(context, view, target, query)?;
     let examined = Arc::new(Examined::of(&executor));
-    let interrupt = OwnedInterrupt::of(context);
+    let interrupt = OwnedInterrupt::of(&context.operation, context.slot);
     let metadata = Metadata::default();
     let source = ExecutorSource { executor, takes, interrupt, examined: Some(examined.clone()), metadata };
     Ok((Box::new(source), Some(examined)))
@@ -333,7 +334,7 @@ impl Takes {
         target: Target,
         query: CanonicalQuery,
     ) -> Result<QueryExecutor> {
-        let (services, query, interrupt) = (services(context.server), Arc::new(query), &context.operation);
+        let (services, query, interrupt) = (context.server.queries().services(), Arc::new(query), &context.operation);
         Ok(match self {
             Takes::Documents => QueryExecutor::new(&services, view, target, query, interrupt)?,
             Takes::TheirNumber => QueryExecutor::counting(&services, view, target, query, interrupt)?,
@@ -458,11 +459,11 @@ pub(crate) fn explain(
     parsed: AggregateArguments<'_>,
     verbosity: Verbosity,
 ) -> Result<bson::Document> {
-    let over_view = view_of(context, &parsed)?;
+    let over_view = view_of(context.reading(), &parsed)?;
     let parsed = parsed.through(over_view.as_ref())?;
-    let variables = variables(context, parsed.declared)?;
+    let variables = variables(context.reading(), parsed.declared)?;
     let pipeline = parse_pipeline(&parsed, &variables)?;
-    let read = source_of(context, &parsed, &pipeline)?;
+    let read = source_of(context.reading(), &parsed, &pipeline)?;
     let Front { query, takes, rest } = split(pipeline, &parsed, read.as_ref(), &variables)?;
     let target = match read {
         None => Target::missing(parsed.source.clone()),

@@ -44,12 +44,12 @@ pub(crate) fn run(
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
-    let parsed = parse(context, &mut arguments)?;
-    let _collation = command_collation::enter_of_command(context, &arguments, &parsed.namespace)?;
+    let parsed = parse(context.reading(), &mut arguments)?;
+    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &parsed.namespace)?;
     if let (Some(settings), false) = (&parsed.settings, parsed.is_explain) {
         settings.check()?;
     }
-    let view = view_of(context, &parsed)?;
+    let view = view_of(context.reading(), &parsed)?;
     let parsed = parsed.through(view.as_ref())?;
     for stage in parsed.stages.iter().filter_map(|stage| document::elements(stage).next()) {
         context.read_concern.check_stage(stage.name())?;
@@ -62,7 +62,7 @@ pub(crate) fn run(
     }
     if parsed.is_explain {
         let mut explained = explain(context, parsed, Verbosity::QueryPlanner)?;
-        query_settings::explain(context, context.request.body, &mut explained)?;
+        query_settings::explain(context.reading(), context.request.body, &mut explained)?;
         return write_document(reply, &explained);
     }
     if !parsed.has_cursor {
@@ -80,7 +80,7 @@ pub(crate) fn run(
         .with_session(arguments.generic.session)
         .with_transaction(context.session.txn_number());
     cursor.max_time = arguments.generic.max_time;
-    cursor.at_cluster_time = context.snapshot_time();
+    cursor.at_cluster_time = context.reading().snapshot_time();
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     write_first_batch(context, cursor, limit, false, reply)?;
     if writes {

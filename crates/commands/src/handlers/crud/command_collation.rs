@@ -12,32 +12,32 @@ use document::collation::{self, Collator, InForce};
 use crate::handlers::{time_series, views};
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::Result;
-use crate::state::context::Context;
+use crate::state::reading::Reading;
 
 /// Puts the collation of a command in force.
 ///
 /// # Errors
 /// It is not right.
 pub(crate) fn enter_of_command(
-    context: &Context<'_>,
+    reading: Reading<'_>,
     arguments: &Arguments<'_>,
     namespace: &Namespace,
 ) -> Result<InForce> {
     let field = arguments.fields().find(|field| field.name() == "collation");
     let given = field.map(|field| field.document()).transpose()?.flatten();
-    enter(context, namespace, given)
+    enter(reading, namespace, given)
 }
 
 /// The same with the collection named as in the command.
 ///
 /// # Errors
 /// Those of `enter_of_command`.
-pub(crate) fn enter_of_named(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<InForce> {
+pub(crate) fn enter_of_named(reading: Reading<'_>, arguments: &Arguments<'_>) -> Result<InForce> {
     match arguments.target().map(|field| field.value()) {
         Some(RawBsonRef::String(name)) => {
-            enter_of_command(context, arguments, &Namespace::new(context.request.database, name)?)
+            enter_of_command(reading, arguments, &Namespace::new(reading.database, name)?)
         }
-        _ => enter_of_command(context, arguments, &Namespace::of_database(context.request.database)?),
+        _ => enter_of_command(reading, arguments, &Namespace::of_database(reading.database)?),
     }
 }
 
@@ -45,19 +45,19 @@ pub(crate) fn enter_of_named(context: &Context<'_>, arguments: &Arguments<'_>) -
 ///
 /// # Errors
 /// It is not right.
-pub(crate) fn enter(context: &Context<'_>, namespace: &Namespace, given: Option<&RawDocument>) -> Result<InForce> {
+pub(crate) fn enter(reading: Reading<'_>, namespace: &Namespace, given: Option<&RawDocument>) -> Result<InForce> {
     let collator = match given.filter(|given| !given.is_empty()) {
         Some(given) => collation::parse(given)?,
-        None => default_of(context, namespace)?,
+        None => default_of(reading, namespace)?,
     };
     Ok(collation::enter(collator))
 }
 
-fn default_of(context: &Context<'_>, namespace: &Namespace) -> Result<Option<Arc<Collator>>> {
-    if let Some(collection) = context.collection(namespace)? {
+fn default_of(reading: Reading<'_>, namespace: &Namespace) -> Result<Option<Arc<Collator>>> {
+    if let Some(collection) = reading.collection(namespace)? {
         return Ok(collection.definition().options.collator.clone());
     }
-    let queries = context.server.queries();
+    let queries = reading.queries;
     if let Some(series) = time_series::of(queries, namespace) {
         return Ok(series.collection.definition().options.collator.clone());
     }

@@ -9,7 +9,7 @@ use executor::QueryExecutor;
 use planner::{CanonicalQuery, Hint};
 
 use super::command_collation;
-use super::query_arguments::{hint, query, services, variables};
+use super::query_arguments::{hint, query, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::oplog_view;
@@ -21,6 +21,7 @@ use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::request::read_concern::Level;
 use crate::state::context::Context;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -42,13 +43,13 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     context.operation.set_time_limit(arguments.time_limit())?;
-    let _collation = command_collation::enter_of_command(context, &arguments, &namespace)?;
-    let query = parse(context, &mut arguments)?;
-    let counted = match ReadSource::of(context, namespace)? {
+    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
+    let query = parse(context.reading(), &mut arguments)?;
+    let counted = match ReadSource::of(context.reading(), namespace)? {
         ReadSource::Oplog => oplog_view::count_entries(context, &query, filter_of(&arguments)?)?,
         ReadSource::View(view) => views::read::count(context, &view, &query, filter_of(&arguments)?)?,
         ReadSource::Stored(stored) => {
-            let (services, view) = (services(context.server), context.server.store.read_view());
+            let (services, view) = (context.server.queries().services(), context.server.store.read_view());
             let inspect = |executor: &QueryExecutor| context.note_executor(executor);
             executor::count(&services, view, stored.target(), Arc::new(query), &context.operation, inspect)?
         }
@@ -78,7 +79,7 @@ fn parse_limit(field: Field<'_>) -> Result<u64> {
 }
 
 /// Reads the fields.
-pub(crate) fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<CanonicalQuery> {
+pub(crate) fn parse(reading: Reading<'_>, arguments: &mut Arguments<'_>) -> Result<CanonicalQuery> {
     let (mut filter, mut skip, mut limit, mut hinted): (Option<&RawDocument>, _, _, _) = (None, 0, 0, Hint::None);
     for field in arguments.fields() {
         match field.name() {
@@ -92,7 +93,7 @@ pub(crate) fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Res
             _ => arguments.generic(field)?,
         }
     }
-    let mut query = query(filter, &variables(context, None)?)?;
+    let mut query = query(filter, &variables(reading, None)?)?;
     query.skip = skip;
     query.limit = Some(limit).filter(|limit| *limit > 0);
     query.hint = hinted;

@@ -12,7 +12,7 @@ use planner::{CanonicalQuery, Hint};
 use transaction::{CommitInfo, Decision, ExecutedStatement};
 
 use super::ended_statement::ShownStatement;
-use super::query_arguments::{hint, query, services, variables};
+use super::query_arguments::{hint, query, variables};
 use super::records_to_change::{Changed, RecordsToChange};
 use super::write_statements::{
     StatementOrder, Statements, WriteStatements, check_retryable, validated, written_series,
@@ -27,6 +27,7 @@ use crate::request::declaration::{
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, OperationCounts};
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -95,8 +96,8 @@ impl Statements for Deletions<'_> {
 
     fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
         let Some(statement) = self.statements.get(position) else { return Ok(()) };
-        let _collation = command_collation::enter(context, self.namespace, statement.collation)?;
-        let query = statement.query(context, self.declared)?;
+        let _collation = command_collation::enter(context.reading(), self.namespace, statement.collation)?;
+        let query = statement.query(context.reading(), self.declared)?;
         check_retryable(context, statement.is_single, "limit=0")?;
         if let Some(series) = written_series(context, self.namespace)? {
             let (filter, is_single) = (statement.filter, statement.is_single);
@@ -173,8 +174,8 @@ impl<'a> StatementFields<'a> {
     }
 
     /// The query that finds what is to be deleted.
-    pub(crate) fn query(&self, context: &Context<'_>, declared: Option<&RawDocument>) -> Result<Arc<CanonicalQuery>> {
-        let mut query = query(Some(self.filter), &variables(context, declared)?)?;
+    pub(crate) fn query(&self, reading: Reading<'_>, declared: Option<&RawDocument>) -> Result<Arc<CanonicalQuery>> {
+        let mut query = query(Some(self.filter), &variables(reading, declared)?)?;
         query.hint = self.hint.clone();
         Ok(Arc::new(query))
     }
@@ -210,16 +211,16 @@ fn delete_matching(
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
     let server = context.server;
-    let Some(collection) = context.collection(namespace)? else { return Ok(()) };
-    let view = context.newest_view();
+    let Some(collection) = context.reading().collection(namespace)? else { return Ok(()) };
+    let view = context.reading().newest_view();
     let target = Target::of(&collection);
     let Deletion { query, is_single, statement } = deletion;
-    let mut found = QueryExecutor::new(&services(server), view, target, query.clone(), &context.operation)?;
+    let mut found = QueryExecutor::new(&server.queries().services(), view, target, query.clone(), &context.operation)?;
     let changed = if *is_single { Changed::One } else { Changed::Deleted };
-    let mut records = RecordsToChange::of(context, changed, &mut found)?;
+    let mut records = RecordsToChange::of(context.reading(), &context.operation, changed, &mut found)?;
     context.before_write()?;
     context.write(*statement, StatementDetails::None, |write| {
-        while let Some(record_id) = records.next(&mut found, context)? {
+        while let Some(record_id) = records.next(&mut found, context.reading(), &context.operation)? {
             let changed =
                 server.store.change_document(write, &collection, record_id, Validation::Bypass, |newest, _| {
                     let is_match = query.filter.matches(newest)?;

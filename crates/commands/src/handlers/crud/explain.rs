@@ -8,7 +8,6 @@ use document::elements;
 use executor::{QueryExecutor, Target, Verbosity};
 use planner::CanonicalQuery;
 
-use super::query_arguments::services;
 use super::{aggregate, command_collation, count, delete, distinct, find_and_modify, find_arguments};
 use super::{query_settings, update};
 use crate::DocumentWriter;
@@ -21,6 +20,8 @@ use crate::request::declaration::{Declaration, Needs, StableApi};
 use crate::request::error::{CommandError, Result};
 use crate::request::read_concern::Level;
 use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -58,7 +59,7 @@ pub(crate) fn run(
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
     let mut explained = explain(context, inner, verbosity)?;
-    query_settings::explain(context, inner, &mut explained)?;
+    query_settings::explain(context.reading(), inner, &mut explained)?;
     write_document(reply, &explained)?;
     write_environment(context, inner, reply);
     Ok(())
@@ -68,60 +69,74 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
     let Some(first) = elements(inner).next() else {
         return Err(CommandError::named("CommandNotFound", "Explain failed due to unknown command: "));
     };
-    check_database(context, inner)?;
-    let server = context.server;
+    check_database(context.request.database, inner)?;
+    let (reading, operation) = (context.reading(), &context.operation);
+
     match first.name() {
         "find" => {
             let mut arguments = Arguments::new("find", inner);
             let parsed = find_arguments::parse(&mut arguments)?;
-            let _collation = command_collation::enter_of_named(context, &arguments)?;
-            if let Some(view) = view_of(context, arguments.collection_name()?)? {
-                let settings = query_settings::of_command(context, inner)?;
+            let _collation = command_collation::enter_of_named(reading, &arguments)?;
+            if let Some(view) = view_of(reading, arguments.collection_name()?)? {
+                let settings = query_settings::of_command(reading, inner)?;
                 let over = ViewQuery::of_find(&parsed)?;
                 return aggregate::explain(context, over.over(&view).with_settings(settings), verbosity);
             }
-            let mut query = find_arguments::canonical_query(context, &parsed)?;
-            restrict(context, inner, arguments.collection_name()?, &mut query)?;
-            explain_query(context, arguments.collection_name()?, query, verbosity)
+            let mut query = find_arguments::canonical_query(reading, &parsed)?;
+            restrict(reading, inner, arguments.collection_name()?, &mut query)?;
+            explain_query((reading, operation), arguments.collection_name()?, query, verbosity)
         }
         "aggregate" => {
             let mut arguments = Arguments::new("aggregate", inner);
-            let parsed = aggregate::parse(context, &mut arguments)?;
-            let _collation = command_collation::enter_of_named(context, &arguments)?;
+            let parsed = aggregate::parse(reading, &mut arguments)?;
+            let _collation = command_collation::enter_of_named(reading, &arguments)?;
             aggregate::explain(context, parsed, verbosity)
         }
         "count" => {
             let mut arguments = Arguments::new("count", inner);
-            let _collation = command_collation::enter_of_named(context, &arguments)?;
-            let query = Arc::new(count::parse(context, &mut arguments)?);
-            if let Some(view) = view_of(context, arguments.collection_name()?)? {
+            let _collation = command_collation::enter_of_named(reading, &arguments)?;
+            let query = Arc::new(count::parse(reading, &mut arguments)?);
+            if let Some(view) = view_of(reading, arguments.collection_name()?)? {
                 let over = ViewQuery::of_query(&query, count::filter_of(&arguments)?).counted();
                 return aggregate::explain(context, over.over(&view), verbosity);
             }
-            let target = target_of(context, arguments.collection_name()?)?;
-            let view = server.store.read_view();
-            Ok(executor::explain_count(&services(server), view, target, query, verbosity, &context.operation)?)
+            let target = target_of(reading, arguments.collection_name()?)?;
+            Ok(executor::explain_count(
+                &reading.queries.services(),
+                reading.queries.store.read_view(),
+                target,
+                query,
+                verbosity,
+                operation,
+            )?)
         }
         "distinct" => {
             let mut arguments = Arguments::new("distinct", inner);
-            let _collation = command_collation::enter_of_named(context, &arguments)?;
-            let (mut query, key) = distinct::parse(context, &mut arguments)?;
-            restrict(context, inner, arguments.collection_name()?, &mut query)?;
-            if let Some(view) = view_of(context, arguments.collection_name()?)? {
+            let _collation = command_collation::enter_of_named(reading, &arguments)?;
+            let (mut query, key) = distinct::parse(reading, &mut arguments)?;
+            restrict(reading, inner, arguments.collection_name()?, &mut query)?;
+            if let Some(view) = view_of(reading, arguments.collection_name()?)? {
                 let over = ViewQuery::of_query(&query, count::filter_of(&arguments)?);
                 return aggregate::explain(context, over.over(&view), verbosity);
             }
-            let target = target_of(context, arguments.collection_name()?)?;
-            let view = server.store.read_view();
-            Ok(executor::explain_distinct(&services(server), view, target, query, key, verbosity, &context.operation)?)
+            let target = target_of(reading, arguments.collection_name()?)?;
+            Ok(executor::explain_distinct(
+                &reading.queries.services(),
+                reading.queries.store.read_view(),
+                target,
+                query,
+                key,
+                verbosity,
+                operation,
+            )?)
         }
-        "update" => explain_write(context, inner, "updates", verbosity),
-        "delete" => explain_write(context, inner, "deletes", verbosity),
+        "update" => explain_write((reading, operation), inner, "updates", verbosity),
+        "delete" => explain_write((reading, operation), inner, "deletes", verbosity),
         "findAndModify" | "findandmodify" => {
             let mut arguments = Arguments::new("findAndModify", inner);
-            let _collation = command_collation::enter_of_named(context, &arguments)?;
-            let (query, stage) = find_and_modify::explained(context, &mut arguments)?;
-            explain_change(context, arguments.collection_name()?, query, stage, verbosity)
+            let _collation = command_collation::enter_of_named(reading, &arguments)?;
+            let (query, stage) = find_and_modify::explained(reading, &mut arguments)?;
+            explain_change((reading, operation), arguments.collection_name()?, query, stage, verbosity)
         }
         "mapReduce" => Err(CommandError::not_implemented(format!("explain of {}", first.name()))),
         name if context.commands.declaration(name).is_some() => {
@@ -132,31 +147,30 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
 }
 
 /// What has been said of the shape of the command that is explained holds for its query.
-fn restrict(context: &Context<'_>, inner: &RawDocument, collection: &str, query: &mut CanonicalQuery) -> Result<()> {
-    if let Some(settings) = query_settings::of_command(context, inner)? {
-        settings.restrict(&format!("{}.{collection}", context.request.database), query);
+fn restrict(reading: Reading<'_>, inner: &RawDocument, collection: &str, query: &mut CanonicalQuery) -> Result<()> {
+    if let Some(settings) = query_settings::of_command(reading, inner)? {
+        settings.restrict(&format!("{}.{collection}", reading.database), query);
     }
     Ok(())
 }
 
 /// The view that the command reads that is explained, if it does.
-fn view_of(context: &Context<'_>, collection: &str) -> Result<Option<View>> {
-    match ReadSource::of(context, Namespace::new(context.request.database, collection)?)? {
+fn view_of(reading: Reading<'_>, collection: &str) -> Result<Option<View>> {
+    match ReadSource::of(reading, Namespace::new(reading.database, collection)?)? {
         ReadSource::View(view) => Ok(Some(view)),
         _ => Ok(None),
     }
 }
 
 /// What the command that is explained reads from.
-fn target_of(context: &Context<'_>, collection: &str) -> Result<Target> {
-    ReadSource::of(context, Namespace::new(context.request.database, collection)?)?.target_for("explain of commands")
+fn target_of(reading: Reading<'_>, collection: &str) -> Result<Target> {
+    ReadSource::of(reading, Namespace::new(reading.database, collection)?)?.target_for("explain of commands")
 }
 
 /// The command that is explained is one of the same database.
-fn check_database(context: &Context<'_>, inner: &RawDocument) -> Result<()> {
+fn check_database(ours: &str, inner: &RawDocument) -> Result<()> {
     let Some(database) = elements(inner).find(|element| element.name() == "$db") else { return Ok(()) };
     let Some(named) = Field::of("explain.explain", database).string()? else { return Ok(()) };
-    let ours = context.request.database;
     if named == ours {
         return Ok(());
     }
@@ -165,21 +179,20 @@ fn check_database(context: &Context<'_>, inner: &RawDocument) -> Result<()> {
 }
 
 fn explain_query(
-    context: &Context<'_>,
+    (reading, operation): (Reading<'_>, &Operation<'_>),
     collection: &str,
     query: CanonicalQuery,
     verbosity: Verbosity,
 ) -> Result<bson::Document> {
-    let server = context.server;
-    let target = target_of(context, collection)?;
-    let view = server.store.read_view();
-    let mut executor = QueryExecutor::new(&services(server), view, target, Arc::new(query), &context.operation)?;
-    Ok(executor.explain(verbosity, &context.operation)?)
+    let target = target_of(reading, collection)?;
+    let view = reading.queries.store.read_view();
+    let mut executor = QueryExecutor::new(&reading.queries.services(), view, target, Arc::new(query), operation)?;
+    Ok(executor.explain(verbosity, operation)?)
 }
 
 /// An update or delete is explained as the query that finds its documents, under a stage of its own; nothing is changed.
 fn explain_write(
-    context: &Context<'_>,
+    (reading, operation): (Reading<'_>, &Operation<'_>),
     inner: &RawDocument,
     statements: &'static str,
     verbosity: Verbosity,
@@ -191,28 +204,28 @@ fn explain_write(
         return Err(CommandError::named("InvalidLength", "explained write batches must be of size 1"));
     };
     let collection = arguments.collection_name()?;
-    let namespace = Namespace::new(context.request.database, collection)?;
+    let namespace = Namespace::new(reading.database, collection)?;
     if statements == "updates" {
         let fields = update::StatementFields::read(statement)?;
-        let _collation = command_collation::enter(context, &namespace, fields.collation)?;
-        let query = update::Statement::parse(context, &fields, &Default::default())?.query;
-        return explain_change(context, collection, query, "UPDATE", verbosity);
+        let _collation = command_collation::enter(reading, &namespace, fields.collation)?;
+        let query = update::Statement::parse(reading, &fields, &Default::default())?.query;
+        return explain_change((reading, operation), collection, query, "UPDATE", verbosity);
     }
     let fields = delete::StatementFields::read(statement)?;
-    let _collation = command_collation::enter(context, &namespace, fields.collation)?;
-    explain_change(context, collection, fields.query(context, None)?, "DELETE", verbosity)
+    let _collation = command_collation::enter(reading, &namespace, fields.collation)?;
+    explain_change((reading, operation), collection, fields.query(reading, None)?, "DELETE", verbosity)
 }
 
 /// The plan of a query under the stage that changes what it finds.
 fn explain_change(
-    context: &Context<'_>,
+    (reading, operation): (Reading<'_>, &Operation<'_>),
     collection: &str,
     query: Arc<CanonicalQuery>,
     stage: &str,
     verbosity: Verbosity,
 ) -> Result<bson::Document> {
     let query = Arc::try_unwrap(query).map_err(|_| CommandError::bad_value("the statement is in use"))?;
-    let mut explained = explain_query(context, collection, query, verbosity)?;
+    let mut explained = explain_query((reading, operation), collection, query, verbosity)?;
     wrap_winning_plan(&mut explained, stage);
     Ok(explained)
 }

@@ -10,7 +10,7 @@ use md5::{Digest, Md5};
 use query_language::expression::sort_pattern::SortPattern;
 
 use super::needed_privileges;
-use super::query_arguments::{query, services, variables};
+use super::query_arguments::{query, variables};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::handlers::read_source::ReadSource;
@@ -50,10 +50,10 @@ pub(crate) fn run(
     let namespace = Namespace::new(context.request.database, &format!("{root}.chunks"))?;
     let mut filter = bson::RawDocumentBuf::new();
     filter.append(bson::raw::cstr!("files_id"), file.value());
-    let mut chunks = query(Some(&filter), &variables(context, None)?)?;
+    let mut chunks = query(Some(&filter), &variables(context.reading(), None)?)?;
     chunks.sort = Some(SortPattern::parse(&rawdoc! { "files_id": 1, "n": 1 })?);
-    let target = ReadSource::of(context, namespace)?.target_for("filemd5")?;
-    let (services, view) = (services(context.server), context.read_view());
+    let target = ReadSource::of(context.reading(), namespace)?.target_for("filemd5")?;
+    let (services, view) = (context.server.queries().services(), context.reading().view());
     let mut found = QueryExecutor::new(&services, view, target, Arc::new(chunks), &context.operation)?;
     let (mut hash, mut number) = (Md5::new(), 0);
     while let Some(row) = found.next(&context.operation)? {

@@ -12,7 +12,6 @@ use transaction::Store;
 use super::command_collation;
 use super::find_arguments::{FindArguments, canonical_query, parse};
 use super::opened_pipeline;
-use super::query_arguments::services;
 use super::query_settings;
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
@@ -55,16 +54,16 @@ pub(crate) fn run(
     // Whatever becomes of it: what came is counted.
     count(&context.server.counts.query, 1);
     let full_name = namespace.as_str().to_owned();
-    let _collation = command_collation::enter_of_command(context, &arguments, &namespace)?;
-    let settings = query_settings::of_command(context, arguments.body)?;
+    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
+    let settings = query_settings::of_command(context.reading(), arguments.body)?;
     settings.as_deref().map_or(Ok(()), StoredSettings::check)?;
-    let stored = match ReadSource::of(context, namespace)? {
+    let stored = match ReadSource::of(context.reading(), namespace)? {
         ReadSource::Oplog => return oplog_view::find(context, &parsed, &arguments, reply),
         ReadSource::View(view) => return find_in_view(context, &view, (&parsed, settings), &arguments, reply),
         ReadSource::Stored(stored) => stored,
     };
     context.operation.set_time_limit(arguments.generic.max_time)?;
-    let mut query = canonical_query(context, &parsed)?;
+    let mut query = canonical_query(context.reading(), &parsed)?;
     if parsed.is_tailable {
         query.hint = Hint::Natural(ScanDirection::Forward);
     }
@@ -74,8 +73,8 @@ pub(crate) fn run(
     let query = Arc::new(query);
     let server = context.server;
     let tail = if parsed.is_tailable { tail_of(context, &stored, &full_name, parsed.tailing())? } else { None };
-    let view = context.read_view();
-    let executor = QueryExecutor::new(&services(server), view, stored.target(), query, &context.operation)?;
+    let view = context.reading().view();
+    let executor = QueryExecutor::new(&server.queries().services(), view, stored.target(), query, &context.operation)?;
     let left = Some(parsed.limit).filter(|limit| *limit > 0);
     let source = QuerySource { executor, view: CursorView::of(context), left, tail };
     reply_with(context, (full_name, Box::new(source)), &parsed, &arguments, reply)
@@ -108,7 +107,7 @@ fn reply_with(
         .with_transaction(context.session.txn_number())
         .without_timeout(parsed.has_no_timeout);
     cursor.max_time = arguments.generic.max_time;
-    cursor.at_cluster_time = context.snapshot_time();
+    cursor.at_cluster_time = context.reading().snapshot_time();
     let is_single = parsed.is_single_batch || parsed.limit == 1;
     let limit = BatchLimit { documents: Some(parsed.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     write_first_batch(context, cursor, limit, is_single, reply)
@@ -139,7 +138,7 @@ pub(crate) enum CursorView {
 
 impl CursorView {
     pub(crate) fn of(context: &Context<'_>) -> CursorView {
-        match context.fixed_view() {
+        match context.reading().fixed_view() {
             Some(_) => CursorView::Fixed,
             None => CursorView::Newest(context.server.store.clone()),
         }

@@ -15,7 +15,7 @@ use transaction::{CommitInfo, Decision, ExecutedStatement};
 use super::command_collation;
 use super::find_arguments::apply_sort;
 use super::needed_privileges;
-use super::query_arguments::{CommandClock, empty_timestamps, hint, query, services, variables};
+use super::query_arguments::{CommandClock, empty_timestamps, hint, query, variables};
 use super::query_memory::{check_memory_for, check_memory_for_update};
 use super::update::{Statement, apply, check_no_bucket, source_of, upsert};
 use super::write_errors::write_concern_error;
@@ -31,6 +31,7 @@ use crate::request::declaration::{
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, count};
+use crate::state::reading::Reading;
 
 /// Attempts of an upsert whose insert finds that another one was faster.
 const UPSERT_ATTEMPTS: usize = 10;
@@ -109,8 +110,8 @@ pub(crate) fn run(
 ) -> Result<()> {
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     context.operation.set_time_limit(arguments.time_limit())?;
-    let _collation = command_collation::enter_of_command(context, &arguments, &namespace)?;
-    let mut parsed = parse(context, &mut arguments)?;
+    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
+    let mut parsed = parse(context.reading(), &mut arguments)?;
     check_may_write(context, &namespace)?;
     check_no_bucket(&namespace)?;
     time_series::refuse(context.server.queries(), &namespace, "findAndModify")?;
@@ -155,10 +156,10 @@ pub(crate) fn run(
 
 /// The query that finds the document of a command, for one document, and the stage that would change it.
 pub(super) fn explained(
-    context: &Context<'_>,
+    reading: Reading<'_>,
     arguments: &mut Arguments<'_>,
 ) -> Result<(Arc<planner::CanonicalQuery>, &'static str)> {
-    let parsed = parse(context, arguments)?;
+    let parsed = parse(reading, arguments)?;
     let (query, stage) = match parsed.change {
         Change::Remove(query) => (query, "DELETE"),
         Change::Update(statement) => (statement.query, "UPDATE"),
@@ -217,7 +218,7 @@ struct Fields<'a> {
     empty_timestamps: EmptyTimestamps,
 }
 
-fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<Parsed> {
+fn parse(reading: Reading<'_>, arguments: &mut Arguments<'_>) -> Result<Parsed> {
     let mut fields = Fields::default();
     for field in arguments.fields() {
         match field.name() {
@@ -238,7 +239,7 @@ fn parse(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<Parsed>
         }
     }
     check_combination(&fields)?;
-    build(context, fields)
+    build(reading, fields)
 }
 
 fn check_combination(fields: &Fields<'_>) -> Result<()> {
@@ -255,8 +256,8 @@ fn check_combination(fields: &Fields<'_>) -> Result<()> {
     }
 }
 
-fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
-    let variables = variables(context, fields.declared)?;
+fn build(reading: Reading<'_>, fields: Fields<'_>) -> Result<Parsed> {
+    let variables = variables(reading, fields.declared)?;
     let mut query = query(fields.filter, &variables)?;
     query.hint = fields.hint.map(hint).transpose()?.unwrap_or(Hint::None);
     if let Some(sort) = fields.sort {
@@ -297,7 +298,7 @@ fn build(context: &Context<'_>, fields: Fields<'_>) -> Result<Parsed> {
 
 fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Result<Done> {
     for attempt in 1.. {
-        if let Some(collection) = context.collection(namespace)? {
+        if let Some(collection) = context.reading().collection(namespace)? {
             let done = change_first(context, &collection, parsed)?;
             if done.is_match {
                 return Ok(done);
@@ -322,11 +323,16 @@ fn execute(context: &Context<'_>, namespace: &Namespace, parsed: &Parsed) -> Res
 /// Changes the first document that matches and still does when its lock is held.
 fn change_first(context: &Context<'_>, collection: &Arc<Collection>, parsed: &Parsed) -> Result<Done> {
     let server = context.server;
-    let view = context.newest_view();
+    let view = context.reading().newest_view();
     let query = parsed.change.query().clone();
-    let mut found =
-        QueryExecutor::new(&services(server), view, Target::of(collection), query.clone(), &context.operation)?;
-    let clock = CommandClock::of(server);
+    let mut found = QueryExecutor::new(
+        &server.queries().services(),
+        view,
+        Target::of(collection),
+        query.clone(),
+        &context.operation,
+    )?;
+    let clock = CommandClock::of(&*server.clock, &server.timestamps);
     context.before_write()?;
     let done = context.write(parsed.statement, parsed.details(), |write| {
         while let Some(row) = found.next(&context.operation)? {

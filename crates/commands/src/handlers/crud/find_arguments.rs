@@ -14,7 +14,7 @@ use super::query_memory::check_memory_for;
 use crate::handlers::tail::Tailing;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::reading::Reading;
 
 /// What MongoDB wants where it takes no null from `find`.
 const OBJECT: &str = "type 'object'";
@@ -111,8 +111,8 @@ impl FindArguments<'_> {
 }
 
 /// The query that the fields describe.
-pub(crate) fn canonical_query(context: &Context<'_>, parsed: &FindArguments<'_>) -> Result<CanonicalQuery> {
-    let variables = variables(context, parsed.declared)?;
+pub(crate) fn canonical_query(reading: Reading<'_>, parsed: &FindArguments<'_>) -> Result<CanonicalQuery> {
+    let variables = variables(reading, parsed.declared)?;
     let mut query = query(parsed.filter, &variables)?;
     if let Some(field) = parsed.hint {
         query.hint = hint(field)?;

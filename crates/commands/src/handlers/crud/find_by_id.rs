@@ -10,14 +10,13 @@ use bson::{RawBsonRef, RawDocument};
 use collection::Collection;
 use document::collation;
 use executor::IdLookup;
-use transaction::ReadView;
+use transaction::{ReadView, Store};
 
 use super::query_arguments::host_error;
 use crate::request::error::CommandError;
-use crate::state::context::ServerContext;
 
 pub(super) struct ById {
-    server: Arc<ServerContext>,
+    store: Arc<Store>,
     collection: Arc<Collection>,
     /// What the pipeline reads from, if that is one point in time.
     fixed_view: Option<ReadView>,
@@ -28,16 +27,12 @@ pub(super) struct ById {
 
 impl ById {
     /// `None` where an `_id` may be equal to several, or no index has them.
-    pub(super) fn new(
-        server: &Arc<ServerContext>,
-        collection: &Arc<Collection>,
-        fixed_view: Option<ReadView>,
-    ) -> Option<ById> {
-        let timestamp = fixed_view.as_ref().map_or_else(|| server.store.read_view().timestamp(), ReadView::timestamp);
+    pub(super) fn new(store: &Arc<Store>, collection: &Arc<Collection>, fixed_view: Option<ReadView>) -> Option<ById> {
+        let timestamp = fixed_view.as_ref().map_or_else(|| store.read_view().timestamp(), ReadView::timestamp);
         let index = collection.indexes().id_index_at(timestamp)?;
         let tells_text = index.pattern().collator().is_none() && !collation::is_in_force();
         tells_text.then(|| ById {
-            server: server.clone(),
+            store: store.clone(),
             collection: collection.clone(),
             fixed_view,
             last_view: None,
@@ -48,15 +43,10 @@ impl ById {
 
 impl FindById for ById {
     fn find(&mut self, id: RawBsonRef<'_>, moment: Moment) -> aggregation::Result<Option<&RawDocument>> {
-        let kept = self.fixed_view.as_ref().or(self.last_view.as_ref().filter(|_| moment == Moment::AsBefore));
-        let view = match kept {
-            Some(view) => view,
-            None => self.last_view.insert(self.server.store.read_view()),
-        };
-        if let Some(index) = self.collection.indexes().id_index_at(view.timestamp()) {
-            index.count_access();
-        }
-        let found = self.lookup.fetch(view, &self.collection, id);
+        let ById { store, collection, fixed_view, last_view, lookup } = self;
+        let view = view_of(store, fixed_view.as_ref(), last_view, moment);
+        count_accesses(collection, view, 1);
+        let found = lookup.fetch(view, collection, id);
         found.map(|found| found.map(|(_, document)| document)).map_err(|error| host_error(CommandError::from(error)))
     }
 
@@ -65,22 +55,37 @@ impl FindById for ById {
         ids: &[RawBsonRef<'_>],
         told: &mut dyn FnMut(usize, Option<&RawDocument>) -> ControlFlow<()>,
     ) -> aggregation::Result<()> {
-        let newest;
-        let view = match &self.fixed_view {
-            Some(view) => view,
-            None => {
-                newest = self.server.store.read_view();
-                &newest
-            }
-        };
-        if let Some(index) = self.collection.indexes().id_index_at(view.timestamp()) {
-            ids.iter().for_each(|_| index.count_access());
-        }
-        let looked_for = self.lookup.fetch_all(view, &self.collection, ids, told);
+        let ById { store, collection, fixed_view, last_view, lookup } = self;
+        let view = view_of(store, fixed_view.as_ref(), last_view, Moment::Now);
+        count_accesses(collection, view, ids.len());
+        let looked_for = lookup.fetch_all(view, collection, ids, told);
         looked_for.map_err(|error| host_error(CommandError::from(error)))
     }
 
     fn rest(&mut self) {
         self.last_view = None;
+    }
+}
+
+/// What is read from: what the pipeline reads from, or what the one before was read from where that will do.
+fn view_of<'v>(
+    store: &Store,
+    fixed_view: Option<&'v ReadView>,
+    last_view: &'v mut Option<ReadView>,
+    moment: Moment,
+) -> &'v ReadView {
+    if let Some(fixed_view) = fixed_view {
+        return fixed_view;
+    }
+    if moment == Moment::Now {
+        *last_view = None;
+    }
+    last_view.get_or_insert_with(|| store.read_view())
+}
+
+/// The index of `_id` has been asked so often.
+fn count_accesses(collection: &Collection, view: &ReadView, times: usize) {
+    if let Some(index) = collection.indexes().id_index_at(view.timestamp()) {
+        (0..times).for_each(|_| index.count_access());
     }
 }

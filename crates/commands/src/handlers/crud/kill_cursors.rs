@@ -11,10 +11,12 @@ use crate::request::arguments::{Arguments, Field, required};
 use crate::request::declaration::{Declaration, Needs, SessionUse, StableApi, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
-use crate::state::context::Context;
+use crate::state::client_cursors::ClientCursors;
+use crate::state::operations::Operation;
+use crate::state::rights::Rights;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.cursors, context.rights(), &context.operation, arguments, reply),
     Declaration {
         session_use: SessionUse::InTransaction,
         without_client: WithoutClient::GoesOn,
@@ -25,7 +27,9 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    cursors: &ClientCursors,
+    rights: Rights<'_>,
+    operation: &Operation<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -35,7 +39,7 @@ pub(crate) fn run(
         match field.name() {
             "cursors" => {
                 let Some(items) = field.array()? else { continue };
-                let id = |item| context.operation.check_interrupt().and_then(|()| cursor_id(item));
+                let id = |item| operation.check_interrupt().and_then(|()| cursor_id(item));
                 ids = Some(array_elements(items).map(id).collect::<Result<Vec<i64>>>()?);
             }
             _ => arguments.generic(field)?,
@@ -46,18 +50,18 @@ pub(crate) fn run(
         return Err(CommandError::bad_value("Must specify at least one cursor id in: { cursors: [] }"));
     }
     // Everybody may kill his own.
-    let own = context.login.user();
-    let is_others = |id| context.server.cursors.owner(id).is_some_and(|owner| owner.as_ref() != own);
-    if context.server.access.is_enforced() && ids.iter().any(|id| is_others(*id)) {
-        let of_collection = Target::Collection(context.request.database, collection);
-        if !context.allows(Target::Cluster, Action::KillAnyCursor) {
-            context.require(of_collection, Action::KillCursors)?;
+    let own = rights.login.user();
+    let is_others = |id| cursors.owner(id).is_some_and(|owner| owner.as_ref() != own);
+    if rights.is_enforced() && ids.iter().any(|id| is_others(*id)) {
+        let of_collection = Target::Collection(rights.database, collection);
+        if !rights.allows(Target::Cluster, Action::KillAnyCursor) {
+            rights.require(of_collection, Action::KillCursors)?;
         }
     }
     let (mut killed, mut missing) = (Vec::new(), Vec::new());
     for id in ids {
-        context.operation.check_interrupt()?;
-        if context.server.cursors.kill(id) { &mut killed } else { &mut missing }.push(id);
+        operation.check_interrupt()?;
+        if cursors.kill(id) { &mut killed } else { &mut missing }.push(id);
     }
     reply.array("cursorsKilled", |list| killed.iter().for_each(|id| list.push_int64(*id)));
     reply.array("cursorsNotFound", |list| missing.iter().for_each(|id| list.push_int64(*id)));

@@ -70,7 +70,7 @@ pub(crate) fn run(
     let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
     context.operation.set_time_limit(arguments.time_limit())?;
     let fields = parse(&mut arguments)?;
-    let _collation = command_collation::enter_of_command(context, &arguments, &namespace)?;
+    let _collation = command_collation::enter_of_command(context.reading(), &arguments, &namespace)?;
     if let Some(scope) = fields.scope {
         Function::define_globals(scope).map_err(query_language::QueryError::from)?;
     }
@@ -78,7 +78,7 @@ pub(crate) fn run(
     let stages = pipeline(&fields, out, namespace.database())?;
     let stages: Vec<&RawDocument> = stages.iter().map(|stage| &**stage).collect();
     let pipeline = AggregateArguments::of_stages(namespace, stages, fields.validation);
-    let view = view_of(context, &pipeline)?;
+    let view = view_of(context.reading(), &pipeline)?;
     let pipeline = pipeline.through(view.as_ref())?;
     let opened = open(context, &pipeline)?;
     let writes = opened.writes;

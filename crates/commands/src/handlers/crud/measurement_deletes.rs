@@ -9,7 +9,7 @@ use planner::CanonicalQuery;
 use time_series::BucketBuilder;
 use transaction::{CommitInfo, Decision};
 
-use super::query_arguments::{query, services};
+use super::query_arguments::query;
 use super::records_to_change::{Changed, RecordsToChange};
 use crate::handlers::time_series::{TimeSeries, hint};
 use crate::request::error::{CommandError, Result};
@@ -40,13 +40,14 @@ pub(super) fn delete(
     let of_buckets = series.bucket_filter(deletion.filter);
     let mut buckets = query(Some(&of_buckets), &deletion.query.variables)?;
     buckets.hint = hint(series, &deletion.query.hint);
-    let (view, target) = (context.newest_view(), Target::of(&series.collection));
-    let mut found = QueryExecutor::new(&services(server), view, target, Arc::new(buckets), &context.operation)?;
+    let (view, target) = (context.reading().newest_view(), Target::of(&series.collection));
+    let mut found =
+        QueryExecutor::new(&server.queries().services(), view, target, Arc::new(buckets), &context.operation)?;
     let changed = if deletion.is_single { Changed::One } else { Changed::Deleted };
-    let mut records = RecordsToChange::of(context, changed, &mut found)?;
+    let mut records = RecordsToChange::of(context.reading(), &context.operation, changed, &mut found)?;
     context.before_write()?;
     context.write(deletion.statement, StatementDetails::None, |write| {
-        while let Some(record_id) = records.next(&mut found, context)? {
+        while let Some(record_id) = records.next(&mut found, context.reading(), &context.operation)? {
             let mut removed = 0;
             let changed = server.store.change_document(
                 write,

@@ -258,7 +258,7 @@ pub(super) fn check_bucket(
     if !namespace.collection().starts_with(PREFIX) {
         return Ok(None);
     }
-    let collection = context.collection(namespace)?;
+    let collection = context.reading().collection(namespace)?;
     let options = collection.as_ref().and_then(|collection| collection.definition().options.time_series.clone());
     let Some(options) = options else {
         return Err(CommandError::named("InvalidNamespace", format!("there is no time series behind {namespace}")));

@@ -18,7 +18,7 @@ use query_language::filter::{Filter, FilterOptions};
 use query_language::update::{Update, UpdateContext, UpdateOutcome, UpdatePurpose};
 use transaction::Decision;
 
-use super::query_arguments::{CommandClock, OwnedInterrupt, host_error, services};
+use super::query_arguments::{CommandClock, OwnedInterrupt, host_error};
 use super::replacing_output::as_stored;
 use crate::handlers::schema::check_may_create;
 use crate::handlers::time_series;
@@ -65,7 +65,8 @@ impl MergeOutput {
         time_series::refuse(server.queries(), &target, "$merge")?;
         let existing = server.store.catalog().lookup(target.as_str());
         let is_sparse = check_unique(existing.as_deref(), &rules.on)?;
-        let (server, rules, clock) = (server.clone(), rules.clone(), CommandClock::of(server));
+        let (server, rules, clock) =
+            (server.clone(), rules.clone(), CommandClock::of(&*server.clock, &server.timestamps));
         let filters = FilterOptions::default();
         Ok(Self { server, target, rules, is_sparse, validation, interrupt, clock, filters })
     }
@@ -136,7 +137,8 @@ impl MergeOutput {
         let (server, interrupt) = (&self.server, &self.interrupt);
         let query = Arc::new(CanonicalQuery::new(Filter::parse(filter, &self.filters)?));
         let view = server.store.newest_view();
-        let mut found = QueryExecutor::new(&services(server), view, Target::of(collection), query.clone(), interrupt)?;
+        let mut found =
+            QueryExecutor::new(&server.queries().services(), view, Target::of(collection), query.clone(), interrupt)?;
         while let Some(row) = found.next(interrupt)? {
             let Some(record_id) = row.record_id else { continue };
             let WhenMatched::Update(update) = &self.rules.when_matched else { return Ok(Some(Written::Nothing)) };

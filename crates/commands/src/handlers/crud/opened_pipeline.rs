@@ -27,13 +27,13 @@ impl Opened {
 
 /// Parses and opens the pipeline of a command.
 pub(crate) fn open(context: &Context<'_>, parsed: &AggregateArguments<'_>) -> Result<Opened> {
-    let variables = variables(context, parsed.declared)?;
+    let variables = variables(context.reading(), parsed.declared)?;
     let pipeline = parse_pipeline(parsed, &variables)?;
     let writes = pipeline.writes();
     if writes {
         context.operation.goes_on_without_client();
     }
-    let read = source_of(context, parsed, &pipeline)?;
+    let read = source_of(context.reading(), parsed, &pipeline)?;
     let Front { query, takes, rest } = split(pipeline, parsed, read.as_ref(), &variables)?;
     let (source, examined) = open_source(context, parsed, read, query, takes)?;
     let host = CommandHost::new(context, parsed.namespace.database(), parsed.disk_use());

@@ -21,7 +21,7 @@ use super::find_by_id::ById;
 use super::merge_output::MergeOutput;
 use super::neighbours::{self, Neighbours};
 use super::plan_cache_stats;
-use super::query_arguments::{OwnedInterrupt, host_error, query, services};
+use super::query_arguments::{OwnedInterrupt, host_error, query};
 use super::query_settings;
 use super::query_statistics;
 use super::replacing_output::ReplacingOutput;
@@ -65,8 +65,8 @@ impl CommandHost {
         Self {
             server: context.server.clone(),
             database: database.to_owned(),
-            interrupt: OwnedInterrupt::of(context),
-            fixed_view: context.fixed_view(),
+            interrupt: OwnedInterrupt::of(&context.operation, context.slot),
+            fixed_view: context.reading().fixed_view(),
             transaction: context.session.transaction().cloned(),
             spill: (disk_use == DiskUse::Allowed).then(files),
             validation: Validation::Enforce,
@@ -139,7 +139,8 @@ impl CommandHost {
         };
         let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
         let interrupt = self.interrupt.clone();
-        let executor = QueryExecutor::new(&services(&self.server), view, target, Arc::new(query), &interrupt)?;
+        let executor =
+            QueryExecutor::new(&self.server.queries().services(), view, target, Arc::new(query), &interrupt)?;
         let metadata = Metadata::default();
         Ok(Box::new(ExecutorSource { executor, takes: Takes::Documents, interrupt, examined: None, metadata }))
     }
@@ -152,7 +153,7 @@ impl CommandHost {
             ReadSource::Oplog | ReadSource::View(_) => return Err(neighbours::no_index(&namespace)),
         };
         let view = self.fixed_view.clone().unwrap_or_else(|| self.server.store.read_view());
-        let services = services(&self.server);
+        let services = self.server.queries().services();
         Ok(Box::new(Neighbours::open(&services, view, target, near, self.interrupt.clone())?))
     }
 
@@ -229,7 +230,9 @@ impl PipelineHost for CommandHost {
 
     fn plan_cache_statistics(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Vec<RawDocumentBuf>> {
         let found = self.namespace(namespace).and_then(|namespace| self.collection(&namespace)).map_err(host_error)?;
-        let statistics = |collection: Arc<Collection>| plan_cache_stats::decisions(&self.server, &collection);
+        let server = &self.server;
+        let statistics =
+            |collection: Arc<Collection>| plan_cache_stats::decisions(&server.facts, &server.plan_cache, &collection);
         found.map_or(Ok(Vec::new()), |collection| statistics(collection).map_err(host_error))
     }
 
@@ -244,14 +247,14 @@ impl PipelineHost for CommandHost {
     }
 
     fn query_settings(&self, shows_shape: bool) -> aggregation::Result<Vec<RawDocumentBuf>> {
-        query_settings::documents(&self.server, shows_shape).map_err(host_error)
+        query_settings::documents(&self.server.query_settings, shows_shape).map_err(host_error)
     }
 
     fn by_id(&self, namespace: &aggregation::Namespace) -> aggregation::Result<Option<Box<dyn FindById>>> {
         let source = self.namespace(namespace).and_then(|namespace| self.source_of(namespace)).map_err(host_error)?;
         let ReadSource::Stored(stored) = source else { return Ok(None) };
         let found = stored.target().collection;
-        let by_id = found.and_then(|collection| ById::new(&self.server, &collection, self.fixed_view.clone()));
+        let by_id = found.and_then(|collection| ById::new(&self.server.store, &collection, self.fixed_view.clone()));
         Ok(by_id.map(|by_id| Box::new(by_id) as Box<dyn FindById>))
     }
 

@@ -1,16 +1,18 @@
 //! `planCacheClear`: forgets which plans were chosen for the queries of a collection, or for one shape of query.
 
 use super::shape_arguments::named_shape;
-use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, _| {
+        context.operation.set_time_limit(arguments.time_limit())?;
+        run(context.reading(), arguments)
+    },
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -23,14 +25,9 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    _reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    context.operation.set_time_limit(arguments.time_limit())?;
-    let Some((collection, shape)) = named_shape(context, &mut arguments)? else { return Ok(()) };
-    let cache = &context.server.plan_cache;
+pub(crate) fn run(reading: Reading<'_>, mut arguments: Arguments<'_>) -> Result<()> {
+    let Some((collection, shape)) = named_shape(reading, &mut arguments)? else { return Ok(()) };
+    let cache = reading.queries.plan_cache;
     match shape {
         Some(shape) => cache.forget_shape(&collection, &shape),
         None => cache.forget(collection.uuid()),

@@ -9,10 +9,10 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.reading(), arguments, reply),
     Declaration::new(
         "planCacheListFilters",
         "Lists the index filters of a collection.",
@@ -22,17 +22,13 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let namespace = collection::Namespace::new(context.request.database, arguments.collection_name()?)?;
+pub(crate) fn run(reading: Reading<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let namespace = collection::Namespace::new(reading.database, arguments.collection_name()?)?;
     for field in arguments.fields() {
         arguments.generic(field)?;
     }
-    let collection = context.collection(&namespace)?;
-    let filters = collection.map(|collection| context.server.index_filters.list(&collection)).unwrap_or_default();
+    let collection = reading.collection(&namespace)?;
+    let filters = collection.map(|collection| reading.queries.index_filters.list(&collection)).unwrap_or_default();
     reply.array("filters", |written| {
         for filter in &filters {
             written.push_document(|written| write_filter(filter, written));

@@ -6,16 +6,18 @@ use bson::RawBsonRef;
 use planner::{AllowedIndex, IndexFilter};
 
 use super::shape_arguments::{ShapeArguments, given};
-use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
-use crate::state::context::Context;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, _| {
+        context.operation.set_time_limit(arguments.time_limit())?;
+        run(context.reading(), arguments)
+    },
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new(
@@ -28,13 +30,8 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    _reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let namespace = collection::Namespace::new(context.request.database, arguments.collection_name()?)?;
-    context.operation.set_time_limit(arguments.time_limit())?;
+pub(crate) fn run(reading: Reading<'_>, mut arguments: Arguments<'_>) -> Result<()> {
+    let namespace = collection::Namespace::new(reading.database, arguments.collection_name()?)?;
     let mut example = ShapeArguments::default();
     let mut indexes = None;
     for field in arguments.fields() {
@@ -48,8 +45,8 @@ pub(crate) fn run(
         return Err(CommandError::bad_value("required field query missing"));
     }
     let indexes = indexes.ok_or_else(|| CommandError::bad_value("required field indexes missing"))?;
-    let Some(shape) = example.shape(context, &namespace)? else { return Ok(()) };
-    let Some(collection) = context.collection(&namespace)? else {
+    let Some(shape) = example.shape(reading, &namespace)? else { return Ok(()) };
+    let Some(collection) = reading.collection(&namespace)? else {
         return Err(CommandError::bad_value("no such collection"));
     };
     let filter = IndexFilter {
@@ -60,8 +57,8 @@ pub(crate) fn run(
         indexes,
     };
     let no_memory = |error| CommandError::named("ExceededMemoryLimit", format!("the filter cannot be kept: {error}"));
-    context.server.index_filters.set(&collection, shape.clone(), filter).map_err(no_memory)?;
-    context.server.plan_cache.forget_shape(&collection, &shape);
+    reading.queries.index_filters.set(&collection, shape.clone(), filter).map_err(no_memory)?;
+    reading.queries.plan_cache.forget_shape(&collection, &shape);
     Ok(())
 }
 

@@ -4,16 +4,20 @@
 
 use bson::{DateTime, RawDocumentBuf};
 use collection::Collection;
-use planner::{CachedPlan, query_hash};
+use planner::{CachedPlan, PlanCache, query_hash};
 
 use crate::handlers::diagnostics::host_and_port;
 use crate::request::document_writer::document_of;
 use crate::request::error::Result;
-use crate::state::context::ServerContext;
+use crate::state::context::ServerFacts;
 
 /// One document a decision.
-pub(crate) fn decisions(server: &ServerContext, collection: &Collection) -> Result<Vec<RawDocumentBuf>> {
-    let host = host_and_port(&server.facts);
+pub(crate) fn decisions(
+    facts: &ServerFacts,
+    plan_cache: &PlanCache,
+    collection: &Collection,
+) -> Result<Vec<RawDocumentBuf>> {
+    let host = host_and_port(facts);
     let describe = |(shape, plan): &(String, CachedPlan)| {
         let origin = &plan.origin;
         document_of(|document| {
@@ -44,5 +48,5 @@ pub(crate) fn decisions(server: &ServerContext, collection: &Collection) -> Resu
             document.string("host", &host);
         })
     };
-    server.plan_cache.entries(collection).iter().map(describe).collect()
+    plan_cache.entries(collection).iter().map(describe).collect()
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use aggregation::AggregationError;
 use bson::{DateTime, RawDocument, Timestamp};
 use document::EmptyTimestamps;
-use executor::{ExecutorError, Interrupt, Interruption, QueryServices};
+use executor::{ExecutorError, Interrupt, Interruption};
 use planner::{CanonicalQuery, Hint, PlanError};
+use platform::Clock;
 use query_language::expression::{EvaluationContext, Expression, ParseContext, Variables, check_bound};
 use query_language::filter::{Filter, FilterOptions};
 use query_language::update::UpdateClock;
@@ -16,9 +17,9 @@ use transaction::Waiting;
 use super::query_memory::check_memory_for;
 use crate::request::arguments::Field;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::{Context, ServerContext};
 use crate::state::issued_timestamps::IssuedTimestamps;
 use crate::state::operations::{Operation, OperationSlot, check_memory};
+use crate::state::reading::Reading;
 
 impl Interrupt for Operation<'_> {
     fn check(&self) -> std::result::Result<(), Interruption> {
@@ -65,18 +66,17 @@ pub(crate) fn temporary_file_error(error: &std::io::Error) -> CommandError {
 /// uses them is.
 #[derive(Clone)]
 pub(crate) struct OwnedInterrupt {
-    server: Arc<ServerContext>,
     slot: Arc<OperationSlot>,
     deadline: Option<Duration>,
 }
 
 impl OwnedInterrupt {
-    pub(crate) fn of(context: &Context<'_>) -> Self {
-        Self { server: context.server.clone(), slot: context.slot.clone(), deadline: context.operation.deadline() }
+    pub(crate) fn of(operation: &Operation<'_>, slot: &Arc<OperationSlot>) -> Self {
+        Self { slot: slot.clone(), deadline: operation.deadline() }
     }
 
     pub(crate) fn check_command(&self) -> Result<()> {
-        self.server.operations.check(&self.slot, self.deadline)?;
+        self.slot.check(self.deadline)?;
         check_memory()
     }
 }
@@ -116,8 +116,8 @@ pub(crate) struct CommandClock {
 
 impl CommandClock {
     /// The time of a command, fixed when it began.
-    pub(crate) fn of(server: &ServerContext) -> Self {
-        Self { millis: server.clock.wall_millis(), timestamps: server.timestamps.clone() }
+    pub(crate) fn of(clock: &dyn Clock, timestamps: &Arc<IssuedTimestamps>) -> Self {
+        Self { millis: clock.wall_millis(), timestamps: timestamps.clone() }
     }
 }
 
@@ -131,15 +131,10 @@ impl UpdateClock for CommandClock {
     }
 }
 
-/// What the executor works with.
-pub(crate) fn services(server: &ServerContext) -> QueryServices {
-    server.queries().services()
-}
-
 /// The variables of a command: `$$NOW` and those of `let`.
-pub(crate) fn variables(context: &Context<'_>, declared: Option<&RawDocument>) -> Result<Arc<Variables>> {
-    let now = DateTime::from_millis(context.server.clock.wall_millis());
-    let seed = context.server.clock.monotonic().as_nanos() as u64;
+pub(crate) fn variables(reading: Reading<'_>, declared: Option<&RawDocument>) -> Result<Arc<Variables>> {
+    let now = DateTime::from_millis(reading.clock.wall_millis());
+    let seed = reading.clock.monotonic().as_nanos() as u64;
     let mut variables = Variables::new(now, None, seed);
     let Some(declared) = declared else { return Ok(Arc::new(variables)) };
     let empty = bson::RawDocumentBuf::new();

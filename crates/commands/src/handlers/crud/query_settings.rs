@@ -11,8 +11,8 @@ use document::{elements, get_field};
 use crate::request::document_writer::document_of;
 use crate::request::error::Result;
 use crate::request::query_shape::QueryShape;
-use crate::state::context::{Context, ServerContext};
-use crate::state::query_settings::StoredSettings;
+use crate::state::query_settings::{QuerySettings, StoredSettings};
+use crate::state::reading::Reading;
 
 /// Databases whose queries are the server's own.
 const INTERNAL: [&str; 3] = ["admin", "config", "local"];
@@ -26,8 +26,8 @@ pub(crate) fn is_internal(database: &str) -> bool {
 ///
 /// # Errors
 /// There is no memory for its shape; the command is to stop.
-pub(crate) fn of_command(context: &Context<'_>, body: &RawDocument) -> Result<Option<Arc<StoredSettings>>> {
-    let (known, database) = (&context.server.query_settings, context.request.database);
+pub(crate) fn of_command(reading: Reading<'_>, body: &RawDocument) -> Result<Option<Arc<StoredSettings>>> {
+    let (known, database) = (reading.settings, reading.database);
     if known.is_empty() || is_internal(database) {
         return Ok(None);
     }
@@ -38,10 +38,10 @@ pub(crate) fn of_command(context: &Context<'_>, body: &RawDocument) -> Result<Op
 ///
 /// # Errors
 /// As `of_command`.
-pub(crate) fn explain(context: &Context<'_>, body: &RawDocument, explained: &mut Document) -> Result<()> {
-    let Some(shape) = QueryShape::of(context.request.database, body)? else { return Ok(()) };
+pub(crate) fn explain(reading: Reading<'_>, body: &RawDocument, explained: &mut Document) -> Result<()> {
+    let Some(shape) = QueryShape::of(reading.database, body)? else { return Ok(()) };
     explained.insert("queryShapeHash", shape.hash());
-    let Some(settings) = of_command(context, body)? else { return Ok(()) };
+    let Some(settings) = of_command(reading, body)? else { return Ok(()) };
     let settings = Document::try_from(&*settings.settings)?;
     if let Some(planner) = planner_section(explained) {
         planner.insert("querySettings", settings);
@@ -63,7 +63,7 @@ fn planner_section(explained: &mut Document) -> Option<&mut Document> {
 ///
 /// # Errors
 /// There is no memory for them.
-pub(crate) fn documents(server: &ServerContext, shows_shape: bool) -> Result<Vec<RawDocumentBuf>> {
+pub(crate) fn documents(settings: &QuerySettings, shows_shape: bool) -> Result<Vec<RawDocumentBuf>> {
     let describe = |known: &Arc<StoredSettings>| {
         let shape = known.representative.as_deref().filter(|_| shows_shape).map(shape_of).transpose()?.flatten();
         document_of(|document| {
@@ -77,7 +77,7 @@ pub(crate) fn documents(server: &ServerContext, shows_shape: bool) -> Result<Vec
             }
         })
     };
-    server.query_settings.all().iter().map(describe).collect()
+    settings.all().iter().map(describe).collect()
 }
 
 /// The shape of a query with its `$db`.

@@ -12,7 +12,8 @@ use executor::QueryExecutor;
 use platform::{MemoryReservation, MemoryUse};
 
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::operations::Operation;
+use crate::state::reading::Reading;
 
 /// Records after which the query goes on in a newer view ...
 const VIEW_RECORDS: usize = 1000;
@@ -49,18 +50,23 @@ pub(crate) struct View {
 
 impl RecordsToChange {
     /// For a command that does this with the records that a query yields.
-    pub(crate) fn of(context: &Context<'_>, changed: Changed, found: &mut QueryExecutor) -> Result<RecordsToChange> {
-        if changed == Changed::One || context.session.transaction().is_none() {
+    pub(crate) fn of(
+        reading: Reading<'_>,
+        operation: &Operation<'_>,
+        changed: Changed,
+        found: &mut QueryExecutor,
+    ) -> Result<RecordsToChange> {
+        if changed == Changed::One || !reading.is_in_transaction() {
             let may_move = match changed {
                 Changed::One => false,
                 Changed::Deleted => true,
                 Changed::Updated => !found.reads_indexes(),
             };
-            return Ok(RecordsToChange::Streamed(View { may_move, records: 0, opened: context.operation.elapsed() }));
+            return Ok(RecordsToChange::Streamed(View { may_move, records: 0, opened: operation.elapsed() }));
         }
-        let mut memory = context.server.memory.budget().reservation(MemoryUse::WriteSets);
+        let mut memory = reading.queries.memory.budget().reservation(MemoryUse::WriteSets);
         let mut records: Vec<RecordId> = Vec::new();
-        while let Some(row) = found.next(&context.operation)? {
+        while let Some(row) = found.next(operation)? {
             records.extend(row.record_id);
             if records.len() == records.capacity() {
                 let bytes = (records.capacity() * 2 * size_of::<RecordId>()) as u64;
@@ -76,17 +82,22 @@ impl RecordsToChange {
     }
 
     /// The next one.
-    pub(crate) fn next(&mut self, found: &mut QueryExecutor, context: &Context<'_>) -> Result<Option<RecordId>> {
+    pub(crate) fn next(
+        &mut self,
+        found: &mut QueryExecutor,
+        reading: Reading<'_>,
+        operation: &Operation<'_>,
+    ) -> Result<Option<RecordId>> {
         match self {
             RecordsToChange::Found(records, _) => {
-                context.operation.check()?;
+                operation.check()?;
                 Ok(records.next())
             }
             RecordsToChange::Streamed(view) => loop {
-                view.move_on(found, context)?;
+                view.move_on(found, reading, operation)?;
                 // A change takes far longer than what the query looks after.
-                context.operation.turn().check();
-                let Some(row) = found.next(&context.operation)? else { return Ok(None) };
+                operation.turn().check();
+                let Some(row) = found.next(operation)? else { return Ok(None) };
                 if row.record_id.is_some() {
                     return Ok(row.record_id);
                 }
@@ -97,14 +108,14 @@ impl RecordsToChange {
 
 impl View {
     /// Goes on in a newer one when it is time.
-    fn move_on(&mut self, found: &mut QueryExecutor, context: &Context<'_>) -> Result<()> {
+    fn move_on(&mut self, found: &mut QueryExecutor, reading: Reading<'_>, operation: &Operation<'_>) -> Result<()> {
         if !self.may_move {
             return Ok(());
         }
         self.records += 1;
-        let now = context.operation.elapsed();
+        let now = operation.elapsed();
         if self.records > VIEW_RECORDS || now.saturating_sub(self.opened) > VIEW_TIME {
-            found.reseat(context.server.store.newest_view())?;
+            found.reseat(reading.queries.store.newest_view())?;
             (self.records, self.opened) = (0, now);
         }
         Ok(())

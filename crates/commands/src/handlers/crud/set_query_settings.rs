@@ -14,10 +14,11 @@ use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_cluster};
 use crate::request::query_shape::QueryShape;
-use crate::state::context::Context;
+use crate::state::reading::Reading;
+use crate::state::writing::Writing;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(context.reading(), &context.server.writing, arguments, reply),
     Declaration {
         audit: Some(audit_events::as_named),
         is_admin_only: true,
@@ -39,7 +40,8 @@ pub(super) enum Named<'a> {
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    reading: Reading<'_>,
+    writing: &Writing,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -54,15 +56,14 @@ pub(crate) fn run(
         let message = "BSON field 'setQuerySettings.settings' is missing but a required field";
         return Err(CommandError::numbered(40414, message));
     };
-    let named = named(context, arguments.target())?;
-    let server = context.server;
+    let named = named(reading, arguments.target())?;
     let (hash, query) = match &named {
         Named::Hash(hash) => ((*hash).to_owned(), None),
         Named::Query(query, shape) => (shape.hash(), Some(*query)),
     };
-    let stored = server.query_settings.set(&server.writing, &hash, settings, query)?;
+    let stored = reading.settings.set(writing, &hash, settings, query)?;
     // What was decided with other indexes is decided again.
-    server.plan_cache.clear();
+    reading.queries.plan_cache.clear();
     reply.string("queryShapeHash", &hash);
     reply.embed("settings", &stored.settings);
     if let Some(query) = &stored.representative {
@@ -75,7 +76,7 @@ pub(crate) fn run(
 }
 
 /// The shape that a command is about, by its hash or by a query that is one.
-pub(super) fn named<'a>(context: &Context<'_>, target: Option<Field<'a>>) -> Result<Named<'a>> {
+pub(super) fn named<'a>(reading: Reading<'_>, target: Option<Field<'a>>) -> Result<Named<'a>> {
     let target = target.ok_or_else(|| CommandError::bad_value("an empty command"))?;
     match target.value() {
         RawBsonRef::String(hash) if hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
@@ -91,7 +92,7 @@ pub(super) fn named<'a>(context: &Context<'_>, target: Option<Field<'a>>) -> Res
                 let message = format!("{} command cannot be used on internal databases", target.name());
                 return Err(CommandError::bad_value(message));
             }
-            check_query(context, query)?;
+            check_query(reading, query)?;
             match shape_of(query)? {
                 Some(shape) => Ok(Named::Query(query, shape)),
                 None => Err(unknown_command(query)),
@@ -108,19 +109,19 @@ fn unknown_command(query: &RawDocument) -> CommandError {
 }
 
 /// Only what can be run has a shape.
-fn check_query(context: &Context<'_>, query: &RawDocument) -> Result<()> {
+fn check_query(reading: Reading<'_>, query: &RawDocument) -> Result<()> {
     match elements(query).next().map_or("", |first| first.name()) {
         "find" => {
             let mut arguments = Arguments::new("find", query);
             arguments.collection_name()?;
             let parsed = find_arguments::parse(&mut arguments)?;
-            find_arguments::canonical_query(context, &parsed).map(drop)
+            find_arguments::canonical_query(reading, &parsed).map(drop)
         }
-        "aggregate" => aggregate::parse(context, &mut Arguments::new("aggregate", query)).map(drop),
+        "aggregate" => aggregate::parse(reading, &mut Arguments::new("aggregate", query)).map(drop),
         "distinct" => {
             let mut arguments = Arguments::new("distinct", query);
             arguments.collection_name()?;
-            distinct::parse(context, &mut arguments).map(drop)
+            distinct::parse(reading, &mut arguments).map(drop)
         }
         _ => Err(unknown_command(query)),
     }

@@ -12,7 +12,7 @@ use super::command_collation;
 use super::find_arguments::{FindArguments, canonical_query};
 use crate::request::arguments::{Arguments, Field};
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::reading::Reading;
 
 /// An example of a query.
 #[derive(Default)]
@@ -39,21 +39,21 @@ impl<'a> ShapeArguments<'a> {
     }
 
     /// The shape; `None` without a query, and then there must be nothing else.
-    pub(crate) fn shape(&self, context: &Context<'_>, namespace: &Namespace) -> Result<Option<String>> {
+    pub(crate) fn shape(&self, reading: Reading<'_>, namespace: &Namespace) -> Result<Option<String>> {
         if self.query.is_none() {
             return match [self.sort, self.projection, self.collation].into_iter().flatten().all(RawDocument::is_empty) {
                 true => Ok(None),
                 false => Err(CommandError::bad_value("sort, projection, or collation provided without query")),
             };
         }
-        let _collation = command_collation::enter(context, namespace, self.collation)?;
+        let _collation = command_collation::enter(reading, namespace, self.collation)?;
         let example = FindArguments {
             filter: self.query,
             sort: self.sort,
             projection: self.projection,
             ..FindArguments::default()
         };
-        Ok(Some(query_shape(&canonical_query(context, &example)?)))
+        Ok(Some(query_shape(&canonical_query(reading, &example)?)))
     }
 }
 
@@ -62,18 +62,18 @@ impl<'a> ShapeArguments<'a> {
 /// # Errors
 /// The fields are not right, whether or not the collection is there.
 pub(crate) fn named_shape(
-    context: &Context<'_>,
+    reading: Reading<'_>,
     arguments: &mut Arguments<'_>,
 ) -> Result<Option<(Arc<Collection>, Option<String>)>> {
-    let namespace = Namespace::new(context.request.database, arguments.collection_name()?)?;
+    let namespace = Namespace::new(reading.database, arguments.collection_name()?)?;
     let mut example = ShapeArguments::default();
     for field in arguments.fields() {
         if !example.take(field)? {
             arguments.generic(field)?;
         }
     }
-    let shape = example.shape(context, &namespace)?;
-    Ok(context.collection(&namespace)?.map(|collection| (collection, shape)))
+    let shape = example.shape(reading, &namespace)?;
+    Ok(reading.collection(&namespace)?.map(|collection| (collection, shape)))
 }
 
 /// A part of an example as it was given; empty when it was not.

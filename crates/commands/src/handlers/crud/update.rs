@@ -22,7 +22,7 @@ use super::command_collation;
 use super::ended_statement::ShownStatement;
 use super::find_arguments::apply_sort;
 use super::needed_privileges;
-use super::query_arguments::{CommandClock, empty_timestamps, hint, query, services, variables};
+use super::query_arguments::{CommandClock, empty_timestamps, hint, query, variables};
 use super::query_memory::check_memory_for_update;
 use super::records_to_change::{Changed, RecordsToChange};
 use super::write_statements::{
@@ -40,6 +40,7 @@ use crate::request::error::{CommandError, Result};
 use crate::request::privileges::{Action, on_collection};
 use crate::state::context::{Context, OperationCounts};
 use crate::state::execution_notes::ExecutionNotes;
+use crate::state::reading::Reading;
 
 pub(crate) static COMMAND: Command = Command::new(
     run,
@@ -133,16 +134,16 @@ impl Statements for Updates<'_> {
     fn run(&mut self, context: &Context<'_>, position: usize, id: i32, commit: &mut Option<CommitInfo>) -> Result<()> {
         let Some(fields) = self.statements.get(position) else { return Ok(()) };
         self.phase = Phase::Updating;
-        let _collation = command_collation::enter(context, self.namespace, fields.collation)?;
+        let _collation = command_collation::enter(context.reading(), self.namespace, fields.collation)?;
         check_no_bucket(self.namespace)?;
         if let Some(series) = written_series(context, self.namespace)? {
             return self.run_on_series(context, &series, fields, id, commit);
         }
-        let mut statement = Statement::parse(context, fields, self.options)?;
+        let mut statement = Statement::parse(context.reading(), fields, self.options)?;
         statement.id = id;
         check_retryable(context, statement.multiplicity == Multiplicity::One, "multi=true")?;
         let matched_before = self.totals.matched;
-        if let Some(collection) = context.collection(self.namespace)? {
+        if let Some(collection) = context.reading().collection(self.namespace)? {
             update_matching(context, &collection, &statement, &|_| 1, &mut self.totals, commit)?;
         }
         if self.totals.matched > matched_before || !statement.is_upsert {
@@ -196,7 +197,7 @@ impl Updates<'_> {
             hint: time_series::hint(series, &fields.hint),
             ..*fields
         };
-        let mut statement = Statement::parse(context, &of_buckets, self.options)?;
+        let mut statement = Statement::parse(context.reading(), &of_buckets, self.options)?;
         statement.id = id;
         let weight = |bucket: &RawDocument| time_series::update::weight(series, bucket);
         update_matching(context, &series.collection, &statement, &weight, &mut self.totals, commit)
@@ -386,11 +387,11 @@ impl<'a> StatementFields<'a> {
 
 impl Statement {
     pub(crate) fn parse(
-        context: &Context<'_>,
+        reading: Reading<'_>,
         fields: &StatementFields<'_>,
         options: &StatementOptions<'_>,
     ) -> Result<Self> {
-        let variables = variables(context, fields.constants.or(options.declared))?;
+        let variables = variables(reading, fields.constants.or(options.declared))?;
         let &StatementOptions { validation, empty_timestamps, .. } = options;
         let options = UpdateOptions { multiplicity: fields.multiplicity, variables: variables.clone() };
         check_memory_for_update(fields.update, &fields.array_filters)?;
@@ -426,18 +427,19 @@ fn update_matching(
     last_commit: &mut Option<CommitInfo>,
 ) -> Result<()> {
     let server = context.server;
-    let view = context.newest_view();
+    let view = context.reading().newest_view();
     let query = statement.query.clone();
-    let mut found = QueryExecutor::new(&services(server), view, Target::of(collection), query, &context.operation)?;
-    let clock = CommandClock::of(server);
+    let mut found =
+        QueryExecutor::new(&server.queries().services(), view, Target::of(collection), query, &context.operation)?;
+    let clock = CommandClock::of(&*server.clock, &server.timestamps);
     let changed = match statement.multiplicity {
         Multiplicity::One => Changed::One,
         Multiplicity::Many => Changed::Updated,
     };
-    let mut records = RecordsToChange::of(context, changed, &mut found)?;
+    let mut records = RecordsToChange::of(context.reading(), &context.operation, changed, &mut found)?;
     context.before_write()?;
     context.write(statement.id, statement.details, |write| {
-        while let Some(record_id) = records.next(&mut found, context)? {
+        while let Some(record_id) = records.next(&mut found, context.reading(), &context.operation)? {
             let (mut is_match, mut counted) = (false, 0);
             let changed =
                 server.store.change_document(write, collection, record_id, statement.validation, |newest, out| {
@@ -491,7 +493,7 @@ pub(crate) fn upsert(
     statement: &Statement,
 ) -> Result<(RawBson, CommitInfo, bson::RawDocumentBuf)> {
     let server = context.server;
-    let clock = CommandClock::of(server);
+    let clock = CommandClock::of(&*server.clock, &server.timestamps);
     let update_context = UpdateContext {
         match_position: None,
         purpose: UpdatePurpose::Insert,

@@ -27,7 +27,7 @@ use crate::state::context::{Context, OperationCounts, count};
 /// # Errors
 /// OperationNotSupportedInTransaction (263).
 pub(super) fn written_series(context: &Context<'_>, namespace: &Namespace) -> Result<Option<TimeSeries>> {
-    if context.collection(namespace)?.is_some() {
+    if context.reading().collection(namespace)?.is_some() {
         return Ok(None);
     }
     time_series::to_write(context.server.queries(), context.session.transaction(), namespace)

@@ -41,7 +41,7 @@ pub(crate) fn run(
     // Everybody may end what is his own.
     let owner = context.server.operations.owner(id);
     if owner.is_none_or(|owner| owner.as_ref() != context.login.user()) {
-        context.require(Target::Cluster, Action::Killop)?;
+        context.rights().require(Target::Cluster, Action::Killop)?;
     }
     context.server.operations.kill(id);
     reply.string("info", "attempting to kill op");

@@ -148,7 +148,7 @@ fn create(context: &Context<'_>, namespace: &Namespace, options: CollectionOptio
             // In a transaction it is no use of what is there, as in MongoDB.
             let existing = match context.session.transaction() {
                 Some(_) => None,
-                None => context.collection(namespace)?,
+                None => context.reading().collection(namespace)?,
             };
             let is_same = existing.is_some_and(|existing| existing.definition().options.same_as(&options));
             if is_same { Ok(None) } else { Err(CommandError::named("NamespaceExists", message)) }

@@ -46,7 +46,7 @@ pub(crate) fn run(
     let namespace = target_namespace(context.request.database, &arguments)?;
     check_may_create(&namespace)?;
     views::refuse(context.server.queries(), &namespace)?;
-    let is_there = context.collection(&namespace)?.is_some();
+    let is_there = context.reading().collection(&namespace)?.is_some();
     let series = if is_there {
         None
     } else {
@@ -99,7 +99,7 @@ pub(crate) fn run(
 /// # Errors
 /// `InvalidIndexSpecificationOption`.
 fn check_clustered(context: &Context<'_>, namespace: &Namespace, specification: &IndexSpecification) -> Result<()> {
-    let collection = if specification.clustered { context.collection(namespace)? } else { return Ok(()) };
+    let collection = if specification.clustered { context.reading().collection(namespace)? } else { return Ok(()) };
     if collection.is_some_and(|collection| collection.definition().options.clustered.is_some()) {
         return Ok(());
     }
@@ -134,7 +134,7 @@ struct Built {
 fn build(context: &Context<'_>, namespace: &Namespace, specifications: &[IndexSpecification]) -> Result<Built> {
     let (store, operation) = (&context.server.store, &context.operation);
     loop {
-        let is_new = context.collection(namespace)?.is_none();
+        let is_new = context.reading().collection(namespace)?.is_none();
         if is_new {
             check_indexes_of_new(namespace, specifications)?;
         }

@@ -11,7 +11,7 @@ use planner::Hint;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
-use crate::handlers::crud::query_arguments::{query, services, variables};
+use crate::handlers::crud::query_arguments::{query, variables};
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::command_request::CommandRequest;
 use crate::request::declaration::{Declaration, Needs, Sees};
@@ -80,7 +80,7 @@ pub(crate) fn run(
         return Err(CommandError::bad_value("min and max must be given together"));
     }
     context.operation.set_time_limit(arguments.generic.max_time)?;
-    let sum = match context.collection(&namespace)? {
+    let sum = match context.reading().collection(&namespace)? {
         Some(collection) => measure(context, &collection, &request)?,
         None => Sum::default(),
     };
@@ -110,11 +110,12 @@ fn measure(context: &Context<'_>, collection: &Arc<Collection>, request: &Reques
     if !collection.indexes().ready().any(|index| is_it(&index.specification().key)) {
         return Err(CommandError::named("OperationFailed", "couldn't find valid index containing key pattern"));
     }
-    let mut ranged = query(None, &variables(context, None)?)?;
+    let mut ranged = query(None, &variables(context.reading(), None)?)?;
     ranged.hint = Hint::parse(bson::RawBsonRef::Document(&pattern))?;
     (ranged.min, ranged.max) = (Some(min.to_owned()), Some(max.to_owned()));
-    let (view, target) = (context.read_view(), Target::of(collection));
-    let mut found = QueryExecutor::new(&services(context.server), view, target, Arc::new(ranged), &context.operation)?;
+    let (view, target) = (context.reading().view(), Target::of(collection));
+    let mut found =
+        QueryExecutor::new(&context.server.queries().services(), view, target, Arc::new(ranged), &context.operation)?;
     let mut sum = Sum::default();
     while let Some(row) = found.next(&context.operation)? {
         sum.documents += 1;

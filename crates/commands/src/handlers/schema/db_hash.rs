@@ -12,7 +12,7 @@ use query_language::expression::sort_pattern::SortPattern;
 
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
-use crate::handlers::crud::query_arguments::{query, services, variables};
+use crate::handlers::crud::query_arguments::{query, variables};
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::{CommandError, Result};
@@ -48,7 +48,7 @@ pub(crate) fn run(
         // Records of the profiler are each server's own.
         name != crate::handlers::diagnostics::profile::COLLECTION && (wanted.is_empty() || wanted.contains(name))
     });
-    let view = context.read_view();
+    let view = context.reading().view();
     let (mut hashes, mut all) = (Vec::new(), Md5::new());
     for collection in &collections {
         let hash = hash(context, view.clone(), collection)?;
@@ -81,7 +81,7 @@ fn names(field: crate::request::arguments::Field<'_>) -> Result<HashSet<String>>
 }
 
 fn hash(context: &Context<'_>, view: transaction::ReadView, collection: &Arc<Collection>) -> Result<String> {
-    let mut ordered = query(None, &variables(context, None)?)?;
+    let mut ordered = query(None, &variables(context.reading(), None)?)?;
     if collection.ring().is_some() {
         ordered.hint = Hint::Natural(ScanDirection::Forward);
     } else {
@@ -89,7 +89,7 @@ fn hash(context: &Context<'_>, view: transaction::ReadView, collection: &Arc<Col
         ordered.sort = Some(SortPattern::parse(order)?);
         ordered.hint = Hint::parse(bson::RawBsonRef::Document(order))?;
     }
-    let services = services(context.server);
+    let services = context.server.queries().services();
     let mut found = QueryExecutor::new(&services, view, Target::of(collection), Arc::new(ordered), &context.operation)?;
     let mut hash = Md5::new();
     while let Some(row) = found.next(&context.operation)? {

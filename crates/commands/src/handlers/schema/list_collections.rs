@@ -70,7 +70,7 @@ pub(crate) fn run(
         }
     }
     // Who may list all of them sees all of them.
-    let only_own = only_own && !context.allows(Target::Database(database), Action::ListCollections);
+    let only_own = only_own && !context.rights().allows(Target::Database(database), Action::ListCollections);
     let mut documents = Vec::new();
     for collection in context.server.store.catalog().collections_of(database) {
         context.operation.check_interrupt()?;
@@ -78,14 +78,14 @@ pub(crate) fn run(
             continue;
         }
         if let Some(name) = time_series::face_of(&collection)
-            && (!only_own || context.allows_any(Target::Collection(database, &name)))
+            && (!only_own || context.rights().allows_any(Target::Collection(database, &name)))
         {
             let document = describe_series(&name, &collection, detail)?;
             if is_wanted(filter.as_ref(), &document)? {
                 documents.push(document);
             }
         }
-        if only_own && !context.allows_any(Target::Collection(database, collection.namespace().collection())) {
+        if only_own && !context.rights().allows_any(Target::Collection(database, collection.namespace().collection())) {
             continue;
         }
         let document = describe(&collection, detail)?;
@@ -95,7 +95,7 @@ pub(crate) fn run(
     }
     for view in views::all(context.server.queries(), database)? {
         context.operation.check_interrupt()?;
-        if only_own && !context.allows_any(Target::Collection(database, view.name())) {
+        if only_own && !context.rights().allows_any(Target::Collection(database, view.name())) {
             continue;
         }
         let document = describe_view(&view, detail)?;

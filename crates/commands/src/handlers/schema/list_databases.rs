@@ -48,11 +48,11 @@ pub(crate) fn run(
         }
     }
     // Who may not list all is shown those that he may do something with.
-    let lists_all = context.allows(Target::Cluster, Action::ListDatabases);
+    let lists_all = context.rights().allows(Target::Cluster, Action::ListDatabases);
     if only_own == Some(false) {
-        context.require(Target::Cluster, Action::ListDatabases)?;
+        context.rights().require(Target::Cluster, Action::ListDatabases)?;
     }
-    let is_shown = |name: &str| (lists_all && only_own != Some(true)) || context.allows_any_in(name);
+    let is_shown = |name: &str| (lists_all && only_own != Some(true)) || context.rights().allows_any_in(name);
     let (mut documents, mut total) = (Vec::new(), 0);
     let stored: BTreeSet<String> = context.server.store.catalog().databases().into_iter().collect();
     let own = OWN_DATABASES.iter().map(|name| (*name).to_owned());

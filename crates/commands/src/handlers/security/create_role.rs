@@ -62,7 +62,7 @@ impl Given {
         check_may_give(context, roles, Action::GrantRole)?;
         check_may_give_privileges(context, given.privileges.as_deref().unwrap_or_default(), Action::GrantRole)?;
         if given.restrictions.is_some() {
-            context.require(Target::Database(&given.name.database), Action::SetAuthenticationRestriction)?;
+            context.rights().require(Target::Database(&given.name.database), Action::SetAuthenticationRestriction)?;
         }
         check_exist(context, roles)?;
         Ok(given)
@@ -114,7 +114,7 @@ pub(crate) fn run_update(
         return Err(CommandError::bad_value("Must specify at least one field to update in updateRole"));
     }
     // What it has is replaced: something may be taken away.
-    context.require(Target::Database(&name.database), Action::RevokeRole)?;
+    context.rights().require(Target::Database(&name.database), Action::RevokeRole)?;
     {
         let server = context.server;
         let _one_at_a_time = server.access.changing.lock();

@@ -56,7 +56,7 @@ pub(crate) fn run(
     check_exist(context, &roles)?;
     check_may_give(context, &roles, Action::GrantRole)?;
     if restrictions.is_some() {
-        context.require(Target::Database(&name.database), Action::SetAuthenticationRestriction)?;
+        context.rights().require(Target::Database(&name.database), Action::SetAuthenticationRestriction)?;
     }
     let server = context.server;
     let credentials = password.credentials(context, &name.name)?;

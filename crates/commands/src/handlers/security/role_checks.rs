@@ -28,7 +28,7 @@ pub(super) fn check_exist(context: &Context<'_>, roles: &[RoleName]) -> Result<(
 
 /// Fails unless the client may give, or take away, the roles.
 pub(super) fn check_may_give(context: &Context<'_>, roles: &[RoleName], action: Action) -> Result<()> {
-    roles.iter().try_for_each(|role| context.require(Target::Database(&role.database), action))
+    roles.iter().try_for_each(|role| context.rights().require(Target::Database(&role.database), action))
 }
 
 /// Fails unless the client may give, or take away, the privileges.
@@ -37,7 +37,9 @@ pub(super) fn check_may_give_privileges(
     privileges: &[(Resource, ActionSet)],
     action: Action,
 ) -> Result<()> {
-    privileges.iter().try_for_each(|(resource, _)| context.require(Target::Database(database_of(resource)), action))
+    privileges
+        .iter()
+        .try_for_each(|(resource, _)| context.rights().require(Target::Database(database_of(resource)), action))
 }
 
 /// Where it is decided who gets a privilege.

@@ -96,7 +96,7 @@ fn wanted(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Option<Vec
 
 /// Everybody may look at the roles that he has.
 fn check_may_view(context: &Context<'_>, named: Option<&[RoleName]>) -> Result<()> {
-    let view = |database: &str| context.require(Target::Database(database), Action::ViewRole);
+    let view = |database: &str| context.rights().require(Target::Database(database), Action::ViewRole);
     let Some(names) = named else { return view(context.request.database) };
     let own = context.login.found();
     let mut others = names.iter().filter(|name| own.is_none_or(|own| !own.roles.contains(name)));

@@ -56,11 +56,11 @@ pub(crate) fn run(
         require_own_or(context, &name, Action::ChangeOwnCustomData, Action::ChangeCustomData)?;
     }
     if restrictions.is_some() {
-        context.require(Target::Database(database), Action::SetAuthenticationRestriction)?;
+        context.rights().require(Target::Database(database), Action::SetAuthenticationRestriction)?;
     }
     if let Some(roles) = &roles {
         // Other roles than before: some are given, some taken away.
-        context.require(Target::Database(database), Action::RevokeRole)?;
+        context.rights().require(Target::Database(database), Action::RevokeRole)?;
         check_may_give(context, roles, Action::GrantRole)?;
         check_exist(context, roles)?;
     }
@@ -84,7 +84,7 @@ pub(crate) fn run(
 fn require_own_or(context: &Context<'_>, name: &UserName, own: Action, any: Action) -> Result<()> {
     let target = Target::Database(&name.database);
     let is_own = context.login.user().is_some_and(|user| **user == *name);
-    if is_own && context.allows(target, own) { Ok(()) } else { context.require(target, any) }
+    if is_own && context.rights().allows(target, own) { Ok(()) } else { context.rights().require(target, any) }
 }
 
 fn set_password(user: &mut StoredUser, password: &Password<'_>, credentials: Vec<ScramCredentials>) -> Result<()> {

@@ -114,7 +114,7 @@ fn wants_all(document: &RawDocument) -> bool {
 
 /// Everybody may look at himself.
 fn check_may_view(context: &Context<'_>, wanted: &Wanted) -> Result<()> {
-    let view = |database: &str| context.require(Target::Database(database), Action::ViewUser);
+    let view = |database: &str| context.rights().require(Target::Database(database), Action::ViewUser);
     match wanted {
         Wanted::OfDatabase => view(context.request.database),
         Wanted::OfAll => view("admin").and_then(|()| view("")),

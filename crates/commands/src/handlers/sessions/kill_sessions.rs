@@ -29,7 +29,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let mut killed = SessionControl::of(context).named(&mut arguments)?;
     if killed.is_empty() {
-        context.require(Target::Cluster, Action::KillAnySession)?;
+        context.rights().require(Target::Cluster, Action::KillAnySession)?;
         killed = SessionControl::of(context).all();
     }
     SessionControl::of(context).kill(&killed)

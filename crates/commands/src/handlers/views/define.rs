@@ -166,7 +166,8 @@ fn check_collation(context: &Context<'_>, base: &Namespace, new: &Definition) ->
 /// A view's pipeline is like any other, but begins with documents of a collection and writes nothing.
 fn check_pipeline(context: &Context<'_>, namespace: &Namespace, on: &str, stages: &[&RawDocument]) -> Result<()> {
     let source = aggregation::Namespace::new(namespace.database(), on);
-    let pipeline = Pipeline::parse(stages, &PipelineContext::new(source, Arc::clone(&variables(context, None)?)))?;
+    let pipeline =
+        Pipeline::parse(stages, &PipelineContext::new(source, Arc::clone(&variables(context.reading(), None)?)))?;
     let name = |stage: Option<&&RawDocument>| {
         let first = stage.and_then(|stage| document::elements(stage).next());
         first.map_or_else(String::new, |element| element.name().to_owned())
