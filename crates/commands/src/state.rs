@@ -3,6 +3,7 @@
 //! Built on `request`; imports nothing from `handlers`, `registry` and `dispatcher`.
 
 pub(crate) mod access_control;
+pub(crate) mod accounts;
 pub(crate) mod acknowledgement;
 pub(crate) mod admission;
 pub(crate) mod audit;

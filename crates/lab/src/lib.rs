@@ -33,6 +33,7 @@ mod latency;
 mod launch;
 mod layout;
 pub mod null_server;
+mod op_message;
 mod output;
 mod point_operations;
 mod profile;

@@ -29,11 +29,11 @@ const _: () = assert!(STRETCH.as_nanos() * 2 < SHORT_SLICE.as_nanos(), "it rests
 /// A stretch that was longer, because it waited for something or for lack of a step, counts as this.
 const LONGEST_COUNTED: Duration = Duration::from_millis(16);
 /// Longest rest, so that who is told to stop does so soon.
-const REST_MAX: Duration = Duration::from_millis(50);
+const REST_MAX: Duration = LATELY.saturating_mul(5);
 /// For so long after a short operation the next one is expected.
 const LATELY: Duration = Duration::from_millis(10);
 /// From one offer of the processor to the next.
-const OFFERED_EVERY: Duration = Duration::from_micros(200);
+const OFFERED_EVERY: Duration = STRETCH.saturating_mul(4);
 
 thread_local! {
     static OFFERED_AT: Cell<Option<Instant>> = const { Cell::new(None) };

@@ -23,7 +23,7 @@ use parking_lot::RwLockWriteGuard;
 use platform::Timestamp;
 
 use crate::TreeId;
-use crate::cleaning_pace::SPARE_ONE_IN;
+use crate::cleaning_pace::{BYTES_IDLE as CLEANED_WHEN_IDLE_BYTES, SPARE_ONE_IN, WINDOW as COUNTED_OVER};
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::frame_arena::PAGE_BYTES;
@@ -48,14 +48,14 @@ const BARRIER_PATIENCE: Duration = Duration::from_millis(1);
 /// Between two attempts: who was kept out has twice that time.
 const BARRIER_PAUSE: Duration = BARRIER_PATIENCE.saturating_mul(2);
 /// Leaves whose buffered changes are saved in one step.
-const STEP_LEAVES: usize = 1024;
+const STEP_LEAVES: usize = 16 * BATCH_PAGES;
 /// In a mark, beside the number of chains: behind them is the first page of saved changes.
 const HAS_SAVED_CHANGES: u64 = 1 << 63;
-/// A file that takes this many times what it holds, and some more, wants a checkpoint.
+/// A file that takes this many times what it holds, and what cleaning moves at once, wants a checkpoint.
 const CROWDED_RATIO: u64 = 5;
-const CROWDED_SLACK_BYTES: u64 = 128 << 20;
+const CROWDED_SLACK_BYTES: u64 = CLEANED_WHEN_IDLE_BYTES;
 /// Checkpoints made because much would be given back while little is being changed are at least so far apart.
-const FOR_SPACE_APART: Duration = Duration::from_secs(10);
+const FOR_SPACE_APART: Duration = COUNTED_OVER.saturating_mul(5);
 
 /// What a checkpoint says of the oplog: everything before the position is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,20 +12,20 @@ use std::time::Duration;
 use crate::page_store::{CleaningEffort, PageStoreSpace};
 
 /// How long pages written and freed are counted to tell whether much is being changed.
-const WINDOW: Duration = Duration::from_secs(2);
+pub(crate) const WINDOW: Duration = Duration::from_secs(2);
 /// Much is being changed when more than one page in this many is, in that time ...
 const BUSY_ONE_IN: u64 = 200;
 /// ... and nearly nothing when less than one in this many is.
-const IDLE_ONE_IN: u64 = 20_000;
-/// Databases with fewer pages count as having this many.
-const PAGES_MIN: u64 = 40_000;
+const IDLE_ONE_IN: u64 = 100 * BUSY_ONE_IN;
+/// Databases with fewer pages count as having this many: of fewer, a page or two would be nearly nothing or much.
+const PAGES_MIN: u64 = 2 * IDLE_ONE_IN;
 /// While anything is being changed, cleaning moves one byte for this many written in that time ...
 const ONE_IN: u64 = 4;
 /// ... and so many more: it would otherwise take turns of doing nothing and of taking what the disk and a processor can do. While much is being changed they
 /// come with the time: taken at once, each mebibyte moved in a tenth of a second took 4 % of what others did in it.
-const BYTES_BUSY: u64 = 8 << 20;
+pub(crate) const BYTES_BUSY: u64 = 8 << 20;
 const BYTES_CALM: u64 = 2 * BYTES_BUSY;
-const BYTES_IDLE: u64 = 16 * BYTES_BUSY;
+pub(crate) const BYTES_IDLE: u64 = 16 * BYTES_BUSY;
 /// Time from the last piece of cleaning to the next search for extents while much is being changed. Which blocks an extent still holds is found by going
 /// through the addresses of all pages, and the more extents have become sparse meanwhile, the more of them share that.
 const PAUSE_BUSY: Duration = Duration::from_millis(50);
@@ -33,8 +33,8 @@ const PAUSE_BUSY: Duration = Duration::from_millis(50);
 /// `discard` hand them on to the disk, which may do nothing else meanwhile, and the memory that the operating system kept them in goes back to the host of
 /// a virtual machine, which stops everybody for a moment too (4 GB given back in a minute took an eighth of the processors' time).
 const GIVING_BACK_PAUSE_BUSY: Duration = GIVING_BACK_PAUSE_CALM.saturating_mul(2);
-const GIVING_BACK_PAUSE_CALM: Duration = Duration::from_millis(100);
-const GIVING_BACK_PAUSE_IDLE: Duration = Duration::from_millis(40);
+const GIVING_BACK_PAUSE_CALM: Duration = PAUSE_BUSY.saturating_mul(2);
+const GIVING_BACK_PAUSE_IDLE: Duration = PAUSE_BUSY;
 /// Free space that writing will take again within this many times `WINDOW` is not given back to the file system meanwhile. A checkpoint spread over eight
 /// seconds frees at its end about what is written until the next one frees anything.
 const EXPECTED_WINDOWS: u64 = 4;
@@ -44,7 +44,7 @@ const KEPT_BYTES: u64 = BYTES_BUSY / 2;
 const KEPT_BYTES_BUSY: u64 = BYTES_CALM;
 /// ... unless all that stays would be written anew in this many times `WINDOW`: then the file takes several times what it holds before each checkpoint
 /// anyway, and what was given back would have to be taken again within the minute. As long as the disk has room for that.
-const TURNOVER_WINDOWS: u64 = 15;
+const TURNOVER_WINDOWS: u64 = 4 * EXPECTED_WINDOWS;
 /// Where little is being changed the page file is brought within one byte for this many of what it holds: extents with less to win are not cleaned, and
 /// what only a checkpoint gives back is worth one when it is more.
 pub(crate) const SPARE_ONE_IN: u64 = 8;

@@ -40,6 +40,15 @@ const fn ramp(start: f64, end: f64) -> Ramp {
     Ramp { start, end }
 }
 
+/// One as long as another, which it leads up to.
+const fn before(next: Ramp) -> Ramp {
+    ramp(next.start - (next.end - next.start), next.start)
+}
+
+const fn halfway(from: f64, to: f64) -> f64 {
+    (from + to) / 2.0
+}
+
 /// Of each change.
 pub(crate) const USUAL: Ramps = Ramps {
     dirty: ramp(0.92, 0.99),
@@ -53,30 +62,31 @@ pub(crate) const USUAL: Ramps = Ramps {
 
 /// Of long work, beside the former: it is at its slowest where the others begin to be slowed, so that they are not slowed for its sake.
 pub(crate) const LONG: Ramps = Ramps {
-    dirty: ramp(WRITTEN_AHEAD_FROM, USUAL.dirty.start),
-    frames: ramp(-0.75, USUAL.frames.start),
+    dirty: before(USUAL.dirty),
+    frames: before(USUAL.frames),
     // Others begin at nothing, and the history is over its budget for an instant again and again: halfway is early enough there.
     checkpoint_copies: ramp(0.0, 0.05),
     history: ramp(0.8, 1.2),
-    buffered_changes: ramp(0.84, USUAL.buffered_changes.start),
+    buffered_changes: before(USUAL.buffered_changes),
     // Not earlier than the others: while the snapshot of a long deletion is held, its leaves cannot be merged, however slow it is.
     sparse_leaves: USUAL.sparse_leaves,
-    rings: ramp(0.5, USUAL.rings.start),
+    rings: before(USUAL.rings),
 };
 
-/// Dirty share of the frames above which cold pages are written ahead of eviction.
-pub(crate) const WRITTEN_AHEAD_FROM: f64 = 0.85;
+/// Dirty share of the frames above which cold pages are written ahead of eviction: where the first writers are slowed.
+pub(crate) const WRITTEN_AHEAD_FROM: f64 = LONG.dirty.start;
 
 /// With so many free frames, as a share of the low mark, who writes pages offers its processor to others. It is woken just below 1.
 pub(crate) const OFFERED_FROM_SUPPLY: f64 = 0.85;
-/// With so many the evictor waits for the victims that are being written: it comes to this only when the disk does not answer.
-pub(crate) const PATIENT_FROM_SUPPLY: f64 = 0.5;
+/// With so many the evictor waits for the victims that are being written: it comes to this only when the disk does not answer. Twice
+/// as many are missing as when writers begin to be slowed.
+pub(crate) const PATIENT_FROM_SUPPLY: f64 = 1.0 - 2.0 * USUAL.frames.start;
 
-/// Share of the memory for buffered changes at which merging begins, in percent of a shard.
-pub(crate) const MERGE_PERCENT: usize = 90;
 /// Below this share merging is spread over time; up to the second less and less, and then not at all any more.
-pub(crate) const MERGING_SPREAD_BELOW: f64 = 0.88;
+pub(crate) const MERGING_SPREAD_BELOW: f64 = halfway(LONG.buffered_changes.start, USUAL.buffered_changes.start);
 pub(crate) const MERGING_SPREAD_ENDS: f64 = USUAL.buffered_changes.start;
+/// Share of the memory for buffered changes at which merging begins, of a shard.
+pub(crate) const MERGED_FROM: f64 = halfway(MERGING_SPREAD_BELOW, MERGING_SPREAD_ENDS);
 
 /// Whether each is less than the next.
 const fn in_order<const N: usize>(marks: [f64; N]) -> bool {
@@ -104,6 +114,5 @@ const _: () = {
     assert!(gives_way(LONG.history, USUAL.history) && gives_way(LONG.rings, USUAL.rings));
     // The background is at work before anybody is slowed for it, and alone when nothing else helps.
     assert!(in_order([0.0, PATIENT_FROM_SUPPLY, 1.0 - USUAL.frames.start, OFFERED_FROM_SUPPLY, 1.0]));
-    let merge_from = MERGE_PERCENT as f64 / 100.0;
-    assert!(in_order([LONG.buffered_changes.start, MERGING_SPREAD_BELOW, merge_from, USUAL.buffered_changes.start]));
+    assert!(in_order([LONG.buffered_changes.start, MERGING_SPREAD_BELOW, MERGED_FROM, USUAL.buffered_changes.start]));
 };

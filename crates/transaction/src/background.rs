@@ -23,12 +23,12 @@ const POLL_MAX: Duration = POLL.saturating_mul(20);
 /// How often it is looked then whether the disk is full and a checkpoint is due.
 const CHECKPOINT_POLL_MAX: Duration = POLL.saturating_mul(8);
 /// From one piece of the oplog's space that is given back to the next, and while there is nothing to give back.
-const OPLOG_SPACE_PAUSE: Duration = Duration::from_millis(100);
+const OPLOG_SPACE_PAUSE: Duration = POLL.saturating_mul(2);
 const OPLOG_SPACE_PAUSE_MAX: Duration = OPLOG_SPACE_PAUSE.saturating_mul(8);
 /// How often a member of a replica set looks for builds of others.
-const RECEIVED_BUILDS_PAUSE: Duration = Duration::from_millis(500);
+const RECEIVED_BUILDS_PAUSE: Duration = POLL.saturating_mul(10);
 /// Pause after an error of background work, before it is tried again.
-const ERROR_PAUSE: Duration = Duration::from_secs(1);
+const ERROR_PAUSE: Duration = POLL_MAX;
 
 /// The threads that run.
 pub(crate) struct BackgroundThreads {

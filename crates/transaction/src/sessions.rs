@@ -82,9 +82,17 @@ impl SessionTable {
             if self.count.load(Ordering::Relaxed) >= self.sessions_max {
                 return Err(TransactionError::TooManySessions);
             }
-            let are_many = self.memory.used_for(MemoryUse::Sessions) > self.memory.limit() / MANY_SHARE;
-            if are_many && self.forget_unwritten(shard) { Ok(()) } else { self.check_memory() }
+            self.make_room(shard)
         })
+    }
+
+    /// Sees to it that sessions may take a little more memory: when they are many, the oldest of a shard go for it.
+    fn make_room(&self, shard: &mut Sessions) -> Result<()> {
+        let are_many = self.memory.used_for(MemoryUse::Sessions) > self.memory.limit() / MANY_SHARE;
+        if !are_many || self.forget_unwritten(shard) || self.memory.fits_leaving_much(SESSION_BYTES) {
+            return Ok(());
+        }
+        Err(EngineError::NoMemory(OverBudget { wanted: SESSION_BYTES, free: self.memory.free() }).into())
     }
 
     /// Forgets the oldest sessions that nobody uses and that have written nothing: whoever goes on with one begins it again and misses nothing.
@@ -97,15 +105,6 @@ impl SessionTable {
         let forgotten = oldest.iter().filter_map(|(_, id)| shard.remove(&Uuid::from_bytes(*id))).count();
         self.count.fetch_sub(forgotten, Ordering::Relaxed);
         forgotten > 0
-    }
-
-    /// Whether sessions may take more memory.
-    fn check_memory(&self) -> Result<()> {
-        let are_few = self.memory.used_for(MemoryUse::Sessions) <= self.memory.limit() / MANY_SHARE;
-        if are_few || self.memory.fits_leaving_much(SESSION_BYTES) {
-            return Ok(());
-        }
-        Err(EngineError::NoMemory(OverBudget { wanted: SESSION_BYTES, free: self.memory.free() }).into())
     }
 
     /// The session of this id, used now; begun if there is none and it may be.
@@ -133,7 +132,7 @@ impl SessionTable {
     /// # Errors
     /// As `SessionRecord::begin_retryable_write`; `Engine(NoMemory)` when sessions hold so much that nothing may be remembered of another write.
     pub(crate) fn begin_retryable_write(&self, session: &Session, txn_number: i64) -> Result<()> {
-        self.check_memory()?;
+        self.make_room(&mut self.shard(session.id()).lock())?;
         session.change_record(|record| record.begin_retryable_write(session.id(), txn_number))
     }
 
@@ -360,6 +359,19 @@ mod tests {
         sessions.all().into_iter().for_each(|session| drop(sessions.end(session.id())));
         drop((held, sessions));
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_retryable_write_goes_on_beside_what_takes_much_for_a_moment() {
+        let budget = MemoryBudget::new(200_000);
+        let sessions = table(&budget);
+        // All in one shard; none has written.
+        let all: Vec<_> = (0..100).map(|number| sessions.refresh(id(number)).unwrap()).collect();
+        assert!(budget.used() > budget.limit() / MANY_SHARE);
+        let session = all.into_iter().next().unwrap();
+        let _message = budget.reserve_fixed(MemoryUse::Connections, budget.free() - 10_000);
+        sessions.begin_retryable_write(&session, 1).unwrap();
+        assert!(sessions.count() < 100 && sessions.find(id(0)).is_some());
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod names;
 mod narrow_views;
 mod prose;
 mod reachability;
+mod tuning_constants;
 mod unsafe_code;
 
 use std::path::Path;
@@ -87,6 +88,7 @@ pub fn complaints(root: &Path) -> Result<Vec<String>, String> {
     found.extend(machine_paths::complaints(&files));
     found.extend(unsafe_code::complaints(&files));
     found.extend(reachability::complaints(&files));
+    found.extend(tuning_constants::complaints(&files));
     found.extend(prose::complaints(&files));
     found.extend(document_names::complaints(&files));
     found.extend(file_format::complaints(&files));

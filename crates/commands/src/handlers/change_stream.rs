@@ -76,7 +76,7 @@ pub(crate) fn open(
     // Before the place is looked up, so that nothing that comes after it is missed.
     let tail = Tail::new(&server.store, topic, Tailing::Awaiting);
     let progress = Arc::new(Progress::default());
-    let source = ChangeSource::open(context, options, &tail, progress.clone())?;
+    let source = ChangeSource::open(sources_of(context), options, &tail, progress.clone())?;
     let namespace = aggregation::Namespace::new(parsed.namespace.database(), parsed.namespace.collection());
     let pipeline =
         Pipeline::parse(rest, &PipelineContext::new(namespace, variables(context.reading(), parsed.declared)?))?;
@@ -123,7 +123,7 @@ fn topic_of(
         return Topic { name, interest, delivers: true, cost };
     };
     let name = format!("changes of {scope:?} that match {:x?}", source.as_bytes());
-    let (sources, options) = (EventSources::of(context.server), options.clone());
+    let (sources, options) = (sources_of(context), options.clone());
     let interest = move |entry: &Arc<FeedEntry>| match concern(&scope, entry) {
         Concern::None => false,
         Concern::Definition => true,
@@ -131,6 +131,11 @@ fn topic_of(
             .is_none_or(|event| filter.matches(event.document()).unwrap_or(true)),
     };
     Topic { name, interest: Box::new(interest), delivers: true, cost }
+}
+
+/// What the events of a stream are made from.
+fn sources_of(context: &Context<'_>) -> EventSources {
+    EventSources::new(context.server.queries(), context.server.clock.clone())
 }
 
 /// Processor time that an event of a stream takes, roughly.

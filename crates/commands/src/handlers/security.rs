@@ -26,6 +26,7 @@ use crate::request::error::{CommandError, Result};
 use crate::state::access_control::names::{QualifiedName, RoleName, UserName};
 use crate::state::access_control::stored_role::StoredRole;
 use crate::state::access_control::stored_user::StoredUser;
+use crate::state::accounts::Accounts;
 use crate::state::context::Context;
 
 /// What all commands that change users and roles declare.
@@ -40,7 +41,7 @@ const fn changing(name: &'static str, help: &'static str) -> Declaration {
 }
 
 /// The name that a command's first field gives, in the command's database.
-fn target_name(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<QualifiedName> {
+fn target_name(accounts: Accounts<'_>, arguments: &Arguments<'_>) -> Result<QualifiedName> {
     let field = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
     let name = field.required(Field::string)?;
     if name.is_empty() || name.contains('\0') {
@@ -49,19 +50,26 @@ fn target_name(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Quali
             field.owner
         )));
     }
-    Ok(QualifiedName::new(name, context.request.database))
+    Ok(QualifiedName::new(name, accounts.database))
 }
 
-/// The end of a command that has changed something: waits as its write concern asks.
-fn finish(context: &mut Context<'_>, arguments: &Arguments<'_>, reply: &mut DocumentWriter<'_>) {
+/// A command that changes something: when that is done, waits as its write concern asks.
+fn changed(
+    context: &mut Context<'_>,
+    mut arguments: Arguments<'_>,
+    reply: &mut DocumentWriter<'_>,
+    change: impl FnOnce(Accounts<'_>, &mut Arguments<'_>, &mut DocumentWriter<'_>) -> Result<()>,
+) -> Result<()> {
+    change(context.accounts(), &mut arguments, reply)?;
     context.release_ticket();
     let server = context.server;
     write_concern_error(arguments.generic.write_concern.wait_for_all(&server.store, &server.replica_set), reply);
+    Ok(())
 }
 
 /// The user who is to be changed.
-fn existing_user(context: &Context<'_>, name: &UserName) -> Result<StoredUser> {
-    StoredUser::find(&context.server.writing, name)?.ok_or_else(|| user_not_found(name))
+fn existing_user(accounts: Accounts<'_>, name: &UserName) -> Result<StoredUser> {
+    StoredUser::find(accounts.writing, name)?.ok_or_else(|| user_not_found(name))
 }
 
 fn user_not_found(name: &UserName) -> CommandError {
@@ -69,12 +77,12 @@ fn user_not_found(name: &UserName) -> CommandError {
 }
 
 /// The role that is to be changed.
-fn existing_role(context: &Context<'_>, name: &RoleName) -> Result<StoredRole> {
+fn existing_role(accounts: Accounts<'_>, name: &RoleName) -> Result<StoredRole> {
     if authentication::is_builtin(&name.database, &name.name) {
         let message = format!("{name} is a built-in role and cannot be modified");
         return Err(CommandError::named("InvalidRoleModification", message));
     }
-    StoredRole::find(&context.server.writing, name)?.ok_or_else(|| role_not_found(name))
+    StoredRole::find(accounts.writing, name)?.ok_or_else(|| role_not_found(name))
 }
 
 fn role_not_found(name: &RoleName) -> CommandError {

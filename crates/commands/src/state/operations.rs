@@ -79,6 +79,19 @@ pub(crate) struct OperationSlot {
     clock: Arc<dyn Clock>,
 }
 
+/// A command that asks between its steps whether to go on.
+pub(crate) trait CheckInterrupt {
+    /// Fails when the command was killed, has run out of time, or the server stops. A command that has worked for long may wait
+    /// here, so that others come to their turn: nothing may be locked.
+    fn check_interrupt(&self) -> Result<()>;
+}
+
+impl CheckInterrupt for Operation<'_> {
+    fn check_interrupt(&self) -> Result<()> {
+        Operation::check_interrupt(self)
+    }
+}
+
 impl OperationSlot {
     /// Fails when the command was killed, the deadline has passed, or the server stops.
     pub(crate) fn check(&self, deadline: Option<Duration>) -> Result<()> {
@@ -420,8 +433,7 @@ impl<'a> Operation<'a> {
         self.turn.began().saturating_sub(self.registered.started)
     }
 
-    /// Fails when the command was killed, has run out of time, or the server stops. A command that has worked for long may wait
-    /// here, so that others come to their turn: nothing may be locked.
+    /// See [`CheckInterrupt`].
     pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.turn.check();
         self.check_locked()

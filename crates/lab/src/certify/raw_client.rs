@@ -5,11 +5,10 @@ use bson::{Document, RawDocumentBuf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const OP_MSG: i32 = 2013;
-/// Header, flags and the kind of the only section.
-const BODY_OFFSET: usize = 21;
-/// Of a reply; those asked for here are short.
-const REPLY_BYTES_MAX: usize = 1 << 20;
+use crate::op_message::{self, number_message};
+
+/// Commands go one after the other: each may have the same number.
+const REQUEST_ID: i32 = 1;
 
 pub(super) struct RawClient {
     stream: TcpStream,
@@ -27,23 +26,14 @@ impl RawClient {
 
     /// The reply's document, also of an error.
     pub(super) async fn run(&mut self, command: &RawDocumentBuf) -> std::io::Result<Document> {
-        self.stream.write_all(&message(command)).await?;
-        let length = self.stream.read_i32_le().await?;
-        let rest = usize::try_from(length).unwrap_or(0).saturating_sub(4);
-        if !(BODY_OFFSET..REPLY_BYTES_MAX).contains(&rest) {
-            return Err(std::io::ErrorKind::InvalidData.into());
-        }
-        let mut reply = vec![0; rest];
-        self.stream.read_exact(&mut reply).await?;
-        let body = reply.get(BODY_OFFSET - 4..).unwrap_or_default();
-        Document::from_reader(body).map_err(std::io::Error::other)
+        let mut message = op_message::message(command, None);
+        number_message(&mut message, REQUEST_ID);
+        self.stream.write_all(&message).await?;
+        let mut reply = self.stream.read_i32_le().await?.to_le_bytes().to_vec();
+        let length = op_message::length_of(&reply)?.unwrap_or_default();
+        reply.resize(length, 0);
+        self.stream.read_exact(reply.get_mut(4..).unwrap_or_default()).await?;
+        let body = op_message::reply_body(&reply, REQUEST_ID).map_err(std::io::Error::other)?;
+        Document::try_from(body).map_err(std::io::Error::other)
     }
-}
-
-/// An OP_MSG of one command.
-fn message(command: &RawDocumentBuf) -> Vec<u8> {
-    let body = command.as_bytes();
-    let length = i32::try_from(BODY_OFFSET + body.len()).unwrap_or(i32::MAX);
-    let header = [length, 1, 0, OP_MSG, 0];
-    header.iter().flat_map(|number| number.to_le_bytes()).chain([0]).chain(body.iter().copied()).collect()
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use bson::{RawDocument, rawdoc};
 
 use super::Operation;
-use super::message::{PreparedMessage, REPLY_BYTES_MAX, read_i32, reply_body, verify};
+use super::message::{PreparedMessage, reply_body, verify};
 use crate::error::LabError;
+use crate::op_message::length_of;
 
 /// A reply that takes longer means that the server hangs.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -71,9 +72,7 @@ impl RawConnection {
                 0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
                 bytes => bytes,
             };
-            let Some(length) = read_i32(&self.reply, 0).filter(|_| received >= 4) else { continue };
-            let length = usize::try_from(length).ok().filter(|length| (16..=REPLY_BYTES_MAX).contains(length));
-            let length = length.ok_or(std::io::ErrorKind::InvalidData)?;
+            let Some(length) = length_of(self.reply.get(..received).unwrap_or_default())? else { continue };
             if received >= length {
                 return Ok(length);
             }

@@ -25,7 +25,7 @@ use crate::error::{Attempt, EngineError, Result};
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES, PageImage};
 use crate::page_store::{PageAddress, PageId, PageStore};
 use crate::page_table::{DiskPage, PageState};
-use crate::pressure_marks::{MERGE_PERCENT, MERGING_SPREAD_BELOW, MERGING_SPREAD_ENDS};
+use crate::pressure_marks::{MERGED_FROM, MERGING_SPREAD_BELOW, MERGING_SPREAD_ENDS};
 
 /// The pages to be merged next, the last first.
 #[derive(Default)]
@@ -288,7 +288,7 @@ impl ChangeBuffer {
     fn pages_to_merge(&self) -> Vec<PageId> {
         let mut pages = Vec::new();
         self.buffers.take_due(MERGE_PAGES_MAX, &mut pages);
-        self.buffers.fullest(MERGE_PERCENT, MERGE_ONE_IN, &mut pages);
+        self.buffers.fullest(MERGED_FROM, MERGE_ONE_IN, &mut pages);
         self.sort_by_address(&mut pages);
         pages.dedup();
         pages

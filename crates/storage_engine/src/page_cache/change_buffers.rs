@@ -27,7 +27,7 @@ use super::merge_bounds::{
 use crate::frame_arena::{FrameId, LentFrame, PAGE_BYTES};
 use crate::node::change_bytes_max;
 use crate::page_store::PageId;
-use crate::pressure_marks::MERGE_PERCENT;
+use crate::pressure_marks::MERGED_FROM;
 
 mod merge_marks;
 mod merge_request;
@@ -252,8 +252,8 @@ impl ChangeBuffers {
     }
 
     /// Whether some of a shard's leaves are to be merged because they take much of its memory.
-    fn is_short_of_memory(&self, contents: &ShardContents, percent: usize) -> bool {
-        contents.bytes() * 100 > self.shard_limit() * percent
+    fn is_short_of_memory(&self, contents: &ShardContents, share: f64) -> bool {
+        contents.bytes() as f64 > self.shard_limit() as f64 * share
     }
 
     /// Bytes of memory in use.
@@ -305,11 +305,11 @@ impl ChangeBuffers {
         }
     }
 
-    /// Where more than `percent` of a shard's memory is in use, appends about one in `one_in` of its pages, those with the most changes.
-    pub(super) fn fullest(&self, percent: usize, one_in: usize, pages: &mut Vec<PageId>) {
+    /// Where more than a `share` of a shard's memory is in use, appends about one in `one_in` of its pages, those with the most changes.
+    pub(super) fn fullest(&self, share: f64, one_in: usize, pages: &mut Vec<PageId>) {
         for shard in &self.shards {
             let contents = shard.lock();
-            if self.is_short_of_memory(&contents, percent) {
+            if self.is_short_of_memory(&contents, share) {
                 let wanted = (contents.map.len() / one_in).clamp(1, FULLEST_MAX);
                 append_fullest(&contents.map, wanted, pages);
             }
@@ -373,7 +373,7 @@ impl ChangeBuffers {
             self.bytes.fetch_add(BLOCK_BYTES, Ordering::Relaxed);
             taken.push(block);
         }
-        if count > 0 && self.is_short_of_memory(contents, MERGE_PERCENT) {
+        if count > 0 && self.is_short_of_memory(contents, MERGED_FROM) {
             self.merging.make();
         }
         Some(taken)

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::change_buffers::SHARDS;
+use super::writing::BATCH_PAGES;
 
 /// Share of the cache that buffers may take, in percent.
 pub(crate) const CACHE_PERCENT_MAX: usize = 65;
@@ -21,12 +22,12 @@ pub(crate) const DUE_LEAVES_MAX: usize = 1 << 14;
 
 /// One page in this many is merged at a time, the fullest.
 pub(crate) const MERGE_ONE_IN: usize = 32;
-/// Most pages of a shard that are chosen at a time because they are the fullest.
-pub(crate) const FULLEST_MAX: usize = 128;
+/// Most pages of a shard that are chosen at a time because they are the fullest: some batches of the writer.
+pub(crate) const FULLEST_MAX: usize = 2 * BATCH_PAGES;
 /// Most pages chosen at a time: the fullest of all shards.
 pub(crate) const MERGE_PAGES_MAX: usize = FULLEST_MAX * SHARDS;
 /// Pages merged and written together: few, because whoever needs one of them waits.
-pub(crate) const MERGE_BATCH_PAGES: usize = 16;
+pub(crate) const MERGE_BATCH_PAGES: usize = BATCH_PAGES / 4;
 /// Threads that merge: one does not keep up with as many changes as the disk lets clients make.
 pub(crate) const MERGER_THREADS: usize = 2;
 
@@ -35,9 +36,9 @@ pub(crate) const MERGE_SPREAD: Duration = Duration::from_millis(200);
 /// Longest rest after a batch, so that a burst of changes is noticed.
 pub(crate) const MERGE_REST_MAX: Duration = Duration::from_nanos(MERGE_SPREAD.as_nanos() as u64 / 10);
 /// From the first page that is to be merged to merging, so that others join it.
-pub(crate) const MERGE_PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const MERGE_PAUSE: Duration = Duration::from_nanos(MERGE_REST_MAX.as_nanos() as u64 / 4);
 /// Longest pause of the merger while there is enough room for buffered changes.
-pub(crate) const MERGE_PAUSE_MAX: Duration = Duration::from_secs(1);
+pub(crate) const MERGE_PAUSE_MAX: Duration = MERGE_SPREAD.saturating_mul(5);
 
 /// Of a leaf, in which `DUE_PARTS_MAX` and `SPARSE_PARTS_MIN` count.
 const PARTS: usize = 256;

@@ -16,7 +16,7 @@ use super::{PageStore, RecoveredCheckpoint};
 /// Changes applied at a time, so that no lock that clients take is held for long.
 const APPLY_CHANGES: usize = 512;
 /// While a checkpoint is pinned each of them may copy 32 KiB of the map.
-const APPLY_PINNED_CHANGES: usize = 32;
+const APPLY_PINNED_CHANGES: usize = APPLY_CHANGES / 16;
 
 impl PageStore {
     /// Ends the open epoch and returns its number; from now on changes belong to the next. Constant time.

@@ -23,7 +23,7 @@ use super::recovery::io_error;
 use super::statistics::count;
 use super::superblock::PAGE_FILE_NAME;
 use super::writing::addresses;
-use crate::cleaning_pace::SPARE_ONE_IN;
+use crate::cleaning_pace::{BYTES_BUSY, SPARE_ONE_IN};
 
 /// Extents with a larger share of lasting blocks are not cleaned, by effort.
 const THOROUGH_SHARE_MAX: f64 = 1.0 - 1.0 / SPARE_ONE_IN as f64;
@@ -36,7 +36,7 @@ const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
 /// Blocks nearer to each other than this are read together.
 const READ_GAP_BYTES: usize = 4 << 10;
 /// What is moved before others may have a say again (see `cleaning_pace`).
-const PIECE_BYTES: u64 = 512 << 10;
+const PIECE_BYTES: u64 = BYTES_BUSY / 16;
 /// Relocations recorded under one hold of the ledger.
 const RELOCATIONS_AT_ONCE: usize = 64;
 

@@ -13,10 +13,10 @@ use platform::thread_processor_time;
 /// What was measured counts half as much after so much more.
 const REMEMBERED: Duration = Duration::from_millis(200);
 /// Known before anything is measured: the sums are right.
-const ASSUMED: Duration = Duration::from_millis(10);
+const ASSUMED: Duration = Duration::from_nanos(REMEMBERED.as_nanos() as u64 / 20);
 /// A thread that serves other requests meanwhile says little of the machine.
-const SCALE_MIN: f64 = 1.0 / 16.0;
 const SCALE_MAX: f64 = 16.0;
+const SCALE_MIN: f64 = 1.0 / SCALE_MAX;
 
 /// See the module's head.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ pub(super) const STEP_BYTES: usize = 256 << 10;
 /// Least time between two looks.
 const PULSE: Duration = Duration::from_millis(2);
 /// And so much more for each listener that was woken, so that waking does not take the processors.
-const PULSE_FOR_EACH: Duration = Duration::from_micros(250);
+const PULSE_FOR_EACH: Duration = Duration::from_nanos(PULSE.as_nanos() as u64 / 8);
 /// But no more than this.
-const PULSE_MAX: Duration = Duration::from_millis(30);
+const PULSE_MAX: Duration = PULSE.saturating_mul(15);
 /// From this part on the processors are busy.
 const BUSY_FROM: f64 = 0.9;
 /// What listeners may take of busy processors.

@@ -22,7 +22,7 @@ use super::token::ResumeToken;
 use crate::handlers::crud::query_arguments::query;
 use crate::handlers::views;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::ServerContext;
+use crate::state::queries::Queries;
 
 /// What events are made from, beside their entries: documents as they are now, and the time.
 #[derive(Clone)]
@@ -32,8 +32,8 @@ pub(super) struct EventSources {
 }
 
 impl EventSources {
-    pub(super) fn of(server: &ServerContext) -> Self {
-        Self { services: server.queries().services(), clock: server.clock.clone() }
+    pub(super) fn new(queries: Queries<'_>, clock: Arc<dyn Clock>) -> Self {
+        Self { services: queries.services(), clock }
     }
 }
 

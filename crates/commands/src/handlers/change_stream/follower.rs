@@ -16,7 +16,6 @@ use super::token::ResumeToken;
 use super::{Concern, concern};
 use crate::handlers::tail::Tail;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
 
 /// Where a stream is, for its cursor.
 #[derive(Default)]
@@ -57,12 +56,11 @@ pub(super) struct ChangeSource {
 
 impl ChangeSource {
     pub(super) fn open(
-        context: &Context<'_>,
+        sources: EventSources,
         options: ChangeStreamOptions,
         tail: &Tail,
         progress: Arc<Progress>,
     ) -> Result<ChangeSource> {
-        let sources = EventSources::of(context.server);
         let store = &sources.services.store;
         let token = beginning(store, options.beginning)?;
         let follower = match tail.subscription() {

@@ -71,7 +71,6 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
     };
     check_database(context.request.database, inner)?;
     let (reading, operation) = (context.reading(), &context.operation);
-
     match first.name() {
         "find" => {
             let mut arguments = Arguments::new("find", inner);
@@ -100,15 +99,8 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
                 let over = ViewQuery::of_query(&query, count::filter_of(&arguments)?).counted();
                 return aggregate::explain(context, over.over(&view), verbosity);
             }
-            let target = target_of(reading, arguments.collection_name()?)?;
-            Ok(executor::explain_count(
-                &reading.queries.services(),
-                reading.queries.store.read_view(),
-                target,
-                query,
-                verbosity,
-                operation,
-            )?)
+            let (target, view) = (target_of(reading, arguments.collection_name()?)?, reading.queries.store.read_view());
+            Ok(executor::explain_count(&reading.queries.services(), view, target, query, verbosity, operation)?)
         }
         "distinct" => {
             let mut arguments = Arguments::new("distinct", inner);
@@ -119,16 +111,9 @@ fn explain(context: &mut Context<'_>, inner: &RawDocument, verbosity: Verbosity)
                 let over = ViewQuery::of_query(&query, count::filter_of(&arguments)?);
                 return aggregate::explain(context, over.over(&view), verbosity);
             }
-            let target = target_of(reading, arguments.collection_name()?)?;
-            Ok(executor::explain_distinct(
-                &reading.queries.services(),
-                reading.queries.store.read_view(),
-                target,
-                query,
-                key,
-                verbosity,
-                operation,
-            )?)
+            let (target, view) = (target_of(reading, arguments.collection_name()?)?, reading.queries.store.read_view());
+            let services = reading.queries.services();
+            Ok(executor::explain_distinct(&services, view, target, query, key, verbosity, operation)?)
         }
         "update" => explain_write((reading, operation), inner, "updates", verbosity),
         "delete" => explain_write((reading, operation), inner, "deletes", verbosity),

@@ -101,7 +101,7 @@ fn run(context: &mut Context<'_>, mut arguments: Arguments<'_>, reply: &mut Docu
     write_reply(context, &request, reply);
     if let Some(user) = request.user {
         context.server.access.logins.mechanisms_asked.fetch_add(1, Ordering::Relaxed);
-        let mechanisms = mechanisms_of(context, user)?;
+        let mechanisms = mechanisms_of(context.accounts(), user)?;
         reply.array("saslSupportedMechs", |list| mechanisms.iter().for_each(|name| list.push_string(name)));
     }
     // Answering nothing means that a login has to be asked for in the usual way.

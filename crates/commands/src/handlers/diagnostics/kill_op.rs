@@ -8,10 +8,11 @@ use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
-use crate::state::context::Context;
+use crate::state::operations::Operations;
+use crate::state::rights::Rights;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.operations, context.rights(), arguments, reply),
     Declaration {
         is_admin_only: true,
         without_client: WithoutClient::GoesOn,
@@ -21,7 +22,8 @@ pub(crate) static COMMAND: Command = Command::new(
 
 /// Runs the command.
 pub(crate) fn run(
-    context: &mut Context<'_>,
+    operations: &Operations,
+    rights: Rights<'_>,
     mut arguments: Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
@@ -39,11 +41,11 @@ pub(crate) fn run(
         return Err(CommandError::bad_value(format!("invalid op : {id}. Op ID cannot be represented with 32 bits")));
     };
     // Everybody may end what is his own.
-    let owner = context.server.operations.owner(id);
-    if owner.is_none_or(|owner| owner.as_ref() != context.login.user()) {
-        context.rights().require(Target::Cluster, Action::Killop)?;
+    let owner = operations.owner(id);
+    if owner.is_none_or(|owner| owner.as_ref() != rights.login.user()) {
+        rights.require(Target::Cluster, Action::Killop)?;
     }
-    context.server.operations.kill(id);
+    operations.kill(id);
     reply.string("info", "attempting to kill op");
     Ok(())
 }

@@ -7,8 +7,7 @@ use super::create_user::{EXTERNAL, roles_of};
 use super::role_checks::{
     check_exist, check_may_give, check_may_give_privileges, check_no_cycle, check_within_database,
 };
-use super::{changing, existing_role, finish, target_name};
-use crate::DocumentWriter;
+use super::{changed, changing, existing_role, target_name};
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::audit_events;
@@ -18,10 +17,12 @@ use crate::request::privileges::{Action, on_database};
 use crate::state::access_control::names::RoleName;
 use crate::state::access_control::restrictions::checked;
 use crate::state::access_control::stored_role::{StoredRole, read_privileges};
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 pub(crate) static CREATE: Command = Command::new(
-    run_create,
+    |context, arguments, reply| {
+        changed(context, arguments, reply, |accounts, arguments, _| run_create(accounts, arguments))
+    },
     Declaration {
         audit: Some(audit_events::of_role),
         privileges: &[on_database(Action::CreateRole)],
@@ -30,7 +31,9 @@ pub(crate) static CREATE: Command = Command::new(
 );
 
 pub(crate) static UPDATE: Command = Command::new(
-    run_update,
+    |context, arguments, reply| {
+        changed(context, arguments, reply, |accounts, arguments, _| run_update(accounts, arguments))
+    },
     Declaration { audit: Some(audit_events::of_role), ..changing("updateRole", "Changes what a role has.") },
 );
 
@@ -44,8 +47,8 @@ struct Given {
 
 impl Given {
     /// Reads it, and checks that the client may give all of it.
-    fn read(context: &Context<'_>, arguments: &mut Arguments<'_>) -> Result<Self> {
-        let name = target_name(context, arguments)?;
+    fn read(accounts: Accounts<'_>, arguments: &mut Arguments<'_>) -> Result<Self> {
+        let name = target_name(accounts, arguments)?;
         let mut given = Self { name, privileges: None, roles: None, restrictions: None };
         for field in arguments.fields() {
             match field.name() {
@@ -59,23 +62,19 @@ impl Given {
             }
         }
         let roles = given.roles.as_deref().unwrap_or_default();
-        check_may_give(context, roles, Action::GrantRole)?;
-        check_may_give_privileges(context, given.privileges.as_deref().unwrap_or_default(), Action::GrantRole)?;
+        check_may_give(accounts, roles, Action::GrantRole)?;
+        check_may_give_privileges(accounts, given.privileges.as_deref().unwrap_or_default(), Action::GrantRole)?;
         if given.restrictions.is_some() {
-            context.rights().require(Target::Database(&given.name.database), Action::SetAuthenticationRestriction)?;
+            accounts.rights.require(Target::Database(&given.name.database), Action::SetAuthenticationRestriction)?;
         }
-        check_exist(context, roles)?;
+        check_exist(accounts, roles)?;
         Ok(given)
     }
 }
 
 /// Runs `createRole`.
-pub(crate) fn run_create(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let Given { name, privileges, roles, restrictions } = Given::read(context, &mut arguments)?;
+pub(crate) fn run_create(accounts: Accounts<'_>, arguments: &mut Arguments<'_>) -> Result<()> {
+    let Given { name, privileges, roles, restrictions } = Given::read(accounts, arguments)?;
     let mut role =
         StoredRole { name, privileges: Vec::new(), roles: required(roles, "createRole.roles")?, restrictions };
     let privileges = required(privileges, "createRole.privileges")?;
@@ -89,36 +88,29 @@ pub(crate) fn run_create(
         return Err(CommandError::bad_value(message));
     }
     check_within_database(&role)?;
-    check_no_cycle(context, &role)?;
-    let server = context.server;
+    check_no_cycle(accounts, &role)?;
     {
-        let _one_at_a_time = server.access.changing.lock();
-        if StoredRole::find(&server.writing, &role.name)?.is_some() {
+        let _one_at_a_time = accounts.access.changing.lock();
+        if StoredRole::find(accounts.writing, &role.name)?.is_some() {
             return Err(CommandError::numbered(51002, format!("Role \"{}\" already exists", role.name)));
         }
-        role.put(&server.writing)?;
+        role.put(accounts.writing)?;
     }
     tracing::info!(target: "access", role = %role.name, "a role was made");
-    finish(context, &arguments, reply);
     Ok(())
 }
 
 /// Runs `updateRole`.
-pub(crate) fn run_update(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let Given { name, privileges, roles, restrictions } = Given::read(context, &mut arguments)?;
+pub(crate) fn run_update(accounts: Accounts<'_>, arguments: &mut Arguments<'_>) -> Result<()> {
+    let Given { name, privileges, roles, restrictions } = Given::read(accounts, arguments)?;
     if privileges.is_none() && roles.is_none() && restrictions.is_none() {
         return Err(CommandError::bad_value("Must specify at least one field to update in updateRole"));
     }
     // What it has is replaced: something may be taken away.
-    context.rights().require(Target::Database(&name.database), Action::RevokeRole)?;
+    accounts.rights.require(Target::Database(&name.database), Action::RevokeRole)?;
     {
-        let server = context.server;
-        let _one_at_a_time = server.access.changing.lock();
-        let mut role = existing_role(context, &name)?;
+        let _one_at_a_time = accounts.access.changing.lock();
+        let mut role = existing_role(accounts, &name)?;
         if let Some(privileges) = privileges {
             role.privileges.clear();
             privileges.into_iter().for_each(|(resource, actions)| role.grant(resource, actions));
@@ -126,10 +118,9 @@ pub(crate) fn run_update(
         role.roles = roles.unwrap_or(role.roles);
         role.restrictions = restrictions.or(role.restrictions);
         check_within_database(&role)?;
-        check_no_cycle(context, &role)?;
-        role.put(&server.writing)?;
+        check_no_cycle(accounts, &role)?;
+        role.put(accounts.writing)?;
     }
     tracing::info!(target: "access", role = %name, "a role was changed");
-    finish(context, &arguments, reply);
     Ok(())
 }

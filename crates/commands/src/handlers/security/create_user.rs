@@ -5,8 +5,7 @@ use bson::RawArrayBuf;
 
 use super::passwords::Password;
 use super::role_checks::{check_exist, check_may_give};
-use super::{changing, finish, target_name};
-use crate::DocumentWriter;
+use super::{changed, changing, target_name};
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::audit_events;
@@ -16,13 +15,13 @@ use crate::request::privileges::{Action, on_database};
 use crate::state::access_control::names::{UserName, read_roles};
 use crate::state::access_control::restrictions::checked;
 use crate::state::access_control::stored_user::StoredUser;
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 /// Users of this database are vouched for by somebody else.
 pub(super) const EXTERNAL: &str = "$external";
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| changed(context, arguments, reply, |accounts, arguments, _| run(accounts, arguments)),
     Declaration {
         audit: Some(audit_events::of_user),
         privileges: &[on_database(Action::CreateUser)],
@@ -32,12 +31,8 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let name = target_name(context, &arguments)?;
+pub(crate) fn run(accounts: Accounts<'_>, arguments: &mut Arguments<'_>) -> Result<()> {
+    let name = target_name(accounts, arguments)?;
     let (mut password, mut roles, mut custom_data) = (Password::default(), None, None);
     let mut restrictions: Option<RawArrayBuf> = None;
     for field in arguments.fields() {
@@ -53,26 +48,24 @@ pub(crate) fn run(
     }
     let roles = required(roles, "createUser.roles")?;
     check_password(&name, &password)?;
-    check_exist(context, &roles)?;
-    check_may_give(context, &roles, Action::GrantRole)?;
+    check_exist(accounts, &roles)?;
+    check_may_give(accounts, &roles, Action::GrantRole)?;
     if restrictions.is_some() {
-        context.rights().require(Target::Database(&name.database), Action::SetAuthenticationRestriction)?;
+        accounts.rights.require(Target::Database(&name.database), Action::SetAuthenticationRestriction)?;
     }
-    let server = context.server;
-    let credentials = password.credentials(context, &name.name)?;
-    let user_id = bson::Uuid::from_bytes(random_uuid(&server.access.unguessable(16)));
+    let credentials = password.credentials(accounts, &name.name)?;
+    let user_id = bson::Uuid::from_bytes(random_uuid(&accounts.access.unguessable(16)));
     let is_external = name.database == EXTERNAL;
     let user = StoredUser { user_id: Some(user_id), credentials, is_external, custom_data, roles, restrictions, name };
     {
-        let _one_at_a_time = server.access.changing.lock();
-        if StoredUser::find(&server.writing, &user.name)?.is_some() {
+        let _one_at_a_time = accounts.access.changing.lock();
+        if StoredUser::find(accounts.writing, &user.name)?.is_some() {
             let message = format!("User \"{}\" already exists", user.name);
             return Err(CommandError::numbered(51003, message));
         }
-        user.put(&server.writing)?;
+        user.put(accounts.writing)?;
     }
     tracing::info!(target: "access", user = %user.name, "a user was made");
-    finish(context, &arguments, reply);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `dropUser` and `dropAllUsersFromDatabase`: remove users. Their connections are logged out.
 
-use super::{changing, finish, target_name, user_not_found};
+use super::{changed, changing, target_name, user_not_found};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
@@ -10,10 +10,12 @@ use crate::request::error::Result;
 use crate::request::privileges::{Action, on_database};
 use crate::state::access_control::names::UserName;
 use crate::state::access_control::stored_user::StoredUser;
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 pub(crate) static ONE: Command = Command::new(
-    run_one,
+    |context, arguments, reply| {
+        changed(context, arguments, reply, |accounts, arguments, _| run_one(accounts, arguments))
+    },
     Declaration {
         audit: Some(audit_events::of_user),
         privileges: &[on_database(Action::DropUser)],
@@ -22,7 +24,7 @@ pub(crate) static ONE: Command = Command::new(
 );
 
 pub(crate) static ALL: Command = Command::new(
-    run_all,
+    |context, arguments, reply| changed(context, arguments, reply, run_all),
     Declaration {
         audit: Some(audit_events::of_database),
         privileges: &[on_database(Action::DropUser)],
@@ -31,50 +33,43 @@ pub(crate) static ALL: Command = Command::new(
 );
 
 /// Runs `dropUser`.
-pub(crate) fn run_one(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let name = target_name(context, &arguments)?;
+pub(crate) fn run_one(accounts: Accounts<'_>, arguments: &mut Arguments<'_>) -> Result<()> {
+    let name = target_name(accounts, arguments)?;
     arguments.fields().try_for_each(|field| arguments.generic(field))?;
-    let server = context.server;
     {
-        let _one_at_a_time = server.access.changing.lock();
-        if !StoredUser::remove(&server.writing, &name)? {
+        let _one_at_a_time = accounts.access.changing.lock();
+        if !StoredUser::remove(accounts.writing, &name)? {
             return Err(user_not_found(&name));
         }
     }
     tracing::info!(target: "access", user = %name, "a user was removed");
-    finish(context, &arguments, reply);
     Ok(())
 }
 
 /// Runs `dropAllUsersFromDatabase`.
 pub(crate) fn run_all(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
+    accounts: Accounts<'_>,
+    arguments: &mut Arguments<'_>,
     reply: &mut DocumentWriter<'_>,
 ) -> Result<()> {
     arguments.fields().try_for_each(|field| arguments.generic(field))?;
-    let (server, database) = (context.server, context.request.database);
+    let database = accounts.database;
     let mut removed = 0;
     {
-        let _one_at_a_time = server.access.changing.lock();
+        let _one_at_a_time = accounts.access.changing.lock();
         let mut names: Vec<UserName> = Vec::new();
-        StoredUser::all(&server.writing, |user| {
-            context.operation.check_interrupt()?;
+        StoredUser::all(accounts.writing, |user| {
+            accounts.operation.check_interrupt()?;
             if user.name.database == database {
                 names.push(user.name);
             }
             Ok(())
         })?;
         for name in names {
-            removed += u64::from(StoredUser::remove(&server.writing, &name)?);
+            removed += u64::from(StoredUser::remove(accounts.writing, &name)?);
         }
     }
     tracing::info!(target: "access", database, removed, "all users of a database were removed");
     reply.count("n", removed);
-    finish(context, &arguments, reply);
     Ok(())
 }

@@ -3,8 +3,7 @@
 use authentication::{ActionSet, Resource};
 
 use super::role_checks::{check_may_give_privileges, check_within_database};
-use super::{changing, existing_role, finish, target_name};
-use crate::DocumentWriter;
+use super::{changed, changing, existing_role, target_name};
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field, required};
 use crate::request::audit_events;
@@ -12,10 +11,14 @@ use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
 use crate::state::access_control::stored_role::{StoredRole, read_privileges};
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 pub(crate) static GRANT: Command = Command::new(
-    |context, arguments, reply| run(context, arguments, reply, Action::GrantRole, StoredRole::grant),
+    |context, arguments, reply| {
+        changed(context, arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments, Action::GrantRole, StoredRole::grant)
+        })
+    },
     Declaration {
         audit: Some(audit_events::of_role),
         ..changing("grantPrivilegesToRole", "Adds privileges to a role.")
@@ -24,7 +27,9 @@ pub(crate) static GRANT: Command = Command::new(
 
 pub(crate) static REVOKE: Command = Command::new(
     |context, arguments, reply| {
-        run(context, arguments, reply, Action::RevokeRole, |role, resource, actions| role.revoke(&resource, &actions))
+        changed(context, arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments, Action::RevokeRole, |role, resource, actions| role.revoke(&resource, &actions))
+        })
     },
     Declaration {
         audit: Some(audit_events::of_role),
@@ -33,13 +38,12 @@ pub(crate) static REVOKE: Command = Command::new(
 );
 
 fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
+    accounts: Accounts<'_>,
+    arguments: &mut Arguments<'_>,
     action: Action,
     change: fn(&mut StoredRole, Resource, ActionSet),
 ) -> Result<()> {
-    let name = target_name(context, &arguments)?;
+    let name = target_name(accounts, arguments)?;
     let mut privileges = None;
     for field in arguments.fields() {
         match field.name() {
@@ -51,16 +55,14 @@ fn run(
     if privileges.is_empty() {
         return Err(CommandError::bad_value(format!("{} needs at least one privilege", arguments.command)));
     }
-    check_may_give_privileges(context, &privileges, action)?;
+    check_may_give_privileges(accounts, &privileges, action)?;
     {
-        let server = context.server;
-        let _one_at_a_time = server.access.changing.lock();
-        let mut role = existing_role(context, &name)?;
+        let _one_at_a_time = accounts.access.changing.lock();
+        let mut role = existing_role(accounts, &name)?;
         privileges.into_iter().for_each(|(resource, actions)| change(&mut role, resource, actions));
         check_within_database(&role)?;
-        role.put(&server.writing)?;
+        role.put(accounts.writing)?;
     }
     tracing::info!(target: "access", command = arguments.command, role = %name, "the privileges of a role were changed");
-    finish(context, &arguments, reply);
     Ok(())
 }

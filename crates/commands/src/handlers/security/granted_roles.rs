@@ -3,8 +3,7 @@
 
 use super::create_user::roles_of;
 use super::role_checks::{check_exist, check_may_give, check_no_cycle, check_within_database};
-use super::{changing, existing_role, existing_user, finish, target_name};
-use crate::DocumentWriter;
+use super::{changed, changing, existing_role, existing_user, target_name};
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, required};
 use crate::request::audit_events;
@@ -12,15 +11,23 @@ use crate::request::declaration::Declaration;
 use crate::request::error::{CommandError, Result};
 use crate::request::privileges::Action;
 use crate::state::access_control::names::{QualifiedName, RoleName};
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 pub(crate) static GRANT_TO_USER: Command = Command::new(
-    |context, arguments, reply| run(context, arguments, reply, Holder::User, Change::Grant),
+    |context, arguments, reply| {
+        changed(context, arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments, Holder::User, Change::Grant)
+        })
+    },
     Declaration { audit: Some(audit_events::of_user), ..changing("grantRolesToUser", "Gives roles to a user.") },
 );
 
 pub(crate) static REVOKE_FROM_USER: Command = Command::new(
-    |context, arguments, reply| run(context, arguments, reply, Holder::User, Change::Revoke),
+    |context, arguments, reply| {
+        changed(context, arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments, Holder::User, Change::Revoke)
+        })
+    },
     Declaration {
         audit: Some(audit_events::of_user),
         ..changing("revokeRolesFromUser", "Takes roles away from a user.")
@@ -28,12 +35,20 @@ pub(crate) static REVOKE_FROM_USER: Command = Command::new(
 );
 
 pub(crate) static GRANT_TO_ROLE: Command = Command::new(
-    |context, arguments, reply| run(context, arguments, reply, Holder::Role, Change::Grant),
+    |context, arguments, reply| {
+        changed(context, arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments, Holder::Role, Change::Grant)
+        })
+    },
     Declaration { audit: Some(audit_events::of_role), ..changing("grantRolesToRole", "Gives roles to a role.") },
 );
 
 pub(crate) static REVOKE_FROM_ROLE: Command = Command::new(
-    |context, arguments, reply| run(context, arguments, reply, Holder::Role, Change::Revoke),
+    |context, arguments, reply| {
+        changed(context, arguments, reply, |accounts, arguments, _| {
+            run(accounts, arguments, Holder::Role, Change::Revoke)
+        })
+    },
     Declaration {
         audit: Some(audit_events::of_role),
         ..changing("revokeRolesFromRole", "Takes roles away from a role.")
@@ -73,14 +88,8 @@ impl Change {
     }
 }
 
-fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-    holder: Holder,
-    change: Change,
-) -> Result<()> {
-    let name = target_name(context, &arguments)?;
+fn run(accounts: Accounts<'_>, arguments: &mut Arguments<'_>, holder: Holder, change: Change) -> Result<()> {
+    let name = target_name(accounts, arguments)?;
     let mut roles = None;
     for field in arguments.fields() {
         match field.name() {
@@ -92,29 +101,27 @@ fn run(
     if roles.is_empty() {
         return Err(CommandError::bad_value(format!("{} needs at least one role", arguments.command)));
     }
-    check_may_give(context, &roles, change.action())?;
-    check_exist(context, &roles)?;
+    check_may_give(accounts, &roles, change.action())?;
+    check_exist(accounts, &roles)?;
     {
-        let server = context.server;
-        let _one_at_a_time = server.access.changing.lock();
+        let _one_at_a_time = accounts.access.changing.lock();
         match holder {
             Holder::User => {
-                let mut user = existing_user(context, &name)?;
+                let mut user = existing_user(accounts, &name)?;
                 change.apply(&mut user.roles, &roles);
-                user.put(&server.writing)?;
+                user.put(accounts.writing)?;
             }
-            Holder::Role => change_role(context, &name, change, &roles)?,
+            Holder::Role => change_role(accounts, &name, change, &roles)?,
         }
     }
     tracing::info!(target: "access", command = arguments.command, %name, "roles were given or taken away");
-    finish(context, &arguments, reply);
     Ok(())
 }
 
-fn change_role(context: &Context<'_>, name: &QualifiedName, change: Change, roles: &[RoleName]) -> Result<()> {
-    let mut role = existing_role(context, name)?;
+fn change_role(accounts: Accounts<'_>, name: &QualifiedName, change: Change, roles: &[RoleName]) -> Result<()> {
+    let mut role = existing_role(accounts, name)?;
     change.apply(&mut role.roles, roles);
     check_within_database(&role)?;
-    check_no_cycle(context, &role)?;
-    role.put(&context.server.writing)
+    check_no_cycle(accounts, &role)?;
+    role.put(accounts.writing)
 }

@@ -7,10 +7,10 @@ use crate::request::audit_events;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
-use crate::state::context::Context;
+use crate::state::access_control::AccessControl;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| run(&context.server.access, arguments, reply),
     Declaration {
         audit: Some(audit_events::as_named),
         is_admin_only: true,
@@ -24,12 +24,8 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    _reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(access: &AccessControl, mut arguments: Arguments<'_>, _reply: &mut DocumentWriter<'_>) -> Result<()> {
     arguments.fields().try_for_each(|field| arguments.generic(field))?;
-    context.server.access.begin_generation();
+    access.begin_generation();
     Ok(())
 }

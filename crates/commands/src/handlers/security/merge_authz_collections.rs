@@ -8,8 +8,7 @@ use std::collections::HashSet;
 use authentication::Target;
 use bson::{RawDocument, RawDocumentBuf};
 
-use super::{changing, finish};
-use crate::DocumentWriter;
+use super::{changed, changing};
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
 use crate::request::audit_events;
@@ -22,13 +21,13 @@ use crate::state::access_control::names::QualifiedName;
 use crate::state::access_control::stored_role::StoredRole;
 use crate::state::access_control::stored_user::StoredUser;
 use crate::state::access_control::{ROLES, USERS, for_each, put, remove};
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 const USERS_FIELD: &str = "tempUsersCollection";
 const ROLES_FIELD: &str = "tempRolesCollection";
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| changed(context, arguments, reply, |accounts, arguments, _| run(accounts, arguments)),
     Declaration {
         is_admin_only: true,
         computed: Some(needs),
@@ -74,11 +73,7 @@ struct Fields<'a> {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
+pub(crate) fn run(accounts: Accounts<'_>, arguments: &mut Arguments<'_>) -> Result<()> {
     let mut fields = Fields::default();
     for field in arguments.fields() {
         match field.name() {
@@ -94,14 +89,13 @@ pub(crate) fn run(
         return Err(CommandError::bad_value(message));
     }
     {
-        let _one_at_a_time = context.server.access.changing.lock();
+        let _one_at_a_time = accounts.access.changing.lock();
         for (kind, from) in [(USER, fields.users), (ROLE, fields.roles)] {
             if let Some(from) = from {
-                take_in(context, kind, from, &fields)?;
+                take_in(accounts, kind, from, &fields)?;
             }
         }
     }
-    finish(context, &arguments, reply);
     Ok(())
 }
 
@@ -114,13 +108,13 @@ fn source<'a>(field: Field<'a>) -> Result<Option<&'a str>> {
     }
 }
 
-fn take_in(context: &Context<'_>, kind: Kind, from: &str, fields: &Fields<'_>) -> Result<()> {
-    let writing = &context.server.writing;
+fn take_in(accounts: Accounts<'_>, kind: Kind, from: &str, fields: &Fields<'_>) -> Result<()> {
+    let writing = accounts.writing;
     let is_meant = |name: &QualifiedName| fields.database.is_none_or(|database| name.database == database);
     let mut wanted = HashSet::new();
     let mut found: Vec<(String, RawDocumentBuf)> = Vec::new();
     for_each(writing, from, |document| {
-        context.operation.check_interrupt()?;
+        accounts.operation.check_interrupt()?;
         let name = (kind.name)(document)?;
         if is_meant(&name) {
             let is_right = document::get_field(document, "_id").and_then(|id| id.as_str()) == Some(name.id().as_str());
@@ -135,7 +129,7 @@ fn take_in(context: &Context<'_>, kind: Kind, from: &str, fields: &Fields<'_>) -
     let mut superfluous = Vec::new();
     if fields.drops {
         for_each(writing, kind.stored, |document| {
-            context.operation.check_interrupt()?;
+            accounts.operation.check_interrupt()?;
             let name = (kind.name)(document)?;
             if is_meant(&name) && !wanted.contains(&name.id()) {
                 superfluous.push(name.id());
@@ -144,11 +138,11 @@ fn take_in(context: &Context<'_>, kind: Kind, from: &str, fields: &Fields<'_>) -
         })?;
     }
     for (id, document) in &found {
-        context.operation.check_interrupt()?;
+        accounts.operation.check_interrupt()?;
         put(writing, kind.stored, id, document)?;
     }
     for id in &superfluous {
-        context.operation.check_interrupt()?;
+        accounts.operation.check_interrupt()?;
         remove(writing, kind.stored, id)?;
     }
     let (taken, removed) = (found.len(), superfluous.len());

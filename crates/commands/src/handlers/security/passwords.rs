@@ -4,7 +4,7 @@ use authentication::{CredentialsError, Mechanism, ScramCredentials};
 
 use crate::request::arguments::Field;
 use crate::request::error::{CommandError, Result};
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 /// What a command says of a password.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl<'a> Password<'a> {
     }
 
     /// What is stored of it for a user.
-    pub(super) fn credentials(&self, context: &Context<'_>, user: &str) -> Result<Vec<ScramCredentials>> {
+    pub(super) fn credentials(&self, accounts: Accounts<'_>, user: &str) -> Result<Vec<ScramCredentials>> {
         let Some(text) = self.text else { return Ok(Vec::new()) };
         let is_digest = self.digest == Some(false);
         let mechanisms = match &self.mechanisms {
@@ -43,8 +43,8 @@ impl<'a> Password<'a> {
             return Err(CommandError::bad_value("Use of SCRAM-SHA-256 requires undigested passwords"));
         }
         let derive = |mechanism: Mechanism| {
-            context.operation.check_interrupt()?;
-            let salt = context.server.access.unguessable(mechanism.salt_bytes());
+            accounts.operation.check_interrupt()?;
+            let salt = accounts.access.unguessable(mechanism.salt_bytes());
             ScramCredentials::derive(mechanism, user, text, is_digest, mechanism.iterations(), &salt).map_err(refused)
         };
         mechanisms.into_iter().map(derive).collect()

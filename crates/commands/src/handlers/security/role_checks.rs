@@ -10,16 +10,16 @@ use crate::request::privileges::Action;
 use crate::state::access_control::names::RoleName;
 use crate::state::access_control::resolve::exists;
 use crate::state::access_control::stored_role::StoredRole;
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 /// Roles whose roles are followed at most.
 pub(super) const ROLES_FOLLOWED_MAX: usize = 1000;
 
 /// Fails unless the roles are there.
-pub(super) fn check_exist(context: &Context<'_>, roles: &[RoleName]) -> Result<()> {
+pub(super) fn check_exist(accounts: Accounts<'_>, roles: &[RoleName]) -> Result<()> {
     for role in roles {
-        context.operation.check_interrupt()?;
-        if !exists(&context.server.writing, role)? {
+        accounts.operation.check_interrupt()?;
+        if !exists(accounts.writing, role)? {
             return Err(role_not_found(role));
         }
     }
@@ -27,19 +27,19 @@ pub(super) fn check_exist(context: &Context<'_>, roles: &[RoleName]) -> Result<(
 }
 
 /// Fails unless the client may give, or take away, the roles.
-pub(super) fn check_may_give(context: &Context<'_>, roles: &[RoleName], action: Action) -> Result<()> {
-    roles.iter().try_for_each(|role| context.rights().require(Target::Database(&role.database), action))
+pub(super) fn check_may_give(accounts: Accounts<'_>, roles: &[RoleName], action: Action) -> Result<()> {
+    roles.iter().try_for_each(|role| accounts.rights.require(Target::Database(&role.database), action))
 }
 
 /// Fails unless the client may give, or take away, the privileges.
 pub(super) fn check_may_give_privileges(
-    context: &Context<'_>,
+    accounts: Accounts<'_>,
     privileges: &[(Resource, ActionSet)],
     action: Action,
 ) -> Result<()> {
     privileges
         .iter()
-        .try_for_each(|(resource, _)| context.rights().require(Target::Database(database_of(resource)), action))
+        .try_for_each(|(resource, _)| accounts.rights.require(Target::Database(database_of(resource)), action))
 }
 
 /// Where it is decided who gets a privilege.
@@ -71,11 +71,11 @@ pub(super) fn check_within_database(role: &StoredRole) -> Result<()> {
 }
 
 /// Fails if a role would have itself.
-pub(super) fn check_no_cycle(context: &Context<'_>, role: &StoredRole) -> Result<()> {
+pub(super) fn check_no_cycle(accounts: Accounts<'_>, role: &StoredRole) -> Result<()> {
     let mut seen = HashSet::new();
     let mut to_visit = role.roles.clone();
     while let Some(next) = to_visit.pop() {
-        context.operation.check_interrupt()?;
+        accounts.operation.check_interrupt()?;
         if next == role.name {
             let message = format!("Granting roles to {} would introduce a cycle in the role graph.", role.name);
             return Err(CommandError::named("InvalidRoleModification", message));
@@ -86,7 +86,7 @@ pub(super) fn check_no_cycle(context: &Context<'_>, role: &StoredRole) -> Result
         if seen.len() > ROLES_FOLLOWED_MAX {
             return Err(CommandError::bad_value("a role has too many roles"));
         }
-        if let Some(stored) = StoredRole::find(&context.server.writing, &next)? {
+        if let Some(stored) = StoredRole::find(accounts.writing, &next)? {
             to_visit.extend(stored.roles);
         }
     }

@@ -14,11 +14,16 @@ use crate::request::privileges::Action;
 use crate::state::access_control::names::{RoleName, write_roles};
 use crate::state::access_control::resolve::{ResolvedRoles, resolve};
 use crate::state::access_control::stored_role::{StoredRole, write_privileges};
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 use crate::state::operations::before_allocating;
 
-pub(crate) static COMMAND: Command =
-    Command::new(run, Declaration::new("rolesInfo", "What is known of roles.", Needs::Data, &[]));
+pub(crate) static COMMAND: Command = Command::new(
+    |context, arguments, reply| {
+        context.operation.set_time_limit(arguments.time_limit())?;
+        run(context.accounts(), arguments, reply)
+    },
+    Declaration::new("rolesInfo", "What is known of roles.", Needs::Data, &[]),
+);
 
 /// What is told of each.
 #[derive(Default, Clone, Copy)]
@@ -28,14 +33,9 @@ struct Detail {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let named = wanted(context, &arguments)?;
+pub(crate) fn run(accounts: Accounts<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let named = wanted(accounts, &arguments)?;
     let (mut detail, mut shows_builtin) = (Detail::default(), false);
-    context.operation.set_time_limit(arguments.time_limit())?;
     for field in arguments.fields() {
         match field.name() {
             "showPrivileges" if field.value().as_str() == Some("asUserFragment") => {
@@ -47,16 +47,16 @@ pub(crate) fn run(
             _ => arguments.generic(field)?,
         }
     }
-    check_may_view(context, named.as_deref())?;
+    check_may_view(accounts, named.as_deref())?;
     let mut documents = Vec::new();
     let mut add = |role: StoredRole| {
-        context.operation.check_interrupt()?;
-        let document = describe(context, &role, detail)?;
+        accounts.operation.check_interrupt()?;
+        let document = describe(accounts, &role, detail)?;
         before_allocating(document.as_bytes().len())?;
         documents.push(document);
         Ok(())
     };
-    let (writing, database) = (&context.server.writing, context.request.database);
+    let (writing, database) = (accounts.writing, accounts.database);
     match &named {
         Some(names) => {
             for name in names {
@@ -71,7 +71,7 @@ pub(crate) fn run(
                 roles.try_for_each(&mut add)?;
             }
             StoredRole::all(writing, |role| {
-                context.operation.check_interrupt()?;
+                accounts.operation.check_interrupt()?;
                 if role.name.database == database { add(role) } else { Ok(()) }
             })?;
         }
@@ -81,9 +81,9 @@ pub(crate) fn run(
 }
 
 /// Which roles the first field names; none: those of the database.
-fn wanted(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Option<Vec<RoleName>>> {
+fn wanted(accounts: Accounts<'_>, arguments: &Arguments<'_>) -> Result<Option<Vec<RoleName>>> {
     let field = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let read = |value| RoleName::read("rolesInfo", "role", value, context.request.database);
+    let read = |value| RoleName::read("rolesInfo", "role", value, accounts.database);
     match field.value() {
         RawBsonRef::Array(array) => {
             array_elements(array).map(|element| read(element.value())).collect::<Result<_>>().map(Some)
@@ -95,10 +95,10 @@ fn wanted(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Option<Vec
 }
 
 /// Everybody may look at the roles that he has.
-fn check_may_view(context: &Context<'_>, named: Option<&[RoleName]>) -> Result<()> {
-    let view = |database: &str| context.rights().require(Target::Database(database), Action::ViewRole);
-    let Some(names) = named else { return view(context.request.database) };
-    let own = context.login.found();
+fn check_may_view(accounts: Accounts<'_>, named: Option<&[RoleName]>) -> Result<()> {
+    let view = |database: &str| accounts.rights.require(Target::Database(database), Action::ViewRole);
+    let Some(names) = named else { return view(accounts.database) };
+    let own = accounts.rights.login.found();
     let mut others = names.iter().filter(|name| own.is_none_or(|own| !own.roles.contains(name)));
     others.try_for_each(|name| view(&name.database))
 }
@@ -109,8 +109,8 @@ fn builtin(name: &RoleName) -> Option<StoredRole> {
     Some(StoredRole { name: name.clone(), privileges, roles: Vec::new(), restrictions: None })
 }
 
-fn describe(context: &Context<'_>, role: &StoredRole, detail: Detail) -> Result<bson::RawDocumentBuf> {
-    let resolved = resolve(&context.server.writing, &role.roles)?;
+fn describe(accounts: Accounts<'_>, role: &StoredRole, detail: Detail) -> Result<bson::RawDocumentBuf> {
+    let resolved = resolve(accounts.writing, &role.roles)?;
     let is_builtin = is_builtin(&role.name.database, &role.name.name);
     document_of(|document| {
         document.string("_id", &role.name.id());

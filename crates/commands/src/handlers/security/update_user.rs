@@ -7,8 +7,7 @@ use authentication::{ScramCredentials, Target};
 use super::create_user::{EXTERNAL, roles_of};
 use super::passwords::Password;
 use super::role_checks::{check_exist, check_may_give};
-use super::{changing, existing_user, finish, target_name};
-use crate::DocumentWriter;
+use super::{changed, changing, existing_user, target_name};
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::audit_events;
@@ -18,20 +17,16 @@ use crate::request::privileges::Action;
 use crate::state::access_control::names::UserName;
 use crate::state::access_control::restrictions::checked;
 use crate::state::access_control::stored_user::StoredUser;
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, reply| changed(context, arguments, reply, |accounts, arguments, _| run(accounts, arguments)),
     Declaration { audit: Some(audit_events::of_user), secrets: &["pwd"], ..changing("updateUser", "Changes a user.") },
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let name = target_name(context, &arguments)?;
+pub(crate) fn run(accounts: Accounts<'_>, arguments: &mut Arguments<'_>) -> Result<()> {
+    let name = target_name(accounts, arguments)?;
     let (mut password, mut roles, mut custom_data) = (Password::default(), None, None);
     let mut restrictions = None;
     for field in arguments.fields() {
@@ -50,41 +45,39 @@ pub(crate) fn run(
         return Err(CommandError::bad_value("Must specify at least one field to update in updateUser"));
     }
     if is_password {
-        require_own_or(context, &name, Action::ChangeOwnPassword, Action::ChangePassword)?;
+        require_own_or(accounts, &name, Action::ChangeOwnPassword, Action::ChangePassword)?;
     }
     if custom_data.is_some() {
-        require_own_or(context, &name, Action::ChangeOwnCustomData, Action::ChangeCustomData)?;
+        require_own_or(accounts, &name, Action::ChangeOwnCustomData, Action::ChangeCustomData)?;
     }
     if restrictions.is_some() {
-        context.rights().require(Target::Database(database), Action::SetAuthenticationRestriction)?;
+        accounts.rights.require(Target::Database(database), Action::SetAuthenticationRestriction)?;
     }
     if let Some(roles) = &roles {
         // Other roles than before: some are given, some taken away.
-        context.rights().require(Target::Database(database), Action::RevokeRole)?;
-        check_may_give(context, roles, Action::GrantRole)?;
-        check_exist(context, roles)?;
+        accounts.rights.require(Target::Database(database), Action::RevokeRole)?;
+        check_may_give(accounts, roles, Action::GrantRole)?;
+        check_exist(accounts, roles)?;
     }
-    let credentials = password.credentials(context, &name.name)?;
-    let server = context.server;
+    let credentials = password.credentials(accounts, &name.name)?;
     {
-        let _one_at_a_time = server.access.changing.lock();
-        let mut user = existing_user(context, &name)?;
+        let _one_at_a_time = accounts.access.changing.lock();
+        let mut user = existing_user(accounts, &name)?;
         set_password(&mut user, &password, credentials)?;
         user.custom_data = custom_data.or(user.custom_data);
         user.roles = roles.unwrap_or(user.roles);
         user.restrictions = restrictions.or(user.restrictions);
-        user.put(&server.writing)?;
+        user.put(accounts.writing)?;
     }
     tracing::info!(target: "access", user = %name, "a user was changed");
-    finish(context, &arguments, reply);
     Ok(())
 }
 
 /// Fails unless it is the user himself and he may, or the client may for all users of the database.
-fn require_own_or(context: &Context<'_>, name: &UserName, own: Action, any: Action) -> Result<()> {
+fn require_own_or(accounts: Accounts<'_>, name: &UserName, own: Action, any: Action) -> Result<()> {
     let target = Target::Database(&name.database);
-    let is_own = context.login.user().is_some_and(|user| **user == *name);
-    if is_own && context.rights().allows(target, own) { Ok(()) } else { context.rights().require(target, any) }
+    let is_own = accounts.rights.login.user().is_some_and(|user| **user == *name);
+    if is_own && accounts.rights.allows(target, own) { Ok(()) } else { accounts.rights.require(target, any) }
 }
 
 fn set_password(user: &mut StoredUser, password: &Password<'_>, credentials: Vec<ScramCredentials>) -> Result<()> {

@@ -16,11 +16,16 @@ use crate::request::privileges::Action;
 use crate::state::access_control::names::{UserName, write_roles};
 use crate::state::access_control::resolve::resolve;
 use crate::state::access_control::stored_user::StoredUser;
-use crate::state::context::Context;
+use crate::state::accounts::Accounts;
 use crate::state::operations::before_allocating;
 
-pub(crate) static COMMAND: Command =
-    Command::new(run, Declaration::new("usersInfo", "What is known of users.", Needs::Data, &[]));
+pub(crate) static COMMAND: Command = Command::new(
+    |context, arguments, reply| {
+        context.operation.set_time_limit(arguments.time_limit())?;
+        run(context.accounts(), arguments, reply)
+    },
+    Declaration::new("usersInfo", "What is known of users.", Needs::Data, &[]),
+);
 
 /// Which users.
 enum Wanted {
@@ -39,14 +44,9 @@ struct Detail {
 }
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let wanted = wanted(context, &arguments)?;
+pub(crate) fn run(accounts: Accounts<'_>, mut arguments: Arguments<'_>, reply: &mut DocumentWriter<'_>) -> Result<()> {
+    let wanted = wanted(accounts, &arguments)?;
     let (mut detail, mut filter) = (Detail::default(), None);
-    context.operation.set_time_limit(arguments.time_limit())?;
     for field in arguments.fields() {
         match field.name() {
             "showCredentials" => detail.credentials = field.boolean()?,
@@ -62,18 +62,18 @@ pub(crate) fn run(
         let message = "Privilege or restriction details require exact-match usersInfo queries";
         return Err(CommandError::named("IllegalOperation", message));
     }
-    check_may_view(context, &wanted)?;
+    check_may_view(accounts, &wanted)?;
     let mut documents = Vec::new();
     let mut add = |user: StoredUser| {
-        context.operation.check_interrupt()?;
-        let document = describe(context, &user, detail)?;
+        accounts.operation.check_interrupt()?;
+        let document = describe(accounts, &user, detail)?;
         if is_wanted(filter.as_ref(), &document)? {
             before_allocating(document.as_bytes().len())?;
             documents.push(document);
         }
         Ok(())
     };
-    let writing = &context.server.writing;
+    let writing = accounts.writing;
     match &wanted {
         Wanted::Named(names) => {
             for name in names {
@@ -82,8 +82,8 @@ pub(crate) fn run(
         }
         Wanted::OfAll => StoredUser::all(writing, add)?,
         Wanted::OfDatabase => StoredUser::all(writing, |user| {
-            context.operation.check_interrupt()?;
-            if user.name.database == context.request.database { add(user) } else { Ok(()) }
+            accounts.operation.check_interrupt()?;
+            if user.name.database == accounts.database { add(user) } else { Ok(()) }
         })?,
     }
     reply.array("users", |list| documents.iter().for_each(|document| list.push(document)));
@@ -91,9 +91,9 @@ pub(crate) fn run(
 }
 
 /// Which users the first field names.
-fn wanted(context: &Context<'_>, arguments: &Arguments<'_>) -> Result<Wanted> {
+fn wanted(accounts: Accounts<'_>, arguments: &Arguments<'_>) -> Result<Wanted> {
     let field = arguments.target().ok_or_else(|| CommandError::bad_value("an empty command"))?;
-    let database = context.request.database;
+    let database = accounts.database;
     let read = |value| UserName::read("usersInfo", "user", value, database);
     match field.value() {
         RawBsonRef::Document(document) if wants_all(document) => Ok(Wanted::OfAll),
@@ -113,22 +113,22 @@ fn wants_all(document: &RawDocument) -> bool {
 }
 
 /// Everybody may look at himself.
-fn check_may_view(context: &Context<'_>, wanted: &Wanted) -> Result<()> {
-    let view = |database: &str| context.rights().require(Target::Database(database), Action::ViewUser);
+fn check_may_view(accounts: Accounts<'_>, wanted: &Wanted) -> Result<()> {
+    let view = |database: &str| accounts.rights.require(Target::Database(database), Action::ViewUser);
     match wanted {
-        Wanted::OfDatabase => view(context.request.database),
+        Wanted::OfDatabase => view(accounts.database),
         Wanted::OfAll => view("admin").and_then(|()| view("")),
         Wanted::Named(names) => {
-            let own = context.login.user();
+            let own = accounts.rights.login.user();
             let mut others = names.iter().filter(|name| own.is_none_or(|own| **own != **name));
             others.try_for_each(|name| view(&name.database))
         }
     }
 }
 
-fn describe(context: &Context<'_>, user: &StoredUser, detail: Detail) -> Result<bson::RawDocumentBuf> {
+fn describe(accounts: Accounts<'_>, user: &StoredUser, detail: Detail) -> Result<bson::RawDocumentBuf> {
     let resolved = match detail.privileges {
-        true => Some(resolve(&context.server.writing, &user.roles)?),
+        true => Some(resolve(accounts.writing, &user.roles)?),
         false => None,
     };
     document_of(|document| {
@@ -156,11 +156,11 @@ fn describe(context: &Context<'_>, user: &StoredUser, detail: Detail) -> Result<
 }
 
 /// The mechanisms of a user, for `hello`: in the form `db.name`.
-pub(crate) fn mechanisms_of(context: &Context<'_>, name: &str) -> Result<Vec<&'static str>> {
+pub(crate) fn mechanisms_of(accounts: Accounts<'_>, name: &str) -> Result<Vec<&'static str>> {
     let (database, name) = name
         .split_once('.')
         .ok_or_else(|| CommandError::bad_value("UserName must contain a '.' separated database.user pair"))?;
-    let user = StoredUser::find(&context.server.writing, &UserName::new(name, database))?;
+    let user = StoredUser::find(accounts.writing, &UserName::new(name, database))?;
     // Who does not exist has what a new user has.
     Ok(match user {
         Some(user) => user.mechanisms().filter(|name| *name != "external").collect(),

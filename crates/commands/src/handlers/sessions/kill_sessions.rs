@@ -5,16 +5,15 @@
 use authentication::Target;
 
 use super::SessionControl;
-use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::Arguments;
 use crate::request::declaration::{Declaration, Needs, WithoutClient};
 use crate::request::error::Result;
 use crate::request::privileges::Action;
-use crate::state::context::Context;
+use crate::state::rights::Rights;
 
 pub(crate) static COMMAND: Command = Command::new(
-    run,
+    |context, arguments, _| run(&SessionControl::of(context), context.rights(), arguments),
     Declaration {
         without_client: WithoutClient::GoesOn,
         ..Declaration::new("killSessions", "Ends sessions and what runs in them.", Needs::Nothing, &[])
@@ -22,15 +21,11 @@ pub(crate) static COMMAND: Command = Command::new(
 );
 
 /// Runs the command.
-pub(crate) fn run(
-    context: &mut Context<'_>,
-    mut arguments: Arguments<'_>,
-    _reply: &mut DocumentWriter<'_>,
-) -> Result<()> {
-    let mut killed = SessionControl::of(context).named(&mut arguments)?;
+pub(crate) fn run(sessions: &SessionControl<'_, '_>, rights: Rights<'_>, mut arguments: Arguments<'_>) -> Result<()> {
+    let mut killed = sessions.named(&mut arguments)?;
     if killed.is_empty() {
-        context.rights().require(Target::Cluster, Action::KillAnySession)?;
-        killed = SessionControl::of(context).all();
+        rights.require(Target::Cluster, Action::KillAnySession)?;
+        killed = sessions.all();
     }
-    SessionControl::of(context).kill(&killed)
+    sessions.kill(&killed)
 }

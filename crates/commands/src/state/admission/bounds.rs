@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// How long a command waits for its turn.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it waits when the queue has not been empty for [`STANDING`].
-pub(super) const PATIENCE_OVERLOADED: Duration = Duration::from_millis(50);
+/// How long it waits when the queue has not been empty for [`STANDING`]: a small part of that.
+pub(super) const PATIENCE_OVERLOADED: Duration = part(PATIENCE, 20);
 /// A queue as old as this is no passing one: all who were in it have got their turn or given up.
 pub(super) const STANDING: Duration = PATIENCE;
 /// Most commands that wait at one gate.
@@ -17,8 +17,8 @@ pub(super) const WRITES_FOR_EACH_PROCESSOR: usize = 6;
 
 /// Never fewer: a command that waits for something must not keep everybody else out.
 pub(super) const LIMIT_MIN: usize = WRITES_FOR_EACH_PROCESSOR;
-/// Never more: each is a thread.
-pub(super) const LIMIT_MAX: usize = 1024;
+/// Never more: each is a thread, and a full queue is through in a few turns.
+pub(super) const LIMIT_MAX: usize = QUEUE_MAX / 4;
 /// Throughput that makes a higher limit worth keeping, and that which a lower one must reach, over what it was before.
 pub(super) const WORTH_MORE: f64 = 1.05;
 pub(super) const AS_GOOD: f64 = 0.98;
@@ -28,25 +28,30 @@ pub(super) const AS_GOOD: f64 = 0.98;
 pub(super) const STEP_UP: usize = 5;
 pub(super) const STEP_DOWN: usize = 4;
 /// Shortest time over which throughput is judged, and the commands that must end in it: of fewer nothing can be learnt.
-pub(super) const WINDOW: Duration = Duration::from_millis(200);
+pub(super) const WINDOW: Duration = part(PATIENCE, 5);
 pub(super) const FINISHED_MIN: u64 = 32;
 /// Time after which a window with fewer is given up.
-pub(super) const WINDOW_MAX: Duration = Duration::from_secs(5);
+pub(super) const WINDOW_MAX: Duration = PATIENCE.saturating_mul(5);
 
 /// Over how long connections are counted, see `crowd`.
-pub(super) const CROWD_STRETCH: Duration = Duration::from_millis(500);
+pub(super) const CROWD_STRETCH: Duration = part(PATIENCE, 2);
 
 /// Connections for each processor that make a crowd, and those that are too few to be one any more.
 pub(super) const MANY_FOR_EACH_PROCESSOR: usize = 40;
 pub(super) const FEW_FOR_EACH_PROCESSOR: usize = MANY_FOR_EACH_PROCESSOR / 2;
 /// The part of all processors that this process takes with a crowd, and that below which there is none. Clients may be on the same machine.
 pub(super) const BUSY: f64 = 0.25;
-pub(super) const NOT_BUSY: f64 = 0.1;
+pub(super) const NOT_BUSY: f64 = BUSY / 2.0;
 
 /// Checks between two looks at the clock.
 pub(super) const CHECKS_PER_LOOK: u32 = 4;
 /// A command that has worked so long is a long one.
 pub(super) const LONG_AFTER: Duration = Duration::from_millis(10);
+
+/// One of so many parts of a time.
+const fn part(time: Duration, parts: u64) -> Duration {
+    Duration::from_nanos(time.as_nanos() as u64 / parts)
+}
 
 const _: () = {
     assert!(PATIENCE_OVERLOADED.as_nanos() < PATIENCE.as_nanos());

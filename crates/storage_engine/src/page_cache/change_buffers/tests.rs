@@ -193,9 +193,9 @@ fn the_fullest_come_first() {
         }
     }
     let mut pages = Vec::new();
-    buffers.fullest(99, 2, &mut pages);
+    buffers.fullest(0.99, 2, &mut pages);
     assert!(pages.is_empty(), "there is memory enough");
-    buffers.fullest(0, 2, &mut pages);
+    buffers.fullest(0.0, 2, &mut pages);
     // Of six or seven a shard three.
     assert!((40..60).contains(&pages.len()) && pages.iter().all(|page| page.0 >= 45), "{pages:?}");
 }
