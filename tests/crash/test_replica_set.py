@@ -18,6 +18,7 @@ CLIENTS = 4
 COUNTERS = 8
 # What a loaded machine may take for what takes six seconds at most.
 FAILOVER_SECONDS = 20
+STOPPED_SECONDS = 30
 
 
 class ReplicaSet:
@@ -213,20 +214,42 @@ def test_members_are_restarted_in_turn_and_no_operation_fails(replica_set):
     print("longest pause", round(load.longest, 2))
 
 
-def test_a_primary_that_was_stopped_follows_whoever_leads_then(replica_set):
+def test_a_primary_that_was_stopped_for_half_a_minute_follows_whoever_leads_then(replica_set):
+    """Those who wait for it are not told an error either: they try again when it wakes, or when their driver misses it."""
     load = Load(replica_set)
     time.sleep(1)
     stopped = replica_set.primary()
     stopped.process.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
     others = [member for member in replica_set.members if member is not stopped]
     replica_set.wait_until(lambda: any(replica_set.hello(member).get("isWritablePrimary") for member in others))
-    time.sleep(2)
-    pid = stopped.process.pid
-    stopped.process.send_signal(signal.SIGCONT)
-    replica_set.wait_until(lambda: stopped in replica_set.secondaries())
-    assert stopped.process.poll() is None and stopped.process.pid == pid
-    time.sleep(1)
-    load.finish(replica_set)
+    # Whoever comes meanwhile writes, and reads what was acknowledged before.
+    before = [set(inserted) for inserted in load.inserted]
+    with replica_set.client(retryReads=True) as client:
+        client.test.meanwhile.insert_one({"_id": "first"})
+        taken = time.monotonic() - began
+        known = {document["_id"] for document in client.test.numbers.find({}, {"_id": 1})}
+        assert set().union(*before) <= known
+        for number in range(200):
+            client.test.meanwhile.update_one({"_id": "counted"}, {"$inc": {"count": 1}}, upsert=True)
+        time.sleep(max(0, began + STOPPED_SECONDS - time.monotonic()))
+        pid = stopped.process.pid
+        stopped.process.send_signal(signal.SIGCONT)
+        # It does not take a write for its own any more, whoever asks it.
+        with pymongo.MongoClient(stopped.uri, retryWrites=False) as direct, pytest.raises(PyMongoError):
+            direct.test.meanwhile.insert_one({"_id": "to the one that was stopped"})
+        replica_set.wait_until(lambda: stopped in replica_set.secondaries())
+        assert stopped.process.poll() is None and stopped.process.pid == pid
+        time.sleep(1)
+        load.stop()
+        client.test.meanwhile.with_options(write_concern=WriteConcern(w=3)).insert_one({"_id": "last"})
+        for member in replica_set.members:
+            with pymongo.MongoClient(member.uri, readPreference="secondaryPreferred") as direct:
+                found = {document["_id"]: document.get("count") for document in direct.test.meanwhile.find()}
+                assert found == {"first": None, "counted": 200, "last": None}
+    load.check(replica_set)
+    print("writes again after", round(taken, 1), "acknowledged", load.progress())
+    assert taken < FAILOVER_SECONDS
 
 
 def test_secondaries_read_for_who_asks_and_refuse_writes(replica_set):

@@ -1,9 +1,12 @@
-"""Members of a replica set whose clocks differ by an hour: the set's time never goes back, and change streams miss nothing."""
+"""Members of a replica set whose clocks differ by an hour, or jump by one under load: the set's time never goes back, change streams miss nothing, and no write is
+lost, done twice or refused."""
+
+import time
 
 import pymongo
 import pytest
 
-from test_replica_set import ReplicaSet
+from test_replica_set import Load, ReplicaSet
 
 HOUR = 3600
 
@@ -66,3 +69,22 @@ def test_time_goes_on_when_a_member_leads_whose_clock_is_an_hour_behind(replica_
                 with direct.start_session(causal_consistency=True) as session:
                     session.advance_operation_time(times[-1])
                     assert direct.test.numbers.count_documents({}, session=session) == 6
+
+
+def test_clocks_that_jump_under_load_lose_repeat_and_refuse_nothing(replica_set):
+    load = Load(replica_set)
+    for jump in (HOUR, -HOUR, 2 * HOUR, 0):
+        time.sleep(1)
+        # All of them, one after the other; the primary, too.
+        for member in replica_set.members:
+            before = load.progress()
+            set_ahead(member, jump)
+            replica_set.wait_until(lambda: load.progress() > before or load.failures)
+        primary = replica_set.primary()
+        if primary is not None:
+            with pymongo.MongoClient(primary.uri) as client:
+                client.admin.command("replSetStepDown", 1, secondaryCatchUpPeriodSecs=5)
+        replica_set.wait_until(replica_set.is_whole)
+    time.sleep(1)
+    load.finish(replica_set)
+    print("longest pause", round(load.longest, 2), "acknowledged", load.progress())

@@ -20,6 +20,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+from proxy import Proxy  # noqa: E402
+
 CLUSTER = "cGxpbXNvbGwtdGVzdHMtMQ"
 USER = "SCRAM-SHA-512=[name=plimsoll,password=a secret]"
 START_SECONDS = 120
@@ -27,9 +30,9 @@ SETTINGS = """\
 process.roles=broker,controller
 node.id={node}
 controller.quorum.voters={voters}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},LOGIN://127.0.0.1:{login_port},SECURE://localhost:{secure_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},LOGIN://127.0.0.1:{login_port},SECURE://localhost:{secure_port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_PLAINTEXT,SECURE:SASL_SSL
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},LOGIN://127.0.0.1:{login_port},SECURE://localhost:{secure_port}{more}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},LOGIN://127.0.0.1:{login_port},SECURE://localhost:{secure_port}{advertised}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_PLAINTEXT,SECURE:SASL_SSL{protocols}
 listener.name.login.sasl.enabled.mechanisms=PLAIN
 listener.name.login.plain.sasl.jaas.config={module}.plain.PlainLoginModule required user_plimsoll="a secret";
 listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512
@@ -62,13 +65,14 @@ def free_ports(count):
 
 
 class Brokers:
-    """Several brokers that are one cluster."""
+    """Several brokers that are one cluster. `ways`: so many clients each have a listener of their own, which says that it is reached by a proxy (`proxies`)."""
 
-    def __init__(self, directory, jars, count=3):
+    def __init__(self, directory, jars, count=3, ways=0):
         self.directory, self.jars, self.count = pathlib.Path(directory), jars, count
         ports = free_ports(4 * count)
         self.ports, controllers, self.login_ports, self.secure_ports = (ports[part::4] for part in range(4))
         self.processes = [None] * count
+        self.proxies = [[Proxy(port) for port in free_ports(count)] for _ in range(ways)]
         voters = ",".join(f"{number + 1}@127.0.0.1:{port}" for number, port in enumerate(controllers))
         for number in range(count):
             place = self.place(number)
@@ -84,6 +88,9 @@ class Brokers:
                 keys=self.directory / "keys.p12",
                 module="org.apache.kafka.common.security",
                 replication=min(count, 3),
+                more="".join(f",WAY{way}://127.0.0.1:{each[number].target}" for way, each in enumerate(self.proxies)),
+                advertised="".join(f",WAY{way}://127.0.0.1:{each[number].port}" for way, each in enumerate(self.proxies)),
+                protocols="".join(f",WAY{way}:PLAINTEXT" for way in range(ways)),
             )
             (place / "server.properties").write_text(settings)
         self.make_keys()
@@ -110,6 +117,10 @@ class Brokers:
     @property
     def addresses(self):
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def way(self, way):
+        """The addresses by which one client reaches all brokers: through its proxies, and in no other way."""
+        return ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.proxies[way])
 
     def place(self, number):
         return self.directory / f"broker{number}"
@@ -161,6 +172,8 @@ class Brokers:
         self.processes[number].send_signal(which)
 
     def stop(self):
+        for proxy in sum(self.proxies, []):
+            proxy.close()
         for process in self.processes:
             if process is not None and process.poll() is None:
                 process.send_signal(signal.SIGCONT)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use oplog::{CanonicalReader, LocalOplog, Oplog, OplogPosition};
 use platform::Clock;
-use shared_log::{RANGE_BYTES_MAX, Role, Rule, SharedLog, Writer};
+use shared_log::{RANGE_BYTES_MAX, Refused, Role, Rule, SharedLog, Writer};
 use transaction::{Leadership, Store};
 
 use crate::error::{ReplicationError, Result};
@@ -21,6 +21,11 @@ const BEAT: Duration = Duration::from_millis(500);
 /// After so long without anything read from the log though something was sent, nothing new is begun. A process that was
 /// stopped for a while has sent nothing meanwhile.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
+/// After so long without any answer of the log a primary does not show itself any more: it may be heard and hear nothing, and another one is to lead then.
+/// With what others wait, that is less than eight seconds.
+const DEAF_AFTER: Duration = Duration::from_millis(1_500);
+/// How long is waited for the answer to the question whether the log is there. Who does not wait at all gets none.
+const PROBE: Duration = Duration::from_millis(1);
 /// Longest rest while answers are awaited, and while nothing is on its way.
 const SHORT_REST: Duration = Duration::from_millis(1);
 const LONG_REST: Duration = Duration::from_millis(100);
@@ -36,6 +41,9 @@ pub struct Shipper {
     sent_at: Duration,
     /// When the first was sent since something was read.
     unheard_since: Option<Duration>,
+    /// When the log last gave an answer, whatever it was; and when it was last asked for one because none had come.
+    answered_at: Duration,
+    probed_at: Duration,
     told: u64,
     /// Somebody else says whether the store's leadership is held: the lead is being given up, or is handed on when it is lost.
     tells_leadership: bool,
@@ -53,9 +61,20 @@ impl Shipper {
     pub(crate) fn go_on(log: Arc<dyn SharedLog>, clock: Arc<dyn Clock>, joined: Joined) -> Shipper {
         let Joined { writer, standing } = joined;
         let (now, told) = (clock.monotonic(), writer.confirmed());
-        let (sent_at, unheard_since) = (now, None);
-        let (tells_leadership, hands_on) = (true, false);
-        Shipper { log, clock, writer, standing, reader: None, sent_at, unheard_since, told, tells_leadership, hands_on }
+        Shipper {
+            log,
+            clock,
+            writer,
+            standing,
+            reader: None,
+            sent_at: now,
+            unheard_since: None,
+            answered_at: now,
+            probed_at: now,
+            told,
+            tells_leadership: true,
+            hands_on: false,
+        }
     }
 
     /// When the lead is lost, whoever calls this says what becomes of the store.
@@ -109,7 +128,8 @@ impl Shipper {
     fn try_step(&mut self, store: &Store) -> Result<bool> {
         let mut did_something = self.hear()?;
         did_something |= self.ship(store.oplog())?;
-        if self.clock.monotonic().saturating_sub(self.sent_at) >= BEAT {
+        let now = self.clock.monotonic();
+        if now.saturating_sub(self.sent_at) >= BEAT && !self.is_deaf(now) {
             self.writer.beat();
         }
         if self.send()? {
@@ -126,6 +146,10 @@ impl Shipper {
     fn hear(&mut self) -> Result<bool> {
         let before = self.writer.reading().next();
         for outcome in self.log.outcomes(Duration::ZERO) {
+            // What is not known is nothing that the log has said.
+            if !matches!(outcome.result, Err(Refused::Unknown(_))) {
+                self.answered_at = self.clock.monotonic();
+            }
             if let Some(record) = self.writer.answered(outcome.ticket, outcome.result)
                 && self.leads()
             {
@@ -133,11 +157,19 @@ impl Shipper {
             }
         }
         // What follows the end of the lead is a follower's to read.
-        while self.leads() && self.writer.wants_to_read() {
-            let records = match self.log.read(self.writer.reading().next(), READ_BYTES, Duration::ZERO) {
+        while self.leads() {
+            let is_probe = self.is_probe_due();
+            if !is_probe && !self.writer.wants_to_read() {
+                break;
+            }
+            let longest = if is_probe { PROBE } else { Duration::ZERO };
+            let records = match self.log.read(self.writer.reading().next(), READ_BYTES, longest) {
                 Err(error) if error.is_passing() => break,
                 records => records?,
             };
+            if is_probe || !records.is_empty() {
+                self.answered_at = self.clock.monotonic();
+            }
             if records.is_empty() {
                 break;
             }
@@ -153,6 +185,21 @@ impl Shipper {
             self.unheard_since = None;
         }
         Ok(has_heard)
+    }
+
+    /// Whether the log has given no answer for so long that this member may be heard and hear nothing.
+    fn is_deaf(&self, now: Duration) -> bool {
+        now.saturating_sub(self.answered_at) >= DEAF_AFTER
+    }
+
+    /// Whether the log is to be asked whether it is there.
+    fn is_probe_due(&mut self) -> bool {
+        let now = self.clock.monotonic();
+        let is_due = self.is_deaf(now) && now.saturating_sub(self.probed_at) >= BEAT;
+        if is_due {
+            self.probed_at = now;
+        }
+        is_due
     }
 
     /// Gives the writer what the oplog has, as far as it wants more.

@@ -1,6 +1,7 @@
 //! Members on simulated machines over a shared log in memory.
 
 mod applying;
+mod deaf;
 mod failover;
 mod members;
 mod opened_member;

@@ -8,7 +8,7 @@
 //! what must be there: everything acknowledged as durable, a prefix of what was logged, nothing half applied; each index as the
 //! records; each page whole. The same seed is the same run.
 //!
-//! Read `simulation`, `model`, `operations`, `lives`.
+//! Read `simulation`, `model`, `operations`, `lives`; `set` is a whole replica set, with a model of its own.
 
 mod background;
 mod bit_flips;
@@ -24,6 +24,7 @@ mod plan;
 mod reading;
 mod ring_model;
 mod rings;
+mod set;
 mod simulation;
 mod trace;
 mod transactions;
@@ -31,6 +32,7 @@ mod transactions;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use plan::{Trouble, Wanted};
+pub use set::Mistake;
 use simulation::Simulation;
 pub use simulation::Summary;
 
@@ -51,10 +53,23 @@ pub struct Failure {
 /// The failure, also of an assertion of the product.
 pub fn run_seed(seed: u64, wanted: impl Into<Wanted>, is_verbose: bool) -> Result<Summary, Box<Failure>> {
     let simulation = Simulation::new(seed, wanted.into(), is_verbose);
-    catch_unwind(AssertUnwindSafe(|| simulation.run())).map_err(|panic| {
+    caught(seed, || simulation.run(), || simulation.trace.tail())
+}
+
+/// Runs one seed of a whole replica set, with something done wrongly on purpose or not.
+///
+/// # Errors
+/// As `run_seed`.
+pub fn run_set_seed(seed: u64, mistake: Option<Mistake>, is_verbose: bool) -> Result<Summary, Box<Failure>> {
+    let world = set::World::new(seed, mistake, is_verbose);
+    caught(seed, || world.run(), || world.trace.tail())
+}
+
+fn caught(seed: u64, run: impl FnOnce() -> Summary, trace: impl FnOnce() -> String) -> Result<Summary, Box<Failure>> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         let problem = text.unwrap_or_else(|| "a panic without a message".to_owned());
-        Box::new(Failure { seed, problem, trace: simulation.trace.tail() })
+        Box::new(Failure { seed, problem, trace: trace() })
     })
 }

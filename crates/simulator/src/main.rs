@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use platform::{Clock, Random, SystemClock, SystemRandom};
-use simulator::{Failure, Summary, Trouble, Wanted, run_seed};
+use simulator::{Failure, Mistake, Summary, Trouble, Wanted, run_seed, run_set_seed};
 
 /// The slowest seeds take a few seconds; a machine that stands still for a while is no fault of theirs.
 const SEED_TIME_MAX: Duration = Duration::from_secs(120);
@@ -34,6 +34,12 @@ struct Arguments {
     /// Whether every seed whose trouble allows it shall follow a shared log
     #[arg(long)]
     following: bool,
+    /// A whole replica set: three stores over one log
+    #[arg(long)]
+    set: bool,
+    /// Of a set: what is done wrongly on purpose, by its name in `set/mistakes.rs`
+    #[arg(long, requires = "set", value_parser = parse_mistake)]
+    mistake: Option<Mistake>,
     /// Threads, each with seeds of its own
     #[arg(long, default_value_t = 1)]
     threads: u64,
@@ -46,6 +52,10 @@ struct Arguments {
     /// Print every step
     #[arg(long, short)]
     verbose: bool,
+}
+
+fn parse_mistake(name: &str) -> Result<Mistake, String> {
+    Mistake::parse(name).ok_or_else(|| format!("the mistakes are {:?}", Mistake::ALL))
 }
 
 fn main() -> ExitCode {
@@ -106,9 +116,13 @@ fn run_checked(seed: u64, wanted: Wanted, arguments: &Arguments) -> Result<Summa
 }
 
 fn run_watched(seed: u64, wanted: Wanted, arguments: &Arguments) -> Result<Summary, Box<Failure>> {
-    let summary = run_seed(seed, wanted, arguments.verbose)?;
+    let run = |is_verbose| match arguments.set {
+        true => run_set_seed(seed, arguments.mistake, is_verbose),
+        false => run_seed(seed, wanted, is_verbose),
+    };
+    let summary = run(arguments.verbose)?;
     if arguments.twice {
-        let again = run_seed(seed, wanted, false)?;
+        let again = run(false)?;
         if again.fingerprint != summary.fingerprint {
             let problem = "two runs of this seed differ".to_owned();
             return Err(Box::new(Failure { seed, problem, trace: String::new() }));
@@ -125,7 +139,9 @@ fn report(failure: &Failure, arguments: &Arguments) {
 fn command_of(seed: u64, arguments: &Arguments) -> String {
     let trouble = arguments.trouble.as_ref().map(|name| format!(" --trouble {name}")).unwrap_or_default();
     let encrypted = if arguments.encrypted { " --encrypted" } else { "" };
-    format!("cargo run --profile simulation -p simulator -- --seed {seed}{trouble}{encrypted} --verbose")
+    let set = if arguments.set { " --set" } else { "" };
+    let mistake = arguments.mistake.map(|mistake| format!(" --mistake {mistake:?}")).unwrap_or_default();
+    format!("cargo run --profile simulation -p simulator -- --seed {seed}{trouble}{encrypted}{set}{mistake} --verbose")
 }
 
 /// What all runs have in common.
@@ -156,13 +172,14 @@ fn run_many(wanted: Wanted, arguments: &Arguments) -> ExitCode {
     let sum = totals.sum.lock().map(|sum| *sum).unwrap_or_default();
     let failed = totals.failed.into_inner();
     println!(
-        "{} seeds in {:.1} s: {failed} failed; {} commits, {} restarts, {} faults, {} unacknowledged commits lost",
+        "{} seeds in {:.1} s: {failed} failed; {} commits, {} restarts, {} faults, {} unacknowledged commits lost, {} terms led",
         totals.done.into_inner(),
         clock.monotonic().as_secs_f64(),
         sum.commits,
         sum.restarts,
         sum.faults,
-        sum.lost
+        sum.lost,
+        sum.terms
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -183,6 +200,7 @@ fn run_share(totals: &Totals, wanted: Wanted, arguments: &Arguments) {
                     sum.restarts += summary.restarts;
                     sum.faults += summary.faults;
                     sum.lost += summary.lost;
+                    sum.terms += summary.terms;
                 }
             }
             Err(failure) => {

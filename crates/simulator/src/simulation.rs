@@ -79,8 +79,10 @@ pub struct Summary {
     pub restarts: u64,
     /// Operations of the disk that failed on purpose.
     pub faults: u64,
-    /// Commits that crashes lost; none of them had been acknowledged as durable.
+    /// Commits that crashes lost; none of them had been acknowledged as durable. Of a set: tails of oplogs that were cut.
     pub lost: u64,
+    /// Of a set: times that a member came to lead.
+    pub terms: u64,
     /// Equal for equal runs.
     pub fingerprint: u64,
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask test --with kafka`: the log in Kafka on real brokers, three of them on this machine.
 //!
 //! No part of `cargo xtask test`: the brokers come from Maven Central (`tests/kafka/pom.xml`), need Java 17, some 800 MB of memory and ten minutes. First the
-//! tests of the crate that need brokers, then `tests/crash/test_kafka.py`, which starts brokers of its own to kill them.
+//! tests of the crate that need brokers, then `tests/crash/test_kafka.py` and `test_kafka_cut_off.py`, which start brokers of their own to kill them and to cut them off.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +10,7 @@ use crate::driver_tests::{install_once, install_python, target_folder};
 use crate::{Outcome, step};
 
 const BROKERS: &str = "tests/kafka/brokers.py";
+const SUITES: [&str; 2] = ["tests/crash/test_kafka.py", "tests/crash/test_kafka_cut_off.py"];
 
 /// Runs both.
 ///
@@ -25,7 +26,7 @@ pub fn run(root: &Path) -> Outcome {
         step::cargo(&["build", "--package", "server", "--bin", "plimsoll", "--features", "kafka"]).current_dir(root),
     )?;
     let mut whole = Command::new(&python);
-    whole.args(["-m", "pytest", "-v", "-s", "--color=no", "tests/crash/test_kafka.py"]).current_dir(root);
+    whole.args(["-m", "pytest", "-v", "-s", "--color=no"]).args(SUITES).current_dir(root);
     whole.env("PLIMSOLL_BINARY", target_folder(root).join("debug/plimsoll"));
     whole.env("PLIMSOLL_KAFKA_JARS", &jars).env("PYTHONDONTWRITEBYTECODE", "1");
     step::run(&mut whole)?;

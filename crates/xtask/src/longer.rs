@@ -10,7 +10,7 @@ use crate::{Outcome, chaos, fuzz, simulation, step, suites};
 const CHAOS_MINUTES: &str = "5";
 /// How long each fuzz target runs.
 const FUZZ_SECONDS: &str = "600";
-/// Seeds of the simulator, new ones each time.
+/// Seeds of the simulator, and as many of whole replica sets, new ones each time.
 const SEEDS: &str = "20000";
 
 type Part = (&'static str, fn(&Path) -> Outcome);
@@ -53,7 +53,8 @@ fn run_parts(parts: &[Part], root: &Path, names: &[&str]) -> Outcome {
 
 fn simulator(root: &Path) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
-    simulation::run(root, &["--seeds", SEEDS, "--threads", &threads])
+    simulation::run(root, &["--seeds", SEEDS, "--threads", &threads])?;
+    simulation::run(root, &["--set", "--seeds", SEEDS, "--threads", &threads])
 }
 
 fn shared_log(root: &Path) -> Outcome {

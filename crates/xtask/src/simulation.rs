@@ -18,6 +18,9 @@ const NEW_SEEDS: usize = 500;
 const FLIPPED_SEEDS: usize = 500;
 /// Seeds with a full disk that is encrypted: few of the others have both.
 const FULL_ENCRYPTED_SEEDS: usize = 500;
+/// Seeds of whole replica sets: those that every run has, and new ones. Ten take a second of one processor at least.
+const SET_SEEDS: usize = 1_500;
+const NEW_SET_SEEDS: usize = 500;
 /// Seeds that are run twice: what a seed does must be the same every time, or a failure could not be looked at.
 const REPEATED_SEEDS: usize = 100;
 
@@ -35,12 +38,15 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
 pub(crate) fn test(root: &Path, programs: &Path) -> Result<Ended, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let program = programs.join(format!("simulator{EXE_SUFFIX}"));
-    let runs: [(usize, &[&str]); 5] = [
+    let runs: [(usize, &[&str]); 8] = [
         (FIXED_SEEDS, &["--from", "1"]),
         (REPEATED_SEEDS, &["--from", "1", "--twice"]),
         (FLIPPED_SEEDS, &["--from", "1", "--trouble", "bit-flips"]),
         (FULL_ENCRYPTED_SEEDS, &["--from", "1", "--trouble", "full-disk", "--encrypted"]),
         (NEW_SEEDS, &[]),
+        (SET_SEEDS, &["--set", "--from", "1"]),
+        (REPEATED_SEEDS, &["--set", "--from", "1", "--twice"]),
+        (NEW_SET_SEEDS, &["--set"]),
     ];
     let mut all = Ended::default();
     for (seeds, options) in runs {

@@ -197,6 +197,29 @@ fn while_the_log_is_silent_writes_are_refused_and_reads_go_on() {
     withheld(&mut server, doc! {"insert": "c", "documents": [{"_id": 2}]});
 }
 
+/// Another member may lead: who waits is to ask there, and is told with a code that drivers retry.
+#[test]
+fn who_waits_while_the_log_is_silent_is_answered_soon() {
+    let mut server = confirming();
+    server.dispatcher.server().store().set_leadership(Leadership::Stalled);
+    insert_unconfirmed_though_silent(&server.dispatcher, 2);
+    let began = std::time::Instant::now();
+    // It is there, unconfirmed.
+    let reply = run_as(&server.dispatcher, &mut server.client, &doc! {"count": "c"});
+    assert_eq!(reply.get_i32("code").unwrap(), 11602, "{reply}");
+    assert!(began.elapsed() >= Duration::from_secs(2), "a short silence is waited for");
+    server.dispatcher.server().store().set_leadership(Leadership::Held);
+    withheld(&mut server, doc! {"count": "c"});
+}
+
+/// A commit that had begun when the log fell silent.
+fn insert_unconfirmed_though_silent(dispatcher: &Dispatcher, id: i32) {
+    let store = dispatcher.server().store();
+    store.set_leadership(Leadership::Held);
+    insert_unconfirmed(dispatcher, id);
+    store.set_leadership(Leadership::Stalled);
+}
+
 #[test]
 fn statements_of_a_transaction_wait_when_they_fail_and_when_they_commit() {
     let mut server = confirming();
