@@ -79,7 +79,7 @@ async function open({ port = consolePort, size = "laptop", scheme = "light" } = 
 
 const PAGES = [
   ["overview", ".chart .line[d^=M]"], ["operations", "main .panel p, main .panel table"], ["collections", "a[href='#/collections/shop/orders']"], ["collections/shop/orders", "main table code"],
-  ["query/shop/orders", ".document"], ["slow", "main table details"], ["profile", "main form"], ["rings", "a[href='#/rings/shop/events']"], ["rings/shop/events", ".ring .arc.used"], ["backups", "main dl"], ["users", "main table .tag"],
+  ["query/shop/orders", ".document"], ["slow", "main table details"], ["profile", "main form"], ["rings", "a[href='#/rings/shop/events']"], ["rings/shop/events", ".ring .arc.used"], ["backups", "main dl"], ["users", "main table .tag"], ["members", "main [data-alone]"],
 ];
 
 for (const size of Object.keys(sizes)) {

@@ -84,6 +84,10 @@ const EXPIRY_LAG: &str = "metrics.ttl.lagSeconds";
 const DELAY: &str = "plimsoll.heldBack.delayMicros";
 const FOLLOWERS: &str = "plimsoll.oplog.listenersHeldBackBytes";
 const ARCHIVE_LAG: &str = "plimsoll.backups.archive.lagSeconds";
+const MEMBERS_LAG: &str = "plimsoll.replicaSet.lagSecondsMax";
+const SILENT_MEMBERS: &str = "plimsoll.replicaSet.silentMembers";
+const HAS_PRIMARY: &str = "plimsoll.replicaSet.hasPrimary";
+const LOG_ANSWERS: &str = "plimsoll.replicaSet.confirmations.logAnswers";
 
 /// The figures that patterns look at: who keeps only some needs these.
 pub const PATHS: &[&str] = &[
@@ -114,6 +118,10 @@ pub const PATHS: &[&str] = &[
     DELAY,
     FOLLOWERS,
     ARCHIVE_LAG,
+    MEMBERS_LAG,
+    SILENT_MEMBERS,
+    HAS_PRIMARY,
+    LOG_ANSWERS,
 ];
 
 const MIB: f64 = 1_048_576.0;
@@ -296,6 +304,42 @@ const PATTERNS: &[Pattern] = &[
         seconds: 10.0,
         what: |mebibytes| format!("change streams and tailable cursors are {mebibytes:.0} MiB of the oplog behind"),
         advice: "all processors are busy with what goes first; fewer listeners, or more processors",
+    },
+    Pattern {
+        name: "noPrimary",
+        severity: Severity::Severe,
+        value: |recording| mapped(recording, HAS_PRIMARY, |has_primary| 1.0 - has_primary),
+        threshold: 1.0,
+        seconds: 15.0,
+        what: |_| "no member of the replica set leads: nobody takes writes".to_owned(),
+        advice: "see whether the members run and reach the shared log; replSetFreeze 0 ends a freeze",
+    },
+    Pattern {
+        name: "sharedLogSilent",
+        severity: Severity::Severe,
+        value: |recording| mapped(recording, LOG_ANSWERS, |answers| 1.0 - answers),
+        threshold: 1.0,
+        seconds: 0.0,
+        what: |_| "the shared log does not answer: writes are refused, reads go on".to_owned(),
+        advice: "look at the brokers, or at the file system of the log; writes go on by themselves when it answers",
+    },
+    Pattern {
+        name: "memberSilent",
+        severity: Severity::Warning,
+        value: |recording| recording.series(SILENT_MEMBERS).to_vec(),
+        threshold: 1.0,
+        seconds: 20.0,
+        what: |members| format!("{members} members of the replica set are silent"),
+        advice: "rs.status() names them: start them, or leave out with rs.reconfig who is gone for good",
+    },
+    Pattern {
+        name: "memberBehind",
+        severity: Severity::Warning,
+        value: |recording| recording.series(MEMBERS_LAG).to_vec(),
+        threshold: 30.0,
+        seconds: 10.0,
+        what: |seconds| format!("a member of the replica set is {seconds:.0} s behind"),
+        advice: "serverStatus.plimsoll.replicaSet.members says which; w with the number of members slows writers down",
     },
     Pattern {
         name: "archiveBehind",

@@ -28,13 +28,29 @@ pub enum ReplicationError {
     },
     /// The log is another one than this member has followed.
     #[error(
-        "the shared log is {found}, and this member has followed {known}: it was deleted and made again, or is another set's"
+        "the shared log is {found}, and this member has followed {known}: it was deleted and made again, or is another set's. Of a log that was lost, \
+         `plimsoll log restore` makes one that members go on with"
     )]
     OtherLog {
         /// What is there.
         found: shared_log::LogIdentity,
         /// What this member knows.
         known: shared_log::LogIdentity,
+    },
+    /// The log was made again, from a member that had less than this one has, or something else.
+    #[error(
+        "the shared log was made again from a member that lacks what this one has from position {from} on, and the former log may have acknowledged it: make it \
+         again from this member's data (`plimsoll log restore`), or, if that may be lost, start this member with an empty data directory"
+    )]
+    NotRestored {
+        /// What is before is in the log.
+        from: u64,
+    },
+    /// A log that is to be made again has records.
+    #[error("there is a log here with {records} records: only one that was lost is made again, in an empty place")]
+    NotEmpty {
+        /// How many.
+        records: u64,
     },
     /// The oplog ends before what this member has read of the log.
     #[error(

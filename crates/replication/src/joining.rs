@@ -3,6 +3,9 @@
 //! Called while a store is being opened, before its oplog is replayed. What the log has beyond the oplog is appended: a client may have been told of it. What the
 //! oplog has beyond the log stays in a member that leads, and is shipped in the new term: nobody was told of it. A member that follows must not have it.
 //!
+//! A log that was made again after it was lost (`restoring`) is followed by whoever has followed the former one, from its beginning. It cuts nothing then: what it has
+//! and the log has not may have been acknowledged.
+//!
 //! Who led last leads again (`enter`): it is known that nobody of that name is there. Whoever finds that another one led follows, and claims when that one is silent.
 
 use std::sync::Arc;
@@ -10,7 +13,9 @@ use std::time::Duration;
 
 use oplog::{LocalOplog, Oplog};
 use platform::Clock;
-use shared_log::{Leader, Place, Reading, Role, Rule, SharedLog, SharedLogError, Writer};
+use shared_log::{
+    Leader, LogIdentity, Offset, Place, Reading, Record, RecordKind, Role, Rule, SharedLog, SharedLogError, Writer,
+};
 
 use crate::error::{ReplicationError, Result};
 use crate::local_copy::LocalCopy;
@@ -123,6 +128,15 @@ struct Joining<'a> {
     patience: Patience,
 }
 
+/// Which log a member has followed before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// This one, or none.
+    This,
+    /// The one that this one continues.
+    Former,
+}
+
 impl<'a> Joining<'a> {
     /// Reads to the end.
     fn begin(
@@ -132,9 +146,18 @@ impl<'a> Joining<'a> {
         clock: &Arc<dyn Clock>,
     ) -> Result<Joining<'a>> {
         let mut patience = Patience::new(clock.clone());
-        let reading = begin_reading(log, oplog, standing, &mut patience)?;
+        let (reading, origin) = begin_reading(log, oplog, standing, &mut patience)?;
         let mut copy = LocalCopy::new(oplog, reading.whole().position);
-        let reading = read_to_end(log, reading, &mut copy, &mut patience)?;
+        let read = read_to_end(log, reading, &mut copy, &mut patience);
+        let reading = match (origin, read) {
+            (Origin::Former, Err(ReplicationError::Differs { from, .. })) => {
+                return Err(ReplicationError::NotRestored { from });
+            }
+            (Origin::Former, Ok(reading)) if oplog.end_position().0 > reading.whole().position => {
+                return Err(ReplicationError::NotRestored { from: reading.whole().position });
+            }
+            (_, read) => read?,
+        };
         Ok(Joining { log, oplog, reading, copy, patience })
     }
 
@@ -182,7 +205,7 @@ fn begin_reading(
     oplog: &LocalOplog,
     standing: &StandingFile,
     patience: &mut Patience,
-) -> Result<Reading> {
+) -> Result<(Reading, Origin)> {
     let found = loop {
         match log.identity() {
             Err(error) if error.is_passing() => patience.wait_longer()?,
@@ -190,14 +213,37 @@ fn begin_reading(
         }
     };
     let end = oplog.end_position();
+    let from_the_beginning = || Reading::new(found, Place { position: end.0, chain: 0 });
     match standing.stored() {
-        Some(standing) if standing.log != found => Err(ReplicationError::OtherLog { found, known: standing.log }),
         Some(standing) if standing.whole.position > end.0 => {
             Err(ReplicationError::OplogBehind { end, whole: standing.whole.position })
         }
-        Some(standing) => Ok(Reading::resumed(standing.clone())),
+        Some(standing) if standing.log != found => match former_log(log, patience)? {
+            Some(former) if former == standing.log => Ok((from_the_beginning(), Origin::Former)),
+            _ => Err(ReplicationError::OtherLog { found, known: standing.log }),
+        },
+        Some(standing) => Ok((Reading::resumed(standing.clone()), Origin::This)),
         // If this member makes the first claim, the set's oplog begins where its own ends.
-        None => Ok(Reading::new(found, Place { position: end.0, chain: 0 })),
+        None => Ok((from_the_beginning(), Origin::This)),
+    }
+}
+
+/// Which log this one continues, as its first record says.
+fn former_log(log: &dyn SharedLog, patience: &mut Patience) -> Result<Option<LogIdentity>> {
+    let first = Offset(0);
+    loop {
+        let records = match log.read(first, 1, LOOK) {
+            Err(SharedLogError::Trimmed { .. }) => return Ok(None),
+            Ok(records) if records.is_empty() => return Ok(None),
+            records => patience.records(records)?,
+        };
+        if let Some(record) = records.first() {
+            let kind = Record::parse(&record.bytes, first)?.map(|record| record.kind);
+            return Ok(match kind {
+                Some(RecordKind::Restored { former }) => Some(former),
+                _ => None,
+            });
+        }
     }
 }
 

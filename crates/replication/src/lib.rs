@@ -19,6 +19,7 @@ mod half_entries;
 mod joining;
 mod local_copy;
 mod member;
+mod restoring;
 mod shipper;
 mod standing_file;
 #[cfg(test)]
@@ -27,5 +28,6 @@ mod tests;
 pub use error::{ReplicationError, Result};
 pub use joining::{Entered, Follows, Joined, enter, join};
 pub use member::{Member, Standpoint};
+pub use restoring::{RestoredLog, restore};
 pub use shipper::Shipper;
 pub use standing_file::StandingFile;

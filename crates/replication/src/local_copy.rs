@@ -28,10 +28,13 @@ impl LocalCopy<'_> {
     pub(crate) fn take(&mut self, effect: &Effect<'_>) -> Result<()> {
         match effect {
             Effect::Accepted { position, bytes, whole } => self.take_bytes(*position, bytes, *whole),
-            Effect::Claimed { term: 1, cut_at, .. } if self.oplog.end_position().0 < *cut_at => {
+            // The set's oplog begins there, or what is left of it.
+            Effect::Claimed { term: 1, cut_at, .. } | Effect::Restored { cut_at, .. }
+                if self.oplog.end_position().0 < *cut_at =>
+            {
                 Err(ReplicationError::NeedsCopy { begins: *cut_at, end: self.oplog.end_position() })
             }
-            Effect::Claimed { cut_at, .. } | Effect::Ended { cut_at, .. } => {
+            Effect::Claimed { cut_at, .. } | Effect::Ended { cut_at, .. } | Effect::Restored { cut_at, .. } => {
                 self.forget_half(*cut_at);
                 Ok(())
             }

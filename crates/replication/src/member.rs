@@ -180,6 +180,16 @@ impl Member {
         Some(standing.stored().map_or(Offset(0), |stored| stored.next))
     }
 
+    /// The record of the log that it reads next: it knows of everything before.
+    pub fn next_record(&self) -> Option<Offset> {
+        match &self.state {
+            State::Following(reading, _) => Some(reading.next()),
+            State::Claiming(writer, _) => Some(writer.reading().next()),
+            State::Leading(shipper) => Some(shipper.writer().reading().next()),
+            State::Over => None,
+        }
+    }
+
     /// Whether it leads, or was once at most a second behind the others.
     pub fn has_caught_up(&self) -> bool {
         matches!(self.state, State::Leading(_)) || matches!(self.distance, Distance::CaughtUp)
@@ -269,7 +279,7 @@ impl Member {
                 store.forget_undecided();
                 tracing::info!(target: "replication", term, leader = leader.address, "a term has begun");
             }
-            Effect::Ended { cut_at, .. } => self.half.cut(*cut_at),
+            Effect::Ended { cut_at, .. } | Effect::Restored { cut_at, .. } => self.half.cut(*cut_at),
             Effect::Foreign | Effect::Ignored(_) | Effect::Alive => {}
         }
         self.half.apply(store)

@@ -6,6 +6,7 @@ mod failover;
 mod members;
 mod opened_member;
 mod rate;
+mod restoring;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -6,6 +6,7 @@ import * as collections from "./collections.js";
 import { dialog, el, failure, fill, icon } from "./elements.js";
 import * as flame from "./flame.js";
 import { askWho } from "./login.js";
+import * as members from "./members.js";
 import * as operations from "./operations.js";
 import * as overview from "./overview.js";
 import * as query from "./query.js";
@@ -23,7 +24,10 @@ const PAGES = [
   ["rings", "Rings", rings],
   ["backups", "Backups", backups],
   ["users", "Users", users],
+  ["members", "Members", members],
 ];
+/** The key that leads to a page: the tenth has 0. */
+const keyOf = (index) => `${(index + 1) % 10}`;
 const THEMES = ["auto", "light", "dark"];
 const app = document.getElementById("app");
 let leaving = new AbortController();
@@ -42,7 +46,7 @@ function help() {
       el(
         "dl",
         { class: "keys-help" },
-        PAGES.map(([, name], index) => [el("dt", null, el("kbd", null, `${index + 1}`)), el("dd", null, name)]),
+        PAGES.map(([, name], index) => [el("dt", null, el("kbd", null, keyOf(index))), el("dd", null, name)]),
         el("dt", null, el("kbd", null, "/")),
         el("dd", null, "To the first field"),
         el("dt", null, el("kbd", null, "Ctrl+Enter")),
@@ -58,7 +62,7 @@ function help() {
 
 function frame(about) {
   const links = PAGES.map(([path, name], index) =>
-    el("a", { href: `#/${path}`, "data-page": path, title: `Key ${index + 1}` }, icon(path), el("span", null, name)),
+    el("a", { href: `#/${path}`, "data-page": path, title: `Key ${keyOf(index)}` }, icon(path), el("span", null, name)),
   );
   const out =
     about.user &&
@@ -134,7 +138,7 @@ async function route() {
 function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog")) return;
   if (event.target.closest("input, textarea, select, [contenteditable]")) return;
-  const page = PAGES[Number(event.key) - 1];
+  const page = PAGES.find((_, index) => keyOf(index) === event.key);
   if (page) location.hash = `#/${page[0]}`;
   else if (event.key === "?") help();
   else if (event.key === "/") {

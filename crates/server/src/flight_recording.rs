@@ -4,6 +4,7 @@
 //! the disk says nothing, figures are still taken. The files are those of the crate `flight_recorder`; `plimsoll diagnose` reads them.
 
 mod files;
+mod log_settings;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -123,6 +124,8 @@ struct Recorder {
     last_minutes: Recording,
     moments: usize,
     told: HashSet<&'static str>,
+    /// What is said of the shared log's settings.
+    log_settings: Option<Finding>,
 }
 
 impl Recorder {
@@ -143,6 +146,7 @@ impl Recorder {
             last_minutes: Recording::default(),
             moments: 0,
             told: HashSet::new(),
+            log_settings: None,
         }
     }
 
@@ -162,6 +166,7 @@ impl Recorder {
         let Ok(status) = self.source.status() else { return };
         let now = self.clock.wall_millis();
         self.moments += 1;
+        self.log_settings = log_settings::finding(&status, now, self.log_settings.as_ref());
         self.last_minutes.observe(now, &status, patterns::PATHS, now - JUDGED_MILLIS);
         if self.moments.is_multiple_of(JUDGED_EACH) {
             self.judge();
@@ -215,7 +220,8 @@ impl Recorder {
 
     /// Looks for trouble in the last minutes. What begins is logged once.
     fn judge(&mut self) {
-        let present = patterns::present_findings(&self.last_minutes);
+        let mut present = patterns::present_findings(&self.last_minutes);
+        present.extend(self.log_settings.clone());
         for finding in &present {
             if self.told.insert(finding.pattern) {
                 tracing::warn!(target: "control", pattern = finding.pattern, advice = finding.advice, "{}", finding.what);

@@ -6,6 +6,8 @@
 mod copies;
 pub mod log_care;
 mod log_opening;
+pub mod log_restoring;
+mod log_watch;
 mod notice_board;
 mod role_changes;
 mod set_state;
@@ -121,6 +123,7 @@ pub(crate) fn open_store(
         let giver = copies::begin_giving(copies, state.clone(), data, stop.clone());
         threads.push(giver.map_err(TransactionError::Thread)?);
     }
+    threads.push(log_watch::begin(state.clone(), stop.clone()).map_err(TransactionError::Thread)?);
     let following = Following { state, stop, threads: Mutex::new(threads) };
     let began = SystemClock::new();
     let is_over = || began.monotonic() >= PATIENCE;
@@ -237,6 +240,7 @@ fn begin(
             state.note(member.standpoint());
             state.set_may_lead(member.may_lead());
             member.needs().into_iter().for_each(|needs| state.set_needs(needs));
+            member.next_record().into_iter().for_each(|next| state.set_next_record(next));
             board.turn(&state, &store, &clock);
             if state.is_over() {
                 tracing::warn!(target: "replication", "another member leads: the store is opened again");

@@ -1,4 +1,4 @@
-//! `plimsoll log`: what an operator does with the shared log of a replica set. Members may run meanwhile.
+//! `plimsoll log`: what an operator does with the shared log of a replica set. Members may run meanwhile, but for `restore` and `rotate-key`.
 //!
 //! Called by `main`. What is done is `server::log_care`'s; here are the words.
 
@@ -14,6 +14,7 @@ use server::log_care::{self, Checked, LogCare};
 
 use crate::backup_command::problems_of;
 use crate::log_create_command::{self, LogCreateArguments};
+use crate::log_restore_command::{self, LogRestoreArguments};
 
 const SECONDS_PER_HOUR: u64 = 3600;
 
@@ -28,6 +29,8 @@ pub(crate) struct LogArguments {
 enum What {
     /// Make it: in Kafka two topics, with the settings that a log needs
     Create(LogCreateArguments),
+    /// Make it again after it was lost, from the data directory of one of its members. All members are stopped before
+    Restore(LogRestoreArguments),
     /// Read the whole log, and say what is damaged or missing. Ends with 2 when something is wrong
     Check {
         /// The log, as --log is told
@@ -77,6 +80,7 @@ enum What {
 pub(crate) fn run(arguments: &LogArguments) -> Result<ExitCode, String> {
     match &arguments.what {
         What::Create(arguments) => log_create_command::run(arguments).map(|()| ExitCode::SUCCESS),
+        What::Restore(arguments) => log_restore_command::run(arguments).map(|()| ExitCode::SUCCESS),
         What::Check { url, key } => Ok(show(&LogCare::of_url(url, key.source()?)?.check()?)),
         What::RotateKey { url, key, new_encryption_key_file } => {
             let from =

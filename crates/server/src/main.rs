@@ -23,6 +23,7 @@ mod inspect_command;
 mod lab_command;
 mod log_command;
 mod log_create_command;
+mod log_restore_command;
 mod mongod_command;
 mod profile_sampler;
 mod repair_command;

@@ -57,7 +57,7 @@ impl Candidacy {
         match effect {
             // What does not count is nothing of the primary.
             Effect::Foreign | Effect::Ignored(_) => return,
-            Effect::Claimed { .. } => self.successor = None,
+            Effect::Claimed { .. } | Effect::Restored { .. } => self.successor = None,
             Effect::Ended { successor, .. } => self.successor = *successor,
             Effect::Accepted { bytes, .. } => {
                 let before = if self.is_at_end { Duration::ZERO } else { self.lag };

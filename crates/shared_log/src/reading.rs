@@ -8,6 +8,7 @@
 //! - A *claim* counts if its term is T + 1. T rises, and E falls to W: half an entry is forgotten.
 //! - A *range* counts if its term is T and `start <= E < start + length`; its bytes from E on are new.
 //! - A *step-down* of term T ends the term: nothing of it counts any more, and E falls to W.
+//! - *Restored*, the first record of a log that was made again, says with which T, E and W the others begin. Elsewhere it changes nothing.
 //! - All else changes nothing: repeats, what stands behind a gap, what former primaries have sent, records of others.
 //!
 //! W never falls. So whatever a record's writer had found in the log before it sent the record must have been found by whoever reads that
@@ -57,6 +58,13 @@ pub enum Effect<'b> {
         /// Who.
         leader: Leader,
         /// What lies behind this position is forgotten. Of the first claim: where the set's oplog begins.
+        cut_at: u64,
+    },
+    /// The log was made again after it was lost, and what follows was another one's.
+    Restored {
+        /// The log that it continues.
+        former: LogIdentity,
+        /// Where the oplog begins that follows.
         cut_at: u64,
     },
     /// The primary is there.
@@ -176,6 +184,9 @@ impl Reading {
 
     /// What the record's writer had found in the log is what this reader has found.
     fn check_known(&self, offset: Offset, record: &Record<'_>) -> Result<()> {
+        if matches!(record.kind, RecordKind::Restored { .. }) {
+            return Ok(());
+        }
         let is_claim = matches!(record.kind, RecordKind::Claim(_));
         let term = if is_claim { record.term.saturating_sub(1) } else { record.term };
         // The first claim says where the oplog begins.
@@ -201,6 +212,9 @@ impl Reading {
         if let RecordKind::Claim(leader) = kind {
             return Ok(self.judge_claim(term, leader, Place { position: confirmed, chain }));
         }
+        if let RecordKind::Restored { former } = kind {
+            return Ok(self.judge_restored(offset, term, former, Place { position: confirmed, chain }));
+        }
         if term != self.term || term == 0 {
             return Ok(Effect::Ignored(Ignored::PastTerm));
         }
@@ -213,7 +227,7 @@ impl Reading {
                 self.ended = Some(successor);
                 Ok(Effect::Ended { successor, cut_at: self.forget_half() })
             }
-            RecordKind::Heartbeat | RecordKind::Claim(_) => Ok(Effect::Alive),
+            RecordKind::Heartbeat | RecordKind::Claim(_) | RecordKind::Restored { .. } => Ok(Effect::Alive),
         }
     }
 
@@ -229,6 +243,15 @@ impl Reading {
         self.ended = None;
         self.term_begins = self.forget_half();
         Effect::Claimed { term, leader, cut_at: self.term_begins }
+    }
+
+    fn judge_restored(&mut self, offset: Offset, term: u64, former: LogIdentity, begins: Place) -> Effect<'static> {
+        if offset != Offset::default() || self.term > 0 {
+            return Effect::Ignored(Ignored::LateClaim);
+        }
+        (self.term, self.whole) = (term, begins);
+        self.term_begins = self.forget_half();
+        Effect::Restored { former, cut_at: self.term_begins }
     }
 
     fn judge_range<'b>(

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::{Offset, Result, SharedLogError};
+use crate::{LogIdentity, Offset, Result, SharedLogError};
 
 const MAGIC: &[u8; 8] = b"PLMSHREC";
 const FORMAT_VERSION: u16 = 1;
@@ -15,6 +15,7 @@ const KIND_CLAIM: u8 = 1;
 const KIND_RANGE: u8 = 2;
 const KIND_HEARTBEAT: u8 = 3;
 const KIND_STEP_DOWN: u8 = 4;
+const KIND_RESTORED: u8 = 5;
 const ADDRESS_BYTES_MAX: usize = 300;
 
 /// Largest record, below what Kafka takes without being told otherwise (1 MiB with the framing of its own).
@@ -71,6 +72,12 @@ pub enum RecordKind<'b> {
         /// The member that is to claim next.
         successor: Option<u64>,
     },
+    /// The first record of a log that was made again after it was lost: `term` is the newest one that is known of the former log, `confirmed` and `chain` say where
+    /// what follows of the set's oplog begins.
+    Restored {
+        /// The log that this one continues.
+        former: LogIdentity,
+    },
 }
 
 impl Leader {
@@ -91,6 +98,7 @@ impl<'b> Record<'b> {
             RecordKind::Range { start, whole, .. } => (KIND_RANGE, *start, *whole),
             RecordKind::Heartbeat => (KIND_HEARTBEAT, 0, 0),
             RecordKind::StepDown { .. } => (KIND_STEP_DOWN, 0, 0),
+            RecordKind::Restored { .. } => (KIND_RESTORED, 0, 0),
         };
         if let RecordKind::Claim(Leader { address, .. }) = &self.kind
             && address.len() > ADDRESS_BYTES_MAX
@@ -122,6 +130,7 @@ impl<'b> Record<'b> {
             RecordKind::Range { bytes, .. } => bytes.len(),
             RecordKind::Heartbeat => 0,
             RecordKind::StepDown { successor } => successor.map_or(0, |_| 8),
+            RecordKind::Restored { former } => former.0.len(),
         }
     }
 
@@ -137,6 +146,7 @@ impl<'b> Record<'b> {
             RecordKind::StepDown { successor } => {
                 out.extend(successor.map(u64::to_le_bytes).into_iter().flatten());
             }
+            RecordKind::Restored { former } => out.extend_from_slice(&former.0),
         }
     }
 
@@ -187,6 +197,7 @@ fn parse_kind<'b>(header: &[u8; HEADER_BYTES], payload: &'b [u8]) -> Option<Reco
             let successor = payload.try_into().ok().map(u64::from_le_bytes)?;
             Some(RecordKind::StepDown { successor: Some(successor) })
         }
+        KIND_RESTORED => payload.try_into().ok().map(|former| RecordKind::Restored { former: LogIdentity(former) }),
         _ => None,
     }
 }
@@ -216,6 +227,7 @@ mod tests {
             RecordKind::Heartbeat,
             RecordKind::StepDown { successor: None },
             RecordKind::StepDown { successor: Some(7) },
+            RecordKind::Restored { former: LogIdentity([5; 16]) },
         ];
         kinds.into_iter().map(|kind| Record { term: 9, confirmed: 12, chain: 0xdead_beef, kind }).collect()
     }

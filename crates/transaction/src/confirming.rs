@@ -74,6 +74,16 @@ impl Store {
         self.commits.confirmed_end()
     }
 
+    /// The shared log has everything before this; `None`: the store is alone.
+    pub fn confirmed_position(&self) -> Option<OplogPosition> {
+        self.commits.confirmed_position()
+    }
+
+    /// How often somebody has waited for the shared log, and for how long together.
+    pub fn confirmation_waits(&self) -> (u64, Duration) {
+        self.commits.waits()
+    }
+
     /// What must be confirmed before anybody is told of what a command has seen that looked at the newest state: all that is in the oplog, as keys and records
     /// are compared with what is applied, visible or not. `None`: all is.
     #[inline]
@@ -100,6 +110,16 @@ impl Store {
     /// # Errors
     /// `TermLost`, `Stopped`: whether the log has it, or will, is not known.
     pub fn wait_confirmed(&self, end: OplogPosition, is_over: &dyn Fn() -> bool) -> Result<bool> {
+        if self.commits.is_confirmed(end) {
+            return Ok(true);
+        }
+        let began = self.clock.monotonic();
+        let waited = self.wait_for_log(end, is_over);
+        self.commits.note_wait(self.clock.monotonic().saturating_sub(began));
+        waited
+    }
+
+    fn wait_for_log(&self, end: OplogPosition, is_over: &dyn Fn() -> bool) -> Result<bool> {
         while !self.commits.is_confirmed(end) {
             self.options.interleaving.at(Moment::Unconfirmed { end });
             if self.commits.wait_confirmed(end, LOOK)? {

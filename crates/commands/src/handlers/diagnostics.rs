@@ -34,6 +34,7 @@ pub(crate) mod profile;
 #[cfg(test)]
 mod queue_tests;
 pub(crate) mod repl_set_resize_oplog;
+mod replica_set_figures;
 pub(crate) mod rotate_certificates;
 pub(crate) mod server_status;
 mod server_status_sections;

@@ -29,6 +29,7 @@ files![
     ("/extended_json.js", "extended_json.js", SCRIPT),
     ("/flame.js", "flame.js", SCRIPT),
     ("/login.js", "login.js", SCRIPT),
+    ("/members.js", "members.js", SCRIPT),
     ("/operations.js", "operations.js", SCRIPT),
     ("/overview.js", "overview.js", SCRIPT),
     ("/backups.js", "backups.js", SCRIPT),

@@ -109,6 +109,16 @@ impl Copies {
         Ok(given)
     }
 
+    /// Who waits for a copy.
+    fn waiting(&self) -> io::Result<Vec<String>> {
+        let mut waiting = Vec::new();
+        for name in self.names()?.iter().filter(|name| name.starts_with(WANTED) && !name.ends_with(NEW)) {
+            let who = read(&self.disk()?, name)?.unwrap_or_default();
+            waiting.push(String::from_utf8_lossy(&who).into_owned());
+        }
+        Ok(waiting)
+    }
+
     pub(super) fn note_verified(&self, id: &str) -> io::Result<()> {
         put(&self.disk()?, &format!("{VERIFIED}{id}"), b"")
     }
@@ -259,7 +269,8 @@ fn need_of(log: &dyn SharedLog, node: u64) -> shared_log::Result<Need> {
     }
     let Some(record) = log.read(Offset(0), 1, Duration::ZERO)?.into_iter().next() else { return Ok(Need::None) };
     let mut reading = Reading::new(log.identity()?, OplogPlace::default());
-    if matches!(reading.step(record.offset, &record.bytes)?, Effect::Claimed { cut_at, .. } if cut_at > 0) {
+    let first = reading.step(record.offset, &record.bytes)?;
+    if matches!(first, Effect::Claimed { cut_at, .. } | Effect::Restored { cut_at, .. } if cut_at > 0) {
         return Ok(Need::Only);
     }
     let notices = log.notices()?;
@@ -353,6 +364,8 @@ pub(super) fn begin_giving(
     spawn_named("copy-giver", move || {
         let clock = SystemClock::new();
         while !stop.load(Ordering::Acquire) {
+            // What cannot be read is told by what follows.
+            state.set_wait_for_copy(copies.waiting().unwrap_or_default());
             if let Err(error) = give_what_is_wanted(&copies, &state, &disk) {
                 tracing::warn!(target: "replication", error, "a copy for a new member could not be made");
             }

@@ -30,6 +30,34 @@ struct Seen {
     mark: (u64, u64),
     at: Duration,
     wall_millis: i64,
+    /// When it was last seen with everything that anybody had.
+    level_at: Option<Duration>,
+}
+
+/// The newest that any member has.
+#[derive(Clone, Copy)]
+struct Newest {
+    position: u64,
+    timestamp: Timestamp,
+}
+
+impl Newest {
+    fn of(notices: &[Notice]) -> Newest {
+        let newest = notices.iter().max_by_key(|notice| notice.applied);
+        let (position, timestamp) = newest.map_or((0, 0), |notice| (notice.applied, notice.applied_timestamp));
+        Newest { position, timestamp: Timestamp(timestamp) }
+    }
+
+    /// How far a member is behind it by the clock of the commits; but no longer than since it was not behind: before the newest commit there may have been none for hours.
+    fn lag_of(self, notice: &Notice, seen: &mut Seen, now: Duration) -> Duration {
+        if notice.applied >= self.position {
+            seen.level_at = Some(now);
+            return Duration::ZERO;
+        }
+        let behind = self.timestamp.seconds_millis().saturating_sub(Timestamp(notice.applied_timestamp).seconds_millis());
+        let behind = Duration::from_millis(behind.max(0) as u64);
+        seen.level_at.map_or(behind, |level_at| behind.min(now.saturating_sub(level_at)))
+    }
 }
 
 /// See the module's head.
@@ -101,28 +129,39 @@ impl NoticeBoard {
             Standpoint::Follows { leader, .. } => leader.as_ref().map(|leader| leader.address.clone()),
             Standpoint::IsOver => None,
         };
-        let listed = notices.iter().filter(|notice| notice.is_listed);
-        let members = listed.map(|notice| self.member(notice, state, leader.as_deref(), clock, now)).collect();
-        state.set_look(SetLook { primary: leader, members }, notices);
+        let newest = Newest::of(&notices);
+        let (mut members, mut joining) = (Vec::new(), Vec::new());
+        for notice in &notices {
+            let member = self.member(notice, newest, state, leader.as_deref(), (clock, now));
+            if notice.is_listed { members.push(member) } else { joining.push(member) }
+        }
+        let (wait_for_copy, next_record) = (state.wait_for_copy(), state.next_record().0);
+        let (needed_record, log_complaints) = (state.needs().0, state.log_complaints());
+        let primary = leader;
+        let look =
+            SetLook { primary, members, joining, wait_for_copy, next_record, needed_record, log_complaints };
+        state.set_look(look, notices);
         Ok(())
     }
 
     fn member(
         &mut self,
         notice: &Notice,
+        newest: Newest,
         state: &SetState,
         leader: Option<&str>,
-        clock: &dyn Clock,
-        now: Duration,
+        (clock, now): (&dyn Clock, Duration),
     ) -> MemberLook {
         let mark = (notice.incarnation, notice.number);
         // One that is seen for the first time may be of long ago, by its own clock.
         let age = Duration::from_millis(clock.wall_millis().saturating_sub(notice.wall_millis).max(0) as u64);
-        let first = || Seen { mark, at: now.saturating_sub(age.min(SILENT_AFTER)), wall_millis: notice.wall_millis };
+        let (first_at, wall_millis) = (now.saturating_sub(age.min(SILENT_AFTER)), notice.wall_millis);
+        let first = || Seen { mark, at: first_at, wall_millis, level_at: None };
         let seen = self.seen.entry(notice.node).or_insert_with(first);
         if seen.mark != mark {
-            *seen = Seen { mark, at: now, wall_millis: clock.wall_millis() };
+            *seen = Seen { mark, at: now, wall_millis: clock.wall_millis(), level_at: seen.level_at };
         }
+        let lag = newest.lag_of(notice, seen, now);
         let is_self = notice.node == state.me().node;
         MemberLook {
             host: notice.address.clone(),
@@ -132,6 +171,8 @@ impl NoticeBoard {
             applied: Timestamp(notice.applied_timestamp),
             applied_position: notice.applied,
             durable_position: notice.durable,
+            lag,
+            is_frozen: notice.is_frozen,
             heard_millis: seen.wall_millis,
             tags: notice.tags.clone(),
         }

@@ -40,6 +40,12 @@ pub(super) struct SetState {
     may_lead: AtomicBool,
     /// The record from which it would read the log after a start.
     needs: AtomicU64,
+    /// The record of the log that it reads next.
+    next_record: AtomicU64,
+    /// The addresses of new members that wait for a copy of a member's data.
+    wait_for_copy: RwLock<Vec<String>>,
+    /// In what the log is not set up as its promises need.
+    log_complaints: RwLock<Vec<String>>,
     /// The server stops: nothing long is begun, and what has begun ends.
     closing: AtomicBool,
     look: RwLock<Arc<SetLook>>,
@@ -77,6 +83,9 @@ impl SetState {
             caught_up: AtomicBool::new(leads),
             may_lead: AtomicBool::new(true),
             needs: AtomicU64::new(0),
+            next_record: AtomicU64::new(0),
+            wait_for_copy: RwLock::default(),
+            log_complaints: RwLock::default(),
             closing: AtomicBool::new(false),
             look: RwLock::default(),
             notices: RwLock::default(),
@@ -135,6 +144,30 @@ impl SetState {
 
     pub(super) fn set_needs(&self, needs: Offset) {
         self.needs.store(needs.0, Ordering::Release);
+    }
+
+    pub(super) fn next_record(&self) -> Offset {
+        Offset(self.next_record.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_next_record(&self, next: Offset) {
+        self.next_record.store(next.0, Ordering::Release);
+    }
+
+    pub(super) fn wait_for_copy(&self) -> Vec<String> {
+        self.wait_for_copy.read().clone()
+    }
+
+    pub(super) fn log_complaints(&self) -> Vec<String> {
+        self.log_complaints.read().clone()
+    }
+
+    pub(super) fn set_log_complaints(&self, complaints: Vec<String>) {
+        *self.log_complaints.write() = complaints;
+    }
+
+    pub(super) fn set_wait_for_copy(&self, addresses: Vec<String>) {
+        *self.wait_for_copy.write() = addresses;
     }
 
     /// Somebody wants to know soon how far the others are.

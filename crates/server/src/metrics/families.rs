@@ -413,6 +413,80 @@ pub(super) const FAMILIES: &[Family] = &[
         &[is("", "plimsoll.oplog.listenersHeldBackBytes", ONE)],
     ),
     gauge(
+        "plimsoll_replica_set_state",
+        "What this member is: 0 not initiated, 1 primary, 2 secondary, 3 not caught up yet.",
+        &[is("", "plimsoll.replicaSet.stateCode", ONE)],
+    ),
+    gauge("plimsoll_replica_set_term", "The newest term.", &[is("", "plimsoll.replicaSet.term", ONE)]),
+    gauge(
+        "plimsoll_replica_set_has_primary",
+        "1 while this member knows of a primary.",
+        &[is("", "plimsoll.replicaSet.hasPrimary", ONE)],
+    ),
+    gauge(
+        "plimsoll_replica_set_position_bytes",
+        "How far this member is, in bytes of the oplog: logged here, durable here, confirmed by the shared log, seen by readers.",
+        &[each("of", "plimsoll.replicaSet.positions", "", ONE)],
+    ),
+    counter(
+        "plimsoll_replica_set_confirmation_waits_total",
+        "How often somebody waited until the shared log had what he was to be told of.",
+        &[is("", "plimsoll.replicaSet.confirmations.waits", ONE)],
+    ),
+    counter(
+        "plimsoll_replica_set_confirmation_seconds_total",
+        "Time that took.",
+        &[is("", "plimsoll.replicaSet.confirmations.waitedMicros", MICROSECONDS)],
+    ),
+    gauge(
+        "plimsoll_replica_set_log_answers",
+        "0 while a primary refuses writes, as the shared log does not answer.",
+        &[is("", "plimsoll.replicaSet.confirmations.logAnswers", ONE)],
+    ),
+    gauge(
+        "plimsoll_replica_set_log_record",
+        "Records of the shared log, by number: the one that is read next, and the one that a restart would read first.",
+        &[
+            is("which=\"next\"", "plimsoll.replicaSet.log.nextRecord", ONE),
+            is("which=\"needed\"", "plimsoll.replicaSet.log.neededRecord", ONE),
+        ],
+    ),
+    gauge(
+        "plimsoll_replica_set_member_state",
+        "What each member is, as this one sees it: 1 primary, 2 secondary, 3 not caught up yet, 8 down.",
+        &[each("member", "plimsoll.replicaSet.members", "stateCode", ONE)],
+    ),
+    gauge(
+        "plimsoll_replica_set_member_up",
+        "1 while something was heard of the member within ten seconds.",
+        &[each("member", "plimsoll.replicaSet.members", "isAlive", ONE)],
+    ),
+    gauge(
+        "plimsoll_replica_set_member_applied_bytes",
+        "Up to where in the oplog each member has applied it.",
+        &[each("member", "plimsoll.replicaSet.members", "appliedPosition", ONE)],
+    ),
+    gauge(
+        "plimsoll_replica_set_member_durable_bytes",
+        "Up to where each member has the oplog on its disk.",
+        &[each("member", "plimsoll.replicaSet.members", "durablePosition", ONE)],
+    ),
+    gauge(
+        "plimsoll_replica_set_member_lag_seconds",
+        "How far the readers of each member are behind the newest commit that is known of.",
+        &[each("member", "plimsoll.replicaSet.members", "lagSeconds", ONE)],
+    ),
+    gauge(
+        "plimsoll_replica_set_member_heard_timestamp_seconds",
+        "When this member last heard of each.",
+        &[each("member", "plimsoll.replicaSet.members", "heard", MILLISECONDS)],
+    ),
+    gauge(
+        "plimsoll_replica_set_members_waiting_for_copy",
+        "New members that wait for a copy of a member's data.",
+        &[is("", "plimsoll.replicaSet.waitForCopy", ONE)],
+    ),
+    gauge(
         "plimsoll_archive_lag_seconds",
         "For how long there has been something that is not archived: so much would be lost with the machine.",
         &[is("", "plimsoll.backups.archive.lagSeconds", ONE)],

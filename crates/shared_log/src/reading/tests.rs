@@ -89,6 +89,26 @@ fn the_first_claim_says_where_the_oplog_begins() {
 }
 
 #[test]
+fn a_log_that_was_made_again_goes_on_with_the_next_term() {
+    let restored = || RecordKind::Restored { former: LogIdentity([9; 16]) };
+    let mut told = Told::new();
+    let first = Record { term: 6, confirmed: 100, chain: 0, kind: restored() };
+    let effect = told.step(first.clone()).unwrap();
+    assert_eq!(effect, Effect::Restored { former: LogIdentity([9; 16]), cut_at: 100 });
+    assert_eq!((told.reading.term(), told.places()), (6, (100, 100)));
+    // Claims of terms that the former log has had come too late, and a second record of this kind says nothing.
+    assert_eq!(told.claim(6, 1), Effect::Ignored(Ignored::LateClaim));
+    assert_eq!(told.step(first).unwrap(), Effect::Ignored(Ignored::LateClaim));
+    assert_eq!(told.claim(7, 2), Effect::Claimed { term: 7, leader: leader(2), cut_at: 100 });
+    assert_eq!(told.range(7, 100, 2, 2), accepted(100, b"xx", 102));
+    let mut late = Told::new();
+    late.claim(1, 1);
+    let second = Record { term: 6, confirmed: 100, chain: 0, kind: restored() };
+    assert_eq!(late.step(second).unwrap(), Effect::Ignored(Ignored::LateClaim));
+    assert_eq!((late.reading.term(), late.places()), (1, (0, 0)));
+}
+
+#[test]
 fn nothing_of_a_term_counts_after_its_step_down() {
     let mut told = Told::new();
     told.claim(1, 1);

@@ -245,7 +245,7 @@ impl<R: Stored> Member<R> {
                 } += 1;
                 Ok(())
             }
-            Effect::Foreign | Effect::Alive => Ok(()),
+            Effect::Foreign | Effect::Alive | Effect::Restored { .. } => Ok(()),
         }
     }
 

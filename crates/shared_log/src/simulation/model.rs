@@ -96,7 +96,8 @@ impl Rule for Model {
             _ if is_past || self.term == 0 => Effect::Ignored(Ignored::PastTerm),
             _ if self.has_ended => Effect::Ignored(Ignored::TermEnded),
             RecordKind::Range { start, whole, bytes } => self.range(offset, start, whole, bytes),
-            RecordKind::Heartbeat => Effect::Alive,
+            // Nobody in the simulation makes a log again.
+            RecordKind::Heartbeat | RecordKind::Restored { .. } => Effect::Alive,
             RecordKind::StepDown { successor } => {
                 self.has_ended = true;
                 Effect::Ended { successor, cut_at: self.forget_half() }

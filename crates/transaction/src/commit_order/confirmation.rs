@@ -31,6 +31,9 @@ pub(super) struct Confirmed {
     leadership: AtomicU8,
     /// Something was confirmed, the term is lost, or all is stopped.
     moved: Condvar,
+    /// How often somebody waited, and for how many microseconds together.
+    waits: AtomicU64,
+    waited_micros: AtomicU64,
 }
 
 /// Whether commits can be confirmed.
@@ -64,6 +67,8 @@ impl Confirmed {
             definitions: AtomicU64::new(0),
             leadership: AtomicU8::new(Leadership::Held as u8),
             moved: Condvar::new(),
+            waits: AtomicU64::new(0),
+            waited_micros: AtomicU64::new(0),
         }
     }
 
@@ -173,6 +178,23 @@ impl CommitOrder {
     #[inline]
     pub(crate) fn is_confirmed(&self, end: OplogPosition) -> bool {
         self.confirmed.position.load(Ordering::Acquire) >= end.0
+    }
+
+    /// Somebody has waited for so long.
+    pub(crate) fn note_wait(&self, waited: Duration) {
+        self.confirmed.waits.fetch_add(1, Ordering::Relaxed);
+        self.confirmed.waited_micros.fetch_add(waited.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// How often somebody waited for the log, and for how long together.
+    pub(crate) fn waits(&self) -> (u64, Duration) {
+        let micros = self.confirmed.waited_micros.load(Ordering::Relaxed);
+        (self.confirmed.waits.load(Ordering::Relaxed), Duration::from_micros(micros))
+    }
+
+    /// Everything before this is confirmed; `None` where nobody confirms.
+    pub(crate) fn confirmed_position(&self) -> Option<OplogPosition> {
+        self.is_confirming().then(|| OplogPosition(self.confirmed.position.load(Ordering::Acquire)))
     }
 
     /// Waits until everything before `end` is confirmed, but not longer than that; `false`: it is not.

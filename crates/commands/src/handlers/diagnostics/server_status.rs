@@ -8,7 +8,7 @@ use platform::{MemoryUse, WorkingMemory};
 use transaction::{Store, WRITES_STOPPED_ADVICE};
 
 use super::hello::write_identity;
-use super::{engine_figures, server_status_sections as sections, short_host};
+use super::{engine_figures, replica_set_figures, server_status_sections as sections, short_host};
 use crate::DocumentWriter;
 use crate::handlers::command::Command;
 use crate::request::arguments::{Arguments, Field};
@@ -207,6 +207,11 @@ fn write_plimsoll(server: &ServerContext, section: &mut DocumentWriter<'_>) -> R
             });
         }
     });
+    if !server.replica_set.is_alone() {
+        section.document("replicaSet", |figures| {
+            replica_set_figures::write(&server.replica_set, &server.store, figures);
+        });
+    }
     let archive = server.hooks.archive();
     section.document("backups", |backups| server.backups.write_status(archive.as_ref(), backups));
     if let Some(traces) = &server.traces {

@@ -67,6 +67,16 @@ pub struct SetLook {
     pub primary: Option<String>,
     /// All that clients may be told of, by address.
     pub members: Vec<MemberLook>,
+    /// Those that have not caught up since they were begun: clients are not told of them.
+    pub joining: Vec<MemberLook>,
+    /// The addresses of new members that wait for a copy of a member's data.
+    pub wait_for_copy: Vec<String>,
+    /// The record of the log that this member reads next.
+    pub next_record: u64,
+    /// The record from which it would have to read on if it were started again.
+    pub needed_record: u64,
+    /// In what the log is not set up as its promises need, as it was last looked at.
+    pub log_complaints: Vec<String>,
 }
 
 /// One of them.
@@ -86,6 +96,10 @@ pub struct MemberLook {
     pub applied_position: u64,
     /// Its oplog is on its disk up to here.
     pub durable_position: u64,
+    /// How far its readers are behind the newest commit that is known of.
+    pub lag: Duration,
+    /// Whether it does not claim the lead for a while.
+    pub is_frozen: bool,
     /// When it was heard of, in milliseconds since 1970.
     pub heard_millis: i64,
     /// Names and values by which clients choose members.

@@ -54,11 +54,21 @@ impl SetMembers for Program {
             applied: Timestamp::new(9, 1),
             applied_position: 100,
             durable_position: 90,
+            lag: Duration::from_millis(1_500),
+            is_frozen: host == "db3:1",
             heard_millis: 5,
             tags: vec![("dc".to_owned(), host.to_owned())],
         };
         let primary = if self.leads() { "db2:1" } else { "db1:1" };
-        Arc::new(SetLook { primary: Some(primary.to_owned()), members: ["db1:1", "db2:1", "db3:1"].map(member).into() })
+        Arc::new(SetLook {
+            primary: Some(primary.to_owned()),
+            members: ["db1:1", "db2:1", "db3:1"].map(member).into(),
+            joining: vec![member("db4:1")],
+            wait_for_copy: vec!["db5:1".to_owned()],
+            next_record: 17,
+            needed_record: 11,
+            log_complaints: vec!["retention.ms is 1".to_owned()],
+        })
     }
 
     fn have_applied(&self, _position: u64) -> usize {
@@ -120,6 +130,24 @@ fn a_secondary_names_the_others_and_refuses_what_is_the_primarys() {
     assert_eq!(*program.asked.lock(), ["freeze 5s"]);
     assert_eq!(server.fail("admin", doc! {"replSetSyncFrom": "db1:1"}).0, 238);
     assert_eq!(server.fail("admin", doc! {"replSetReconfig": {}}).0, 10107);
+}
+
+#[test]
+fn server_status_says_how_far_each_member_is() {
+    let mut server = TestServer::of_members(facts(), Arc::new(Program::default()));
+    let status = server.run("admin", doc! {"serverStatus": 1});
+    let section = status.get_document("plimsoll").unwrap().get_document("replicaSet").unwrap();
+    assert_eq!((section.get_str("state").unwrap(), section.get_i64("term").unwrap()), ("secondary", 7));
+    assert_eq!(section.get_str("primary").unwrap(), "db1:1");
+    assert_eq!((section.get_f64("lagSecondsMax").unwrap(), section.get_i64("silentMembers").unwrap()), (1.5, 1));
+    let log = doc! {"nextRecord": 17i64, "neededRecord": 11i64, "complaints": ["retention.ms is 1"]};
+    assert_eq!(section.get_document("log").unwrap(), &log);
+    let members = section.get_document("members").unwrap();
+    let state = |host: &str| members.get_document(host).unwrap().get_str("state").unwrap();
+    assert_eq!(["db1:1", "db2:1", "db3:1", "db4:1"].map(state), ["primary", "secondary", "down", "recovering"]);
+    let third = members.get_document("db3:1").unwrap();
+    assert_eq!((third.get_i64("appliedPosition").unwrap(), third.get_bool("isFrozen").unwrap()), (100, true));
+    assert_eq!(section.get_array("waitForCopy").unwrap(), &vec![Bson::from("db5:1")]);
 }
 
 #[test]
