@@ -1,6 +1,7 @@
 """Three servers on one shared log in a directory: kills of the primary under load, step-downs, restarts in turn, a primary that is stopped for a while,
 reads on secondaries, a member that comes later, a log that is trimmed, and one that is encrypted."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -59,7 +60,9 @@ class ReplicaSet:
             if member.process is not None:
                 member.process.send_signal(signal.SIGCONT)
                 member.kill()
-        shutil.rmtree(self.directory / "log", ignore_errors=True)
+        # What is left tells by its log files; data are large.
+        for directory in [self.directory / "log", *self.directory.glob("member*/data")]:
+            shutil.rmtree(directory, ignore_errors=True)
 
     def log(self, what, *arguments):
         """Runs `plimsoll log`; its outcome and what it says."""
@@ -373,6 +376,82 @@ def test_a_member_that_comes_to_a_long_log_gets_a_copy_in_place_of_reading_it(re
         with pymongo.MongoClient(late.uri, readPreference="secondaryPreferred") as direct:
             assert direct.test.numbers.count_documents({}) == 401
             assert direct.test.command("validate", "numbers")["valid"]
+
+
+def fill(client, count=400):
+    """Documents that take a while to copy: nothing makes them smaller, and the log is too long to be read."""
+    for first in range(0, count, 50):
+        documents = [{"_id": number, "bytes": os.urandom(200_000)} for number in range(first, first + 50)]
+        client.test.numbers.insert_many(documents)
+    client.test.numbers.with_options(write_concern=WriteConcern(w=3)).insert_one({"_id": "last"})
+    return count + 1
+
+
+def copies(replica_set, what):
+    return list((replica_set.directory / "log" / "copies").glob(what))
+
+
+def wait_for_half_a_copy(replica_set):
+    """Some chunks are there, and somebody is still waiting."""
+    began = time.monotonic()
+    while not copies(replica_set, "backups/backups/*/index/00000002"):
+        assert time.monotonic() - began < 60
+        time.sleep(0.001)
+
+
+def check_new_member(member, documents):
+    with pymongo.MongoClient(member.uri, readPreference="secondaryPreferred") as direct:
+        assert direct.test.numbers.count_documents({}) == documents
+        assert direct.test.command("validate", "numbers")["valid"]
+
+
+def test_a_copy_whose_maker_is_killed_is_made_by_another_member(replica_set):
+    with replica_set.client() as client:
+        documents = fill(client)
+    late = replica_set.add(3)
+    late.launch()
+    wait_for_half_a_copy(replica_set)
+    giver = next(member for member in replica_set.members if "copies its data for" in member.log_tail(500))
+    giver.process.send_signal(signal.SIGSTOP)
+    assert not copies(replica_set, "given-*") and giver is not replica_set.primary()
+    giver.kill()
+    # It is missed after ten seconds of silence.
+    replica_set.wait_until(lambda: replica_set.hello(late).get("secondary"), 90)
+    assert late.log_tail(500).count("restores a copy that is being made") == 2
+    check_new_member(late, documents)
+    giver.start()
+    replica_set.wait_until(replica_set.is_whole, 60)
+    check_new_member(giver, documents)
+
+
+def test_a_new_member_that_is_killed_while_it_restores_begins_again(replica_set):
+    with replica_set.client() as client:
+        documents = fill(client)
+        late = replica_set.add(3)
+        late.launch()
+        wait_for_half_a_copy(replica_set)
+        late.kill()
+        assert (late.directory / "data" / "restore.unfinished").exists()
+        client.test.numbers.insert_one({"_id": "meanwhile"})
+        late.start(60)
+        replica_set.wait_until(replica_set.is_whole, 60)
+        check_new_member(late, documents + 1)
+        # The copy that was begun for it is the only one, and nobody is waiting any longer.
+        assert len(copies(replica_set, "backups/backups/*")) == 1
+        assert not copies(replica_set, "wanted-*") + copies(replica_set, "given-*") + copies(replica_set, "making")
+
+
+def test_two_new_members_share_a_copy(replica_set):
+    with replica_set.client() as client:
+        documents = fill(client)
+        new = [replica_set.add(3), replica_set.add(4)]
+        for member in new:
+            member.launch()
+        replica_set.wait_until(replica_set.is_whole, 90)
+        for member in new:
+            assert "restores a copy that is being made" in member.log_tail(500)
+            check_new_member(member, documents)
+        assert len(copies(replica_set, "backups/backups/*")) == 1
 
 
 def test_a_set_begun_from_a_server_with_data_gives_new_members_a_copy(tmp_path):

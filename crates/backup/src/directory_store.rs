@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use platform::{Disk, OpenMode};
@@ -23,12 +24,14 @@ pub struct DirectoryStore {
     disk: Arc<dyn Disk>,
     /// Folders that this process has made durable.
     folders: Mutex<HashSet<String>>,
+    /// What is stored is not kept in the kernel's memory, unless it is read soon.
+    has_readers: AtomicBool,
 }
 
 impl DirectoryStore {
     /// Objects in the root of `disk`.
     pub fn new(disk: Arc<dyn Disk>) -> DirectoryStore {
-        DirectoryStore { disk, folders: Mutex::default() }
+        DirectoryStore { disk, folders: Mutex::default(), has_readers: AtomicBool::new(false) }
     }
 
     fn make_folder(&self, folder: &str) -> io::Result<()> {
@@ -52,7 +55,8 @@ impl ObjectStore for DirectoryStore {
         self.make_folder(folder)?;
         let (new, name) = (format!("{name}{NEW}"), Path::new(name));
         let file = self.disk.open(Path::new(&new), OpenMode::Create)?;
-        file.keep_written(false);
+        let has_readers = self.has_readers.load(Ordering::Relaxed);
+        file.keep_written(has_readers);
         file.set_length(0)?;
         let mut offset = 0;
         for piece in bytes.chunks(PIECE_BYTES) {
@@ -61,10 +65,16 @@ impl ObjectStore for DirectoryStore {
             rest();
         }
         file.sync_data()?;
-        file.forget_cached(0, bytes.len() as u64);
+        if !has_readers {
+            file.forget_cached(0, bytes.len() as u64);
+        }
         drop(file);
         self.disk.rename(Path::new(&new), name)?;
         self.disk.sync_directory(Path::new(folder))
+    }
+
+    fn expect_readers(&self) {
+        self.has_readers.store(true, Ordering::Relaxed);
     }
 
     fn size(&self, name: &str) -> io::Result<u64> {

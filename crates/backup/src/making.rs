@@ -48,6 +48,8 @@ pub enum Extent {
 
 /// How a backup is made.
 pub struct BackupOptions {
+    /// Its name, from [`new_name`](crate::new_name), for whoever is to know it before it is made.
+    pub name: Option<String>,
     /// How its objects are packed.
     pub packing: Packing,
     /// Bytes a second that it reads at most.
@@ -91,7 +93,7 @@ pub fn make(
         budget: WorkBudget::new(store.foreground().clone()),
         clock: &*clock,
         sink: Sink::begin(objects, store)?,
-        manifest: Manifest::begin(new_id(began, random), began, options.server),
+        manifest: Manifest::begin(options.name.clone().unwrap_or_else(|| new_id(began, random)), began, options.server),
         known,
         used: BTreeSet::new(),
         table: Vec::new(),
@@ -243,9 +245,21 @@ impl Making<'_> {
     /// So much has been read: rests for others, and for the rate.
     fn copied(&mut self, bytes: u64) {
         self.progress.done(bytes);
-        let (engine, clock) = (self.store.engine(), self.clock);
-        let _ = self.budget.step(clock, || engine.pace_long());
-        self.pace.copied(bytes, clock, self.is_stopped);
+        self.give_way();
+        self.pace.copied(bytes, self.clock, self.is_stopped);
+    }
+
+    fn give_way(&mut self) {
+        let engine = self.store.engine();
+        let _ = self.budget.step(self.clock, || engine.pace_long());
+    }
+
+    /// Hands objects over. To wait until those who store them, and give way themselves, take them is no work.
+    fn hand_over(&mut self, together: Vec<(String, Vec<u8>)>) -> Result<()> {
+        self.give_way();
+        let taken = self.sink.put(together);
+        self.budget.begin_stretch(self.clock);
+        taken
     }
 
     /// Packs an object.
@@ -259,7 +273,7 @@ impl Making<'_> {
     /// Packs an object and hands it to the threads that store them.
     fn put(&mut self, name: String, content: &[u8], is_compressed: bool) -> Result<StoredObject> {
         let (stored, packed) = self.packed(&name, content, is_compressed)?;
-        self.sink.put(vec![(name, packed)])?;
+        self.hand_over(vec![(name, packed)])?;
         Ok(stored)
     }
 
@@ -274,7 +288,7 @@ impl Making<'_> {
         // The index is stored behind its chunk: where it is, the chunk is whole.
         let index = format!("{folder}/{INDEX}/{number:08}");
         let (_, packed_index) = self.packed(&index, &encode_index(&stored, &list)?, true)?;
-        self.sink.put(vec![(name, packed), (index.clone(), packed_index)])?;
+        self.hand_over(vec![(name, packed), (index.clone(), packed_index)])?;
         self.manifest.chunks.extend(described(stored, index, &rows));
         Ok(())
     }

@@ -190,6 +190,11 @@ pub fn time_of(millis: i64) -> String {
     jiff::Timestamp::from_second(moment.as_second()).unwrap_or(moment).to_string()
 }
 
+/// A name for a backup that is about to begin.
+pub fn new_name(clock: &dyn platform::Clock, random: &dyn platform::Random) -> String {
+    new_id(clock.wall_millis(), random)
+}
+
 /// The name of a backup that begins now; names sort by time.
 pub(crate) fn new_id(millis: i64, random: &dyn platform::Random) -> String {
     let mut id: String = time_of(millis).chars().filter(|character| !"-:".contains(*character)).collect();

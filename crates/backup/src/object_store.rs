@@ -21,6 +21,9 @@ pub trait ObjectStore: Send + Sync {
         self.put(name, bytes)
     }
 
+    /// What is stored from now on is read soon, perhaps on this machine: it may stay in its memory until then.
+    fn expect_readers(&self) {}
+
     /// Bytes of an object.
     ///
     /// # Errors

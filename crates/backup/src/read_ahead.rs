@@ -20,13 +20,15 @@ pub(crate) fn in_order<I: Sync, T: Send>(
     if threads <= 1 || items.len() <= 1 {
         return items.iter().try_for_each(|item| take(item, read(item)?));
     }
-    let read = &read;
+    let (read, class) = (&read, platform::WorkClass::of_thread());
     std::thread::scope(|scope| {
         // Each thread has every so-manieth item, and waits until it is taken.
         let begin = |number: usize| {
             let (sender, receiver) = sync_channel(0);
             let own = items.iter().skip(number).step_by(threads);
             scope.spawn(move || {
+                // It gives way as whoever waits for it does.
+                class.set_for_thread();
                 for item in own {
                     let found = read(item);
                     let has_failed = found.is_err();

@@ -3,6 +3,7 @@
 //! Called by `plimsoll restore` and by `plimsoll backup verify`. Pages go where they were, the rings' files and the oplog are put
 //! together again, and the oplog ends where it is wanted: opening the directory replays it, as after a crash. While it is
 //! written the directory has a note that says so, and a server does not open it. The finished one has a note that says what it is.
+//! Pages can be written while the backup is still being made (`early`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +26,10 @@ use crate::progress::{Phase, Progress};
 use crate::reach::Reach;
 use crate::read_ahead::in_order;
 use crate::target::{Target, line_of};
+
+pub use self::early::EarlyPages;
+
+mod early;
 
 /// Says that a directory was restored, from what and up to when.
 pub const RESTORED_NOTE: &str = "restored.json";
@@ -88,33 +93,22 @@ pub fn restore(
     let manifest = choose(objects, options)?;
     Reach::of(objects, &manifest, options.key.as_ref())?.check(&options.target)?;
     begin(&**disk, notes)?;
-    let mut uuid = [0; 16];
-    random.fill(&mut uuid);
     let restoring = Restoring { objects, disk, options, manifest: &manifest, progress };
-    progress.expect(manifest.page_bytes);
-    let pages = restoring.pages()?;
-    progress.begin(Phase::Rings);
-    manifest.rings.iter().try_for_each(|ring| restoring.ring(ring))?;
-    progress.begin(Phase::Oplog);
-    let end = restoring.oplog()?;
-    progress.begin(Phase::Finishing);
-    restoring.finish(pages, uuid)?;
-    let restored = Restored {
-        from: options.from.clone(),
-        backup: manifest.id.clone(),
-        backup_began: time_of(manifest.began_millis),
-        original_store: manifest.store.clone(),
-        store: hex::encode(uuid),
-        until_timestamp: format!("{}:{}", end.timestamp.seconds(), end.timestamp.increment()),
-        until: time_of(end.timestamp.seconds_millis()),
-        left_out: end.left_out,
-        restored: time_of(clock.wall_millis()),
-    };
-    let note = serde_json::to_vec_pretty(&restored).map_err(|error| BackupError::damaged(RESTORED_NOTE, error))?;
-    write_note(notes, RESTORED_NOTE, &note)?;
+    restoring.run(EarlyPages::none(disk)?, notes, (clock, random))
+}
+
+/// Removes what a restore that was begun and is not to be gone on with has written: the directory is empty again.
+///
+/// # Errors
+/// `Io`; `Place` when something else is in it.
+pub fn undo(disk: &dyn Disk, notes: &dyn Disk) -> Result<()> {
+    begin(disk, notes)?;
+    remove_unfinished_note(notes)
+}
+
+fn remove_unfinished_note(notes: &dyn Disk) -> Result<()> {
     remove(notes, Path::new(UNFINISHED_NOTE))?;
-    notes.sync_directory(Path::new("")).map_err(BackupError::io(UNFINISHED_NOTE, "removed"))?;
-    Ok(restored)
+    notes.sync_directory(Path::new("")).map_err(BackupError::io(UNFINISHED_NOTE, "removed"))
 }
 
 /// The backup to begin with.
@@ -199,12 +193,10 @@ struct WrittenPages {
     is_written: Vec<bool>,
 }
 
-impl WrittenPages {
-    /// The place in the table of a block that is to be written.
-    fn wants(&self, block: CopiedBlock) -> Option<usize> {
-        let place = self.table.binary_search_by_key(&block.page, |row| row.page).ok()?;
-        (key_of(self.table[place]) == key_of(block) && !self.is_written[place]).then_some(place)
-    }
+/// The place of a block in a table by page.
+fn place_in(table: &[CopiedBlock], block: CopiedBlock) -> Option<usize> {
+    let place = table.binary_search_by_key(&block.page, |row| row.page).ok()?;
+    (key_of(table[place]) == key_of(block)).then_some(place)
 }
 
 /// Where the restored oplog ends.
@@ -218,28 +210,51 @@ impl Restoring<'_> {
         self.options.key.as_ref()
     }
 
-    fn pages(&self) -> Result<WrittenPages> {
+    fn run(&self, early: EarlyPages, notes: &dyn Disk, (clock, random): (&dyn Clock, &dyn Random)) -> Result<Restored> {
+        let (manifest, progress) = (self.manifest, self.progress);
+        let mut uuid = [0; 16];
+        random.fill(&mut uuid);
+        progress.expect(manifest.page_bytes.saturating_sub(early.bytes()));
+        let pages = self.pages(early)?;
+        progress.begin(Phase::Rings);
+        manifest.rings.iter().try_for_each(|ring| self.ring(ring))?;
+        progress.begin(Phase::Oplog);
+        let end = self.oplog()?;
+        progress.begin(Phase::Finishing);
+        self.finish(pages, uuid)?;
+        let restored = Restored {
+            from: self.options.from.clone(),
+            backup: manifest.id.clone(),
+            backup_began: time_of(manifest.began_millis),
+            original_store: manifest.store.clone(),
+            store: hex::encode(uuid),
+            until_timestamp: format!("{}:{}", end.timestamp.seconds(), end.timestamp.increment()),
+            until: time_of(end.timestamp.seconds_millis()),
+            left_out: end.left_out,
+            restored: time_of(clock.wall_millis()),
+        };
+        let note = serde_json::to_vec_pretty(&restored).map_err(|error| BackupError::damaged(RESTORED_NOTE, error))?;
+        write_note(notes, RESTORED_NOTE, &note)?;
+        remove_unfinished_note(notes)?;
+        Ok(restored)
+    }
+
+    fn pages(&self, early: EarlyPages) -> Result<WrittenPages> {
         self.progress.begin(Phase::Pages);
         let mut table = Vec::new();
         for object in &self.manifest.table {
             table.append(&mut rows(&object.name, &object.read(self.objects, self.key())?)?);
         }
         table.sort_unstable_by_key(|block| block.page);
-        let mut pages = WrittenPages {
-            store: RestoredStore::begin(self.disk.clone())?,
-            is_written: vec![false; table.len()],
-            table,
-        };
-        let read = |chunk: &StoredChunk| {
+        let left: Vec<&StoredChunk> = self.manifest.chunks.iter().filter(|chunk| !early.has(chunk)).collect();
+        let mut pages = early.written(table)?;
+        let read = |chunk: &&StoredChunk| {
             let index = read_index(self.objects, &chunk.index, self.key())?;
             Ok((index.blocks, chunk.blocks.read(self.objects, self.key())?))
         };
-        in_order(
-            &self.manifest.chunks,
-            self.objects.side_by_side().max(READERS_MIN),
-            read,
-            |chunk, (blocks, content)| self.chunk(chunk, &blocks, &content, &mut pages),
-        )?;
+        in_order(&left, self.objects.side_by_side().max(READERS_MIN), read, |chunk, (blocks, content)| {
+            self.chunk(chunk, &blocks, &content, &mut pages)
+        })?;
         let lacks = || pages.is_written.iter().zip(&pages.table).filter(|(is_written, _)| !**is_written);
         if let Some((_, first)) = lacks().next() {
             let reason = format!("its chunks lack {} pages, the first is {}", lacks().count(), first.page);
@@ -256,25 +271,10 @@ impl Restoring<'_> {
         content: &[u8],
         pages: &mut WrittenPages,
     ) -> Result<()> {
-        let mut run = Run::default();
-        let mut at = 0;
-        for block in blocks.iter().copied() {
-            let end = at + block.address.length_bytes();
-            let bytes = content
-                .get(at..end)
-                .ok_or_else(|| BackupError::damaged(&chunk.blocks.name, "it is shorter than its index says"))?;
-            if let Some(place) = pages.wants(block) {
-                let found = check_copied_block(block.page, block.address, bytes)?;
-                if key_of(found) != key_of(block) {
-                    return Err(BackupError::damaged(&chunk.blocks.name, format!("page {} is another", block.page)));
-                }
-                pages.is_written[place] = true;
-                run.add(block.address, at, content, &pages.store)?;
-                self.progress.done(bytes.len() as u64);
-            }
-            at = end;
-        }
-        run.write(content, &pages.store)
+        let WrittenPages { store, table, is_written } = pages;
+        let wants =
+            |block: CopiedBlock| place_in(table, block).is_some_and(|at| !std::mem::replace(&mut is_written[at], true));
+        write_blocks((&chunk.blocks.name, blocks, content), store, self.progress, wants)
     }
 
     fn ring(&self, ring: &StoredRing) -> Result<()> {
@@ -386,6 +386,32 @@ fn gap(folder: &str, at: OplogPosition, pieces: &[(u64, u64, u64)]) -> BackupErr
     BackupError::Missing(format!(
         "the oplog from position {at} to {next}, which should be in {folder}: a piece of the archive"
     ))
+}
+
+/// Checks those of a chunk's blocks that are wanted, and writes them where they were.
+fn write_blocks(
+    (name, blocks, content): (&str, &[CopiedBlock], &[u8]),
+    store: &RestoredStore,
+    progress: &Progress,
+    mut wants: impl FnMut(CopiedBlock) -> bool,
+) -> Result<()> {
+    let mut run = Run::default();
+    let mut at = 0;
+    for block in blocks.iter().copied() {
+        let end = at + block.address.length_bytes();
+        let bytes = content.get(at..end);
+        let bytes = bytes.ok_or_else(|| BackupError::damaged(name, "it is shorter than its index says"))?;
+        if wants(block) {
+            let found = check_copied_block(block.page, block.address, bytes)?;
+            if key_of(found) != key_of(block) {
+                return Err(BackupError::damaged(name, format!("page {} is another", block.page)));
+            }
+            run.add(block.address, at, content, store)?;
+            progress.done(bytes.len() as u64);
+        }
+        at = end;
+    }
+    run.write(content, store)
 }
 
 /// Blocks that lie one behind the other in the chunk and in the page file.

@@ -4,6 +4,7 @@
 
 mod archive;
 mod damage;
+mod early;
 mod fixture;
 mod kills;
 mod making;

@@ -61,7 +61,8 @@ pub fn restore(
         return Err(ReplicationError::OplogBehind { end, whole: standing.whole.position });
     }
     let former = standing.log;
-    let first = Record { term: standing.term.max(1), confirmed: begins, chain: 0, kind: RecordKind::Restored { former } };
+    let first =
+        Record { term: standing.term.max(1), confirmed: begins, chain: 0, kind: RecordKind::Restored { former } };
     let mut filling = Filling { log, clock: clock.clone(), heard: clock.monotonic() };
     let mut reading = Reading::new(identity, Place::default());
     filling.append_first(&first.encode()?, &mut reading)?;

@@ -130,6 +130,7 @@ fn of_stopped(wanted: &OfStopped) -> Result<(), String> {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let store = Store::open(disk, clock, random, StoreOptions::default()).map_err(|error| told(&error))?;
     let options = BackupOptions {
+        name: None,
         packing: Packing { compresses_pages: wanted.compress, key },
         bytes_per_second: wanted.rate.map(|rate| u64::from(rate) * 1_000_000),
         extent: if wanted.full { Extent::Full } else { Extent::Changed },

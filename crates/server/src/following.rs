@@ -4,6 +4,7 @@
 //! and says why.
 
 mod copies;
+mod fetching;
 pub mod log_care;
 mod log_opening;
 pub mod log_restoring;
@@ -153,7 +154,7 @@ pub(crate) fn prepare(configuration: &Configuration, address: String) -> Result<
         Err(error) => Err(error.to_string()),
         Ok(log) => {
             let copies = Copies::of_log(place, configuration.encryption_key.clone());
-            copies::fetch_if_needed(copies, &*log, &configuration.data, &address)
+            fetching::fetch_if_needed(copies, &*log, &configuration.data, &address)
         }
     }
 }
@@ -247,7 +248,11 @@ fn begin(
                 return handle.request_reopening();
             }
             match stepped {
-                Ok(true) => told.clear(),
+                Ok(true) => {
+                    told.clear();
+                    // What others log is to be here soon: a copy that is made beside it gives way, as to clients.
+                    store.foreground().note_finished();
+                }
                 // Somebody waits until others have applied something.
                 Ok(false) if state.is_waited_for() => clock.sleep(SHORT_REST),
                 Ok(false) => member.rest(&store),

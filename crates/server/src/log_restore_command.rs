@@ -33,6 +33,9 @@ pub(crate) fn run(arguments: &LogRestoreArguments) -> Result<(), String> {
     }
     let restored = log_restoring::restore(&arguments.url, &member, key.as_ref())?;
     println!("made the log   {}, which continues {}", restored.identity, restored.former);
-    println!("it has         the oplog from {} to {}, and begins with term {}", restored.begins, restored.ends, restored.term);
+    println!(
+        "it has         the oplog from {} to {}, and begins with term {}",
+        restored.begins, restored.ends, restored.term
+    );
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bson::{RawDocumentBuf, rawdoc};
 use collection::{Collection, CollectionOptions, Namespace, Validation};
 use oplog::{Oplog, OplogOptions};
-use platform::{Disk, SeededRandom, SimulatedClock, SimulatedDisk, Timestamp};
+use platform::{Disk, Random, SeededRandom, SimulatedClock, SimulatedDisk, Timestamp};
 use storage_engine::EngineOptions;
 use transaction::{Acknowledgement, Decision, Store, StoreOptions, WriteContext};
 
@@ -43,7 +43,13 @@ fn open(disk: Arc<dyn Disk>, clock: &Arc<SimulatedClock>) -> Arc<Store> {
 }
 
 pub(super) fn options() -> BackupOptions {
-    BackupOptions { packing: Packing::default(), bytes_per_second: None, extent: Extent::Changed, server: "test" }
+    BackupOptions {
+        name: None,
+        packing: Packing::default(),
+        bytes_per_second: None,
+        extent: Extent::Changed,
+        server: "test",
+    }
 }
 
 pub(super) fn random() -> SeededRandom {
@@ -96,6 +102,21 @@ impl Fixture {
         self.store.oplog().flush_step().unwrap();
     }
 
+    /// Inserts so many documents that are as large as many pages, and that nothing makes smaller.
+    pub(super) fn insert_large(&self, count: i32) {
+        let orders = self.collection("shop.orders");
+        for _ in 0..count {
+            let number = self.next.fetch_add(1, Ordering::Relaxed) as i32;
+            let mut bytes = vec![0; 256 << 10];
+            random().fill(&mut bytes);
+            let bytes = bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes };
+            let document = rawdoc! { "_id": number, "bytes": bytes };
+            let mut context = self.context.borrow_mut();
+            self.store.insert_document(&mut context, &orders, &document, Validation::Enforce).unwrap();
+        }
+        self.store.oplog().flush_step().unwrap();
+    }
+
     /// Inserts a document that is not durable.
     pub(super) fn insert_in_memory(&self) {
         let number = self.next.fetch_add(1, Ordering::Relaxed) as i32;
@@ -118,9 +139,16 @@ impl Fixture {
     }
 
     pub(super) fn try_back_up(&self, options: &BackupOptions) -> Result<Manifest> {
+        self.back_up_beside(options, || ())
+    }
+
+    /// The same; `look` is called again and again meanwhile.
+    pub(super) fn back_up_beside(&self, options: &BackupOptions, look: impl FnMut()) -> Result<Manifest> {
         self.checkpoint();
+        let look = RefCell::new(look);
         let (looks, progress) = (AtomicU64::new(0), Progress::default());
         let is_stopped = || {
+            look.borrow_mut()();
             if progress.look().0 == Phase::Oplog {
                 return false;
             }
@@ -158,10 +186,20 @@ pub(super) fn restore_into(
 ) -> Result<(Restored, Content)> {
     let plain: Arc<dyn Disk> = disk.clone();
     let restored = restore(objects, (&plain, &**disk), (&**clock, &random()), options, &Progress::default())?;
+    let content = content_of_restored(disk, &restored, clock);
+    Ok((restored, content))
+}
+
+/// Opens what was restored, and validates it.
+pub(super) fn content_of_restored(
+    disk: &Arc<SimulatedDisk>,
+    restored: &Restored,
+    clock: &Arc<SimulatedClock>,
+) -> Content {
     assert!(!disk.exists(Path::new(UNFINISHED_NOTE)).unwrap() && disk.exists(Path::new(RESTORED_NOTE)).unwrap());
     // Faults are the restore's.
     disk.clear_faults();
-    let store = open(plain, clock);
+    let store = open(disk.clone(), clock);
     assert_eq!(hex::encode(store.engine().identity()), restored.store);
     for collection in store.catalog().all_collections() {
         let report = store.validate(&collection, &|| false).unwrap();
@@ -171,7 +209,7 @@ pub(super) fn restore_into(
     // It goes on.
     store.requested_checkpoint().unwrap();
     store.shutdown().unwrap();
-    Ok((restored, content))
+    content
 }
 
 pub(super) fn content(store: &Store) -> Content {

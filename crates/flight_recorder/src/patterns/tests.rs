@@ -51,9 +51,11 @@ fn a_silent_disk_is_seen_only_while_somebody_waits_for_it() {
 
 #[test]
 fn a_replica_set_is_judged_by_who_leads_who_is_there_and_who_is_behind() {
-    let set = |has_primary: bool, answers: bool, silent: i64, lag: f64| rawdoc! { "plimsoll": { "replicaSet": {
-        "hasPrimary": has_primary, "confirmations": { "logAnswers": answers }, "silentMembers": silent, "lagSecondsMax": lag,
-    } } };
+    let set = |has_primary: bool, answers: bool, silent: i64, lag: f64| {
+        rawdoc! { "plimsoll": { "replicaSet": {
+            "hasPrimary": has_primary, "confirmations": { "logAnswers": answers }, "silentMembers": silent, "lagSecondsMax": lag,
+        } } }
+    };
     let seen = |status: RawDocumentBuf| names(&recorded((0..60).map(|_| status.clone())));
     assert_eq!(seen(set(true, true, 0, 2.0)), [""; 0]);
     assert_eq!(seen(set(false, true, 0, 0.0)), ["noPrimary"]);
@@ -61,7 +63,8 @@ fn a_replica_set_is_judged_by_who_leads_who_is_there_and_who_is_behind() {
     assert_eq!(seen(set(true, true, 1, 0.0)), ["memberSilent"]);
     assert_eq!(seen(set(true, true, 0, 31.0)), ["memberBehind"]);
     // Whoever takes the lead, and a start, are no trouble.
-    let brief = (0..60).map(|second| set(second > 10, true, i64::from(second < 15), if second < 5 { 900.0 } else { 0.0 }));
+    let brief =
+        (0..60).map(|second| set(second > 10, true, i64::from(second < 15), if second < 5 { 900.0 } else { 0.0 }));
     assert_eq!(names(&recorded(brief)), [""; 0]);
 }
 

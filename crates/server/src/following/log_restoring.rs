@@ -67,5 +67,6 @@ pub fn restore(url: &str, member: &MemberData, key: Option<&KeySource>) -> Resul
     let place: LogPlace = url.parse().map_err(|why: String| format!("{url}: {why}"))?;
     let log = open_log(&place, true, key).map_err(|error| error.to_string())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    replication::restore(&*log, &member.oplog, &member.standing, (&clock, &SystemRandom)).map_err(|error| error.to_string())
+    replication::restore(&*log, &member.oplog, &member.standing, (&clock, &SystemRandom))
+        .map_err(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
 //! Putting up this member's notice beside the log, and reading those of the others.
 //!
 //! A turn of the member's thread. A notice that says nothing new is put up once a second, so that others see that it lives; one that says that more is applied sooner,
-//! as somebody may wait for that.
+//! as somebody may wait for that. While a member is there that is not listed yet, the others look often: it is listed as soon as it has caught up.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,6 +22,8 @@ const PROGRESS: Duration = Duration::from_millis(20);
 /// How often the others' notices are read, and when somebody waits for them.
 const LOOK: Duration = Duration::from_millis(500);
 const HASTY_LOOK: Duration = Duration::from_millis(10);
+/// And while one is there that is to be listed.
+const JOINING_LOOK: Duration = Duration::from_millis(50);
 /// A member that has not shown itself for so long is down.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 
@@ -54,7 +56,8 @@ impl Newest {
             seen.level_at = Some(now);
             return Duration::ZERO;
         }
-        let behind = self.timestamp.seconds_millis().saturating_sub(Timestamp(notice.applied_timestamp).seconds_millis());
+        let behind =
+            self.timestamp.seconds_millis().saturating_sub(Timestamp(notice.applied_timestamp).seconds_millis());
         let behind = Duration::from_millis(behind.max(0) as u64);
         seen.level_at.map_or(behind, |level_at| behind.min(now.saturating_sub(level_at)))
     }
@@ -69,13 +72,24 @@ pub(super) struct NoticeBoard {
     /// What this member was then.
     looked_as: Option<(Standpoint, bool)>,
     seen: HashMap<u64, Seen>,
+    /// A member that lives is not listed yet.
+    is_one_joining: bool,
     is_silent: bool,
 }
 
 impl NoticeBoard {
     pub(super) fn new() -> NoticeBoard {
         let (posted, posted_at, looked_at, seen) = (None, Duration::ZERO, None, HashMap::new());
-        NoticeBoard { number: 0, posted, posted_at, looked_at, looked_as: None, seen, is_silent: false }
+        NoticeBoard {
+            number: 0,
+            posted,
+            posted_at,
+            looked_at,
+            looked_as: None,
+            seen,
+            is_one_joining: false,
+            is_silent: false,
+        }
     }
 
     pub(super) fn turn(&mut self, state: &SetState, store: &Store, clock: &dyn Clock) {
@@ -114,7 +128,11 @@ impl NoticeBoard {
     }
 
     fn look(&mut self, state: &SetState, clock: &dyn Clock, now: Duration) -> shared_log::Result<()> {
-        let pause = if state.is_waited_for() { HASTY_LOOK } else { LOOK };
+        let pause = match self.is_one_joining {
+            _ if state.is_waited_for() => HASTY_LOOK,
+            true => JOINING_LOOK,
+            false => LOOK,
+        };
         let looks_as = Some((state.standpoint(), state.leads()));
         if self.looked_at.is_some_and(|looked| now.saturating_sub(looked) < pause) && self.looked_as == looks_as {
             return Ok(());
@@ -135,11 +153,11 @@ impl NoticeBoard {
             let member = self.member(notice, newest, state, leader.as_deref(), (clock, now));
             if notice.is_listed { members.push(member) } else { joining.push(member) }
         }
+        self.is_one_joining = joining.iter().any(|member| member.is_alive);
         let (wait_for_copy, next_record) = (state.wait_for_copy(), state.next_record().0);
         let (needed_record, log_complaints) = (state.needs().0, state.log_complaints());
         let primary = leader;
-        let look =
-            SetLook { primary, members, joining, wait_for_copy, next_record, needed_record, log_complaints };
+        let look = SetLook { primary, members, joining, wait_for_copy, next_record, needed_record, log_complaints };
         state.set_look(look, notices);
         Ok(())
     }

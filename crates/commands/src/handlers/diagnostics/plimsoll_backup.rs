@@ -111,6 +111,7 @@ fn make(parts: &Parts<'_>, wanted: &Wanted, is_stopped: &dyn Fn() -> bool) -> Re
         return Err(CommandError::named("ConflictingOperationInProgress", "another backup is being made"));
     };
     let options = BackupOptions {
+        name: None,
         packing: Packing { compresses_pages: wanted.compresses, key: facts.key },
         bytes_per_second: wanted.bytes_per_second,
         extent: if wanted.is_full { Extent::Full } else { Extent::Changed },
