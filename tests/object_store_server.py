@@ -24,6 +24,10 @@ class ObjectStoreServer:
         self.objects, self.uploads, self.requests = {}, {}, []
         self.trouble, self.draw, self.lock = 0.0, random.Random(11), threading.Lock()
         self.is_gone = False
+        # So few that clients have to ask for the next.
+        self.names_at_once = 3
+        # How long each request takes, as if the store were far away.
+        self.delay_seconds = 0.0
         outer = self
 
         class Handler(StoreHandler):
@@ -94,6 +98,7 @@ class StoreHandler(http.server.BaseHTTPRequestHandler):
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with self.store.lock:
             self.store.requests.append((self.command, self.path))
+        time.sleep(self.store.delay_seconds)
         if self.fails(0.3):
             self.answer(self.store.draw.choice([500, 503]), b"<Error><Code>SlowDown</Code></Error>")
             return False
@@ -125,11 +130,18 @@ class StoreHandler(http.server.BaseHTTPRequestHandler):
         if not self.begin():
             return
         with self.store.lock:
-            if "partNumber" in self.query:
+            # As the stores have it: only if there is none of that name.
+            refused = self.headers.get("If-None-Match") == "*" and self.key in self.store.objects
+            if refused:
+                pass
+            elif "partNumber" in self.query:
                 self.store.uploads[self.query["uploadId"]][int(self.query["partNumber"])] = self.body
             else:
                 self.store.objects[self.key] = self.body
-        self.answer(200, ETag=f'"{hashlib.md5(self.body).hexdigest()}"')
+        if refused:
+            self.answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        else:
+            self.answer(200, ETag=f'"{hashlib.md5(self.body).hexdigest()}"')
 
     def do_GET(self):
         if not self.begin():
@@ -201,11 +213,12 @@ class StoreHandler(http.server.BaseHTTPRequestHandler):
         self.answer(202, ("".join(parts) + "--answers--\r\n").encode(), Content_Type="multipart/mixed; boundary=answers")
 
     def listing(self):
-        """A page of at most three names, so that clients have to ask for the next."""
+        """A page of names."""
         rows = list(self.rows())
-        after = self.query.get("continuation-token", self.query.get("marker", ""))
+        after = self.query.get("continuation-token", self.query.get("marker", self.query.get("start-after", "")))
         rows = [row for row in rows if row[0] > after]
-        page, more = rows[:3], len(rows) > 3
+        at_once = min(self.store.names_at_once, int(self.query.get("max-keys", self.store.names_at_once)))
+        page, more = rows[:at_once], len(rows) > at_once
         newest = page[-1][0] if more else ""
         if self.query.get("comp") == "list":
             text = "".join(

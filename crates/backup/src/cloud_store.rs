@@ -37,7 +37,7 @@ const THREADS: usize = 2;
 /// Requests wait for the network most of the time.
 const SIDE_BY_SIDE: usize = 4;
 
-type Client = Arc<dyn object_store::ObjectStore>;
+pub(crate) type Client = Arc<dyn object_store::ObjectStore>;
 
 /// See the module's head.
 pub(crate) struct CloudStore {
@@ -126,6 +126,21 @@ impl CloudStore {
     ) -> io::Result<T> {
         let (client, path) = (self.client.clone(), self.place.path_of(name).map_err(told)?);
         self.wait(RETRIED_FOR, move || request(client.clone(), path.clone()))
+    }
+
+    /// The store's own name for an object.
+    pub(crate) fn path_of(&self, name: &str) -> io::Result<Path> {
+        self.place.path_of(name).map_err(told)
+    }
+
+    /// The same for who cannot wait for long.
+    pub(crate) fn ask_soon<T: Send + 'static, F: Future<Output = object_store::Result<T>> + Send + 'static>(
+        &self,
+        name: &str,
+        request: impl Fn(Client, Path) -> F + Send + 'static,
+    ) -> io::Result<T> {
+        let (client, path) = (self.hasty.clone(), self.place.path_of(name).map_err(told)?);
+        self.wait(FIRST_RETRIED_FOR, move || request(client.clone(), path.clone()))
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod archive;
 mod cloud_connection;
+mod cloud_objects;
 mod cloud_place;
 mod cloud_store;
 mod directory_store;
@@ -41,6 +42,7 @@ mod validation;
 
 pub use self::object_store::ObjectStore;
 pub use archive::{Archive, ArchiveStatus};
+pub use cloud_objects::CloudObjects;
 pub use cloud_place::CloudPlace;
 pub use directory_store::DirectoryStore;
 pub use error::{BackupError, Result};

@@ -6,6 +6,7 @@
 mod copies;
 mod fetching;
 pub mod log_care;
+pub mod log_objects;
 mod log_opening;
 pub mod log_restoring;
 mod log_watch;

@@ -65,7 +65,7 @@ mod unix_socket;
 pub use crowd::command_waits;
 pub use database::{Caller, Database, DirectClient, EndError, IsClosed, OpenError, ProfileSampler, Surroundings};
 pub use flight_recording::{FlightRecording, Warnings, read_figures, recorded_figures};
-pub use following::{log_care, log_restoring};
+pub use following::{log_care, log_objects, log_restoring};
 pub use handle::{ConnectionCounts, ConnectionLimits, NetworkCounts, ServerHandle};
 pub use http::HttpEndpoint;
 pub use listener::{ListenError, Listeners};

@@ -5,12 +5,13 @@
 use clap::Args;
 use platform::{RealDisk, SystemRandom};
 use server::configuration::LogPlace;
+use server::log_objects;
 use shared_log::{DirectoryLog, LogIdentity};
 
 /// Which log.
 #[derive(Debug, Args)]
 pub(crate) struct LogCreateArguments {
-    /// kafka://HOST:PORT,HOST:PORT/TOPIC or dir:///DIRECTORY, as --log is told
+    /// kafka://HOST:PORT,HOST:PORT/TOPIC, s3://BUCKET/PREFIX or dir:///DIRECTORY, as --log is told
     #[arg(value_name = "URL")]
     url: String,
 }
@@ -24,6 +25,7 @@ pub(crate) fn run(arguments: &LogCreateArguments) -> Result<(), String> {
             .map_err(|error| format!("{}: {error}", directory.display()))
             .and_then(|disk| DirectoryLog::create(&disk, &SystemRandom).map_err(|error| error.to_string())),
         LogPlace::Kafka(place) => create_in_kafka(place),
+        LogPlace::Objects { place, .. } => log_objects::create(place).map_err(|error| error.to_string()),
     };
     println!("made the log {}", made?);
     Ok(())

@@ -28,9 +28,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use platform::{Clock, Disk, OpenMode, OuterKey, Random};
 
+pub(crate) use self::names::{IDENTITY_BYTES, identity_bytes, parse_identity};
 use self::names::{
-    IDENTITY_FILE, NEW_IDENTITY_FILE, RECORDS, SENDING, TRIMMED, identity_bytes, numbered, parse_identity, record_path,
-    sending_path, trimmed_path,
+    IDENTITY_FILE, NEW_IDENTITY_FILE, RECORDS, SENDING, TRIMMED, numbered, record_path, sending_path, trimmed_path,
 };
 use crate::record::STORED_BYTES_MAX;
 use crate::{
@@ -356,7 +356,7 @@ impl SharedLog for DirectoryLog {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(SharedLogError::Absent),
             Err(error) => return Err(failed("open its identity")(error)),
         };
-        let mut bytes = [0; names::IDENTITY_BYTES];
+        let mut bytes = [0; IDENTITY_BYTES];
         let damaged = SharedLogError::Damaged { offset: Offset(0), reason: "the file of the log's identity" };
         match file.read_exact_at(&mut bytes, 0) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(damaged),

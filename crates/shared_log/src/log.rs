@@ -1,6 +1,6 @@
 //! What a shared log must be able to do, and the values that pass through it.
 //!
-//! Implemented by `MemoryLog` and `DirectoryLog`; Kafka and an object store are to come. Spoken to by whoever drives a `Writer` or a `Reading`.
+//! Implemented by `MemoryLog`, `DirectoryLog`, `ObjectLog`, and by `kafka_log`. Spoken to by whoever drives a `Writer` or a `Reading`.
 //!
 //! What is asked of an implementation, and nothing more:
 //! - Records have offsets that grow by one. A record that was read at an offset is read there for ever, by everybody, or is trimmed.

@@ -13,7 +13,9 @@ fn restored_from(machine: &Machine, log: &MemoryLog) -> Result<crate::RestoredLo
 
 fn filled(machine: &mut Machine, log: &MemoryLog, ids: std::ops::Range<i32>) {
     let mut member = machine.start(log);
-    ids.for_each(|id| drop(member.insert(id, 3_000).unwrap()));
+    for id in ids {
+        member.insert(id, 3_000).unwrap();
+    }
     member.ship_all();
     member.store.oplog().wait_durable(member.store.oplog().end_position()).unwrap();
 }

@@ -1,10 +1,11 @@
-//! Where the shared log of a replica set is: `dir:///DIRECTORY` or `kafka://BROKERS/TOPIC`.
+//! Where the shared log of a replica set is: `dir:///DIRECTORY`, `kafka://BROKERS/TOPIC`, or a part of an object store, `s3://BUCKET/PREFIX` and its like.
 //!
 //! Parsed by `configuration` for `--log`, and for the commands about logs. What a build cannot reach is refused here, before anything is opened.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use backup::CloudPlace;
 use kafka_log::KafkaPlace;
 
 /// Where a shared log is.
@@ -14,6 +15,13 @@ pub enum LogPlace {
     Directory(PathBuf),
     /// A topic of Kafka.
     Kafka(Box<KafkaPlace>),
+    /// In an object store.
+    Objects {
+        /// Where in it.
+        place: CloudPlace,
+        /// A directory that all members see, for copies of their data for new members.
+        copies: Option<PathBuf>,
+    },
 }
 
 impl LogPlace {
@@ -22,6 +30,7 @@ impl LogPlace {
         match self {
             LogPlace::Directory(directory) => Some(directory),
             LogPlace::Kafka(place) => place.copies.as_deref(),
+            LogPlace::Objects { copies, .. } => copies.as_deref(),
         }
     }
 }
@@ -37,8 +46,28 @@ impl FromStr for LogPlace {
                 None => Ok(LogPlace::Kafka(Box::new(place))),
             };
         }
+        if let Some(scheme) = url.split_once("://").map(|(scheme, _)| scheme)
+            && ["s3", "gs", "az"].contains(&scheme)
+        {
+            return in_objects(url);
+        }
         let directory = url.strip_prefix("dir://").map(PathBuf::from).filter(|path| path.is_absolute());
-        let wrong = || "needs dir:///DIRECTORY, with the whole path, or kafka://BROKERS/TOPIC".to_owned();
+        let wrong =
+            || "needs dir:///DIRECTORY, with the whole path, kafka://BROKERS/TOPIC, or s3://BUCKET/PREFIX".to_owned();
         directory.map(LogPlace::Directory).ok_or_else(wrong)
+    }
+}
+
+/// `s3://BUCKET/PREFIX?copies=DIRECTORY` and its like.
+fn in_objects(url: &str) -> Result<LogPlace, String> {
+    let (url, options) = url.split_once('?').map_or((url, None), |(url, options)| (url, Some(options)));
+    let directory = |option: &str| {
+        let directory = option.strip_prefix("copies=").map(PathBuf::from).filter(|path| path.is_absolute());
+        directory.ok_or_else(|| format!("takes copies=/DIRECTORY, with the whole path, and not '{option}'"))
+    };
+    let copies = options.map(directory).transpose()?;
+    match backup::Place::of_url(url).map_err(|error| error.to_string())? {
+        backup::Place::Cloud(place) => Ok(LogPlace::Objects { place, copies }),
+        backup::Place::Directory(_) => Err("needs a bucket".to_owned()),
     }
 }

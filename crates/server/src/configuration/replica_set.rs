@@ -87,8 +87,10 @@ fn log(settings: &Settings, url: &str) -> Result<LogPlace, ConfigurationError> {
     let is_encrypted = settings.encryption_key_file.is_some()
         || settings.encryption_key_env.is_some()
         || settings.encryption_key_command.is_some();
-    if is_encrypted && matches!(place, LogPlace::Kafka(_)) {
-        return refused("in Kafka does not go with an encrypted data directory: brokers would have it readable");
+    if is_encrypted && !matches!(place, LogPlace::Directory(_)) {
+        return refused(
+            "goes with an encrypted data directory only if it is in a directory: others would have it readable",
+        );
     }
     if settings.ephemeral == Some(true) {
         return refused("does not go with --ephemeral, which keeps nothing that could go on with a log");

@@ -164,6 +164,13 @@ fn a_replica_set_has_a_name_and_what_belongs_to_it() {
     for wrong in ["/a/b", "dir://a/b", ""] {
         assert!(refusal(logged(wrong)).contains("dir:///"), "{wrong}");
     }
+    let in_objects = |url: &str| resolve(logged(url)).unwrap().replica_set.unwrap().log.unwrap();
+    assert!(matches!(in_objects("s3://bucket/rs0"), LogPlace::Objects { copies: None, .. }));
+    let with_copies = in_objects("gs://bucket/rs0?copies=/beside");
+    assert_eq!(with_copies.shared_directory(), Some(std::path::Path::new("/beside")));
+    for wrong in ["s3://", "s3://bucket?copies=beside", "az://bucket?acks=1"] {
+        assert!(refusal(logged(wrong)).starts_with("log"), "{wrong}");
+    }
     assert!(refusal(logged("kafka://a/rs0?acks=1")).contains("'acks'"));
     let in_kafka = resolve(logged("kafka://a/rs0"));
     match cfg!(feature = "kafka") {

@@ -16,6 +16,7 @@ use platform::{Clock, Disk, Random, RealDisk, SystemClock, SystemRandom};
 use shared_log::{DirectoryLog, Examined, NewerThan, Notice, Offset, SealedLog, SharedLog, examine};
 
 use super::copies::{Copies, KeptCopy};
+use super::log_objects::open_in_objects;
 use super::log_opening::open_kafka;
 use crate::configuration::{KeySource, LogPlace};
 
@@ -68,7 +69,7 @@ fn open(directory: &Path) -> Result<Opened, String> {
 /// `from` is not the key, or the log is not encrypted.
 pub fn rotate_key(url: &str, from: &KeySource, to: &KeySource) -> Result<(), String> {
     let LogPlace::Directory(directory) = url.parse()? else {
-        return Err("a log in Kafka is not encrypted, so there is no key to change".to_owned());
+        return Err("a log that is in no directory is not encrypted, so there is no key to change".to_owned());
     };
     let (log, ..) = open(&directory)?;
     log.rotate_key(&from.read()?, &to.read()?).map_err(|error| told(&error))
@@ -81,16 +82,17 @@ impl LogCare {
     /// It is none, or is not there; the key does not fit.
     pub fn of_url(url: &str, key: Option<KeySource>) -> Result<LogCare, String> {
         let place: LogPlace = url.parse()?;
-        let directory = match &place {
-            LogPlace::Directory(directory) => directory,
+        let (log, range, gaps) = match &place {
+            LogPlace::Directory(directory) => open(directory)?,
             LogPlace::Kafka(topic) => {
                 let log = open_kafka(topic).map_err(|error| told(&error))?;
-                let bounds = log.bounds().map_err(|error| told(&error))?;
-                let (range, gaps) = (bounds.first..bounds.end, Vec::new());
-                return Ok(LogCare { place, log, key, range, gaps });
+                return LogCare::of_whole(place, log, key);
+            }
+            LogPlace::Objects { place: objects, .. } => {
+                let log = open_in_objects(objects).map_err(|error| told(&error))?;
+                return LogCare::of_whole(place, log, key);
             }
         };
-        let (log, range, gaps) = open(directory)?;
         let outer = key.as_ref().map(KeySource::read).transpose()?;
         let log: Arc<dyn SharedLog> = match log.key(outer.as_ref()).map_err(|error| told(&error))? {
             Some(key) => {
@@ -100,6 +102,12 @@ impl LogCare {
             None => Arc::new(log),
         };
         Ok(LogCare { place, log, key, range, gaps })
+    }
+
+    /// One that opens only if it has all its records.
+    fn of_whole(place: LogPlace, log: Arc<dyn SharedLog>, key: Option<KeySource>) -> Result<LogCare, String> {
+        let bounds = log.bounds().map_err(|error| told(&error))?;
+        Ok(LogCare { place, log, key, range: bounds.first..bounds.end, gaps: Vec::new() })
     }
 
     fn copies(&self) -> Result<Copies, String> {
@@ -137,6 +145,7 @@ impl LogCare {
         let named = match &self.place {
             LogPlace::Directory(directory) => format!("directory      {}", directory.display()),
             LogPlace::Kafka(topic) => format!("topic          {topic}"),
+            LogPlace::Objects { place, .. } => format!("objects        {place}"),
         };
         let identity = self.log.identity().map_err(|error| told(&error))?;
         let mut settings = vec![named, format!("identity       {identity}")];

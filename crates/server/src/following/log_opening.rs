@@ -1,6 +1,6 @@
 //! Opens the shared log that `--log` names, whatever kind it is, and looks whether it keeps its promises.
 //!
-//! Called by `following` at a start. A log in a directory is made if need be. One in Kafka is made by `plimsoll log create`: a name that was mistyped must not
+//! Called by `following` at a start. A log in a directory is made if need be. One in Kafka or in an object store is made by `plimsoll log create`: a name that was mistyped must not
 //! become a set of its own.
 
 use std::path::Path;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use platform::{Disk, RealDisk, SystemClock, SystemRandom};
 use shared_log::{DirectoryLog, SealedLog, SharedLog, SharedLogError};
 
+use super::log_objects::open_in_objects;
 use crate::configuration::{KeySource, LogPlace};
 
 /// Opens the log at `place`, which may have to be made. In a directory, with the key of an encrypted data directory it is encrypted, too.
@@ -21,6 +22,10 @@ pub(super) fn open_log(
         LogPlace::Directory(directory) => open_directory(directory, may_be_made, key),
         LogPlace::Kafka(place) => {
             let log = open_kafka(place)?;
+            check(&*log).map(|()| log)
+        }
+        LogPlace::Objects { place, .. } => {
+            let log = open_in_objects(place)?;
             check(&*log).map(|()| log)
         }
     }

@@ -1,6 +1,6 @@
 //! The files of a directory log. The format is in `docs/file-format.md`, "Directory log".
 //!
-//! Used by `DirectoryLog` alone.
+//! Used by `DirectoryLog`; a log in an object store has the same identity (`ObjectLog`).
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub(super) const SENDING_SUFFIX: &str = ".new";
 pub(super) const TRIMMED: &str = "trimmed";
 pub(super) const IDENTITY_FILE: &str = "identity";
 pub(super) const NEW_IDENTITY_FILE: &str = "identity.new-";
-pub(super) const IDENTITY_BYTES: usize = 32;
+pub(crate) const IDENTITY_BYTES: usize = 32;
 const IDENTITY_MAGIC: &[u8; 8] = b"PLMSHDIR";
 const FORMAT_VERSION: u32 = 1;
 const CHECKED_BYTES: usize = 28;
@@ -39,7 +39,7 @@ pub(super) fn numbered(name: &str, suffix: &str) -> Option<u64> {
     (random.is_empty() || suffix == SENDING_SUFFIX).then(|| digits.parse().ok()).flatten()
 }
 
-pub(super) fn identity_bytes(identity: LogIdentity) -> [u8; IDENTITY_BYTES] {
+pub(crate) fn identity_bytes(identity: LogIdentity) -> [u8; IDENTITY_BYTES] {
     let mut bytes = [0; IDENTITY_BYTES];
     bytes[..8].copy_from_slice(IDENTITY_MAGIC);
     bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -49,7 +49,7 @@ pub(super) fn identity_bytes(identity: LogIdentity) -> [u8; IDENTITY_BYTES] {
     bytes
 }
 
-pub(super) fn parse_identity(bytes: &[u8; IDENTITY_BYTES]) -> Option<LogIdentity> {
+pub(crate) fn parse_identity(bytes: &[u8; IDENTITY_BYTES]) -> Option<LogIdentity> {
     let identity = LogIdentity(std::array::from_fn(|index| bytes[12 + index]));
     (*bytes == identity_bytes(identity)).then_some(identity)
 }

@@ -92,7 +92,8 @@ fn the_first_claim_says_where_the_oplog_begins() {
 fn a_log_that_was_made_again_goes_on_with_the_next_term() {
     let restored = || RecordKind::Restored { former: LogIdentity([9; 16]) };
     let mut told = Told::new();
-    let first = Record { term: 6, confirmed: 100, chain: 0, kind: restored() };
+    let chain = Place::default().after(&[b'x'; 100]).chain;
+    let first = Record { term: 6, confirmed: 100, chain, kind: restored() };
     let effect = told.step(first.clone()).unwrap();
     assert_eq!(effect, Effect::Restored { former: LogIdentity([9; 16]), cut_at: 100 });
     assert_eq!((told.reading.term(), told.places()), (6, (100, 100)));
