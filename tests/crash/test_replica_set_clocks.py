@@ -83,7 +83,7 @@ def test_clocks_that_jump_under_load_lose_repeat_and_refuse_nothing(replica_set)
         primary = replica_set.primary()
         if primary is not None:
             with pymongo.MongoClient(primary.uri) as client:
-                client.admin.command("replSetStepDown", 1, secondaryCatchUpPeriodSecs=5)
+                client.admin.command("replSetStepDown", 1, secondaryCatchUpPeriodSecs=1)
         replica_set.wait_until(replica_set.is_whole)
     time.sleep(1)
     load.finish(replica_set)

@@ -33,7 +33,7 @@ const PLACES: &[&str] = &[
     "crates/transaction/src/space.rs",
 ];
 /// As many as there are: who takes one away lowers this.
-const MOST: usize = 92;
+const MOST: usize = 91;
 
 pub(super) fn complaints(files: &[SourceFile]) -> Vec<Complaint> {
     let covers = |place: &&str, path: &str| *place == path || (place.ends_with('/') && path.starts_with(*place));
@@ -55,9 +55,9 @@ fn own_numbers(text: &str) -> Vec<String> {
         let (_, constant) = statement.rsplit_once("const ")?;
         let (declared, value) = constant.split_once('=')?;
         let (name, _) = declared.split_once(':')?;
-        let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
-        (is_constant(name.trim()) && has_digit && !value.split(|c: char| !is_of_name(c)).any(is_constant))
-            .then(|| name.trim().to_owned())
+        let words = || value.split(|c: char| !is_of_name(c));
+        let is_number = words().any(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        (is_constant(name.trim()) && is_number && !words().any(is_constant)).then(|| name.trim().to_owned())
     });
     statements.collect()
 }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn what_is_computed_from_another_does_not_count() {
         let text = "/// One.\npub(crate) const PATIENCE: Duration = Duration::from_secs(1);\nconst WINDOW: Duration = part(PATIENCE, 5);\n\
-            const LONGEST: u64 = u64::MAX;\nconst SHARES: Ramps = Ramps { dirty: ramp(0.9, 1.0) };\n#[cfg(test)]\nmod tests { const OTHER: u64 = 1; }\n";
+            const LONGEST: u64 = u64::MAX;\nconst SHARES: Ramps = Ramps { dirty: ramp(0.9, 1.0) };\n#[cfg(test)]\nmod tests {\n    const OTHER: u64 = 1;\n}\n";
         assert_eq!(own_numbers(text), ["PATIENCE", "SHARES"]);
     }
 }
