@@ -2,9 +2,11 @@
 request it fails as networks and stores do: errors that pass, connections that are cut before and within an answer, slow answers."""
 
 import base64
+import contextlib
 import hashlib
 import http.server
 import json
+import os
 import random
 import re
 import ssl
@@ -15,6 +17,18 @@ import xml.sax.saxutils
 from email.utils import formatdate
 
 REGION = "here"
+
+
+@contextlib.contextmanager
+def store_of_the_environment(monkeypatch):
+    """A store that clients of S3 find by the environment, in which there is no other: for a fixture."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "GOOGLE_", "AZURE_")):
+            monkeypatch.delenv(name)
+    with ObjectStoreServer() as store:
+        for name, value in store.environment().items():
+            monkeypatch.setenv(name, value)
+        yield store
 
 
 class ObjectStoreServer:

@@ -13,7 +13,7 @@ import pytest
 from pymongo import WriteConcern
 
 from server_process import binary_path
-from test_replica_set import CLIENTS, Load, ReplicaSet
+from test_replica_set import Load, ReplicaSet
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "kafka"))
 from brokers import Brokers  # noqa: E402
@@ -63,12 +63,6 @@ def replica_set(tmp_path, brokers):
         found.stop()
 
 
-def wait_for_writes(replica_set, load, seconds=WITHOUT_BROKER_SECONDS):
-    before, began = load.progress(), time.monotonic()
-    replica_set.wait_until(lambda: load.progress() > before + CLIENTS * 4 or load.failures, seconds)
-    return time.monotonic() - began
-
-
 def test_a_log_is_made_once_and_must_be_there(tmp_path, brokers):
     url = f"kafka://{brokers.addresses}/made-once"
     assert "made the log" in plimsoll("log", "create", url)
@@ -90,7 +84,7 @@ def test_kills_of_the_primary_under_load_lose_and_repeat_nothing(replica_set):
         time.sleep(1.5)
         killed = replica_set.primary()
         killed.kill()
-        longest.append(wait_for_writes(replica_set, load))
+        longest.append(load.wait_for_writes(replica_set, WITHOUT_BROKER_SECONDS))
         killed.start()
         replica_set.wait_until(replica_set.is_whole)
     time.sleep(1)
@@ -105,7 +99,7 @@ def test_brokers_are_killed_in_turn_under_load(replica_set, brokers):
     for number in range(brokers.count):
         time.sleep(1.5)
         brokers.kill(number)
-        longest.append(wait_for_writes(replica_set, load))
+        longest.append(load.wait_for_writes(replica_set, WITHOUT_BROKER_SECONDS))
         brokers.start_again(number)
         # Until it has everything again, another one must not be taken away.
         time.sleep(8)
@@ -119,7 +113,7 @@ def test_the_primary_and_a_broker_are_killed_together(replica_set, brokers):
     killed = replica_set.primary()
     brokers.kill(1)
     killed.kill()
-    took = wait_for_writes(replica_set, load)
+    took = load.wait_for_writes(replica_set, WITHOUT_BROKER_SECONDS)
     killed.start()
     brokers.start_again(1)
     replica_set.wait_until(replica_set.is_whole, WITHOUT_BROKER_SECONDS)
@@ -154,7 +148,7 @@ def test_all_brokers_stand_still_for_a_while_and_all_goes_on(replica_set, broker
         assert client.test.numbers.find_one() is not None, "reads go on"
     for number in range(brokers.count):
         brokers.signal(number, signal.SIGCONT)
-    took = wait_for_writes(replica_set, load)
+    took = load.wait_for_writes(replica_set, WITHOUT_BROKER_SECONDS)
     load.finish(replica_set)
     print("writes again after", round(took, 1), "the same primary:", replica_set.primary() is before)
 

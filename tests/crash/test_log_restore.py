@@ -11,25 +11,14 @@ import pymongo
 import pytest
 
 from server_process import binary_path
-from test_replica_set import Load, ReplicaSet
+from test_replica_set import Load, replica_set  # noqa: F401
 
 HAS = re.compile(r"^member +term (\d+), oplog from (\d+) to (\d+)$", re.MULTILINE)
 
 
-@pytest.fixture
-def replica_set(tmp_path):
-    found = ReplicaSet(tmp_path)
-    try:
-        yield found.start()
-    finally:
-        found.stop()
-
-
 def restore(replica_set, member, *arguments):
     """Its outcome, and what it says."""
-    command = [binary_path(), "log", "restore", replica_set.log_url(), "--data", member.directory / "data", *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
-    return done.returncode, done.stdout.decode()
+    return replica_set.log("restore", "--data", member.directory / "data", *arguments)
 
 
 def has(replica_set, member):

@@ -1,26 +1,20 @@
 """Three servers on a log in an object store of this machine: kills of the primary under load while requests fail, a log that is trimmed, and one that is not there."""
 
-import os
 import subprocess
 import time
 
 import pytest
 
-from object_store_server import ObjectStoreServer
+from object_store_server import store_of_the_environment
 from server_process import binary_path
-from test_replica_set import CLIENTS, Load, ReplicaSet
+from test_replica_set import Load, ReplicaSet
 
 PLACE = "s3://logs/sets/rs0"
 
 
 @pytest.fixture
 def store(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "GOOGLE_", "AZURE_")):
-            monkeypatch.delenv(name)
-    with ObjectStoreServer() as store:
-        for name, value in store.environment().items():
-            monkeypatch.setenv(name, value)
+    with store_of_the_environment(monkeypatch) as store:
         store.names_at_once = 1_000
         yield store
 
@@ -35,9 +29,6 @@ class ObjectReplicaSet(ReplicaSet):
 
     def log_url(self):
         return f"{PLACE}?copies={self.directory}/beside"
-
-    def log(self, what, *arguments):
-        return plimsoll("log", what, self.log_url(), *arguments)
 
 
 def plimsoll(*arguments):
@@ -54,12 +45,6 @@ def replica_set(tmp_path, store):
         found.stop()
 
 
-def wait_for_writes(replica_set, load):
-    before, began = load.progress(), time.monotonic()
-    replica_set.wait_until(lambda: load.progress() > before + CLIENTS * 4 or load.failures, 60)
-    return time.monotonic() - began
-
-
 def test_kills_of_the_primary_under_load_lose_and_repeat_nothing(replica_set, store):
     load = Load(replica_set)
     store.trouble = 0.05
@@ -68,7 +53,7 @@ def test_kills_of_the_primary_under_load_lose_and_repeat_nothing(replica_set, st
         time.sleep(2)
         killed = replica_set.primary()
         killed.kill()
-        longest.append(wait_for_writes(replica_set, load))
+        longest.append(load.wait_for_writes(replica_set, 60))
         killed.start()
         replica_set.wait_until(replica_set.is_whole, 60)
     store.trouble = 0.0
@@ -84,7 +69,7 @@ def test_a_store_that_is_gone_for_a_while_stops_writes_and_nothing_else(replica_
     store.is_gone = True
     time.sleep(7)
     store.is_gone = False
-    wait_for_writes(replica_set, load)
+    load.wait_for_writes(replica_set, 60)
     load.finish(replica_set)
 
 

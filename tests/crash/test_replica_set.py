@@ -66,7 +66,7 @@ class ReplicaSet:
 
     def log(self, what, *arguments):
         """Runs `plimsoll log`; its outcome and what it says."""
-        command = [str(binary_path()), "log", what, f"dir://{self.directory / 'log'}", *arguments, *self.more_arguments]
+        command = [str(binary_path()), "log", what, self.log_url(), *arguments, *self.more_arguments]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
         return done.returncode, done.stdout.decode()
 
@@ -143,6 +143,11 @@ class Load:
 
     def progress(self):
         return sum(len(inserted) for inserted in self.inserted)
+
+    def wait_for_writes(self, replica_set, seconds):
+        """Until each client has written several times more, about; how long that took."""
+        before = self.progress()
+        return replica_set.wait_until(lambda: self.progress() > before + CLIENTS * 4 or self.failures, seconds)
 
     def stop(self):
         self.stopping.set()

@@ -13,7 +13,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from backups import archiving_server, run
 from certificates import made_certificates
-from object_store_server import ObjectStoreServer
+from object_store_server import ObjectStoreServer, store_of_the_environment
 from server_process import ServerProcess
 
 PLACE = "s3://shop-backups/plimsoll/first"
@@ -21,12 +21,7 @@ PLACE = "s3://shop-backups/plimsoll/first"
 
 @pytest.fixture
 def store(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "GOOGLE_", "AZURE_")):
-            monkeypatch.delenv(name)
-    with ObjectStoreServer() as store:
-        for name, value in store.environment().items():
-            monkeypatch.setenv(name, value)
+    with store_of_the_environment(monkeypatch) as store:
         yield store
 
 

@@ -15,7 +15,7 @@ use object_store::path::Path;
 use crate::cloud_connection::Connector;
 
 /// What a URL of an object store begins with.
-pub(crate) const SCHEMES: &[&str] = &["s3", "gs", "az"];
+pub const SCHEMES: &[&str] = &["s3", "gs", "az"];
 
 /// Whose object store it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

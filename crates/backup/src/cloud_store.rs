@@ -74,12 +74,7 @@ impl CloudStore {
     /// # Errors
     /// What the store says.
     pub(crate) fn has_soon(&self, name: &str) -> io::Result<bool> {
-        let (client, path) = (self.hasty.clone(), self.place.path_of(name).map_err(told)?);
-        let asked = move || {
-            let (client, path) = (client.clone(), path.clone());
-            async move { client.head(&path).await }
-        };
-        match self.wait(FIRST_RETRIED_FOR, asked) {
+        match self.ask_soon(name, |client, path| async move { client.head(&path).await }) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -91,7 +86,7 @@ impl CloudStore {
     /// # Errors
     /// What the store says.
     pub(crate) fn is_anything_there(&self) -> io::Result<bool> {
-        let (client, path) = (self.client.clone(), self.place.path_of("").map_err(told)?);
+        let (client, path) = (self.client.clone(), self.path_of("")?);
         let asked = move || {
             let (client, path) = (client.clone(), path.clone());
             async move {
@@ -124,7 +119,7 @@ impl CloudStore {
         name: &str,
         request: impl Fn(Client, Path) -> F + Send + 'static,
     ) -> io::Result<T> {
-        let (client, path) = (self.client.clone(), self.place.path_of(name).map_err(told)?);
+        let (client, path) = (self.client.clone(), self.path_of(name)?);
         self.wait(RETRIED_FOR, move || request(client.clone(), path.clone()))
     }
 
@@ -139,7 +134,7 @@ impl CloudStore {
         name: &str,
         request: impl Fn(Client, Path) -> F + Send + 'static,
     ) -> io::Result<T> {
-        let (client, path) = (self.hasty.clone(), self.place.path_of(name).map_err(told)?);
+        let (client, path) = (self.hasty.clone(), self.path_of(name)?);
         self.wait(FIRST_RETRIED_FOR, move || request(client.clone(), path.clone()))
     }
 }

@@ -43,7 +43,7 @@ mod validation;
 pub use self::object_store::ObjectStore;
 pub use archive::{Archive, ArchiveStatus};
 pub use cloud_objects::CloudObjects;
-pub use cloud_place::CloudPlace;
+pub use cloud_place::{CloudPlace, SCHEMES as CLOUD_SCHEMES};
 pub use directory_store::DirectoryStore;
 pub use error::{BackupError, Result};
 pub use keeping::{KeepRules, Pruned, list, prune, prune_but};

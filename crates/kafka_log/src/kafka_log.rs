@@ -112,12 +112,9 @@ impl SharedLog for KafkaLog {
     }
 
     fn trim_before(&self, offset: Offset) -> Result<Offset> {
-        let Bounds { first, end } = self.bounds()?;
-        if offset > end {
-            return Err(SharedLogError::Shorter { offset, end });
-        }
-        if offset <= first {
-            return Ok(first);
+        let bounds = self.bounds()?;
+        if !bounds.has_before(offset)? {
+            return Ok(bounds.first);
         }
         self.admin()?.delete_before(&self.place.topic, offset)?;
         Ok(self.bounds()?.first)

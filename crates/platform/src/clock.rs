@@ -7,6 +7,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::time::ClockId;
 
+/// One of so many parts of a time.
+pub const fn part_of(time: Duration, parts: u64) -> Duration {
+    Duration::from_nanos(time.as_nanos() as u64 / parts)
+}
+
 /// A source of time.
 pub trait Clock: Send + Sync {
     /// Time since an arbitrary start; never goes backwards. For measuring durations.

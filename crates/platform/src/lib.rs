@@ -42,7 +42,7 @@ mod work_class;
 mod working_memory;
 mod write_back;
 
-pub use clock::{Clock, SimulatedClock, SystemClock, processor_time, thread_processor_time};
+pub use clock::{Clock, SimulatedClock, SystemClock, part_of, processor_time, thread_processor_time};
 pub use directory_lock::{DirectoryLock, DirectoryLockError};
 pub use disk::{Disk, File, OpenMode, is_disk_full, replace_file};
 pub use encryption::{

@@ -26,7 +26,7 @@ pub(crate) const READ_BYTES: usize = 4 << 20;
 /// How long the log may be silent before a start is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long is waited at a time for news.
-const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 /// A member that leads.
 pub struct Joined {
@@ -269,22 +269,32 @@ fn read_to_end(
 }
 
 /// How long the log has been silent.
-struct Patience {
+pub(crate) struct Patience {
     clock: Arc<dyn Clock>,
     heard: Duration,
 }
 
 impl Patience {
-    fn new(clock: Arc<dyn Clock>) -> Patience {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Patience {
         Patience { heard: clock.monotonic(), clock }
+    }
+
+    /// It has said something.
+    pub(crate) fn heard(&mut self) {
+        self.heard = self.clock.monotonic();
     }
 
     /// The log cannot be reached: in a moment, unless it has been so for too long.
     fn wait_longer(&self) -> Result<()> {
+        self.wait_for(LOOK)
+    }
+
+    /// The same for a moment of this length.
+    pub(crate) fn wait_for(&self, pause: Duration) -> Result<()> {
         if self.clock.monotonic().saturating_sub(self.heard) > PATIENCE {
             return Err(ReplicationError::NoAnswer { seconds: PATIENCE.as_secs() });
         }
-        self.clock.sleep(LOOK);
+        self.clock.sleep(pause);
         Ok(())
     }
 
@@ -295,7 +305,7 @@ impl Patience {
     ) -> Result<Vec<shared_log::StoredRecord>> {
         match read {
             Ok(records) if !records.is_empty() => {
-                self.heard = self.clock.monotonic();
+                self.heard();
                 Ok(records)
             }
             Err(error) if !error.is_passing() => Err(error.into()),

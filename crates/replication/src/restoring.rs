@@ -19,11 +19,10 @@ use shared_log::{
 };
 
 use crate::error::{ReplicationError, Result};
-use crate::joining::READ_BYTES;
+use crate::joining::{LOOK, Patience, READ_BYTES};
 
-/// How long is waited at a time for an answer, and at most.
-const LOOK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(30);
+/// From one look at what has become of what was sent to the next.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Known by no member, so that none takes it for an earlier life of its own.
 const ADDRESS: &str = "plimsoll log restore";
 
@@ -63,7 +62,7 @@ pub fn restore(
     let former = standing.log;
     let first =
         Record { term: standing.term.max(1), confirmed: begins, chain: 0, kind: RecordKind::Restored { former } };
-    let mut filling = Filling { log, clock: clock.clone(), heard: clock.monotonic() };
+    let mut filling = Filling { log, patience: Patience::new(clock.clone()) };
     let mut reading = Reading::new(identity, Place::default());
     filling.append_first(&first.encode()?, &mut reading)?;
     let me = Leader { node: Leader::node_at(ADDRESS), incarnation: random.next_u64(), address: ADDRESS.to_owned() };
@@ -74,9 +73,7 @@ pub fn restore(
 
 struct Filling<'l> {
     log: &'l dyn SharedLog,
-    clock: Arc<dyn Clock>,
-    /// When the log was last heard of.
-    heard: Duration,
+    patience: Patience,
 }
 
 impl Filling<'_> {
@@ -91,10 +88,10 @@ impl Filling<'_> {
                 Some(Err(refused)) => {
                     return Err(SharedLogError::Unreachable { cause: refused.to_string() }.into());
                 }
-                None => self.wait()?,
+                None => self.patience.wait_for(PAUSE)?,
             }
         }
-        self.heard = self.clock.monotonic();
+        self.patience.heard();
         reading.step(Offset(0), record)?;
         Ok(())
     }
@@ -120,9 +117,9 @@ impl Filling<'_> {
             let before = writer.reading().next();
             self.hear(writer)?;
             if writer.reading().next() > before {
-                self.heard = self.clock.monotonic();
+                self.patience.heard();
             } else {
-                self.wait()?;
+                self.patience.wait_for(PAUSE)?;
             }
         }
         Ok(())
@@ -144,14 +141,6 @@ impl Filling<'_> {
         for record in records {
             writer.read(record.offset, &record.bytes)?;
         }
-        Ok(())
-    }
-
-    fn wait(&self) -> Result<()> {
-        if self.clock.monotonic().saturating_sub(self.heard) > PATIENCE {
-            return Err(ReplicationError::NoAnswer { seconds: PATIENCE.as_secs() });
-        }
-        self.clock.sleep(Duration::from_millis(1));
         Ok(())
     }
 }

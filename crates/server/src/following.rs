@@ -58,6 +58,7 @@ impl Following {
         self.stop.store(true, Ordering::Release);
         self.state.wake();
         for thread in self.threads.lock().drain(..) {
+            thread.thread().unpark();
             // It panicked: that is in the log.
             let _ = thread.join();
         }

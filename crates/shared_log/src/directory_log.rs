@@ -400,12 +400,9 @@ impl SharedLog for DirectoryLog {
     }
 
     fn trim_before(&self, offset: Offset) -> Result<Offset> {
-        let Bounds { first, end } = self.bounds()?;
-        if offset > end {
-            return Err(SharedLogError::Shorter { offset, end });
-        }
-        if offset <= first {
-            return Ok(first);
+        let bounds = self.bounds()?;
+        if !bounds.has_before(offset)? {
+            return Ok(bounds.first);
         }
         let failed = SharedLogError::io;
         self.disk.open(&trimmed_path(offset), OpenMode::Create).map_err(failed("say where it begins"))?;

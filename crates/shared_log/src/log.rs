@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Refused, Result};
+use crate::{Refused, Result, SharedLogError};
 
 /// The number of a record in a shared log, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -81,6 +81,17 @@ pub struct Bounds {
     pub first: Offset,
     /// Behind the newest one.
     pub end: Offset,
+}
+
+impl Bounds {
+    /// Whether records are to go so that the log begins at `offset`; `false`: it begins there already, or later.
+    ///
+    /// # Errors
+    /// `Shorter`: it has no such record, and none that comes next.
+    pub fn has_before(self, offset: Offset) -> Result<bool> {
+        let Bounds { first, end } = self;
+        if offset > end { Err(SharedLogError::Shorter { offset, end }) } else { Ok(offset > first) }
+    }
 }
 
 /// A log that several machines append to and read.

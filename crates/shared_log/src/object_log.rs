@@ -404,17 +404,14 @@ impl SharedLog for ObjectLog {
     }
 
     fn trim_before(&self, offset: Offset) -> Result<Offset> {
-        let Bounds { first, end } = self.bounds()?;
-        if offset > end {
-            return Err(SharedLogError::Shorter { offset, end });
-        }
-        if offset <= first {
-            return Ok(first);
+        let bounds = self.bounds()?;
+        if !bounds.has_before(offset)? {
+            return Ok(bounds.first);
         }
         // The log begins with a batch: within one, somebody who has slept could begin another.
         let offset = self.batch_with(offset)?.map_or(offset, |batch| batch.first);
-        if offset <= first {
-            return Ok(first);
+        if !bounds.has_before(offset)? {
+            return Ok(bounds.first);
         }
         let name = format!("{TRIMMED}/{}", numbered(offset.0));
         self.objects.put(&name, b"The log begins here.\n").map_err(SharedLogError::io("say where it begins"))?;

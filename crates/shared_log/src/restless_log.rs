@@ -28,6 +28,11 @@ impl RestlessLog {
         RestlessLog { log: log.clone(), connection: log.connect(), random, arrivals, given_up }
     }
 
+    /// What it goes through.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// A moment passes.
     pub fn let_things_happen(&self) {
         for _ in 0..self.random.below(self.arrivals) {

@@ -43,6 +43,11 @@ pub(crate) fn check_store(store: &Arc<Store>, expected: &State) -> Check {
         let Some(state) = expected.get(namespace.as_str()) else { continue };
         check_collection(store, collection, state).map_err(|problem| format!("{namespace}: {problem}"))?;
     }
+    check_pages(store)
+}
+
+/// Each page is whole and belongs to one tree.
+pub(crate) fn check_pages(store: &Arc<Store>) -> Check {
     let pages = store.engine().verify(&store.catalog().trees()).map_err(|error| format!("verify: {error}"))?;
     if pages.is_ok() { Ok(()) } else { Err(format!("pages: {:#?}", pages.errors)) }
 }

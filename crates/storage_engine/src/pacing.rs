@@ -6,13 +6,15 @@
 
 use std::time::Duration;
 
+use platform::part_of;
+
 use crate::engine::Engine;
 use crate::pressure_marks::{LONG, Ramps, USUAL};
 
 /// Longest delay of one write.
 const DELAY_MAX: Duration = Duration::from_millis(20);
 /// Longest rest of long work. Short enough that an index build beside an overload that never ends comes to an end itself.
-const LONG_DELAY_MAX: Duration = Duration::from_nanos(DELAY_MAX.as_nanos() as u64 / 2);
+const LONG_DELAY_MAX: Duration = part_of(DELAY_MAX, 2);
 
 /// Cubic: a hundredth of the longest delay at about a fifth of the way.
 fn delay(longest: Duration, pressure: f64) -> Duration {

@@ -104,7 +104,7 @@ const fn in_order<const N: usize>(marks: [f64; N]) -> bool {
 const fn gives_way(long: Ramp, usual: Ramp) -> bool {
     long.start <= usual.start
         && in_order([long.start, long.end, usual.end])
-        && long.end <= (usual.start + usual.end) / 2.0
+        && long.end <= halfway(usual.start, usual.end)
 }
 
 const _: () = {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use collection::CollectionError;
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
+use platform::part_of;
 use storage_engine::CheckpointInProgress;
 
 use crate::error::{Result, TransactionError};
@@ -18,7 +19,7 @@ use crate::store::Store;
 
 /// Time from the beginning of one checkpoint to that of the next that somebody asks for. Each holds up all commits for a moment, and writes anew the
 /// pages that change all the time.
-const REQUESTED_APART: Duration = Duration::from_nanos(QUIET.as_nanos() as u64 / 2);
+const REQUESTED_APART: Duration = part_of(QUIET, 2);
 /// While others write, one that somebody waits for takes so long for each of its pages, at most `REQUESTED_SPREAD`, and no longer than one that nobody waits for.
 const REQUESTED_PER_PAGE: Duration = Duration::from_millis(2);
 const REQUESTED_SPREAD: Duration = QUIET.saturating_mul(4);

@@ -82,17 +82,22 @@ impl SessionTable {
             if self.count.load(Ordering::Relaxed) >= self.sessions_max {
                 return Err(TransactionError::TooManySessions);
             }
-            self.make_room(shard)
+            let makes_room = self.are_many() && self.forget_unwritten(shard);
+            if makes_room || self.has_room() { Ok(()) } else { Err(self.no_memory()) }
         })
     }
 
-    /// Sees to it that sessions may take a little more memory: when they are many, the oldest of a shard go for it.
-    fn make_room(&self, shard: &mut Sessions) -> Result<()> {
-        let are_many = self.memory.used_for(MemoryUse::Sessions) > self.memory.limit() / MANY_SHARE;
-        if !are_many || self.forget_unwritten(shard) || self.memory.fits_leaving_much(SESSION_BYTES) {
-            return Ok(());
-        }
-        Err(EngineError::NoMemory(OverBudget { wanted: SESSION_BYTES, free: self.memory.free() }).into())
+    fn are_many(&self) -> bool {
+        self.memory.used_for(MemoryUse::Sessions) > self.memory.limit() / MANY_SHARE
+    }
+
+    /// Whether sessions may take a little more memory.
+    fn has_room(&self) -> bool {
+        !self.are_many() || self.memory.fits_leaving_much(SESSION_BYTES)
+    }
+
+    fn no_memory(&self) -> TransactionError {
+        EngineError::NoMemory(OverBudget { wanted: SESSION_BYTES, free: self.memory.free() }).into()
     }
 
     /// Forgets the oldest sessions that nobody uses and that have written nothing: whoever goes on with one begins it again and misses nothing.
@@ -132,7 +137,10 @@ impl SessionTable {
     /// # Errors
     /// As `SessionRecord::begin_retryable_write`; `Engine(NoMemory)` when sessions hold so much that nothing may be remembered of another write.
     pub(crate) fn begin_retryable_write(&self, session: &Session, txn_number: i64) -> Result<()> {
-        self.make_room(&mut self.shard(session.id()).lock())?;
+        // No lock is taken as long as there is room.
+        if !self.has_room() && !self.forget_unwritten(&mut self.shard(session.id()).lock()) {
+            return Err(self.no_memory());
+        }
         session.change_record(|record| record.begin_retryable_write(session.id(), txn_number))
     }
 

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use backup::CloudPlace;
+use backup::{CLOUD_SCHEMES, CloudPlace};
 use kafka_log::KafkaPlace;
 
 /// Where a shared log is.
@@ -46,9 +46,7 @@ impl FromStr for LogPlace {
                 None => Ok(LogPlace::Kafka(Box::new(place))),
             };
         }
-        if let Some(scheme) = url.split_once("://").map(|(scheme, _)| scheme)
-            && ["s3", "gs", "az"].contains(&scheme)
-        {
+        if url.split_once("://").is_some_and(|(scheme, _)| CLOUD_SCHEMES.contains(&scheme)) {
             return in_objects(url);
         }
         let directory = url.strip_prefix("dir://").map(PathBuf::from).filter(|path| path.is_absolute());

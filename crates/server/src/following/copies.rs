@@ -106,14 +106,26 @@ impl Copies {
         Ok(given)
     }
 
-    /// Who waits for a copy.
-    fn waiting(&self) -> io::Result<Vec<String>> {
+    /// The addresses of those who wait for a copy, where these are the names in the directory.
+    fn waiting(&self, names: &[String]) -> io::Result<Vec<String>> {
         let mut waiting = Vec::new();
-        for name in self.names()?.iter().filter(|name| name.starts_with(WANTED) && !name.ends_with(NEW)) {
+        for name in names.iter().filter(|name| name.starts_with(WANTED) && !name.ends_with(NEW)) {
             let who = read(&self.disk()?, name)?.unwrap_or_default();
             waiting.push(String::from_utf8_lossy(&who).into_owned());
         }
         Ok(waiting)
+    }
+
+    /// Removes what is there of some files.
+    fn remove(&self, names: [String; 2]) -> io::Result<()> {
+        let disk = self.disk()?;
+        for name in names {
+            match disk.remove(Path::new(&name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn note_verified(&self, id: &str) -> io::Result<()> {
@@ -122,14 +134,7 @@ impl Copies {
 
     /// The copy was removed.
     pub(super) fn forget(&self, id: &str) -> io::Result<()> {
-        let disk = self.disk()?;
-        for name in [format!("{VERIFIED}{id}"), format!("{STANDING}{id}")] {
-            match disk.remove(Path::new(&name)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed?,
-            }
-        }
-        Ok(())
+        self.remove([format!("{VERIFIED}{id}"), format!("{STANDING}{id}")])
     }
 
     /// Asks for a copy for a member; of its address only people read.
@@ -151,14 +156,7 @@ impl Copies {
 
     /// Nobody of that number wants one any longer.
     pub(super) fn want_nothing(&self, node: u64) -> io::Result<()> {
-        let disk = self.disk()?;
-        for name in [format!("{WANTED}{node:016x}"), format!("{GIVEN}{node:016x}")] {
-            match disk.remove(Path::new(&name)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed?,
-            }
-        }
-        Ok(())
+        self.remove([format!("{WANTED}{node:016x}"), format!("{GIVEN}{node:016x}")])
     }
 
     /// Has a member make a copy, in a name of its own; the backup's name.
@@ -234,9 +232,7 @@ pub(super) fn begin_giving(
     spawn_named("copy-giver", move || {
         let clock = SystemClock::new();
         while !stop.load(Ordering::Acquire) {
-            // What cannot be read is told by what follows.
-            state.set_wait_for_copy(copies.waiting().unwrap_or_default());
-            let pause = match give_what_is_wanted(&copies, &state, &disk) {
+            let pause = match look_for_wishes(&copies, &state, &disk) {
                 Ok(()) => LOOK,
                 Err(error) => {
                     tracing::warn!(target: "replication", error, "a copy for a new member could not be made");
@@ -248,19 +244,25 @@ pub(super) fn begin_giving(
     })
 }
 
+/// Says who waits for a copy, and makes one if that is this member's to do.
+fn look_for_wishes(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>) -> Result<(), String> {
+    let names = copies.names();
+    // What cannot be read is told by who gives.
+    let waiting = names.as_deref().ok().and_then(|names| copies.waiting(names).ok());
+    state.set_wait_for_copy(waiting.unwrap_or_default());
+    if state.is_closing() || !gives(state) {
+        return Ok(());
+    }
+    match wanted(&names.map_err(|error| error.to_string())?) {
+        wanted if wanted.is_empty() => Ok(()),
+        wanted => give(copies, state, disk, &wanted),
+    }
+}
+
 /// Makes one copy for all who want one by the time it is made: what is asked for meanwhile begins before that, too.
-fn give_what_is_wanted(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>) -> Result<(), String> {
+fn give(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>, wanted: &[String]) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
-    // Nobody has ever wanted one.
-    #[allow(clippy::disallowed_methods, reason = "opening a RealDisk would make the directory")]
-    if !copies.directory.is_dir() || state.is_closing() || !gives(state) {
-        return Ok(());
-    }
     let board = copies.disk().map_err(|error| told(&error))?;
-    let wanted = wanted(&board).map_err(|error| told(&error))?;
-    if wanted.is_empty() {
-        return Ok(());
-    }
     // What is stored now is in the backup that begins now.
     let standing = StandingFile::open(disk.clone()).map_err(|error| told(&error))?;
     let objects: Arc<dyn ObjectStore> = copies.place().open(None).map_err(|error| told(&error))?;
@@ -288,7 +290,7 @@ fn give_what_is_wanted(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>) 
     let mut content = id.into_bytes();
     content.push(b'\n');
     content.extend(standing);
-    for node in self::wanted(&board).map_err(|error| told(&error))? {
+    for node in self::wanted(&copies.names().map_err(|error| told(&error))?) {
         put(&board, &format!("{GIVEN}{node}"), &content).map_err(|error| told(&error))?;
     }
     // Nobody follows it any more; one that stays is of a copy that is made.
@@ -296,11 +298,10 @@ fn give_what_is_wanted(copies: &Copies, state: &SetState, disk: &Arc<dyn Disk>) 
     Ok(())
 }
 
-/// Who wants a copy, and was given none.
-fn wanted(board: &dyn Disk) -> io::Result<Vec<String>> {
-    let names = board.list(Path::new(""))?;
+/// The numbers of those who want a copy, and were given none.
+fn wanted(names: &[String]) -> Vec<String> {
     let wanted = names.iter().filter(|name| !name.ends_with(NEW)).filter_map(|name| name.strip_prefix(WANTED));
-    Ok(wanted.filter(|node| !names.contains(&format!("{GIVEN}{node}"))).map(str::to_owned).collect())
+    wanted.filter(|node| !names.contains(&format!("{GIVEN}{node}"))).map(str::to_owned).collect()
 }
 
 /// Whether this member is the one that gives: the first secondary that is there, or the primary if there is none.

@@ -15,16 +15,16 @@ use super::set_state::SetState;
 
 /// How often the log is looked at.
 const EVERY: Duration = Duration::from_secs(3600);
-/// How often the thread looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(500);
 
 pub(super) fn begin(state: Arc<SetState>, stop: Arc<AtomicBool>) -> io::Result<JoinHandle<()>> {
     spawn_named("log-watch", move || {
         // It was looked at when it was opened.
         let (clock, mut looked) = (SystemClock::new(), Duration::ZERO);
         while !stop.load(Ordering::Acquire) {
-            clock.sleep(LOOK);
-            if clock.monotonic().saturating_sub(looked) < EVERY {
+            let since = clock.monotonic().saturating_sub(looked);
+            if since < EVERY {
+                // Who ends the thread wakes it.
+                std::thread::park_timeout(EVERY - since);
                 continue;
             }
             looked = clock.monotonic();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use platform::{Random, SeededRandom};
 use shared_log::{
-    AppendOutcome, Bounds, Connection, LogIdentity, MemoryLog, Offset, Result, Sending, SharedLog, SharedLogError,
+    AppendOutcome, Bounds, LogIdentity, MemoryLog, Offset, RestlessLog, Result, Sending, SharedLog, SharedLogError,
     StoredRecord,
 };
 
@@ -37,8 +37,8 @@ pub(super) enum Cut {
 /// See the module's head.
 pub(super) struct SetConnection {
     cut: Mutex<Cut>,
-    log: MemoryLog,
-    connection: Connection,
+    connection: RestlessLog,
+    /// For mistakes.
     random: SeededRandom,
     mistake: Option<Mistake>,
     terms: Arc<Terms>,
@@ -51,28 +51,21 @@ impl SetConnection {
         mistake: Option<Mistake>,
         terms: Arc<Terms>,
     ) -> SetConnection {
-        SetConnection { cut: Mutex::default(), log: log.clone(), connection: log.connect(), random, mistake, terms }
+        let seed = if mistake.is_some() { random.next_u64() } else { 0 };
+        let connection = RestlessLog::new(log, random, ARRIVALS, GIVEN_UP);
+        SetConnection { cut: Mutex::default(), connection, random: SeededRandom::new(seed), mistake, terms }
     }
 
     /// Cuts it, or heals it.
     pub(super) fn cut(&self, cut: Cut) {
         *self.cut.lock() = cut;
-        self.connection.cut(cut == Cut::Both);
+        self.connection.connection().cut(cut == Cut::Both);
     }
 
     fn check_hears(&self) -> Result<()> {
         match *self.cut.lock() {
             Cut::Deaf => Err(SharedLogError::Unreachable { cause: "no answer comes".to_owned() }),
             _ => Ok(()),
-        }
-    }
-
-    fn let_things_happen(&self) {
-        for _ in 0..self.random.below(ARRIVALS) {
-            self.log.deliver();
-        }
-        if self.random.chance(GIVEN_UP) {
-            self.connection.give_up();
         }
     }
 
@@ -94,26 +87,26 @@ impl SharedLog for SetConnection {
     fn begin_append(&self, batch: &[Sending]) {
         let is_mute = *self.cut.lock() == Cut::Mute;
         if is_mute {
-            self.connection.cut(true);
+            self.connection.connection().cut(true);
         }
         self.connection.begin_append(batch);
         if is_mute {
-            self.connection.cut(false);
+            self.connection.connection().cut(false);
         }
     }
 
     fn outcomes(&self, longest: Duration) -> Vec<AppendOutcome> {
-        self.let_things_happen();
+        self.connection.let_things_happen();
         if self.check_hears().is_err() {
             return Vec::new();
         }
-        self.connection.outcomes(longest)
+        self.connection.connection().outcomes(longest)
     }
 
     fn read(&self, from: Offset, bytes_max: usize, longest: Duration) -> Result<Vec<StoredRecord>> {
-        self.let_things_happen();
+        self.connection.let_things_happen();
         self.check_hears()?;
-        let records = self.connection.read(from, bytes_max, longest)?;
+        let records = self.connection.connection().read(from, bytes_max, longest)?;
         Ok(records.into_iter().map(|record| self.mistaken(record)).collect())
     }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use collection::Collection;
 use transaction::{Result, Store};
 
+use crate::checks::check_pages;
+
 type Check = std::result::Result<(), String>;
 
 /// A collection as it is compared.
@@ -29,8 +31,7 @@ pub(super) fn check_member(store: &Arc<Store>) -> Check {
             return Err(format!("{}: {report:#?}", collection.namespace()));
         }
     }
-    let pages = store.engine().verify(&store.catalog().trees()).map_err(|error| format!("verify: {error}"))?;
-    if pages.is_ok() { Ok(()) } else { Err(format!("pages: {:#?}", pages.errors)) }
+    check_pages(store)
 }
 
 /// Both have the same collections, with the same definitions, counts and records.

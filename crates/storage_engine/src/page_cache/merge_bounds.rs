@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use platform::part_of;
+
 use super::change_buffers::SHARDS;
 use super::writing::BATCH_PAGES;
 
@@ -34,9 +36,9 @@ pub(crate) const MERGER_THREADS: usize = 2;
 /// Time over which the merging of those is spread: at once, it would take the processors from everybody for a few tenths of a second again and again.
 pub(crate) const MERGE_SPREAD: Duration = Duration::from_millis(200);
 /// Longest rest after a batch, so that a burst of changes is noticed.
-pub(crate) const MERGE_REST_MAX: Duration = Duration::from_nanos(MERGE_SPREAD.as_nanos() as u64 / 10);
+pub(crate) const MERGE_REST_MAX: Duration = part_of(MERGE_SPREAD, 10);
 /// From the first page that is to be merged to merging, so that others join it.
-pub(crate) const MERGE_PAUSE: Duration = Duration::from_nanos(MERGE_REST_MAX.as_nanos() as u64 / 4);
+pub(crate) const MERGE_PAUSE: Duration = part_of(MERGE_REST_MAX, 4);
 /// Longest pause of the merger while there is enough room for buffered changes.
 pub(crate) const MERGE_PAUSE_MAX: Duration = MERGE_SPREAD.saturating_mul(5);
 

@@ -8,12 +8,12 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use platform::thread_processor_time;
+use platform::{part_of, thread_processor_time};
 
 /// What was measured counts half as much after so much more.
 const REMEMBERED: Duration = Duration::from_millis(200);
 /// Known before anything is measured: the sums are right.
-const ASSUMED: Duration = Duration::from_nanos(REMEMBERED.as_nanos() as u64 / 20);
+const ASSUMED: Duration = part_of(REMEMBERED, 20);
 /// A thread that serves other requests meanwhile says little of the machine.
 const SCALE_MAX: f64 = 16.0;
 const SCALE_MIN: f64 = 1.0 / SCALE_MAX;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use platform::ProcessorLoad;
+use platform::{ProcessorLoad, part_of};
 
 /// Bytes of entries handed on at once.
 pub(super) const STEP_BYTES: usize = 256 << 10;
@@ -14,7 +14,7 @@ pub(super) const STEP_BYTES: usize = 256 << 10;
 /// Least time between two looks.
 const PULSE: Duration = Duration::from_millis(2);
 /// And so much more for each listener that was woken, so that waking does not take the processors.
-const PULSE_FOR_EACH: Duration = Duration::from_nanos(PULSE.as_nanos() as u64 / 8);
+const PULSE_FOR_EACH: Duration = part_of(PULSE, 8);
 /// But no more than this.
 const PULSE_MAX: Duration = PULSE.saturating_mul(15);
 /// From this part on the processors are busy.

@@ -217,10 +217,11 @@ fn delete_matching(
     let Deletion { query, is_single, statement } = deletion;
     let mut found = QueryExecutor::new(&server.queries().services(), view, target, query.clone(), &context.operation)?;
     let changed = if *is_single { Changed::One } else { Changed::Deleted };
-    let mut records = RecordsToChange::of(context.reading(), &context.operation, changed, &mut found)?;
+    let reading = context.reading();
+    let mut records = RecordsToChange::of(reading, &context.operation, changed, &mut found)?;
     context.before_write()?;
     context.write(*statement, StatementDetails::None, |write| {
-        while let Some(record_id) = records.next(&mut found, context.reading(), &context.operation)? {
+        while let Some(record_id) = records.next(&mut found, reading, &context.operation)? {
             let changed =
                 server.store.change_document(write, &collection, record_id, Validation::Bypass, |newest, _| {
                     let is_match = query.filter.matches(newest)?;

@@ -44,10 +44,11 @@ pub(super) fn delete(
     let mut found =
         QueryExecutor::new(&server.queries().services(), view, target, Arc::new(buckets), &context.operation)?;
     let changed = if deletion.is_single { Changed::One } else { Changed::Deleted };
-    let mut records = RecordsToChange::of(context.reading(), &context.operation, changed, &mut found)?;
+    let reading = context.reading();
+    let mut records = RecordsToChange::of(reading, &context.operation, changed, &mut found)?;
     context.before_write()?;
     context.write(deletion.statement, StatementDetails::None, |write| {
-        while let Some(record_id) = records.next(&mut found, context.reading(), &context.operation)? {
+        while let Some(record_id) = records.next(&mut found, reading, &context.operation)? {
             let mut removed = 0;
             let changed = server.store.change_document(
                 write,

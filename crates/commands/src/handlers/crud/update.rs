@@ -436,10 +436,11 @@ fn update_matching(
         Multiplicity::One => Changed::One,
         Multiplicity::Many => Changed::Updated,
     };
-    let mut records = RecordsToChange::of(context.reading(), &context.operation, changed, &mut found)?;
+    let reading = context.reading();
+    let mut records = RecordsToChange::of(reading, &context.operation, changed, &mut found)?;
     context.before_write()?;
     context.write(statement.id, statement.details, |write| {
-        while let Some(record_id) = records.next(&mut found, context.reading(), &context.operation)? {
+        while let Some(record_id) = records.next(&mut found, reading, &context.operation)? {
             let (mut is_match, mut counted) = (false, 0);
             let changed =
                 server.store.change_document(write, collection, record_id, statement.validation, |newest, out| {

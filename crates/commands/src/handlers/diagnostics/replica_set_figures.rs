@@ -8,16 +8,16 @@ use oplog::Oplog;
 use transaction::{Leadership, Store};
 
 use crate::DocumentWriter;
-use crate::state::replica_set::members::{MemberLook, SetLook, SetMembers};
+use crate::state::replica_set::members::{MemberLook, SetLook, SetMembers, state_numbers};
 use crate::state::replica_set::{Identity, ReplicaSet};
 
-/// States of members, with MongoDB's numbers.
-const STARTUP: (i32, &str) = (0, "startup");
-const PRIMARY: (i32, &str) = (1, "primary");
-const SECONDARY: (i32, &str) = (2, "secondary");
+/// States of members, with their names here.
+const STARTUP: (i32, &str) = (state_numbers::STARTUP, "startup");
+const PRIMARY: (i32, &str) = (state_numbers::PRIMARY, "primary");
+const SECONDARY: (i32, &str) = (state_numbers::SECONDARY, "secondary");
 /// It has not had all of the log yet.
-const RECOVERING: (i32, &str) = (3, "recovering");
-const DOWN: (i32, &str) = (8, "down");
+const RECOVERING: (i32, &str) = (state_numbers::RECOVERING, "recovering");
+const DOWN: (i32, &str) = (state_numbers::DOWN, "down");
 
 /// Writes the section's fields.
 pub(super) fn write(replica_set: &ReplicaSet, store: &Store, section: &mut DocumentWriter<'_>) {

@@ -17,13 +17,9 @@ use crate::request::cluster_time::bson_timestamp;
 use crate::request::declaration::{Declaration, Needs};
 use crate::request::error::Result;
 use crate::request::privileges::{Action, on_cluster};
+use crate::state::replica_set::members::state_numbers::{DOWN, PRIMARY, SECONDARY};
 use crate::state::replica_set::members::{MemberLook, SetMembers};
 use crate::state::replica_set::{Membership, ReplicaSet};
-
-/// States of members.
-const PRIMARY: i32 = 1;
-const SECONDARY: i32 = 2;
-const DOWN: i32 = 8;
 
 pub(crate) static COMMAND: Command = Command::new(
     |context, arguments, reply| {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use platform::part_of;
+
 /// How long a command waits for its turn.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it waits when the queue has not been empty for [`STANDING`]: a small part of that.
-pub(super) const PATIENCE_OVERLOADED: Duration = part(PATIENCE, 20);
+pub(super) const PATIENCE_OVERLOADED: Duration = part_of(PATIENCE, 20);
 /// A queue as old as this is no passing one: all who were in it have got their turn or given up.
 pub(super) const STANDING: Duration = PATIENCE;
 /// Most commands that wait at one gate.
@@ -28,13 +30,13 @@ pub(super) const AS_GOOD: f64 = 0.98;
 pub(super) const STEP_UP: usize = 5;
 pub(super) const STEP_DOWN: usize = 4;
 /// Shortest time over which throughput is judged, and the commands that must end in it: of fewer nothing can be learnt.
-pub(super) const WINDOW: Duration = part(PATIENCE, 5);
+pub(super) const WINDOW: Duration = part_of(PATIENCE, 5);
 pub(super) const FINISHED_MIN: u64 = 32;
 /// Time after which a window with fewer is given up.
 pub(super) const WINDOW_MAX: Duration = PATIENCE.saturating_mul(5);
 
 /// Over how long connections are counted, see `crowd`.
-pub(super) const CROWD_STRETCH: Duration = part(PATIENCE, 2);
+pub(super) const CROWD_STRETCH: Duration = part_of(PATIENCE, 2);
 
 /// Connections for each processor that make a crowd, and those that are too few to be one any more.
 pub(super) const MANY_FOR_EACH_PROCESSOR: usize = 40;
@@ -47,11 +49,6 @@ pub(super) const NOT_BUSY: f64 = BUSY / 2.0;
 pub(super) const CHECKS_PER_LOOK: u32 = 4;
 /// A command that has worked so long is a long one.
 pub(super) const LONG_AFTER: Duration = Duration::from_millis(10);
-
-/// One of so many parts of a time.
-const fn part(time: Duration, parts: u64) -> Duration {
-    Duration::from_nanos(time.as_nanos() as u64 / parts)
-}
 
 const _: () = {
     assert!(PATIENCE_OVERLOADED.as_nanos() < PATIENCE.as_nanos());

@@ -60,6 +60,15 @@ pub enum StepDownRefused {
     StillWriting,
 }
 
+/// States of members, by MongoDB's numbers.
+pub(crate) mod state_numbers {
+    pub(crate) const STARTUP: i32 = 0;
+    pub(crate) const PRIMARY: i32 = 1;
+    pub(crate) const SECONDARY: i32 = 2;
+    pub(crate) const RECOVERING: i32 = 3;
+    pub(crate) const DOWN: i32 = 8;
+}
+
 /// Who is there.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SetLook {
