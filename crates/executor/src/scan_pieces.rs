@@ -125,6 +125,12 @@ impl ScanPieces {
         self.is_over.load(Ordering::Relaxed)
     }
 
+    /// Whether there are pieces that nobody has begun.
+    pub(crate) fn has_more(&self) -> bool {
+        let state = self.state.lock();
+        state.next < state.end
+    }
+
     /// A piece to be read ahead, if there is one and not too much is ahead.
     pub(crate) fn claim_ahead(&self) -> Option<Span> {
         self.state.lock().claim_ahead(self.width)

@@ -94,7 +94,8 @@ impl SharedScan {
             }
             self.cut(context, current, documents / piece, wanted())?;
         }
-        let Some(pieces) = self.pieces.clone() else { return Ok(()) };
+        // Near its end, what is left belongs to who has begun it.
+        let Some(pieces) = self.pieces.clone().filter(|pieces| pieces.has_more()) else { return Ok(()) };
         let reader = SecondReader {
             pieces,
             view: context.view.clone(),
