@@ -81,9 +81,21 @@ impl IndexShape {
     }
 }
 
+/// An index in this process: no other has had it. Names and trees are given to others once an index is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexIdentity(u64);
+
+impl IndexIdentity {
+    fn next() -> IndexIdentity {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        IndexIdentity(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// What stays the same when an index is made ready, hidden or given another expiry.
 #[derive(Debug)]
 struct IndexRuntime {
+    identity: IndexIdentity,
     /// Per field of the key pattern, a bit for each component of its path that has led into an array. Bits are only ever set.
     multikey_paths: Box<[AtomicU64]>,
     dropped: AtomicBool,
@@ -189,6 +201,7 @@ impl Index {
         let fields = shape.specification.pattern.fields().len();
         let paths = (0..fields).map(|field| AtomicU64::new(multikey_paths.get(field).copied().unwrap_or_default()));
         let runtime = IndexRuntime {
+            identity: IndexIdentity::next(),
             multikey_paths: paths.collect(),
             dropped: AtomicBool::new(false),
             replaced: AtomicBool::new(false),
@@ -229,6 +242,11 @@ impl Index {
     /// Where its entries are.
     pub fn tree(&self) -> TreeId {
         self.tree
+    }
+
+    /// What tells it from all others, whatever is made of it.
+    pub fn identity(&self) -> IndexIdentity {
+        self.runtime.identity
     }
 
     /// Where it is in its life.

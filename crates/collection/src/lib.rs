@@ -52,7 +52,7 @@ pub use document_keys::INDEX_KEY_BYTES_MAX;
 pub use duplicate_key::{duplicate_key_error, duplicate_whole_key_error};
 pub use error::{CollectionError, DuplicateKey, Result};
 pub use expiry::ExpiredRange;
-pub use index::{Index, IndexList, IndexState, REBUILD_ADVICE, SuspectedDuplicate};
+pub use index::{Index, IndexIdentity, IndexList, IndexState, REBUILD_ADVICE, SuspectedDuplicate};
 pub use index_fill::RecordEntries;
 pub use index_key::long_key;
 pub use index_specification::{ID_INDEX_NAME, IndexSpecification, Relation, parse_expiry, show_specification};

@@ -13,7 +13,7 @@ use collection::{Collection, ExpiredRange, Index, RecordId, Validation};
 
 use crate::change::{ChangeOutcome, Decision};
 use crate::error::{Result, TransactionError};
-use crate::set_aside_work::SetAsideWork;
+use crate::set_aside_work::{SetAsideWork, WorkOf};
 use crate::store::Store;
 use crate::waiting::Waiting;
 use crate::write_context::WriteContext;
@@ -99,7 +99,7 @@ impl Store {
             let indexes: Vec<Arc<Index>> = collection.indexes().ready().cloned().collect();
             for index in indexes {
                 let Some(mut range) = ExpiredRange::of(&collection, &index, now_millis) else { continue };
-                if self.is_set_aside(EXPIRY, index.tree()) {
+                if self.is_set_aside(EXPIRY, WorkOf::Index(index.identity())) {
                     continue;
                 }
                 pass.indexes += 1;
@@ -143,7 +143,7 @@ impl Store {
             advice: "documents of this collection do not expire until the server is started again or the index is made anew. `validate` says what is damaged, \
                      `plimsoll repair` saves what can be read",
         };
-        self.set_aside(Some(index.tree()), work);
+        self.set_aside(Some(WorkOf::Index(index.identity())), work);
     }
 
     fn delete_expired(

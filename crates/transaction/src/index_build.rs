@@ -46,15 +46,22 @@ use crate::waiting::OwnedName;
 /// Indexes in state `Building`, and the commit that says so.
 pub(crate) struct StartedBuild {
     trees: Vec<TreeId>,
+    /// They are held for as long as this is used, so that no other index gets one of their trees.
+    _held: Vec<Arc<Index>>,
     commit: Option<CommitInfo>,
     /// Another member of the replica set says whether keys are unique, and when the index is ready.
     is_of_another: bool,
 }
 
 impl StartedBuild {
+    fn of(indexes: Vec<Arc<Index>>, commit: Option<CommitInfo>) -> StartedBuild {
+        let trees = indexes.iter().map(|index| index.tree()).collect();
+        StartedBuild { trees, _held: indexes, commit, is_of_another: false }
+    }
+
     /// That of one index, which another member builds.
-    pub(crate) fn of_another(tree: TreeId) -> StartedBuild {
-        StartedBuild { trees: vec![tree], commit: None, is_of_another: true }
+    pub(crate) fn of_another(index: Arc<Index>) -> StartedBuild {
+        StartedBuild { is_of_another: true, ..StartedBuild::of(vec![index], None) }
     }
 }
 
@@ -89,17 +96,22 @@ impl Store {
         }
         check_definitions(self, collection, &specifications)?;
         self.catalog.check_room(specifications.iter().map(|wanted| wanted.to_document().as_bytes().len()).sum())?;
-        let mut started = StartedBuild { trees: Vec::new(), commit: None, is_of_another: false };
+        let (mut indexes, mut last) = (Vec::new(), None);
         for specification in specifications {
             let change = CatalogChange::StartIndexBuild(index_change(collection, &specification));
-            let commit = self.log_definition(&change, |_| {
-                let index = self.catalog.add_building_index(collection, specification)?;
-                started.trees.push(index.tree());
+            let logged = self.log_definition(&change, |_| {
+                indexes.push(self.catalog.add_building_index(collection, specification)?);
                 Ok(())
-            })?;
-            started.commit = Some(commit);
+            });
+            match logged {
+                Ok(commit) => last = Some(commit),
+                Err(error) => {
+                    self.give_up(collection, &indexes);
+                    return Err(error);
+                }
+            }
         }
-        Ok(started)
+        Ok(StartedBuild::of(indexes, last))
     }
 
     /// Steps 2 and 3.
@@ -122,13 +134,10 @@ impl Store {
         });
         let is_stopped = matches!(built, Err(TransactionError::Collection(CollectionError::Stopped)));
         // Where another member leads now, that one goes on with it, or gives it up.
-        if built.is_err()
-            && self.leads()
-            && !(is_stopped && (self.is_stopping() || self.keeps_builds()))
-            && let Err(error) = self.abort_index_build(collection, &started.trees)
-        {
-            // The build's own error is the one to be told about.
-            tracing::warn!(%error, namespace = %collection.namespace(), "an index build could not be ended in order");
+        if built.is_err() && self.leads() && !(is_stopped && (self.is_stopping() || self.keeps_builds())) {
+            let _definitions = self.lock_definitions(|| vec![collection.clone()]);
+            let _gate = collection.begin_definition_change();
+            self.give_up(collection, &find_indexes(collection, &started.trees));
         }
         built
     }
@@ -284,21 +293,22 @@ impl Store {
         Ok(())
     }
 
-    fn abort_index_build(&self, collection: &Arc<Collection>, trees: &[TreeId]) -> Result<()> {
-        let _definitions = self.lock_definitions(|| vec![collection.clone()]);
-        let _gate = collection.begin_definition_change();
+    /// Ends the builds of indexes, which are gone then. The definition lock and the gate are held. What cannot be logged goes on in the background, which ends it
+    /// when writes are possible again: others may have read that it began.
+    fn give_up(&self, collection: &Arc<Collection>, indexes: &[Arc<Index>]) {
         if collection.is_dropped() {
-            return Ok(());
+            return;
         }
-        for index in find_indexes(collection, trees) {
+        for index in indexes {
             let change = CatalogChange::AbortIndexBuild(index_change(collection, index.specification()));
-            let logged = self.log_definition(&change, |_| Ok(self.catalog.remove_index(collection, &index)?));
-            if logged.is_err() {
-                // Replay needs no such entry, and an index that nobody builds must not stay: who asks for it would wait for ever.
-                self.catalog.remove_index(collection, &index)?;
+            let logged = self.log_definition(&change, |_| Ok(self.catalog.remove_index(collection, index)?));
+            if let Err(error) = logged {
+                // The build's own error is the one to be told about.
+                let (namespace, index) = (collection.namespace(), index.name());
+                tracing::warn!(%error, %namespace, index, "that an index build has ended could not be logged: it goes on later");
+                self.note_interrupted_build(collection);
             }
         }
-        Ok(())
     }
 }
 

@@ -1,8 +1,8 @@
 //! What is set aside, so that the server serves the rest: background work that failed in a way that trying again does not heal, and what is damaged.
 //!
 //! Three kinds of work end here: building an index again when the oplog is replayed, going on with an index build, and deleting what has expired. Each reports to
-//! `set_aside`, which logs it once; `serverStatus` shows the list until the server is started again. What is set aside is marked by the tree of its
-//! index, so a new index on the same fields is a new try.
+//! `set_aside`, which logs it once; `serverStatus` shows the list until the server is started again. What is set aside is marked by its index,
+//! so a new index on the same fields is a new try.
 //!
 //! Indexes and collections that lack changes because of a damaged page are marked themselves (`Index::set_aside`, `Collection::set_aside`): by whoever reads the
 //! page, or by the engine, which applies the rest of a commit. `note_set_aside` is called between a commit's application and its becoming visible, so that
@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use collection::{Collection, CollectionError, REBUILD_ADVICE, REPAIR_ADVICE, set_aside_count};
+use collection::{Collection, CollectionError, IndexIdentity, REBUILD_ADVICE, REPAIR_ADVICE, set_aside_count};
 use parking_lot::Mutex;
 use storage_engine::TreeId;
 
@@ -36,10 +36,19 @@ pub struct SetAsideWork {
     pub advice: &'static str,
 }
 
+/// Whose work is set aside. Nobody else gets the same while the process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkOf {
+    /// An index.
+    Index(IndexIdentity),
+    /// A collection, by its ident.
+    Collection(u64),
+}
+
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(crate) struct SetAsideList {
-    reports: Mutex<Vec<(Option<TreeId>, SetAsideWork)>>,
+    reports: Mutex<Vec<(Option<WorkOf>, SetAsideWork)>>,
     /// How much had been set aside when somebody looked last, by the engine and in collections.
     seen: [AtomicUsize; 2],
     marked: Mutex<Vec<Marked>>,
@@ -49,8 +58,7 @@ pub(crate) struct SetAsideList {
 #[derive(Debug)]
 struct Marked {
     collection: Weak<Collection>,
-    /// The tree of the index.
-    index: Option<TreeId>,
+    index: Option<IndexIdentity>,
     is_saved: bool,
     work: SetAsideWork,
 }
@@ -59,7 +67,7 @@ impl Marked {
     /// The collection, while it is there and what is marked is.
     fn holder(&self) -> Option<Arc<Collection>> {
         let collection = self.collection.upgrade().filter(|collection| !collection.is_dropped())?;
-        let is_there = self.index.is_none_or(|tree| collection.indexes().position(tree).is_some());
+        let is_there = self.index.is_none_or(|index| collection.indexes().all().iter().any(|there| there.identity() == index));
         is_there.then_some(collection)
     }
 }
@@ -175,29 +183,29 @@ impl Store {
 
     /// An insert into a capped collection comes to a damaged document that it is to overtake, as all later ones will: that is told once.
     pub(crate) fn tell_stuck_ring(&self, collection: &Collection, error: &CollectionError) {
-        let (what, tree) = ("inserting into a capped collection", collection.record_tree());
-        if !error.is_damage() || self.is_set_aside(what, tree) {
+        let (what, of) = ("inserting into a capped collection", WorkOf::Collection(collection.ident()));
+        if !error.is_damage() || self.is_set_aside(what, of) {
             return;
         }
         let advice = "what can be read is served, and inserts fail. `plimsoll repair` saves what can be read";
         let (namespace, index) = (collection.namespace().as_str().to_owned(), String::new());
-        self.set_aside(Some(tree), SetAsideWork { what, namespace, index, reason: error.to_string(), advice });
+        self.set_aside(Some(of), SetAsideWork { what, namespace, index, reason: error.to_string(), advice });
     }
 
-    /// Tells and marks it. `tree`: of the index, if it is still there.
-    pub fn set_aside(&self, tree: Option<TreeId>, work: SetAsideWork) {
+    /// Tells and marks it. `of`: whose it is, if that is still there.
+    pub fn set_aside(&self, of: Option<WorkOf>, work: SetAsideWork) {
         let SetAsideWork { what, namespace, index, reason, advice } = &work;
         tracing::error!(what, namespace, index, reason, advice, "something is set aside");
         let mut reports = self.set_aside.reports.lock();
         if reports.len() == REPORTS_MAX {
             reports.remove(0);
         }
-        reports.push((tree, work));
+        reports.push((of, work));
     }
 
-    /// Whether work of this kind on an index has been set aside.
-    pub(crate) fn is_set_aside(&self, what: &str, tree: TreeId) -> bool {
-        self.set_aside.reports.lock().iter().any(|(marked, work)| *marked == Some(tree) && work.what == what)
+    /// Whether work of this kind has been set aside.
+    pub(crate) fn is_set_aside(&self, what: &str, of: WorkOf) -> bool {
+        self.set_aside.reports.lock().iter().any(|(marked, work)| *marked == Some(of) && work.what == what)
     }
 }
 
@@ -206,7 +214,7 @@ fn tell_marked(collection: &Arc<Collection>, marked: &mut Vec<Marked>) {
     let indexes = collection.indexes();
     let of_indexes = indexes.all().iter().filter_map(|index| {
         let advice = if index.is_readable() { REBUILD_ADVICE } else { "drop it and create it again" };
-        Some((Some(index.tree()), index.name(), index.aside()?, advice))
+        Some((Some(index.identity()), index.name(), index.aside()?, advice))
     });
     let of_collection = collection.aside().map(|reason| (None, "", reason, REPAIR_ADVICE));
     for (index, name, reason, advice) in of_collection.into_iter().chain(of_indexes) {

@@ -214,3 +214,48 @@ fn an_index_is_filled_beside_what_follows_its_start() {
         assert!(other.catalog().lookup("db.c").unwrap().indexes().find("n").unwrap().is_ready());
     }
 }
+
+/// An index that is dropped while it is built leaves its tree to another, which has nothing yet.
+#[test]
+fn an_index_with_the_tree_of_a_dropped_one_is_filled() {
+    let log = MemoryLog::new(1);
+    let (first, second) = (Machine::new(1), Machine::new(2));
+    let (store, leads) = open(&first, &log, ApplyingBy::Threads(1));
+    let collection = store.collection_or_create(&Namespace::parse("db.c").unwrap()).unwrap();
+    (0..50).for_each(|id| insert(&store, id, id));
+    let (other, follows) = open(&second, &log, ApplyingBy::Threads(1));
+    let members = parking_lot::Mutex::new((leads, follows));
+    let catch_up = || {
+        let (leads, follows) = &mut *members.lock();
+        while leads.step(&store).unwrap() {}
+        while other.oplog().end_position() < store.oplog().end_position() {
+            follows.step(&other).unwrap();
+        }
+    };
+    let index = |name: &str| IndexSpecification::parse(&rawdoc! { "key": { "key": 1 }, "name": name }).unwrap();
+    let found_there = |name: &str| other.catalog().lookup("db.c").unwrap().indexes().find(name).cloned();
+    let is_first = AtomicBool::new(true);
+    let dropped = parking_lot::Mutex::new(None);
+    let dropped_meanwhile = || {
+        if is_first.swap(false, Ordering::AcqRel) {
+            catch_up();
+            other.fill_received_builds();
+            *dropped.lock() = found_there("dropped").map(|index| index.tree());
+            let which = transaction::WhichIndexes::Names(vec!["dropped".to_owned()]);
+            store.drop_indexes(&collection, which).unwrap();
+            catch_up();
+            other.reap_dropped().unwrap();
+            while other.engine().reclaim_step().unwrap() {}
+            // What is free becomes so with a checkpoint.
+            other.checkpoint_step(transaction::Urgency::Now).unwrap();
+            while other.engine().reclaim_step().unwrap() {}
+        }
+        false
+    };
+    store.create_indexes_unless(&collection, vec![index("dropped")], &dropped_meanwhile).unwrap_err();
+    store.create_indexes(&collection, vec![index("made")]).unwrap();
+    catch_up();
+    assert_eq!(found_there("made").map(|index| index.tree()), *dropped.lock(), "it is not the case that was meant");
+    let report = other.validate(&other.catalog().lookup("db.c").unwrap(), &|| false).unwrap();
+    assert!(report.is_valid(), "{report:?}");
+}

@@ -89,7 +89,7 @@ impl Store {
         let begun = self.catalog.begin_replacement(collection).map_err(TransactionError::from);
         let logged = begun.and_then(|trees| Ok((trees, self.log_note(&note(collection, "started"))?)));
         match logged {
-            Ok((trees, commit)) => Ok(StartedBuild { trees, commit: Some(commit), is_of_another: false }),
+            Ok((trees, commit)) => Ok(StartedBuild::of(find_indexes(collection, &trees), Some(commit))),
             Err(error) => {
                 self.catalog.abandon_replacement(collection)?;
                 Err(error)

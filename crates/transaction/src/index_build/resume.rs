@@ -18,7 +18,7 @@ use platform::{Disk, OpenMode};
 use super::StartedBuild;
 use crate::commit_order::CommitInfo;
 use crate::error::Result;
-use crate::set_aside_work::SetAsideWork;
+use crate::set_aside_work::{SetAsideWork, WorkOf};
 use crate::store::Store;
 
 /// Starts of the server in which a build may be gone on with from one place.
@@ -52,6 +52,14 @@ impl Store {
         *self.interrupted_builds.lock() = interrupted;
     }
 
+    /// A collection has indexes being built by nobody else than the background.
+    pub(crate) fn note_interrupted_build(&self, collection: &Arc<Collection>) {
+        let mut interrupted = self.interrupted_builds.lock();
+        if !interrupted.iter().any(|known| Arc::ptr_eq(known, collection)) {
+            interrupted.push(collection.clone());
+        }
+    }
+
     /// Finishes the interrupted builds of a collection. An error ends them, and the indexes are gone then, unless it is `Stopped`.
     ///
     /// # Errors
@@ -66,7 +74,7 @@ impl Store {
             indexes.all().iter().filter(|index| index.state() == IndexState::Building && index.aside().is_none());
         let mut last = None;
         for index in building {
-            let started = StartedBuild { trees: vec![index.tree()], commit: None, is_of_another: false };
+            let started = StartedBuild::of(vec![index.clone()], None);
             tracing::info!(namespace = %collection.namespace(), index = index.name(), from = index.filled().0, "an index build goes on");
             last = Some(self.run_index_build(collection, started, is_stopped)?);
         }
@@ -80,8 +88,8 @@ impl Store {
             return self.fill_received_builds();
         }
         for collection in self.interrupted_builds() {
-            // Whoever leads says when an index is ready.
-            if self.is_stopping() || !self.leads() {
+            // Whoever leads says when an index is ready, and how a build ends is logged.
+            if self.is_stopping() || !self.may_log() {
                 return;
             }
             let indexes = collection.indexes();
@@ -101,6 +109,7 @@ impl Store {
             self.forget_attempts(&building);
             if let Err(error) = resumed
                 && !is_stopped()
+                && self.may_log()
             {
                 self.interrupted_builds.lock().retain(|known| !Arc::ptr_eq(known, &collection));
                 let advice = "the index is gone, or is not used where it is still listed; drop it then. Look at the reason, and create it again";
@@ -111,6 +120,11 @@ impl Store {
                 }
             }
         }
+    }
+
+    /// Whether what becomes of a build can be logged.
+    fn may_log(&self) -> bool {
+        self.check_writable().is_ok() && self.commits.check_leading().is_ok()
     }
 
     /// Notes that the builds of a collection are gone on with; `false`: that has ended the process too often.
@@ -144,7 +158,7 @@ impl Store {
     fn set_build_aside(&self, collection: &Collection, index: &Index, reason: String, advice: &'static str) {
         let (namespace, name) = (collection.namespace().as_str().to_owned(), index.name().to_owned());
         let work = SetAsideWork { what: BUILD, namespace, index: name, reason, advice };
-        self.set_aside(Some(index.tree()), work);
+        self.set_aside(Some(WorkOf::Index(index.identity())), work);
     }
 }
 

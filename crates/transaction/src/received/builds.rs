@@ -14,9 +14,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use collection::{Collection, CollectionError, Index, IndexState};
+use collection::{CollectionError, Index, IndexIdentity, IndexState};
 use parking_lot::{Condvar, Mutex};
-use storage_engine::TreeId;
 
 use crate::commit_order::Leadership;
 use crate::error::TransactionError;
@@ -35,50 +34,42 @@ pub(super) struct ReceivedBuilds {
 
 #[derive(Default)]
 struct Builds {
-    filling: Option<TreeId>,
-    filled: Vec<TreeId>,
-    left: Vec<TreeId>,
+    filling: Option<IndexIdentity>,
+    filled: Vec<IndexIdentity>,
+    left: Vec<IndexIdentity>,
 }
 
 impl ReceivedBuilds {
     /// `false`: it is not to be filled beside.
-    fn begin(&self, tree: TreeId) -> bool {
+    fn begin(&self, index: IndexIdentity) -> bool {
         let mut state = self.state.lock();
-        let is_wanted = state.filling.is_none() && !state.filled.contains(&tree) && !state.left.contains(&tree);
+        let is_wanted = state.filling.is_none() && !state.filled.contains(&index) && !state.left.contains(&index);
         if is_wanted {
-            state.filling = Some(tree);
+            state.filling = Some(index);
         }
         is_wanted
     }
 
-    fn end(&self, tree: TreeId, outcome: Option<bool>) {
+    fn end(&self, index: IndexIdentity, outcome: Option<bool>) {
         let mut state = self.state.lock();
         state.filling = None;
         match outcome {
-            Some(true) => state.filled.push(tree),
-            Some(false) => state.left.push(tree),
+            Some(true) => state.filled.push(index),
+            Some(false) => state.left.push(index),
             None => {}
         }
         self.changed.notify_all();
     }
 
     /// Its build is over.
-    pub(super) fn forget(&self, tree: TreeId) {
+    pub(super) fn forget(&self, index: IndexIdentity) {
         let mut state = self.state.lock();
-        state.filled.retain(|filled| *filled != tree);
-        state.left.retain(|left| *left != tree);
+        state.filled.retain(|filled| *filled != index);
+        state.left.retain(|left| *left != index);
     }
 }
 
 impl Store {
-    /// A build has begun.
-    pub(super) fn note_received_build(&self, collection: &Arc<Collection>) {
-        let mut building = self.interrupted_builds.lock();
-        if !building.iter().any(|known| Arc::ptr_eq(known, collection)) {
-            building.push(collection.clone());
-        }
-    }
-
     /// Fills what another member builds. One turn of the background.
     pub fn fill_received_builds(&self) {
         let follows = || self.commits.leadership() == Leadership::Following;
@@ -86,12 +77,11 @@ impl Store {
             let indexes = collection.indexes();
             let is_building = |index: &&Arc<Index>| index.state() == IndexState::Building && index.aside().is_none();
             for index in indexes.all().iter().filter(is_building) {
-                let tree = index.tree();
-                if self.is_stopping() || !follows() || !self.received.builds.begin(tree) {
+                if self.is_stopping() || !follows() || !self.received.builds.begin(index.identity()) {
                     continue;
                 }
                 let is_stopped = || self.is_stopping() || !follows();
-                let outcome = match self.fill_indexes(&collection, &StartedBuild::of_another(tree), &is_stopped) {
+                let outcome = match self.fill_indexes(&collection, &StartedBuild::of_another(index.clone()), &is_stopped) {
                     Ok(()) => Some(true),
                     Err(TransactionError::Collection(CollectionError::Stopped)) => None,
                     Err(error) => {
@@ -99,21 +89,21 @@ impl Store {
                         Some(false)
                     }
                 };
-                self.received.builds.end(tree, outcome);
+                self.received.builds.end(index.identity(), outcome);
             }
         }
     }
 
     /// The commit of a build has come: waits while its index is being filled. `true`: it is; otherwise nobody else does it from now on.
-    pub(super) fn is_filled_beside(&self, tree: TreeId) -> bool {
+    pub(super) fn is_filled_beside(&self, index: IndexIdentity) -> bool {
         let builds = &self.received.builds;
         let mut state = builds.state.lock();
-        while state.filling == Some(tree) && !self.is_stopping() {
+        while state.filling == Some(index) && !self.is_stopping() {
             builds.changed.wait_for(&mut state, LOOK);
         }
-        let is_filled = state.filled.contains(&tree);
+        let is_filled = state.filled.contains(&index);
         if !is_filled {
-            state.left.push(tree);
+            state.left.push(index);
         }
         is_filled
     }

@@ -9,7 +9,6 @@ use collection::catalog::{CatalogChange, IndexChange};
 use collection::{Collection, CollectionError, Index, IndexState, Namespace};
 use oplog::{Appended, ReceivedEntry};
 use parking_lot::MutexGuard;
-use storage_engine::TreeId;
 
 use super::{Source, State};
 use crate::commit_order::tell_why_stopped;
@@ -38,9 +37,9 @@ impl Store {
     }
 
     /// Whether an index that was filled is not there any more.
-    fn is_gone(&self, change: &CatalogChange, filled: Option<TreeId>) -> bool {
-        let (CatalogChange::CommitIndexBuild(build), Some(tree)) = (change, filled) else { return false };
-        self.find_build(build).is_some_and(|(_, index)| index.is_none_or(|index| index.tree() != tree))
+    fn is_gone(&self, change: &CatalogChange, filled: Option<Arc<Index>>) -> bool {
+        let (CatalogChange::CommitIndexBuild(build), Some(filled)) = (change, filled) else { return false };
+        self.find_build(build).is_some_and(|(_, index)| index.is_none_or(|index| index.identity() != filled.identity()))
     }
 
     fn apply_with_locked(
@@ -82,14 +81,14 @@ impl Store {
         match (change, found) {
             (CatalogChange::StartIndexBuild(_), None) => {
                 self.catalog.add_building_index(&collection, build.specification.clone())?;
-                self.note_received_build(&collection);
+                self.note_interrupted_build(&collection);
             }
             (CatalogChange::CommitIndexBuild(_), Some(index)) if index.state() == IndexState::Building => {
                 self.catalog.make_index_ready(&collection, &index, appended.timestamp)?;
-                self.received.builds.forget(index.tree());
+                self.received.builds.forget(index.identity());
             }
             (CatalogChange::AbortIndexBuild(_), Some(index)) if index.state() == IndexState::Building => {
-                self.received.builds.forget(index.tree());
+                self.received.builds.forget(index.identity());
                 self.catalog.remove_index(&collection, &index)?;
             }
             _ => {}
@@ -104,7 +103,7 @@ impl Store {
     }
 
     /// Puts into an index what was there before its build began; which one that is.
-    fn fill_received(&self, build: &IndexChange) -> Result<Option<TreeId>> {
+    fn fill_received(&self, build: &IndexChange) -> Result<Option<Arc<Index>>> {
         let Some((collection, found)) = self.find_build(build) else { return Ok(None) };
         let index = match found {
             Some(index) => index,
@@ -114,10 +113,10 @@ impl Store {
         if index.state() != IndexState::Building {
             return Ok(None);
         }
-        if self.is_filled_beside(index.tree()) {
-            return Ok(Some(index.tree()));
+        if self.is_filled_beside(index.identity()) {
+            return Ok(Some(index));
         }
-        let started = StartedBuild::of_another(index.tree());
+        let started = StartedBuild::of_another(index.clone());
         match self.fill_indexes(&collection, &started, &|| self.is_stopping()) {
             Err(error) if error.is_damage() => {
                 let reason = format!("the index '{}' could not be built: {error}", index.name());
@@ -125,7 +124,7 @@ impl Store {
                 Ok(None)
             }
             Err(TransactionError::Collection(CollectionError::Stopped)) => Err(TransactionError::Stopped),
-            filled => filled.map(|()| Some(index.tree())),
+            filled => filled.map(|()| Some(index)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::rawdoc;
-use collection::{Collection, CollectionError, CollectionOptions, Validation};
+use collection::{Collection, CollectionError, CollectionOptions, IndexSpecification, Validation};
 use oplog::{Oplog, OplogPosition};
 use platform::Clock;
 use storage_engine::EngineOptions;
@@ -237,6 +237,43 @@ fn nothing_is_begun_that_could_not_be_confirmed() {
     let told = fixture.store.acknowledge(&inserted, Acknowledgement::Durable).unwrap_err();
     assert!(matches!(told, TransactionError::TermLost), "{told}");
     assert_eq!(count(&fixture.store.read_view(), &collection), 1, "reading goes on");
+}
+
+/// Others have read that the build began, and would keep the index for ever.
+#[test]
+fn a_build_whose_end_cannot_be_logged_goes_on_when_it_can() {
+    for (is_unique, specifications) in [(false, 1), (true, 1), (false, 2)] {
+        let (mut fixture, collection) = confirming(options());
+        fixture.insert(&collection, rawdoc! { "_id": 2, "a": 0 }).unwrap();
+        let keys = [rawdoc! { "a": 1 }, rawdoc! { "a": -1 }];
+        let wanted = keys.into_iter().enumerate().take(specifications).map(|(number, key)| {
+            let wanted = rawdoc! { "key": key, "name": format!("i{number}"), "unique": is_unique };
+            IndexSpecification::parse(&wanted).unwrap()
+        });
+        let store = fixture.store.clone();
+        let goes_silent = || {
+            store.set_leadership(Leadership::Stalled);
+            true
+        };
+        let ended = store.create_indexes_unless(&collection, wanted.collect(), &goes_silent).unwrap_err();
+        assert!(matches!(ended, TransactionError::Collection(CollectionError::Stopped)), "{ended}");
+        assert_eq!(store.interrupted_builds().len(), 1);
+        store.resume_all_builds();
+        assert!(collection.indexes().find("i0").is_some_and(|index| !index.is_ready()), "nobody can be told");
+        store.set_leadership(Leadership::Held);
+        store.resume_all_builds();
+        assert!(store.interrupted_builds().is_empty());
+        let found: Vec<bool> = collection.indexes().all().iter().map(|index| index.is_ready()).collect();
+        // Two documents have the same key.
+        let expected = if is_unique { 1 } else { 1 + specifications };
+        assert_eq!(found, vec![true; expected]);
+        confirm_all(&fixture);
+        fixture.flush_oplog();
+        fixture.crash();
+        let collection = fixture.collection("db.c");
+        assert_eq!(collection.indexes().all().len(), expected);
+        assert!(collection.indexes().all().iter().all(|index| index.is_ready()));
+    }
 }
 
 #[test]
