@@ -13,7 +13,6 @@
 //! maintains it any more, it serves snapshots from before (`at`), and who reads through it stays in such a view (`is_replaced`). A restart
 //! leaves nothing of a double.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -27,6 +26,7 @@ use crate::error::{CollectionError, Result};
 use crate::field_changes::FieldChanges;
 use crate::index_specification::IndexSpecification;
 use crate::record_id::RecordId;
+use crate::record_set::RecordSet;
 
 /// What to do about an index that is set aside.
 pub const REBUILD_ADVICE: &str = "reIndex builds it from the documents, or it is dropped and created again";
@@ -151,27 +151,6 @@ struct BuildRuntime {
     read: i64,
     /// Records of which writers have changed entries.
     changed: RecordSet,
-}
-
-/// Records, a bit for each.
-#[derive(Debug, Default)]
-struct RecordSet(HashMap<i64, [u64; 64]>);
-
-impl RecordSet {
-    fn place(record_id: RecordId) -> (i64, usize, u64) {
-        let within = (record_id.0 & 0xfff) as usize;
-        (record_id.0 >> 12, within / 64, 1 << (within % 64))
-    }
-
-    fn add(&mut self, record_id: RecordId) {
-        let (block, word, bit) = RecordSet::place(record_id);
-        self.0.entry(block).or_insert([0; 64])[word] |= bit;
-    }
-
-    fn has(&self, record_id: RecordId) -> bool {
-        let (block, word, bit) = RecordSet::place(record_id);
-        self.0.get(&block).is_some_and(|words| words[word] & bit != 0)
-    }
 }
 
 /// A key that two documents had at one time.

@@ -32,6 +32,7 @@ mod oplog_entry;
 mod options;
 mod predicate;
 mod record_id;
+mod record_set;
 mod records;
 mod replay;
 mod salvage;

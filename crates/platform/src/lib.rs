@@ -66,6 +66,6 @@ pub use temporary_store::{RunReader, RunWriter, TemporaryStore};
 pub use thread::{spawn_named, spawn_scoped};
 pub use timestamp::Timestamp;
 pub use waits::{WAIT_KINDS, WaitKind, Waits, waiting};
-pub use work_budget::{Step, WorkBudget};
+pub use work_budget::{LATELY, Step, WorkBudget};
 pub use work_class::{WorkClass, WorkScope};
 pub use working_memory::{OperationMemory, WorkingMemory};

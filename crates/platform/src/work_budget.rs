@@ -30,8 +30,8 @@ const _: () = assert!(STRETCH.as_nanos() * 2 < SHORT_SLICE.as_nanos(), "it rests
 const LONGEST_COUNTED: Duration = Duration::from_millis(16);
 /// Longest rest, so that who is told to stop does so soon.
 const REST_MAX: Duration = LATELY.saturating_mul(5);
-/// For so long after a short operation the next one is expected.
-const LATELY: Duration = Duration::from_millis(10);
+/// For so long after a short operation the next one is expected. What works for longer is no short one.
+pub const LATELY: Duration = Duration::from_millis(10);
 /// From one offer of the processor to the next.
 const OFFERED_EVERY: Duration = STRETCH.saturating_mul(4);
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use platform::{File, OpenMode};
 
-use crate::checkpoint::{CheckpointMark, MarkContents};
+use crate::checkpoint_mark::{CheckpointMark, MarkContents};
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::page_store::PinnedCheckpoint;

@@ -12,7 +12,8 @@ use platform::{Clock, Disk, MemoryBudget, MemoryReservation, MemoryUse, Timestam
 use crate::background::ReclaimPace;
 use crate::batch::Batch;
 use crate::btree::{Leftovers, Trees, Write};
-use crate::checkpoint::{CheckpointInProgress, CheckpointMark, MarkContents};
+use crate::checkpoint::CheckpointInProgress;
+use crate::checkpoint_mark::{CheckpointMark, MarkContents};
 use crate::cursor::BTreeCursor;
 use crate::dropped_trees::DroppedTrees;
 use crate::error::{EngineError, Result};

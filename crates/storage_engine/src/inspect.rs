@@ -9,7 +9,7 @@ use std::sync::Arc;
 use platform::Disk;
 
 use crate::TreeId;
-use crate::checkpoint::{CheckpointMark, MarkContents};
+use crate::checkpoint_mark::{CheckpointMark, MarkContents};
 use crate::error::{EngineError, Result};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::{HEADER_BYTES, KIND_CHANGES, KIND_NODE, KIND_OVERFLOW, Node, PageBytes, Presence, field};

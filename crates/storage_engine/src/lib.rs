@@ -20,6 +20,7 @@ mod background;
 mod batch;
 mod btree;
 mod checkpoint;
+mod checkpoint_mark;
 mod cleaning_pace;
 mod copying;
 mod counters;
@@ -54,7 +55,8 @@ mod verify;
 
 pub use batch::{Batch, Change, ChangeKind};
 pub use btree::MAX_KEY_BYTES;
-pub use checkpoint::{CheckpointInProgress, CheckpointMark};
+pub use checkpoint::{CheckpointInProgress, LOOK_PAUSE};
+pub use checkpoint_mark::CheckpointMark;
 pub use copying::{EngineCopy, ring_file};
 pub use counters::mark_background_thread;
 pub use cursor::{BTreeCursor, Counted};

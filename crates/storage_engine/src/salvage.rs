@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use platform::Disk;
 
 use crate::TreeId;
-use crate::checkpoint::{CheckpointMark, MarkContents};
+use crate::checkpoint_mark::{CheckpointMark, MarkContents};
 use crate::error::Result;
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::{HEADER_BYTES, KIND_NODE, KIND_OVERFLOW, Node, PageBytes, Presence};

@@ -13,7 +13,7 @@
 use platform::WorkBudget;
 
 use crate::TreeId;
-use crate::checkpoint::KeptLeftovers;
+use crate::checkpoint_mark::KeptLeftovers;
 use crate::error::{EngineError, Result};
 use crate::frame_arena::{PAGE_BYTES, PageImage};
 use crate::node::KIND_CHANGES;

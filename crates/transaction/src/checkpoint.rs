@@ -12,7 +12,7 @@ use collection::CollectionError;
 use oplog::{Oplog, OplogPosition};
 use parking_lot::Mutex;
 use platform::part_of;
-use storage_engine::CheckpointInProgress;
+use storage_engine::{CheckpointInProgress, LOOK_PAUSE};
 
 use crate::error::{Result, TransactionError};
 use crate::store::Store;
@@ -23,14 +23,11 @@ const REQUESTED_APART: Duration = part_of(QUIET, 2);
 /// While others write, one that somebody waits for takes so long for each of its pages, at most `REQUESTED_SPREAD`, and no longer than one that nobody waits for.
 const REQUESTED_PER_PAGE: Duration = Duration::from_millis(2);
 const REQUESTED_SPREAD: Duration = QUIET.saturating_mul(4);
-/// Longest sleep between two looks at whether the store is being closed.
-const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Nobody has logged anything for so long: a moment that may last.
 const QUIET: Duration = Duration::from_millis(500);
-/// With so much logged, or so much less than what makes one due, a quiet moment is used for a checkpoint: nobody waits for it, it gives the oplog's space
-/// back, and what comes next finds clean pages.
-const LOGGED_IN_QUIET: u64 = 64 << 20;
+/// With this part of what makes one due, a quiet moment is used for a checkpoint: nobody waits for it, it gives the oplog's space back, and what comes
+/// next finds clean pages.
 const QUIET_ONE_IN: u64 = 4;
 
 /// Whether a checkpoint waits until it is due.
@@ -289,7 +286,7 @@ impl Store {
             // What deletes free, and the oplog before them, comes back with a checkpoint only.
             let is_due = logged >= self.options.checkpoint_log_bytes
                 || (logged > 0 && (is_time || self.is_short_of_space()))
-                || (is_quiet && logged >= LOGGED_IN_QUIET.min(self.options.checkpoint_log_bytes / QUIET_ONE_IN).max(1))
+                || (is_quiet && logged >= (self.options.checkpoint_log_bytes / QUIET_ONE_IN).max(1))
                 || self.engine.space_wants_checkpoint(since_last, is_time);
             if urgency == Urgency::IfDue && (!is_due || self.received.check_decided().is_err()) {
                 return Ok(CheckpointProgress::NotDue);

@@ -22,6 +22,7 @@ use listener_costs::ListenerCosts;
 use oplog::{LocalOplog, Oplog, OplogEntry, OplogError, OplogPosition, OplogReader};
 use pacing::Pacing;
 use parking_lot::{Condvar, Mutex, RwLock};
+use platform::part_of;
 use storage_engine::{Engine, Timestamp};
 
 use crate::error::Result;
@@ -30,7 +31,7 @@ use crate::store::Store;
 /// Bytes of entries kept.
 const KEPT_BYTES: usize = 8 << 20;
 /// Longest wait for a commit, so that stopping is noticed.
-const WAIT: Duration = Duration::from_millis(100);
+const WAIT: Duration = part_of(LISTENERS_WAIT, 10);
 /// Longest wait for somebody who listens; the end of the store ends it.
 const LISTENERS_WAIT: Duration = Duration::from_secs(1);
 

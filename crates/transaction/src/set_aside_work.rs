@@ -67,7 +67,8 @@ impl Marked {
     /// The collection, while it is there and what is marked is.
     fn holder(&self) -> Option<Arc<Collection>> {
         let collection = self.collection.upgrade().filter(|collection| !collection.is_dropped())?;
-        let is_there = self.index.is_none_or(|index| collection.indexes().all().iter().any(|there| there.identity() == index));
+        let is_there =
+            self.index.is_none_or(|index| collection.indexes().all().iter().any(|there| there.identity() == index));
         is_there.then_some(collection)
     }
 }

@@ -21,8 +21,8 @@ use crate::frame_arena::FrameHeader;
 
 /// Rounds of the hand that a page earns when it was used since the last.
 const WORTH_OF_USE: u8 = 2;
-/// Rounds of the hand that a page that is no longer used stays, at most.
-pub(super) const WORTH_MAX: u8 = 4;
+/// Rounds of the hand that a page that is no longer used stays, at most: what two uses earn.
+pub(super) const WORTH_MAX: u8 = 2 * WORTH_OF_USE;
 /// One in so many pages that would leave stays.
 const SPARED_ONE_IN: u32 = 16;
 /// An era of the cache is over when as many pages have come as are one in this many of its frames.

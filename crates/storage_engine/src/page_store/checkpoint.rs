@@ -13,10 +13,10 @@ use super::statistics::count;
 use super::superblock::PAGE_FILE_NAME;
 use super::{PageStore, RecoveredCheckpoint};
 
-/// Changes applied at a time, so that no lock that clients take is held for long.
-const APPLY_CHANGES: usize = 512;
+/// Changes of the ledger made at a time, so that no lock that clients take is held for long.
+pub(super) const CHANGES_AT_ONCE: usize = 512;
 /// While a checkpoint is pinned each of them may copy 32 KiB of the map.
-const APPLY_PINNED_CHANGES: usize = APPLY_CHANGES / 16;
+const PINNED_CHANGES_AT_ONCE: usize = CHANGES_AT_ONCE / 16;
 
 impl PageStore {
     /// Ends the open epoch and returns its number; from now on changes belong to the next. Constant time.
@@ -87,13 +87,13 @@ impl PageStore {
     }
 
     fn apply(&self, delta: &Delta) {
-        let portion = if self.ledger.lock().is_pinned() { APPLY_PINNED_CHANGES } else { APPLY_CHANGES };
+        let portion = if self.ledger.lock().is_pinned() { PINNED_CHANGES_AT_ONCE } else { CHANGES_AT_ONCE };
         in_portions(portion, delta.iter().map(|(page, address)| (*page, *address)), |changes| {
             self.ledger.lock().apply(changes);
         });
         self.ledger.lock().finish_publish();
         let freed = delta.iter().filter(|(_, address)| address.is_none());
-        in_portions(APPLY_CHANGES, freed.map(|(page, _)| *page), |pages| self.page_ids.lock().release(pages));
+        in_portions(CHANGES_AT_ONCE, freed.map(|(page, _)| *page), |pages| self.page_ids.lock().release(pages));
     }
 
     /// When the changes have outgrown the base: writes all pages of checkpoint `number`, which has just been published,

@@ -16,6 +16,7 @@ use platform::WorkBudget;
 use super::PageStore;
 use super::address::{PageAddress, PageId, UNIT_BYTES};
 use super::block::{BlockHeader, check_block};
+use super::checkpoint::CHANGES_AT_ONCE;
 use super::durable_map::CHUNK_PAGES;
 use super::error::Result;
 use super::extents::{Extents, Head, ReserveAccess};
@@ -30,15 +31,16 @@ const THOROUGH_SHARE_MAX: f64 = 1.0 - 1.0 / SPARE_ONE_IN as f64;
 const CHEAP_SHARE_MAX: f64 = 0.25;
 /// With little effort, too, when the file takes more than `CHEAP_RATIO_MAX` times what its blocks need.
 const CROWDED_SHARE_MAX: f64 = 0.6;
-const CHEAP_RATIO_MAX: f64 = 2.5;
+/// As much as it takes when that share of it lasts.
+const CHEAP_RATIO_MAX: f64 = 1.0 / (1.0 - CROWDED_SHARE_MAX);
 /// Bytes of the ledger's maps that may be gone through for each byte of an extent that need not be read then.
 const MAP_BYTES_FOR_EXTENT_BYTE: u64 = 2;
 /// Blocks nearer to each other than this are read together.
 const READ_GAP_BYTES: usize = 4 << 10;
 /// What is moved before others may have a say again (see `cleaning_pace`).
 const PIECE_BYTES: u64 = BYTES_BUSY / 16;
-/// Relocations recorded under one hold of the ledger.
-const RELOCATIONS_AT_ONCE: usize = 64;
+/// Relocations recorded under one hold of the ledger: each takes as long as several other changes.
+const RELOCATIONS_AT_ONCE: usize = CHANGES_AT_ONCE / 8;
 
 /// How much may be moved to win space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,18 +9,17 @@ use std::sync::Arc;
 
 use super::address::{PageAddress, PageId, UNIT_BYTES};
 use super::block::check_block;
+use super::checkpoint::CHANGES_AT_ONCE;
 use super::durable_map::DurableMap;
 use super::error::{PageStoreError, Result};
 use super::recovery::io_error;
 use super::superblock::{PAGE_FILE_NAME, Superblock, read_u32};
 use super::{PageStore, RecoveredCheckpoint};
 
-/// Blocks given back at a time.
-const FREED_AT_ONCE: usize = 512;
-/// Blocks are read together when at most so much is between them ...
-const GAP_BYTES: u64 = 32 << 10;
-/// ... and they are not longer than this.
+/// Blocks are read together when they are not longer than this ...
 const READ_BYTES: u64 = 1 << 20;
+/// ... and little of it is between them.
+const GAP_BYTES: u64 = READ_BYTES / 32;
 
 /// A block that was read for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +136,7 @@ impl PinnedCheckpoint {
         let units = (offset / UNIT_BYTES as u64).min(PageAddress::OFFSET_UNITS_LIMIT - 1);
         // No block there is shorter than one unit.
         let place = PageAddress::new(units, 1).map_or(0, PageAddress::place);
-        while self.store.ledger.lock().advance_pin(place, FREED_AT_ONCE) {}
+        while self.store.ledger.lock().advance_pin(place, CHANGES_AT_ONCE) {}
     }
 }
 

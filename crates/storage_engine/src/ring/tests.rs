@@ -7,7 +7,7 @@ use platform::{SimulatedClock, SimulatedDisk, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::checkpoint::CheckpointMark;
+use crate::checkpoint_mark::CheckpointMark;
 use crate::options::EngineOptions;
 use crate::ring::writing::Captured;
 

@@ -12,12 +12,12 @@ use oplog::{OplogError, OplogPosition, OplogReader};
 use parking_lot::{Condvar, Mutex};
 use storage_engine::Timestamp;
 
-use super::FeedEntry;
 use super::listener_costs::{ListenerCosts, Woken};
 use super::pacing::{Delivered, STEP_BYTES, foreseen_cost};
+use super::{FeedEntry, KEPT_BYTES};
 
-/// Bytes of entries in an inbox.
-const INBOX_BYTES: u64 = 1 << 20;
+/// Bytes of entries in an inbox: several may be as far behind as what is kept.
+pub(super) const INBOX_BYTES: usize = KEPT_BYTES / 8;
 
 /// Whom an entry concerns.
 pub type Interest = dyn Fn(&Arc<FeedEntry>) -> bool + Send + Sync;
@@ -201,7 +201,7 @@ impl Inbox {
             self.bytes += concerning.bytes;
             self.batches.push_back(concerning.entries.clone());
         }
-        if self.bytes > INBOX_BYTES && self.batches.len() > 1 {
+        if self.bytes > INBOX_BYTES as u64 && self.batches.len() > 1 {
             self.clear(fresh.to);
         }
         (self.to, self.timestamp) = (fresh.to, fresh.timestamp);
@@ -295,7 +295,7 @@ mod tests {
     fn an_inbox_that_nobody_empties_is_cleared() {
         let slow = [listener("slow")];
         for step in 0..3 {
-            deliver(&slow, &fresh(step * 20, step * 20 + 20, INBOX_BYTES as usize / 2));
+            deliver(&slow, &fresh(step * 20, step * 20 + 20, INBOX_BYTES / 2));
         }
         assert_eq!(received(&slow[0], 0), (vec![], None));
         // Who has read the oplog up to there goes on with the inbox.

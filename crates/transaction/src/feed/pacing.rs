@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use platform::{ProcessorLoad, part_of};
 
-/// Bytes of entries handed on at once.
-pub(super) const STEP_BYTES: usize = 256 << 10;
+use super::listener::INBOX_BYTES;
+
+/// Bytes of entries handed on at once: an inbox takes several such steps.
+pub(super) const STEP_BYTES: usize = INBOX_BYTES / 4;
 
 /// Least time between two looks.
 const PULSE: Duration = Duration::from_millis(2);
@@ -25,7 +27,7 @@ const SHARE_OF_BUSY: f64 = 0.05;
 const REST_MAX: Duration = Duration::from_millis(500);
 /// What it costs to wake a listener and to answer its `getMore`, beside a byte of an entry (`docs/benchmarks.md`). Only their
 /// proportion matters: what they are on this machine is measured (`listener_costs`).
-const COST_OF_WAKING: Duration = Duration::from_micros(30);
+const COST_OF_WAKING: Duration = COST_OF_BYTE.saturating_mul(30_000);
 const COST_OF_BYTE: Duration = Duration::from_nanos(1);
 
 /// What was handed on.

@@ -81,7 +81,11 @@ impl Store {
                     continue;
                 }
                 let is_stopped = || self.is_stopping() || !follows();
-                let outcome = match self.fill_indexes(&collection, &StartedBuild::of_another(index.clone()), &is_stopped) {
+                let outcome = match self.fill_indexes(
+                    &collection,
+                    &StartedBuild::of_another(index.clone()),
+                    &is_stopped,
+                ) {
                     Ok(()) => Some(true),
                     Err(TransactionError::Collection(CollectionError::Stopped)) => None,
                     Err(error) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use platform::part_of;
+use platform::{LATELY, part_of};
 
 /// How long a command waits for its turn.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub(super) const NOT_BUSY: f64 = BUSY / 2.0;
 /// Checks between two looks at the clock.
 pub(super) const CHECKS_PER_LOOK: u32 = 4;
 /// A command that has worked so long is a long one.
-pub(super) const LONG_AFTER: Duration = Duration::from_millis(10);
+pub(super) const LONG_AFTER: Duration = LATELY;
 
 const _: () = {
     assert!(PATIENCE_OVERLOADED.as_nanos() < PATIENCE.as_nanos());

@@ -1,7 +1,7 @@
 //! More dropped trees than a checkpoint's mark has room for: checkpoints are published, and the next life frees them all.
 
 use super::*;
-use crate::checkpoint::LEFTOVERS_IN_MARK_MAX;
+use crate::checkpoint_mark::LEFTOVERS_IN_MARK_MAX;
 use crate::salvage::Salvage;
 
 /// Creates so many trees of one entry and drops them all, with nobody to free them.
